@@ -1,0 +1,1 @@
+fn main() -> std::process::ExitCode { drover::main(); std::process::ExitCode::SUCCESS }

@@ -1,0 +1,197 @@
+//! An allocation: one placement of one task group on one node. It names its job's version; it does not carry the job.
+
+use super::id::{AllocId, EvalId, JobKey, NodeId};
+use super::resources::AllocResources;
+use super::task::{TaskPhase, TaskState};
+use super::time::{Span, Wall};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the servers want. Owned by the servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DesiredStatus {
+    #[default]
+    Run,
+    Stop,
+    Evict,
+}
+
+impl DesiredStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DesiredStatus::Run => "run",
+            DesiredStatus::Stop => "stop",
+            DesiredStatus::Evict => "evict",
+        }
+    }
+}
+
+/// What is so. Owned by the client, except `Lost` and `Unknown`, which servers set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ClientStatus {
+    #[default]
+    Pending,
+    Running,
+    Complete,
+    Failed,
+    Lost,
+    Unknown,
+}
+
+impl ClientStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClientStatus::Pending => "pending",
+            ClientStatus::Running => "running",
+            ClientStatus::Complete => "complete",
+            ClientStatus::Failed => "failed",
+            ClientStatus::Lost => "lost",
+            ClientStatus::Unknown => "unknown",
+        }
+    }
+
+    /// `Unknown` is not terminal: the node may come back with the tasks running.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, ClientStatus::Complete | ClientStatus::Failed | ClientStatus::Lost)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Allocation {
+    pub id: AllocId,
+    pub job: JobKey,
+    /// With `job_version`, names the exact spec: a purged and registered-again job has another create index.
+    pub job_create_index: u64,
+    pub job_version: u64,
+    /// `job_modify_index` of that version: equal to the job's current one when the allocation is up to date.
+    pub job_modify_index: u64,
+    pub group: String,
+    /// `<job id>.<group>[<index>]`.
+    pub name: String,
+    pub eval_id: EvalId,
+    pub node_id: NodeId,
+    pub node_name: String,
+    pub resources: AllocResources,
+    pub desired: DesiredStatus,
+    pub desired_description: String,
+    pub client: ClientStatus,
+    pub client_description: String,
+    pub task_states: BTreeMap<String, TaskState>,
+    pub previous: Option<AllocId>,
+    pub next: Option<AllocId>,
+    pub metrics: AllocMetric,
+    pub create_time: Wall,
+    pub modify_time: Wall,
+    pub create_index: u64,
+    pub modify_index: u64,
+    /// Moves with server-side changes only: what a client compares to know whether to fetch the allocation again.
+    pub alloc_modify_index: u64,
+}
+
+impl Allocation {
+    pub fn server_terminal(&self) -> bool {
+        matches!(self.desired, DesiredStatus::Stop | DesiredStatus::Evict)
+    }
+
+    pub fn client_terminal(&self) -> bool {
+        self.client.is_terminal()
+    }
+
+    pub fn terminal(&self) -> bool {
+        self.server_terminal() || self.client_terminal()
+    }
+
+    /// At least one task, and every task ended well.
+    pub fn ran_successfully(&self) -> bool {
+        !self.task_states.is_empty() && self.task_states.values().all(TaskState::successful)
+    }
+
+    /// The number in the name's brackets; 0 when the name has none.
+    pub fn index(&self) -> u64 {
+        name_index(&self.name)
+    }
+}
+
+/// `<job>.<group>[<index>]`.
+pub fn alloc_name(job_id: &str, group: &str, index: u64) -> String {
+    format!("{job_id}.{group}[{index}]")
+}
+
+/// The number in an allocation name's brackets; 0 when it has none.
+pub fn name_index(name: &str) -> u64 {
+    name.strip_suffix(']').and_then(|n| n.rsplit_once('[')).and_then(|(_, i)| i.parse().ok()).unwrap_or(0)
+}
+
+/// An allocation's client status and its sentence, from its tasks' states (reference: client 5).
+pub fn client_status_of(tasks: &BTreeMap<String, TaskState>) -> (ClientStatus, &'static str) {
+    let any = |p: TaskPhase| tasks.values().any(|t| t.phase == p);
+    if tasks.values().any(|t| t.failed) {
+        (ClientStatus::Failed, "Failed tasks")
+    } else if any(TaskPhase::Running) {
+        (ClientStatus::Running, "Tasks are running")
+    } else if tasks.is_empty() || any(TaskPhase::Pending) {
+        (ClientStatus::Pending, "No tasks have started")
+    } else {
+        (ClientStatus::Complete, "All tasks have completed")
+    }
+}
+
+/// How a placement was searched for: kept with the allocation, and with an evaluation for each group that failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AllocMetric {
+    pub nodes_evaluated: u64,
+    pub nodes_filtered: u64,
+    pub nodes_in_pool: u64,
+    /// Ready nodes per datacenter.
+    pub nodes_available: BTreeMap<String, u64>,
+    pub class_filtered: BTreeMap<String, u64>,
+    pub constraint_filtered: BTreeMap<String, u64>,
+    pub nodes_exhausted: u64,
+    pub class_exhausted: BTreeMap<String, u64>,
+    pub dimension_exhausted: BTreeMap<String, u64>,
+    /// Best first; at most 5.
+    pub scores: Vec<NodeScore>,
+    pub allocation_time: Span,
+    /// Further allocations of the same group that failed for the same reason.
+    pub coalesced_failures: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeScore {
+    pub node_id: NodeId,
+    /// By the names of reference section 16: `binpack`, `job-anti-affinity`, ...
+    pub scores: BTreeMap<String, f64>,
+    pub normalized: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_carry_their_index() {
+        assert_eq!(alloc_name("a", "g", 7), "a.g[7]");
+        for (name, index) in [("a.g[7]", 7), ("a.g", 0), ("", 0), ("a[1].g[12]", 12), ("a.g[x]", 0)] {
+            assert_eq!(name_index(name), index, "{name}");
+        }
+    }
+
+    #[test]
+    fn client_status_follows_the_tasks() {
+        use TaskPhase::{Dead, Pending, Running};
+        let cases: [(&[(TaskPhase, bool)], ClientStatus); 6] = [
+            (&[], ClientStatus::Pending),
+            (&[(Running, false), (Dead, false), (Pending, false)], ClientStatus::Running),
+            (&[(Dead, false), (Pending, false)], ClientStatus::Pending),
+            (&[(Dead, false), (Dead, false)], ClientStatus::Complete),
+            (&[(Running, false), (Dead, true)], ClientStatus::Failed),
+            (&[(Pending, false)], ClientStatus::Pending),
+        ];
+        for (tasks, status) in cases {
+            let tasks = tasks.iter().enumerate().map(|(i, &(phase, failed))| {
+                (i.to_string(), TaskState { phase, failed, ..TaskState::default() })
+            });
+            assert_eq!(client_status_of(&tasks.collect()).0, status);
+        }
+    }
+}

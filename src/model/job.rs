@@ -1,0 +1,258 @@
+//! A job as its user wrote it, after canonical defaults: groups of tasks and the rules under which they run.
+//! The record that a region keeps of it (version, status, indexes) is `Job`; the spec alone is what is compared to
+//! decide whether a submission changed anything.
+
+use super::constraint::Constraint;
+use super::id::JobKey;
+use super::resources::{AllocResources, Lifecycle, TaskResources};
+use super::time::{Span, Wall};
+use super::value::Value;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Which scheduler works on the job. Encoded by position: append only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum JobType {
+    Service,
+    Batch,
+    System,
+    Sysbatch,
+}
+
+impl JobType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobType::Service => "service",
+            JobType::Batch => "batch",
+            JobType::System => "system",
+            JobType::Sysbatch => "sysbatch",
+        }
+    }
+}
+
+impl fmt::Display for JobType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The user's part of a job, canonical: every default is filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub namespace: String,
+    pub id: String,
+    pub name: String,
+    pub region: String,
+    pub job_type: JobType,
+    /// 1 (least) to 100 (most urgent).
+    pub priority: i64,
+    pub all_at_once: bool,
+    /// Globs; at least one.
+    pub datacenters: Vec<String>,
+    pub node_pool: String,
+    pub constraints: Vec<Constraint>,
+    pub groups: Vec<TaskGroup>,
+    /// What the job-level `update` block leaves for the whole job (service only).
+    pub update: Option<JobUpdate>,
+    pub meta: BTreeMap<String, String>,
+    /// The user asked for the job to be stopped: part of the spec, so that stopping makes a version.
+    pub stop: bool,
+}
+
+impl JobSpec {
+    pub fn key(&self) -> JobKey {
+        JobKey::new(self.namespace.clone(), self.id.clone())
+    }
+
+    pub fn group(&self, name: &str) -> Option<&TaskGroup> {
+        self.groups.iter().find(|g| g.name == name)
+    }
+}
+
+/// The two members of `update` that concern a job as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobUpdate {
+    pub stagger: Span,
+    pub max_parallel: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskGroup {
+    pub name: String,
+    pub count: i64,
+    pub constraints: Vec<Constraint>,
+    pub restart: RestartPolicy,
+    pub reschedule: Option<ReschedulePolicy>,
+    pub update: Option<UpdatePolicy>,
+    pub migrate: Option<MigratePolicy>,
+    pub ephemeral_disk_mb: i64,
+    pub shutdown_delay: Option<Span>,
+    pub tasks: Vec<Task>,
+    pub meta: BTreeMap<String, String>,
+}
+
+impl TaskGroup {
+    pub fn task(&self, name: &str) -> Option<&Task> {
+        self.tasks.iter().find(|t| t.name == name)
+    }
+
+    /// What one allocation of this group holds.
+    pub fn resources(&self) -> AllocResources {
+        let one = |t: &Task| TaskResources { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, lifecycle: t.lifecycle };
+        AllocResources {
+            tasks: self.tasks.iter().map(|t| (t.name.clone(), one(t))).collect(),
+            disk_mb: self.ephemeral_disk_mb,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    pub name: String,
+    pub driver: String,
+    /// The driver's own keys, not looked at before the driver does.
+    pub config: BTreeMap<String, Value>,
+    pub env: BTreeMap<String, String>,
+    pub meta: BTreeMap<String, String>,
+    pub user: String,
+    pub constraints: Vec<Constraint>,
+    pub cpu_mhz: i64,
+    pub memory_mb: i64,
+    pub restart: RestartPolicy,
+    pub lifecycle: Option<Lifecycle>,
+    /// When this task ends, the group's other tasks are stopped.
+    pub leader: bool,
+    /// Empty: the driver's default, SIGINT.
+    pub kill_signal: String,
+    pub kill_timeout: Span,
+    pub shutdown_delay: Span,
+    pub logs: LogConfig,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogConfig {
+    pub max_files: i64,
+    pub max_file_size_mb: i64,
+    pub disabled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RestartMode {
+    /// After `attempts` in `interval`, the task has failed.
+    Fail,
+    /// After `attempts` in `interval`, the next start waits for the next interval.
+    Delay,
+}
+
+/// What the client does on its own when a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartPolicy {
+    pub attempts: i64,
+    pub interval: Span,
+    pub delay: Span,
+    pub mode: RestartMode,
+    pub render_templates: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DelayFunction {
+    Constant,
+    Exponential,
+    Fibonacci,
+}
+
+/// What the servers do when an allocation has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReschedulePolicy {
+    pub attempts: i64,
+    pub interval: Span,
+    pub delay: Span,
+    pub delay_function: DelayFunction,
+    pub max_delay: Span,
+    pub unlimited: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HealthCheck {
+    Checks,
+    TaskStates,
+    Manual,
+}
+
+/// How a new version of a group replaces the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdatePolicy {
+    pub stagger: Span,
+    pub max_parallel: i64,
+    pub health_check: HealthCheck,
+    pub min_healthy_time: Span,
+    pub healthy_deadline: Span,
+    pub progress_deadline: Span,
+    pub auto_revert: bool,
+    pub auto_promote: bool,
+    pub canary: i64,
+}
+
+/// How a group leaves a draining node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigratePolicy {
+    pub max_parallel: i64,
+    pub health_check: HealthCheck,
+    pub min_healthy_time: Span,
+    pub healthy_deadline: Span,
+}
+
+/// Derived from the job's allocations and evaluations on every change (reference: server 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobStatus {
+    Pending,
+    Running,
+    Dead,
+}
+
+impl JobStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobStatus::Pending => "pending",
+            JobStatus::Running => "running",
+            JobStatus::Dead => "dead",
+        }
+    }
+}
+
+/// A job as the region keeps it: the current spec and what the servers know about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub spec: JobSpec,
+    pub version: u64,
+    pub stable: bool,
+    pub status: JobStatus,
+    pub status_description: String,
+    pub submit_time: Wall,
+    pub create_index: u64,
+    /// Moves with any change.
+    pub modify_index: u64,
+    /// Moves with a change of the spec only; what a client compares to submit safely.
+    pub job_modify_index: u64,
+}
+
+/// How many allocations of a group are in which state. `complete` and `failed` only ever grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSummary {
+    pub queued: u64,
+    pub starting: u64,
+    pub running: u64,
+    pub failed: u64,
+    pub complete: u64,
+    pub lost: u64,
+    pub unknown: u64,
+}
+
+/// Kept beside each job, so that listing jobs counts nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSummary {
+    pub groups: BTreeMap<String, GroupSummary>,
+    pub create_index: u64,
+    pub modify_index: u64,
+}

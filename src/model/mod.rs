@@ -1,0 +1,17 @@
+//! What jobs, groups, tasks, nodes, allocations, evaluations and plans *are*: plain data, ids, validation, canonical
+//! defaults and resource arithmetic.
+//!
+//! Refuses to know: how anything is stored, sent, parsed or shown. There is no JSON here, no clock, no policy.
+//! Every map is ordered, so that two machines that hold equal values encode equal bytes.
+
+pub mod alloc;
+pub mod constraint;
+pub mod eval;
+pub mod id;
+pub mod job;
+pub mod node;
+pub mod plan;
+pub mod resources;
+pub mod task;
+pub mod time;
+pub mod value;

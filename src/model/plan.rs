@@ -1,0 +1,51 @@
+//! A plan: what a scheduler wants changed, as an immutable value that leaves its executor no choice.
+
+use super::alloc::{Allocation, ClientStatus};
+use super::eval::Evaluation;
+use super::id::{AllocId, EvalId, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// Plans are verified node by node, so they are grouped by node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub eval_id: EvalId,
+    pub priority: i64,
+    /// Any node that refuses its part empties the whole plan.
+    pub all_at_once: bool,
+    /// Ordered by node id; one entry per node.
+    pub nodes: Vec<NodePlan>,
+    /// The state's index that the plan was made from.
+    pub snapshot_index: u64,
+}
+
+impl Plan {
+    pub fn is_no_op(&self) -> bool {
+        self.nodes.iter().all(|n| n.stops.is_empty() && n.places.is_empty())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodePlan {
+    pub node_id: NodeId,
+    pub stops: Vec<AllocStop>,
+    /// New allocations, and existing ones (same id) that are updated in place.
+    pub places: Vec<Allocation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllocStop {
+    pub id: AllocId,
+    pub description: String,
+    /// Set only for what servers own: `Lost`, `Unknown`.
+    pub client: Option<ClientStatus>,
+}
+
+/// What a scheduler made of one evaluation: the plan, and what becomes of the evaluation if all of it is committed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub plan: Plan,
+    /// The evaluation as it is after this decision: complete, failed, or blocked again.
+    pub eval: Evaluation,
+    /// Evaluations to create beside it: the blocked one for what could not be placed.
+    pub created: Vec<Evaluation>,
+}

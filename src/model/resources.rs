@@ -1,0 +1,139 @@
+//! Amounts of a machine, and how a group's tasks add up to one ask.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is scheduled: MHz of cpu, MiB of memory, MiB of disk. Signed, because differences are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    pub cpu_mhz: i64,
+    pub memory_mb: i64,
+    pub disk_mb: i64,
+}
+
+impl Amount {
+    pub const ZERO: Amount = Amount { cpu_mhz: 0, memory_mb: 0, disk_mb: 0 };
+
+    pub fn plus(self, o: Amount) -> Amount {
+        Amount {
+            cpu_mhz: self.cpu_mhz.saturating_add(o.cpu_mhz),
+            memory_mb: self.memory_mb.saturating_add(o.memory_mb),
+            disk_mb: self.disk_mb.saturating_add(o.disk_mb),
+        }
+    }
+
+    pub fn minus(self, o: Amount) -> Amount {
+        Amount {
+            cpu_mhz: self.cpu_mhz.saturating_sub(o.cpu_mhz),
+            memory_mb: self.memory_mb.saturating_sub(o.memory_mb),
+            disk_mb: self.disk_mb.saturating_sub(o.disk_mb),
+        }
+    }
+
+    fn max(self, o: Amount) -> Amount {
+        Amount {
+            cpu_mhz: self.cpu_mhz.max(o.cpu_mhz),
+            memory_mb: self.memory_mb.max(o.memory_mb),
+            disk_mb: self.disk_mb.max(o.disk_mb),
+        }
+    }
+
+    /// The first dimension in which `self` does not hold `ask`, by the name that metrics use: `cpu`, `memory`, `disk`.
+    pub fn lacks(self, ask: Amount) -> Option<&'static str> {
+        if ask.cpu_mhz > self.cpu_mhz {
+            Some("cpu")
+        } else if ask.memory_mb > self.memory_mb {
+            Some("memory")
+        } else if ask.disk_mb > self.disk_mb {
+            Some("disk")
+        } else {
+            None
+        }
+    }
+}
+
+/// When a task runs within its group: `lifecycle` in the job file. None of these is a main task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hook {
+    Prestart,
+    Poststart,
+    Poststop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifecycle {
+    pub hook: Hook,
+    /// For prestart and poststart: the task keeps running beside the main tasks.
+    pub sidecar: bool,
+}
+
+/// What one task of an allocation holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskResources {
+    pub cpu_mhz: i64,
+    pub memory_mb: i64,
+    pub lifecycle: Option<Lifecycle>,
+}
+
+/// What an allocation holds on its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllocResources {
+    pub tasks: BTreeMap<String, TaskResources>,
+    pub disk_mb: i64,
+}
+
+impl AllocResources {
+    /// The most that the allocation ever holds at once: `max(prestart with its sidecars, main with all sidecars and
+    /// poststart, poststop)` (reference: scheduler 15, newer form).
+    pub fn total(&self) -> Amount {
+        let (mut prestart, mut sidecars, mut main, mut poststart, mut poststop) =
+            (Amount::ZERO, Amount::ZERO, Amount::ZERO, Amount::ZERO, Amount::ZERO);
+        for t in self.tasks.values() {
+            let a = Amount { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, disk_mb: 0 };
+            let sum = match t.lifecycle {
+                None => &mut main,
+                Some(Lifecycle { hook: Hook::Prestart, sidecar: false }) => &mut prestart,
+                Some(Lifecycle { hook: Hook::Prestart, sidecar: true }) => &mut sidecars,
+                Some(Lifecycle { hook: Hook::Poststart, .. }) => &mut poststart,
+                Some(Lifecycle { hook: Hook::Poststop, .. }) => &mut poststop,
+            };
+            *sum = sum.plus(a);
+        }
+        let running = prestart.plus(sidecars).max(main.plus(sidecars).plus(poststart)).max(poststop);
+        running.plus(Amount { disk_mb: self.disk_mb, ..Amount::ZERO })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(mhz: i64, lifecycle: Option<(Hook, bool)>) -> TaskResources {
+        let lifecycle = lifecycle.map(|(hook, sidecar)| Lifecycle { hook, sidecar });
+        TaskResources { cpu_mhz: mhz, memory_mb: mhz, lifecycle }
+    }
+
+    #[test]
+    fn a_group_asks_for_its_busiest_phase() {
+        let cases: [(&[TaskResources], i64); 4] = [
+            (&[task(100, None), task(50, None)], 150),
+            (&[task(100, None), task(500, Some((Hook::Prestart, false)))], 500),
+            (&[task(100, None), task(50, Some((Hook::Prestart, true))), task(120, Some((Hook::Prestart, false)))], 170),
+            (&[task(100, None), task(30, Some((Hook::Poststart, true))), task(90, Some((Hook::Poststop, false)))], 130),
+        ];
+        for (tasks, mhz) in cases {
+            let tasks = tasks.iter().cloned().enumerate().map(|(i, t)| (i.to_string(), t)).collect();
+            let total = AllocResources { tasks, disk_mb: 300 }.total();
+            assert_eq!(total, Amount { cpu_mhz: mhz, memory_mb: mhz, disk_mb: 300 });
+        }
+    }
+
+    #[test]
+    fn the_first_missing_dimension_is_named() {
+        let have = Amount { cpu_mhz: 10, memory_mb: 10, disk_mb: 10 };
+        assert_eq!(have.lacks(have), None);
+        assert_eq!(have.lacks(Amount { cpu_mhz: 11, memory_mb: 11, disk_mb: 0 }), Some("cpu"));
+        assert_eq!(have.lacks(Amount { memory_mb: 11, ..have }), Some("memory"));
+        assert_eq!(have.lacks(Amount { disk_mb: 11, ..have }), Some("disk"));
+    }
+}

@@ -1,0 +1,172 @@
+//! Time as values: a monotonic instant, a wall-clock instant and a span. Nobody here asks what time it is.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::{Add, Sub};
+
+/// Monotonic time in nanoseconds since some start that only this process knows. Strictly increasing per brain; never
+/// stored and never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Mono(pub u64);
+
+impl Mono {
+    pub const MAX: Mono = Mono(u64::MAX);
+
+    /// `self + span`, held within range; a negative span counts as zero.
+    pub fn after(self, span: Span) -> Mono {
+        Mono(self.0.saturating_add(span.0.max(0) as u64))
+    }
+
+    /// How long ago `earlier` was; zero when it lies ahead.
+    pub fn since(self, earlier: Mono) -> Span {
+        Span(i64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(i64::MAX))
+    }
+}
+
+/// Wall-clock time in nanoseconds since 1970-01-01T00:00:00Z. The leader stamps it into commands; `apply` never reads a
+/// clock. Zero means "never".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Wall(pub i64);
+
+impl Wall {
+    pub const NEVER: Wall = Wall(0);
+
+    pub fn is_never(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn unix_seconds(self) -> i64 {
+        self.0.div_euclid(1_000_000_000)
+    }
+}
+
+impl Add<Span> for Wall {
+    type Output = Wall;
+
+    fn add(self, span: Span) -> Wall {
+        Wall(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub for Wall {
+    type Output = Span;
+
+    fn sub(self, earlier: Wall) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A length of time in nanoseconds, signed as Go's `time.Duration` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Span(pub i64);
+
+impl Span {
+    pub const ZERO: Span = Span(0);
+
+    pub const fn nanos(n: i64) -> Span {
+        Span(n)
+    }
+
+    pub const fn millis(n: i64) -> Span {
+        Span(n * 1_000_000)
+    }
+
+    pub const fn seconds(n: i64) -> Span {
+        Span(n * 1_000_000_000)
+    }
+
+    pub const fn minutes(n: i64) -> Span {
+        Span::seconds(n * 60)
+    }
+
+    pub const fn hours(n: i64) -> Span {
+        Span::seconds(n * 3600)
+    }
+
+    pub fn as_nanos(self) -> i64 {
+        self.0
+    }
+
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}
+
+/// As Go prints a duration: `1h30m0s`, `15s`, `1.5s`, `250ms`, `0s`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.0.unsigned_abs();
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        match total {
+            0 => f.write_str("0s"),
+            1..1_000 => write!(f, "{total}ns"),
+            1_000..1_000_000 => write!(f, "{}µs", decimal(total, 1_000)),
+            1_000_000..1_000_000_000 => write!(f, "{}ms", decimal(total, 1_000_000)),
+            _ => {
+                let (minutes, rest) = (total / 60_000_000_000, total % 60_000_000_000);
+                if minutes >= 60 {
+                    write!(f, "{}h", minutes / 60)?;
+                }
+                if minutes > 0 {
+                    write!(f, "{}m", minutes % 60)?;
+                }
+                write!(f, "{}s", decimal(rest, 1_000_000_000))
+            }
+        }
+    }
+}
+
+/// `n / unit` with as many decimals as it needs and no more.
+fn decimal(n: u64, unit: u64) -> String {
+    let (whole, mut rest) = (n / unit, n % unit);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    let mut width = unit.ilog10() as usize;
+    while rest.is_multiple_of(10) {
+        rest /= 10;
+        width -= 1;
+    }
+    format!("{whole}.{rest:0width$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_print_as_go_prints_them() {
+        for (span, text) in [
+            (Span(0), "0s"),
+            (Span(1), "1ns"),
+            (Span(1_100), "1.1µs"),
+            (Span::millis(250), "250ms"),
+            (Span::millis(1_500), "1.5s"),
+            (Span::seconds(15), "15s"),
+            (Span::minutes(30), "30m0s"),
+            (Span::hours(24), "24h0m0s"),
+            (Span(3_600_000_000_000 + 1), "1h0m0.000000001s"),
+            (Span::seconds(-5), "-5s"),
+        ] {
+            assert_eq!(span.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn instants_never_leave_their_range() {
+        assert_eq!(Mono(5).after(Span(-3)), Mono(5));
+        assert_eq!(Mono::MAX.after(Span(1)), Mono::MAX);
+        assert_eq!(Mono(5).since(Mono(9)), Span::ZERO);
+        assert_eq!(Wall(-1).unix_seconds(), -1);
+    }
+}
