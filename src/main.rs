@@ -1,1 +1,4 @@
-fn main() -> std::process::ExitCode { drover::main(); std::process::ExitCode::SUCCESS }
+fn main() -> std::process::ExitCode {
+    drover::main();
+    std::process::ExitCode::SUCCESS
+}

@@ -1,0 +1,42 @@
+//! What applying a command changed: how the leader's queues hear of work and how waiting readers are woken. Derived from
+//! the state alone, so that a new leader can rebuild from the state what the stream would have told it.
+
+use crate::model::eval::Evaluation;
+use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
+use crate::model::node::NodeStatus;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Registered, stopped, purged, or its status or summary moved.
+    Job {
+        job: JobKey,
+    },
+    Eval(Box<Evaluation>),
+    EvalRemoved {
+        eval: EvalId,
+        job: JobKey,
+    },
+    Alloc(AllocChange),
+    Node(NodeChange),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocChange {
+    pub id: AllocId,
+    pub job: JobKey,
+    pub node: NodeId,
+    pub eval: EvalId,
+    /// The node has something to fetch.
+    pub for_node: bool,
+    /// Became complete or failed on its client: its room is free again.
+    pub freed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeChange {
+    pub id: NodeId,
+    pub status: NodeStatus,
+    pub computed_class: String,
+    /// Became able to take tasks, or changed while it was.
+    pub opened: bool,
+}

@@ -1,0 +1,57 @@
+//! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
+//! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
+
+use crate::model::alloc::ClientStatus;
+use crate::model::eval::Evaluation;
+use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
+use crate::model::job::JobSpec;
+use crate::model::node::{NodeInfo, NodeStatus};
+use crate::model::plan::NodePlan;
+use crate::model::task::TaskState;
+use crate::model::time::Wall;
+use crate::model::{id::JobKey, node::NodeEvent};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// The first entry of a region: who it is.
+    Init { region_id: Uuid, at: Wall },
+    /// A job and its evaluation in one entry. An unchanged spec makes no version; the evaluation is stored all the same.
+    RegisterJob(Box<RegisterJob>),
+    /// Stops a job (a version with `stop` set) or removes it with its allocations and versions.
+    DeregisterJob { job: JobKey, purge: bool, eval: Option<Evaluation>, at: Wall },
+    /// A client's description of its machine. Of a known node only the description changes.
+    RegisterNode { info: Box<NodeInfo>, evals: Vec<Evaluation>, at: Wall },
+    UpdateNodeStatus {
+        node: NodeId,
+        status: NodeStatus,
+        event: Option<NodeEvent>,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    },
+    /// Inserts or replaces evaluations.
+    UpdateEvals { evals: Vec<Evaluation>, at: Wall },
+    /// The accepted part of a plan, with the evaluation that asked for it and those that it made.
+    ApplyPlan { eval: EvalId, nodes: Vec<NodePlan>, evals: Vec<Evaluation>, at: Wall },
+    /// What a client reports of its allocations, with the evaluations that follow from it.
+    UpdateAllocs { node: NodeId, updates: Vec<AllocUpdate>, evals: Vec<Evaluation>, at: Wall },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegisterJob {
+    pub spec: JobSpec,
+    /// `Some(0)`: must not exist; `Some(n)`: must exist with this `job_modify_index`.
+    pub enforce_index: Option<u64>,
+    pub eval: Option<Evaluation>,
+    pub at: Wall,
+}
+
+/// The client's half of an allocation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllocUpdate {
+    pub id: AllocId,
+    pub client: ClientStatus,
+    pub client_description: String,
+    pub task_states: BTreeMap<String, TaskState>,
+}

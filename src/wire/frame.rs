@@ -1,0 +1,97 @@
+//! A frame: one message between peers. `D`, protocol version, kind, request id (8 bytes, little endian), then a record.
+
+use super::record::{self, Malformed};
+use super::rpc::{NodeReply, NodeRequest};
+
+const MAGIC: u8 = b'D';
+const PROTOCOL: u8 = 1;
+const HEADER_BYTES: usize = 11;
+
+/// The most that one frame may hold.
+pub const MAX_FRAME_BYTES: usize = 4 << 20;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// Chosen by the asker, repeated by the answer. Unique per asker and connection.
+    pub request: u64,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    Request(NodeRequest),
+    Reply(NodeReply),
+    /// A raft message, opaque to all but `raft`.
+    Raft(Vec<u8>),
+}
+
+pub fn encode(frame: &Frame) -> Vec<u8> {
+    let (kind, body) = match &frame.body {
+        Body::Request(r) => (0u8, record::encode(r)),
+        Body::Reply(r) => (1, record::encode(r)),
+        Body::Raft(bytes) => (2, bytes.clone()),
+    };
+    let mut out = Vec::with_capacity(HEADER_BYTES + body.len());
+    out.extend_from_slice(&[MAGIC, PROTOCOL, kind]);
+    out.extend_from_slice(&frame.request.to_le_bytes());
+    out.extend_from_slice(&body);
+    out
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Frame, Malformed> {
+    const NAME: &str = "frame";
+    if bytes.len() > MAX_FRAME_BYTES {
+        return Err(Malformed::TooLong { name: NAME, bytes: bytes.len(), limit: MAX_FRAME_BYTES });
+    }
+    let Some((&[magic, version, kind, a, b, c, d, e, f, g, h], body)) =
+        bytes.split_first_chunk::<HEADER_BYTES>()
+    else {
+        return Err(Malformed::Body(NAME));
+    };
+    if magic != MAGIC {
+        return Err(Malformed::Body(NAME));
+    }
+    if version != PROTOCOL {
+        return Err(Malformed::Version { name: NAME, found: version, known: PROTOCOL });
+    }
+    let body = match kind {
+        0 => Body::Request(record::decode(body)?),
+        1 => Body::Reply(record::decode(body)?),
+        2 => Body::Raft(body.to_vec()),
+        _ => return Err(Malformed::Body(NAME)),
+    };
+    Ok(Frame { request: u64::from_le_bytes([a, b, c, d, e, f, g, h]), body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_round_trip_and_damage_is_an_error() {
+        let frames = [
+            Frame { request: 7, body: Body::Reply(NodeReply::Reported) },
+            Frame { request: u64::MAX, body: Body::Raft(vec![1, 2, 3]) },
+            Frame {
+                request: 0,
+                body: Body::Request(NodeRequest::Heartbeat {
+                    node: Default::default(),
+                    secret: Default::default(),
+                }),
+            },
+        ];
+        for frame in frames {
+            let bytes = encode(&frame);
+            assert_eq!(decode(&bytes), Ok(frame));
+            for cut in 0..HEADER_BYTES {
+                assert!(decode(&bytes[..cut]).is_err());
+            }
+            for at in 0..3 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 0x40;
+                assert!(decode(&damaged).is_err());
+            }
+        }
+        assert!(matches!(decode(&vec![0; MAX_FRAME_BYTES + 1]), Err(Malformed::TooLong { .. })));
+    }
+}

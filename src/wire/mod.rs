@@ -1,0 +1,15 @@
+//! All that crosses a machine or outlives a process: requests to the leader, replicated commands, messages between
+//! nodes and servers, the keeper's protocol, and the rules by which they become bytes.
+//!
+//! Refuses to know: sockets, tables, and what anyone does with a message. Invariants: enums are encoded by position and
+//! only ever appended to; every stored or sent record starts with its schema version; decoding never panics and never
+//! allocates more than a small multiple of its input.
+
+pub mod change;
+pub mod command;
+pub mod frame;
+pub mod keeper;
+pub mod record;
+pub mod request;
+pub mod rpc;
+pub mod status;

@@ -1,0 +1,118 @@
+//! A record is a schema version byte and the postcard form of that version. postcard has no field names, so a changed
+//! struct is a new version with an upgrade from the one before; what no build knows is refused, never guessed.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+pub trait Record: Serialize + DeserializeOwned {
+    /// What the record is, for error texts.
+    const NAME: &'static str;
+    /// The version that this build writes.
+    const VERSION: u8;
+
+    /// Reads an older version. Called with versions below `VERSION` only.
+    fn upgrade(version: u8, _body: &[u8]) -> Result<Self, Malformed> {
+        Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Malformed {
+    Empty(&'static str),
+    /// Written by a newer build, or by one too old to upgrade from.
+    Version {
+        name: &'static str,
+        found: u8,
+        known: u8,
+    },
+    /// The bytes are not of this record.
+    Body(&'static str),
+    TooLong {
+        name: &'static str,
+        bytes: usize,
+        limit: usize,
+    },
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malformed::Empty(name) => write!(f, "{name}: no bytes"),
+            Malformed::Version { name, found, known } => {
+                write!(
+                    f,
+                    "{name}: written in format {found}, this build reads {known}; use a build that knows it"
+                )
+            }
+            Malformed::Body(name) => write!(f, "{name}: the bytes are damaged or of another kind"),
+            Malformed::TooLong { name, bytes, limit } => {
+                write!(f, "{name}: {bytes} bytes, at most {limit} are allowed")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// The version byte, then postcard.
+pub fn encode<R: Record>(record: &R) -> Vec<u8> {
+    // postcard fails only for types without a length known up front; ours are plain structs (golden tests cover each).
+    postcard::to_extend(record, vec![R::VERSION]).unwrap_or_default()
+}
+
+pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, Malformed> {
+    let (&version, body) = bytes.split_first().ok_or(Malformed::Empty(R::NAME))?;
+    if version == R::VERSION {
+        let (record, rest) = postcard::take_from_bytes(body).map_err(|_| Malformed::Body(R::NAME))?;
+        if rest.is_empty() { Ok(record) } else { Err(Malformed::Body(R::NAME)) }
+    } else if version < R::VERSION {
+        R::upgrade(version, body)
+    } else {
+        Err(Malformed::Version { name: R::NAME, found: version, known: R::VERSION })
+    }
+}
+
+macro_rules! records {
+    ($($type:ty = $name:literal),* $(,)?) => { $(
+        impl Record for $type {
+            const NAME: &'static str = $name;
+            const VERSION: u8 = 1;
+        }
+    )* };
+}
+
+records! {
+    crate::model::job::Job = "job",
+    crate::model::job::JobSpec = "job version",
+    crate::model::job::JobSummary = "job summary",
+    crate::model::eval::Evaluation = "evaluation",
+    crate::model::alloc::Allocation = "allocation",
+    crate::model::node::Node = "node",
+    super::command::Command = "command",
+    super::rpc::NodeRequest = "node request",
+    super::rpc::NodeReply = "node reply",
+    super::keeper::Command = "keeper command",
+    super::keeper::Event = "keeper event",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobSummary;
+
+    #[test]
+    fn records_round_trip_and_refuse_what_they_do_not_know() {
+        let summary = JobSummary { create_index: 7, ..JobSummary::default() };
+        let bytes = encode(&summary);
+        assert_eq!(decode(&bytes), Ok(summary));
+        assert_eq!(decode::<JobSummary>(&[]), Err(Malformed::Empty("job summary")));
+        let mut newer = bytes.clone();
+        newer[0] = 9;
+        assert!(matches!(decode::<JobSummary>(&newer), Err(Malformed::Version { found: 9, .. })));
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert_eq!(decode::<JobSummary>(&longer), Err(Malformed::Body("job summary")));
+        assert_eq!(decode::<JobSummary>(&bytes[..bytes.len() - 1]), Err(Malformed::Body("job summary")));
+    }
+}

@@ -1,0 +1,78 @@
+//! What an API asks of the servers, what they answer, and how they refuse.
+
+use crate::model::id::{EvalId, JobKey};
+use crate::model::job::JobSpec;
+use std::fmt;
+
+/// A write. Reads never come this way: they use a view of the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// `spec` is canonical and valid by itself; the servers check it against the region.
+    RegisterJob {
+        spec: Box<JobSpec>,
+        enforce_index: Option<u64>,
+        eval_priority: Option<i64>,
+        /// Groups that exist keep their count.
+        preserve_counts: bool,
+    },
+    DeregisterJob {
+        job: JobKey,
+        purge: bool,
+        eval_priority: Option<i64>,
+    },
+}
+
+/// Given once the change is durable and applied. `index` is the change's place in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    Job { eval: Option<EvalId>, job_modify_index: u64, index: u64 },
+    Nothing { index: u64 },
+}
+
+impl Done {
+    pub fn index(&self) -> u64 {
+        match self {
+            Done::Job { index, .. } | Done::Nothing { index } => *index,
+        }
+    }
+}
+
+/// The caller's fault, or a state of the region that the caller has to wait out: the only errors that leave by HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub kind: RefusalKind,
+    /// A sentence for the caller. Where Nomad's clients look for a text, that text.
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The request itself is wrong.
+    Invalid,
+    /// What it names does not exist.
+    NotFound,
+    /// It was right for another state than the present one.
+    Conflict,
+    /// Validation, which Nomad answers with status 500.
+    Validation,
+    /// A queue is full: try again later.
+    Busy,
+    /// No leader, or storage refuses writes: try again later.
+    Unavailable,
+    /// Not supported yet.
+    Unsupported,
+}
+
+impl Refusal {
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Refusal { kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,121 @@
+//! What nodes and servers say to each other. A node asks, a server answers; each request has an id that its answer
+//! repeats. Messages to one peer travel on one ordered stream, and may be lost with it.
+
+use super::command::AllocUpdate;
+use crate::model::alloc::DesiredStatus;
+use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
+use crate::model::job::{JobType, TaskGroup};
+use crate::model::node::NodeInfo;
+use crate::model::resources::AllocResources;
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Who a frame comes from or goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Peer {
+    /// A server, by its raft id.
+    Server(u64),
+    Node(NodeId),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Server(id) => write!(f, "server {id}"),
+            Peer::Node(id) => write!(f, "node {}", id.short()),
+        }
+    }
+}
+
+/// Append only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeRequest {
+    Register {
+        info: Box<NodeInfo>,
+    },
+    Heartbeat {
+        node: NodeId,
+        secret: NodeSecret,
+    },
+    /// Answered once something of this node's allocations has an index above `since`, or after `WATCH_HOLD`.
+    Watch {
+        node: NodeId,
+        secret: NodeSecret,
+        since: u64,
+    },
+    /// Allocations in full; at most `MAX_ASSIGNMENTS`.
+    Fetch {
+        node: NodeId,
+        secret: NodeSecret,
+        allocs: Vec<AllocId>,
+    },
+    /// At most `MAX_UPDATES`.
+    Report {
+        node: NodeId,
+        secret: NodeSecret,
+        updates: Vec<AllocUpdate>,
+    },
+}
+
+/// Append only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeReply {
+    /// The next heartbeat is due within `ttl`.
+    Alive {
+        ttl: Span,
+    },
+    Allocs(AllocSet),
+    Fetched {
+        assignments: Vec<Assignment>,
+    },
+    /// The report is durable.
+    Reported,
+    /// The server does not know the node: register again.
+    UnknownNode,
+    /// Not the leader, or not ready: ask again later, at `leader` if it is known.
+    NotLeader {
+        leader: Option<u64>,
+    },
+    /// The node is down or disconnected to the servers: a heartbeat comes first.
+    HeartbeatFirst,
+    Refused {
+        message: String,
+    },
+}
+
+pub const MAX_ASSIGNMENTS: usize = 64;
+pub const MAX_UPDATES: usize = 64;
+/// How long a watch with nothing new is held.
+pub const WATCH_HOLD: Span = Span::minutes(5);
+
+/// What a node shall run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllocSet {
+    /// The `since` of the next watch.
+    pub index: u64,
+    /// Every allocation of the node that the servers still know, with its `alloc_modify_index`. What is missing was
+    /// collected by the servers and is to be removed.
+    pub wanted: Vec<(AllocId, u64)>,
+    /// Those that moved past `since`, as many as fit; the rest is to be fetched.
+    pub assignments: Vec<Assignment>,
+}
+
+/// An allocation with all that a node needs to run it, also after a reboot with no server in reach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub id: AllocId,
+    pub name: String,
+    pub job: JobKey,
+    pub job_name: String,
+    pub job_type: JobType,
+    pub job_version: u64,
+    pub job_meta: BTreeMap<String, String>,
+    pub region: String,
+    pub group: TaskGroup,
+    pub resources: AllocResources,
+    pub desired: DesiredStatus,
+    pub previous: Option<AllocId>,
+    pub alloc_modify_index: u64,
+}

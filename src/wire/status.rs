@@ -1,0 +1,30 @@
+//! What a server's turn publishes for readers: one immutable value, replaced whole.
+
+use crate::model::id::Uuid;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// This server's raft id.
+    pub id: u64,
+    pub leader: Option<u64>,
+    pub term: u64,
+    pub applied_index: u64,
+    /// The leader has applied everything of the terms before its own: reads are consistent.
+    pub ready: bool,
+    pub region_id: Uuid,
+    /// Raft ids of the voters.
+    pub voters: Vec<u64>,
+    pub broker: BrokerStatus,
+    /// Why writes are refused at present, if they are.
+    pub storage_fault: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokerStatus {
+    pub ready: u64,
+    pub unacked: u64,
+    pub pending: u64,
+    pub waiting: u64,
+    pub blocked: u64,
+    pub failed: u64,
+}
