@@ -3,6 +3,7 @@
 //! This file is the map, in reading order. Each room imports only from the floors below it; `tests/tidy` keeps it so.
 
 mod model;
+mod raft;
 mod wire;
 
 pub fn main() {}

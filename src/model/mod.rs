@@ -11,6 +11,7 @@ pub mod id;
 pub mod job;
 pub mod node;
 pub mod plan;
+pub mod random;
 pub mod resources;
 pub mod task;
 pub mod time;
