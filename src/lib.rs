@@ -4,6 +4,7 @@
 
 mod model;
 mod raft;
+mod server;
 mod wire;
 
 pub fn main() {}

@@ -56,6 +56,14 @@ impl Sub for Wall {
     }
 }
 
+/// What time it is for one turn of a brain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    pub mono: Mono,
+    /// `None` while the clock is not to be trusted: a board without a battery boots in 1970.
+    pub wall: Option<Wall>,
+}
+
 /// A length of time in nanoseconds, signed as Go's `time.Duration` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Span(pub i64);

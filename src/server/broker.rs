@@ -1,0 +1,368 @@
+//! The evaluation broker: which evaluation a scheduler worker gets next (reference: scheduler 3).
+//!
+//! Knows nothing of state, raft or scheduling. Invariants: at most one evaluation of a job is ready or delivered at any
+//! time; a delivered evaluation comes back by ack, nack or deadline; nothing enqueued is lost. Delivery is at least once:
+//! only the newest token may answer.
+
+use crate::model::eval::Evaluation;
+use crate::model::id::{EvalId, EvalToken, JobKey};
+use crate::model::job::JobType;
+use crate::model::random::Stream;
+use crate::model::time::{Mono, Span};
+use crate::wire::status::BrokerStatus;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A worker that says nothing for this long has lost its evaluation.
+const NACK_TIMEOUT: Span = Span::seconds(60);
+/// After so many deliveries without an ack the evaluation has failed.
+pub const DELIVERY_LIMIT: u32 = 3;
+const FIRST_NACK_DELAY: Span = Span::seconds(1);
+const FURTHER_NACK_DELAY: Span = Span::seconds(20);
+
+pub struct Broker {
+    /// Every evaluation inside, with how often it was delivered.
+    deliveries: BTreeMap<EvalId, u32>,
+    /// The evaluation of each job that is ready, delivered or waiting to be delivered again.
+    slots: BTreeMap<JobKey, EvalId>,
+    /// Further evaluations of those jobs, best first.
+    pending: BTreeMap<JobKey, BTreeMap<PendingRank, Evaluation>>,
+    ready: BTreeMap<JobType, BTreeMap<ReadyRank, Evaluation>>,
+    delivered: BTreeMap<EvalId, Delivered>,
+    /// Enqueued again by the worker that holds them: they wait for its ack.
+    requeued: BTreeMap<EvalId, Evaluation>,
+    waiting: BTreeMap<(Mono, EvalId), Waiting>,
+    failed: VecDeque<Evaluation>,
+    superseded: VecDeque<Evaluation>,
+    ties: Stream,
+}
+
+/// Higher priority, then older.
+type ReadyRank = (Reverse<i64>, u64, EvalId);
+/// Higher priority, then newer.
+type PendingRank = (Reverse<i64>, Reverse<u64>, EvalId);
+
+struct Delivered {
+    eval: Evaluation,
+    token: EvalToken,
+    /// `None` while its plan is being committed.
+    deadline: Option<Mono>,
+}
+
+struct Waiting {
+    eval: Evaluation,
+    /// It holds its job's slot already: it was nacked.
+    has_slot: bool,
+}
+
+/// The token is not that of the delivery that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaleToken;
+
+impl Broker {
+    pub fn new(seed: u64) -> Self {
+        Broker {
+            deliveries: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            requeued: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            failed: VecDeque::new(),
+            superseded: VecDeque::new(),
+            ties: Stream::new(seed, 0),
+        }
+    }
+
+    /// Takes an evaluation in. One that is inside already is not taken twice.
+    pub fn enqueue(&mut self, eval: Evaluation, now: Mono) {
+        if self.deliveries.contains_key(&eval.id) {
+            return;
+        }
+        self.deliveries.insert(eval.id, 0);
+        if eval.wait > Span::ZERO {
+            self.waiting.insert((now.after(eval.wait), eval.id), Waiting { eval, has_slot: false });
+        } else {
+            self.admit(eval);
+        }
+    }
+
+    /// Takes in an evaluation that a worker may be holding: if so, it waits for that worker's ack.
+    pub fn requeue(&mut self, eval: Evaluation, now: Mono) {
+        if self.delivered.contains_key(&eval.id) {
+            self.requeued.insert(eval.id, eval);
+        } else {
+            self.enqueue(eval, now);
+        }
+    }
+
+    fn admit(&mut self, eval: Evaluation) {
+        match self.slots.get(&eval.job) {
+            Some(holder) if *holder != eval.id => {
+                let rank = (Reverse(eval.priority), Reverse(eval.modify_index), eval.id);
+                self.pending.entry(eval.job.clone()).or_default().insert(rank, eval);
+            }
+            _ => {
+                self.slots.insert(eval.job.clone(), eval.id);
+                self.make_ready(eval);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, eval: Evaluation) {
+        let rank = (Reverse(eval.priority), eval.create_index, eval.id);
+        self.ready.entry(eval.job_type).or_default().insert(rank, eval);
+    }
+
+    /// The most urgent ready evaluation; between types of equal urgency, one by chance.
+    pub fn dequeue(&mut self, token: EvalToken, now: Mono) -> Option<Evaluation> {
+        let heads = || self.ready.iter().filter_map(|(t, q)| Some((q.first_key_value()?.0.0, *t)));
+        let best = heads().map(|(priority, _)| priority).min()?;
+        let types: Vec<JobType> = heads().filter(|h| h.0 == best).map(|h| h.1).collect();
+        let chosen = types.get(self.ties.below(types.len() as u64) as usize)?;
+        let (_, eval) = self.ready.get_mut(chosen)?.pop_first()?;
+        *self.deliveries.entry(eval.id).or_default() += 1;
+        let deadline = Some(now.after(NACK_TIMEOUT));
+        self.delivered.insert(eval.id, Delivered { eval: eval.clone(), token, deadline });
+        Some(eval)
+    }
+
+    pub fn is_delivered(&self, eval: EvalId, token: EvalToken) -> bool {
+        self.delivered.get(&eval).is_some_and(|d| d.token == token)
+    }
+
+    /// The worker's plan is on its way into the log: no deadline until `resume`, ack or nack.
+    pub fn pause(&mut self, eval: EvalId) {
+        if let Some(d) = self.delivered.get_mut(&eval) {
+            d.deadline = None;
+        }
+    }
+
+    pub fn resume(&mut self, eval: EvalId, now: Mono) {
+        if let Some(d) = self.delivered.get_mut(&eval) {
+            d.deadline = Some(now.after(NACK_TIMEOUT));
+        }
+    }
+
+    /// The evaluation is done. The job's best pending one takes its place; its others are superseded by that one.
+    pub fn ack(&mut self, id: EvalId, token: EvalToken, now: Mono) -> Result<(), StaleToken> {
+        if !self.is_delivered(id, token) {
+            return Err(StaleToken);
+        }
+        let Some(done) = self.delivered.remove(&id) else { return Err(StaleToken) };
+        self.deliveries.remove(&id);
+        self.slots.remove(&done.eval.job);
+        if let Some(mut others) = self.pending.remove(&done.eval.job) {
+            if let Some((_, next)) = others.pop_first() {
+                self.admit(next);
+            }
+            for eval in others.into_values() {
+                self.deliveries.remove(&eval.id);
+                self.superseded.push_back(eval);
+            }
+        }
+        if let Some(again) = self.requeued.remove(&id) {
+            self.enqueue(again, now);
+        }
+        Ok(())
+    }
+
+    /// The worker gives the evaluation back undone.
+    pub fn nack(&mut self, id: EvalId, token: EvalToken, now: Mono) -> Result<(), StaleToken> {
+        if !self.is_delivered(id, token) {
+            return Err(StaleToken);
+        }
+        let Some(Delivered { eval, .. }) = self.delivered.remove(&id) else { return Err(StaleToken) };
+        self.requeued.remove(&id);
+        let count = self.deliveries.get(&id).copied().unwrap_or(0);
+        if count >= DELIVERY_LIMIT {
+            self.failed.push_back(eval);
+        } else {
+            let delay = match count {
+                0 | 1 => FIRST_NACK_DELAY,
+                n => Span(FURTHER_NACK_DELAY.0 * i64::from(n - 1)),
+            };
+            self.waiting.insert((now.after(delay), id), Waiting { eval, has_slot: true });
+        }
+        Ok(())
+    }
+
+    /// Deliveries whose worker fell silent are nacked; what has waited long enough becomes ready.
+    pub fn expire(&mut self, now: Mono) {
+        let silent = |d: &Delivered| d.deadline.is_some_and(|at| at <= now);
+        let late: Vec<_> =
+            self.delivered.iter().filter(|(_, d)| silent(d)).map(|(id, d)| (*id, d.token)).collect();
+        for (id, token) in late {
+            self.nack(id, token, now).unwrap_or_default();
+        }
+        while let Some(entry) = self.waiting.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let Waiting { eval, has_slot } = entry.remove();
+            if has_slot { self.make_ready(eval) } else { self.admit(eval) }
+        }
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let waiting = self.waiting.keys().next().map(|k| k.0);
+        self.delivered.values().filter_map(|d| d.deadline).chain(waiting).min()
+    }
+
+    pub fn has_ready(&self) -> bool {
+        self.ready.values().any(|q| !q.is_empty())
+    }
+
+    /// An evaluation that was delivered too often. It still holds its job's slot until `settle_failed`.
+    pub fn take_failed(&mut self) -> Option<Evaluation> {
+        self.failed.pop_front()
+    }
+
+    /// The failure is recorded: the job's next evaluation may run.
+    pub fn settle_failed(&mut self, eval: &Evaluation) {
+        self.deliveries.remove(&eval.id);
+        self.slots.remove(&eval.job);
+        if let Some((_, next)) = self.pending.get_mut(&eval.job).and_then(BTreeMap::pop_first) {
+            self.admit(next);
+        }
+    }
+
+    /// Evaluations made needless by a newer one of the same job; at most `limit`.
+    pub fn take_superseded(&mut self, limit: usize) -> Vec<Evaluation> {
+        let n = self.superseded.len().min(limit);
+        self.superseded.drain(..n).collect()
+    }
+
+    pub fn has_chores(&self) -> bool {
+        !self.failed.is_empty() || !self.superseded.is_empty()
+    }
+
+    pub fn status(&self) -> BrokerStatus {
+        let total = |n: usize| n as u64;
+        BrokerStatus {
+            ready: self.ready.values().map(|q| total(q.len())).sum(),
+            unacked: total(self.delivered.len()),
+            pending: self.pending.values().map(|q| total(q.len())).sum(),
+            waiting: total(self.waiting.len()),
+            blocked: 0,
+            failed: total(self.failed.len()),
+        }
+    }
+
+    /// Ids of everything inside, for comparison with what the state says should be.
+    pub fn contents(&self) -> BTreeSet<EvalId> {
+        self.deliveries.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::eval::Trigger;
+    use crate::model::time::Wall;
+
+    const T0: Mono = Mono(1_000);
+
+    fn eval(n: u128, job: &str, priority: i64, index: u64) -> Evaluation {
+        let key = JobKey::new("default", job);
+        let id = EvalId::from_random(n);
+        let mut e = Evaluation::pending(id, key, JobType::Service, priority, Trigger::JobRegister, Wall(1));
+        (e.create_index, e.modify_index) = (index, index);
+        e
+    }
+
+    fn token(n: u128) -> EvalToken {
+        EvalToken::from_random(n)
+    }
+
+    fn take(b: &mut Broker, n: u128, now: Mono) -> Option<EvalId> {
+        b.dequeue(token(n), now).map(|e| e.id)
+    }
+
+    #[test]
+    fn priority_first_then_age() {
+        let mut b = Broker::new(1);
+        let (low, high, old) = (eval(1, "a", 10, 1), eval(2, "b", 90, 9), eval(3, "c", 90, 5));
+        for e in [&low, &high, &old] {
+            b.enqueue(e.clone(), T0);
+        }
+        let order: Vec<_> = (0..4).map(|n| take(&mut b, n, T0)).collect();
+        assert_eq!(order, [Some(old.id), Some(high.id), Some(low.id), None]);
+    }
+
+    #[test]
+    fn one_evaluation_of_a_job_at_a_time_and_the_rest_is_superseded() {
+        let mut b = Broker::new(1);
+        let evals: Vec<_> = (1..=4).map(|n| eval(n, "a", 50, n as u64)).collect();
+        for e in &evals {
+            b.enqueue(e.clone(), T0);
+        }
+        assert_eq!(take(&mut b, 1, T0), Some(evals[0].id));
+        assert_eq!(take(&mut b, 2, T0), None);
+        assert_eq!(b.ack(evals[0].id, token(2), T0), Err(StaleToken));
+        assert_eq!(b.ack(evals[0].id, token(1), T0), Ok(()));
+        assert_eq!(take(&mut b, 3, T0), Some(evals[3].id), "the newest pending one");
+        let superseded: Vec<_> = b.take_superseded(728).into_iter().map(|e| e.id).collect();
+        assert_eq!(superseded, [evals[2].id, evals[1].id]);
+        assert_eq!(b.contents(), [evals[3].id].into());
+    }
+
+    #[test]
+    fn nacks_delay_by_1_then_20_seconds_and_the_third_fails() {
+        let mut b = Broker::new(1);
+        let e = eval(1, "a", 50, 1);
+        b.enqueue(e.clone(), T0);
+        let mut now = T0;
+        for (n, delay) in [(1, Span::seconds(1)), (2, Span::seconds(20))] {
+            assert_eq!(take(&mut b, n, now), Some(e.id));
+            b.nack(e.id, token(n), now).unwrap();
+            assert_eq!(b.next_deadline(), Some(now.after(delay)));
+            b.expire(Mono(now.after(delay).0 - 1));
+            assert!(!b.has_ready());
+            now = now.after(delay);
+            b.expire(now);
+        }
+        assert_eq!(take(&mut b, 3, now), Some(e.id));
+        b.nack(e.id, token(3), now).unwrap();
+        assert_eq!(b.take_failed().map(|f| f.id), Some(e.id));
+        let next = eval(2, "a", 50, 2);
+        b.enqueue(next.clone(), now);
+        assert!(!b.has_ready(), "the failed one still holds the job");
+        b.settle_failed(&e);
+        assert_eq!(take(&mut b, 4, now), Some(next.id));
+    }
+
+    #[test]
+    fn a_silent_worker_loses_its_evaluation_unless_its_plan_is_under_way() {
+        let mut b = Broker::new(1);
+        let e = eval(1, "a", 50, 1);
+        b.enqueue(e.clone(), T0);
+        take(&mut b, 1, T0);
+        let late = T0.after(NACK_TIMEOUT);
+        b.pause(e.id);
+        b.expire(late);
+        assert!(b.is_delivered(e.id, token(1)));
+        b.resume(e.id, late);
+        b.expire(late.after(NACK_TIMEOUT));
+        assert!(!b.is_delivered(e.id, token(1)));
+        assert_eq!(b.nack(e.id, token(1), late), Err(StaleToken));
+    }
+
+    #[test]
+    fn waits_are_kept_and_nothing_is_taken_twice() {
+        let mut b = Broker::new(1);
+        let mut e = eval(1, "a", 50, 1);
+        e.wait = Span::seconds(60);
+        b.enqueue(e.clone(), T0);
+        b.enqueue(e.clone(), T0);
+        assert_eq!(take(&mut b, 1, T0), None);
+        b.expire(T0.after(e.wait));
+        assert_eq!(take(&mut b, 2, T0), Some(e.id));
+        b.requeue(e.clone(), T0);
+        assert_eq!(take(&mut b, 3, T0), None);
+        b.ack(e.id, token(2), T0).unwrap();
+        b.expire(T0.after(e.wait));
+        assert_eq!(take(&mut b, 4, T0), Some(e.id), "requeued behind its ack");
+    }
+}

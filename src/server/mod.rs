@@ -1,0 +1,2 @@
+mod blocked;
+mod broker;
