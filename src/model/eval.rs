@@ -95,7 +95,14 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// A pending evaluation with nothing known yet. Indexes are set when it is applied.
-    pub fn pending(id: EvalId, job: JobKey, job_type: JobType, priority: i64, trigger: Trigger, at: Wall) -> Self {
+    pub fn pending(
+        id: EvalId,
+        job: JobKey,
+        job_type: JobType,
+        priority: i64,
+        trigger: Trigger,
+        at: Wall,
+    ) -> Self {
         Evaluation {
             id,
             job,

@@ -56,7 +56,11 @@ pub struct NotAUuid(pub String);
 
 impl fmt::Display for NotAUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an id: 36 characters like 00000000-0000-0000-0000-000000000000 are expected", self.0)
+        write!(
+            f,
+            "{:?} is not an id: 36 characters like 00000000-0000-0000-0000-000000000000 are expected",
+            self.0
+        )
     }
 }
 
@@ -171,7 +175,13 @@ mod tests {
 
     #[test]
     fn what_is_no_uuid_is_refused() {
-        for bad in ["", "0123", "01234567-89ab-4def-8123-456789abcdeg", "0123456789ab-4def-8123-456789abcdef----", "01234567-89ab-4def-8123-456789abcde-"] {
+        for bad in [
+            "",
+            "0123",
+            "01234567-89ab-4def-8123-456789abcdeg",
+            "0123456789ab-4def-8123-456789abcdef----",
+            "01234567-89ab-4def-8123-456789abcde-",
+        ] {
             assert!(bad.parse::<Uuid>().is_err(), "{bad:?}");
         }
     }

@@ -99,7 +99,8 @@ impl TaskGroup {
 
     /// What one allocation of this group holds.
     pub fn resources(&self) -> AllocResources {
-        let one = |t: &Task| TaskResources { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, lifecycle: t.lifecycle };
+        let one =
+            |t: &Task| TaskResources { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, lifecycle: t.lifecycle };
         AllocResources {
             tasks: self.tasks.iter().map(|t| (t.name.clone(), one(t))).collect(),
             disk_mb: self.ephemeral_disk_mb,

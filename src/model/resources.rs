@@ -118,8 +118,22 @@ mod tests {
         let cases: [(&[TaskResources], i64); 4] = [
             (&[task(100, None), task(50, None)], 150),
             (&[task(100, None), task(500, Some((Hook::Prestart, false)))], 500),
-            (&[task(100, None), task(50, Some((Hook::Prestart, true))), task(120, Some((Hook::Prestart, false)))], 170),
-            (&[task(100, None), task(30, Some((Hook::Poststart, true))), task(90, Some((Hook::Poststop, false)))], 130),
+            (
+                &[
+                    task(100, None),
+                    task(50, Some((Hook::Prestart, true))),
+                    task(120, Some((Hook::Prestart, false))),
+                ],
+                170,
+            ),
+            (
+                &[
+                    task(100, None),
+                    task(30, Some((Hook::Poststart, true))),
+                    task(90, Some((Hook::Poststop, false))),
+                ],
+                130,
+            ),
         ];
         for (tasks, mhz) in cases {
             let tasks = tasks.iter().cloned().enumerate().map(|(i, t)| (i.to_string(), t)).collect();
