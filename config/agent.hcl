@@ -1,0 +1,88 @@
+# The agent's configuration: `drover agent -config /etc/drover/agent.hcl`, or a directory of such files, read in
+# alphabetical order, later ones winning. An unknown key is an error, never ignored.
+#
+# This file makes one machine both server and client. Uncommented keys are what such a machine needs; commented ones
+# show their defaults.
+
+# Where this machine is. Jobs choose datacenters by name or by glob.
+region     = "global"
+datacenter = "dc1"
+
+# Defaults to the host name.
+# name = "board-1"
+
+# Everything that outlives a process: the region's state, the allocations' directories, the keeper's journal.
+data_dir = "/var/lib/drover"
+
+# The address that is listened on. Nothing asks who calls yet: keep it on the loopback, or behind something that asks.
+bind_addr = "127.0.0.1"
+
+# TRACE, DEBUG, INFO, WARN, ERROR or OFF. Read again on SIGHUP.
+log_level = "INFO"
+# One JSON object per line instead of text.
+# log_json = false
+
+ports {
+  http = 4646
+}
+
+# An address of its own for the HTTP API; without it, bind_addr.
+# addresses {
+#   http = "127.0.0.1"
+# }
+
+server {
+  enabled = true
+
+  # How many servers a new region waits for before it elects a leader.
+  bootstrap_expect = 1
+
+  # How long a node may be silent beyond its promised heartbeat before it counts as down.
+  # heartbeat_grace = "10s"
+  # The shortest interval between two heartbeats of a node.
+  # min_heartbeat_ttl = "10s"
+
+  # How long what is finished stays to be looked at.
+  # job_gc_threshold        = "4h"
+  # eval_gc_threshold       = "1h"
+  # batch_eval_gc_threshold = "24h"
+  # deployment_gc_threshold = "1h"
+  # node_gc_threshold       = "24h"
+}
+
+client {
+  enabled = true
+
+  # What jobs can ask for by constraint: ${node.class}, ${meta.rack}.
+  # node_class = "board"
+  # meta {
+  #   rack = "cellar"
+  # }
+
+  # The interface whose address tasks are reached at; without it, that of the default route.
+  # network_interface = "eth0"
+
+  # What the machine has, in MHz and MiB, where the measurement is wrong or should be capped. 0 measures.
+  # cpu_total_compute = 0
+  # memory_total_mb   = 0
+
+  # What is kept from jobs, in MHz and MiB, for the system and for drover itself.
+  reserved {
+    cpu    = 100
+    memory = 64
+  }
+
+  # The longest time a task may ask for between its kill signal and its end by force.
+  # max_kill_timeout = "30s"
+
+  # options {
+  #   "driver.allowlist" = "raw_exec"
+  # }
+}
+
+# Runs a command as it is, with the rights of the agent. Off unless switched on.
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}

@@ -1,0 +1,45 @@
+# Where a job may run and where it would rather run. `drover node status -verbose` lists a node's attributes.
+
+job "placed" {
+  datacenters = ["*"]
+
+  constraint {
+    attribute = "${attr.kernel.name}"
+    value     = "linux"
+  }
+
+  constraint {
+    attribute = "${attr.cpu.arch}"
+    operator  = "regexp"
+    value     = "^(amd64|arm64|arm)$"
+  }
+
+  group "placed" {
+    # At most one instance per node.
+    constraint {
+      operator = "distinct_hosts"
+      value    = "true"
+    }
+
+    # Preferred, not demanded.
+    affinity {
+      attribute = "${node.class}"
+      value     = "board"
+      weight    = 60
+    }
+
+    task "where" {
+      driver = "raw_exec"
+
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "while true; do echo on ${node.unique.name}, ${attr.cpu.arch}; sleep 5; done"]
+      }
+
+      resources {
+        cpu    = 20
+        memory = 16
+      }
+    }
+  }
+}

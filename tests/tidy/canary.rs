@@ -1,0 +1,158 @@
+//! Proof that the checks are alive: each is fed text that breaks its rule and text that keeps it.
+
+use crate::source::Source;
+use crate::{checks, floors, tree};
+
+type Check = fn(&Source) -> Vec<String>;
+
+/// Check, path, text, how many findings it must give.
+const CASES: &[(&str, Check, &str, &str, usize)] = &[
+    ("sideways", floors::floors, "src/wire/a.rs", "use crate::jobspec::Parser;", 1),
+    ("upwards", floors::floors, "src/model/a.rs", "fn f() { crate::server::start() }", 1),
+    ("downwards", floors::floors, "src/server/a.rs", "use crate::state::View;\nuse crate::server::b;", 0),
+    ("part of a room", floors::floors, "src/state/a.rs", "use crate::scheduler::fleet::Fleet;", 0),
+    ("wrong part", floors::floors, "src/state/a.rs", "use crate::scheduler::rank::Rank;", 1),
+    ("group", floors::floors, "src/wire/a.rs", "use crate::{model::id, jobspec::{self, b}, raft};", 3),
+    ("group of a part", floors::floors, "src/state/a.rs", "use crate::scheduler::{fleet::F, rank};", 1),
+    ("climbing", floors::floors, "src/wire/a.rs", "use super::super::jobspec::Parser;", 1),
+    ("climbing at home", floors::floors, "src/wire/a/b.rs", "use super::super::raft;", 0),
+    (
+        "only text",
+        floors::floors,
+        "src/wire/a.rs",
+        "// crate::jobspec\nconst A: &str = \"crate::jobspec\";",
+        0,
+    ),
+    ("no floor", floors::floors, "src/cellar/a.rs", "", 1),
+    ("the sim reads no agent", floors::floors, "src/sim/a.rs", "use crate::agent::run;", 1),
+    ("engine abroad", floors::homes, "src/server/a.rs", "fn f() { smol::block_on(g()) }", 1),
+    ("engine imported", floors::homes, "src/server/a.rs", "use redb;", 1),
+    ("engine at home", floors::homes, "src/io/a.rs", "use smol::Timer;", 0),
+    ("own path", floors::homes, "src/model/a.rs", "use super::hcl::A;\nfn hcl() {}", 0),
+    ("no head doc", checks::head_doc, "src/model/a.rs", "use std::fmt;\n//! late\n", 1),
+    ("empty head doc", checks::head_doc, "src/model/a.rs", "//! x\n", 1),
+    ("head doc", checks::head_doc, "src/model/a.rs", "\n//! What a thing is.\n", 0),
+    (
+        "unfinished",
+        checks::banned_words,
+        "src/model/a.rs",
+        "fn f() { todo!() }\nfn g() { unimplemented!() }",
+        2,
+    ),
+    ("said to be unfinished", checks::banned_words, "src/model/a.rs", "// FIXME later\n/* XXX */", 2),
+    ("skipped test", checks::banned_words, "tests/a.rs", "#[test]\n#[ignore = \"slow\"]\nfn f() {}", 1),
+    ("sleeping", checks::banned_words, "tests/a.rs", "fn f() { std::thread::sleep(A); }", 1),
+    ("timer in a test", checks::banned_words, "tests/a.rs", "fn f() { smol::Timer::after(A); }", 1),
+    ("timer at home", checks::banned_words, "src/io/a.rs", "fn f() { smol::Timer::after(A); }", 0),
+    ("left over", checks::banned_words, "src/model/a.rs", "#![allow(dead_code)]\nfn f() { dbg!(1); }", 2),
+    (
+        "banned words as text",
+        checks::banned_words,
+        "src/model/a.rs",
+        "const A: &str = r#\"todo!() \"XXX\" FIXME\"#;",
+        0,
+    ),
+    ("name that says nothing", checks::module_names, "src/model/util.rs", "", 1),
+    ("inline", checks::module_names, "src/model/a.rs", "mod helpers {}\nmod helpers_of_x {}", 1),
+    (
+        "re-export",
+        checks::root_is_a_map,
+        "src/lib.rs",
+        "mod a;\npub use a::B;\npub mod c;\npub fn main() {}",
+        2,
+    ),
+    ("homoglyph", checks::characters, "src/model/a.rs", "fn \u{0430}() {}\n// \u{2014}\n", 1),
+    ("free text", checks::characters, "src/model/a.rs", "const A: &str = \"\u{0430}\";", 0),
+    ("hidden", checks::characters, "src/model/a.rs", "const A: &str = \"\u{202e}\";", 1),
+    ("unsafe abroad", checks::unsafety, "src/model/a.rs", "// SAFETY: no\nunsafe { f() }", 1),
+    (
+        "unproven",
+        checks::unsafety,
+        "src/io/a.rs",
+        "// SAFETY: yes\nunsafe { f() }\nlet x = unsafe { g() };",
+        1,
+    ),
+    (
+        "proven",
+        checks::unsafety,
+        "src/io/a.rs",
+        "// SAFETY: the fd\n// is ours\n#[inline]\nunsafe fn f() {}",
+        0,
+    ),
+    ("ban lifted", checks::bans_lifted, "src/io/a.rs", "#![allow(\n    clippy::disallowed_types\n)]", 1),
+    ("ban lifted at a head", checks::bans_lifted, "src/io/mod.rs", "#![allow(clippy::disallowed_types)]", 0),
+    ("another lint", checks::bans_lifted, "src/model/a.rs", "#[allow(clippy::too_many_arguments)]", 0),
+];
+
+#[test]
+fn each_check_finds_what_it_must_and_no_more() {
+    for (name, check, path, text, wanted) in CASES {
+        let found = check(&Source::new(path, text));
+        assert_eq!(found.len(), *wanted, "case `{name}`: {found:?}");
+    }
+}
+
+#[test]
+fn sizes_are_limited_and_ceilings_only_fall() {
+    let file = |lines: usize| Source::new("src/model/a.rs", &"//\n".repeat(lines));
+    let listed: &[(&str, usize)] = &[("src/model/a.rs", 900)];
+    let unlisted: &[(&str, usize)] = &[];
+    for (lines, list, wanted) in [
+        (500, unlisted, 0),
+        (501, unlisted, 1),
+        (900, listed, 0),
+        (901, listed, 1),
+        (839, listed, 1),
+        (500, listed, 1),
+    ] {
+        assert_eq!(checks::file_size_against(&file(lines), list).len(), wanted, "{lines} lines");
+    }
+}
+
+#[test]
+fn long_functions_are_found_with_their_place() {
+    let body = |lines: usize| {
+        format!("trait T {{ fn none(&self) -> [u8; 2]; }}\nfn f(a: fn(u8)) {{\n{}}}\n", "a;\n".repeat(lines))
+    };
+    assert_eq!(checks::function_size(&Source::new("src/model/a.rs", &body(68))), Vec::<String>::new());
+    let long = checks::function_size(&Source::new("src/model/a.rs", &body(69)));
+    assert_eq!(long, ["src/model/a.rs:2: `f` has 71 lines: split it"]);
+}
+
+#[test]
+fn the_lexer_tells_code_from_comments_and_strings() {
+    let text = "let a = 'x'; let b: &'static str = \"q\\\"fn\"; /* o /* i */ fn */ let c = br##\"fn\"#\"##; r#fn // fn\n'\\''";
+    let source = Source::new("src/model/a.rs", text);
+    assert_eq!(
+        source.code.split_whitespace().collect::<Vec<_>>().join(" "),
+        "let a = ; let b: &'static str = ; let c = b ; r#fn"
+    );
+    assert_eq!(source.comments.split_whitespace().collect::<Vec<_>>().join(" "), "/* o /* i */ fn */ // fn");
+    assert!(source.strings.contains("q\\\"fn") && source.strings.contains("'\\''"), "{}", source.strings);
+}
+
+#[test]
+fn a_tree_with_a_runtime_or_a_system_library_is_refused() {
+    let package = |name: &str, dependencies: &str| {
+        format!("[[package]]\nname = \"{name}\"\ndependencies = [\n{dependencies}]\n")
+    };
+    let sound = package("hyper", " \"tokio\",\n") + &package("tokio", " \"pin-project-lite\",\n");
+    assert_eq!(tree::lock_file(&sound), Vec::<String>::new());
+    for (name, dependencies) in [
+        ("quinn", " \"tokio 1.0.0\",\n"),
+        ("tokio", " \"mio\",\n \"pin-project-lite\",\n"),
+        ("tokio-util", ""),
+        ("aws-lc-sys", ""),
+    ] {
+        assert_eq!(tree::lock_file(&package(name, dependencies)).len(), 1, "{name}");
+    }
+    let registry = "[[package]]\nname = \"protobuf\"\nsource = \"registry+https://x\"\n";
+    assert_eq!(tree::lock_file(registry).len(), 1);
+}
+
+#[test]
+fn missing_files_and_examples_are_named() {
+    let examples: Vec<String> = (0..8).map(|n| format!("{n}.nomad.hcl")).collect();
+    assert_eq!(tree::promised_files(|_| true, &examples), Vec::<String>::new());
+    assert_eq!(tree::promised_files(|path| path != "LICENSE", &examples[1..]).len(), 2);
+}

@@ -1,0 +1,213 @@
+//! The checks that look at one file at a time: each takes a source and returns its findings, one sentence each.
+//!
+//! Raising a ceiling here is a decision, to be explained where it is raised; lowering one is housekeeping.
+
+use crate::source::{Source, is_word, word_positions};
+
+/// A file over this many lines is named in `LONG_FILES`.
+const SOFT_LINES: usize = 500;
+/// A file over this many lines wants splitting; one in `LONG_FILES` may be longer, with a reason beside it.
+const HARD_LINES: usize = 800;
+/// Files over the soft limit and the ceiling of each, which may only fall. Over the hard limit only with a reason.
+pub const LONG_FILES: &[(&str, usize)] = &[];
+/// How far a file may stay below its ceiling before the ceiling must follow.
+const SLACK_LINES: usize = 60;
+/// No function is longer, from `fn` to its closing brace.
+const FUNCTION_LINES: usize = 70;
+
+/// Unfinished or fragile work, as it stands in code.
+const BANNED_CODE: &[(&str, &str)] = &[
+    ("todo!", "build it, or refuse it with \"not supported yet: ...\""),
+    ("unimplemented!", "build it, or refuse it with \"not supported yet: ...\""),
+    ("dbg!", "left over from debugging"),
+    ("#[ignore", "a test runs or is deleted"),
+    ("allow(dead_code", "delete what nothing uses"),
+    ("allow(unused", "delete what nothing uses"),
+    ("assert!(true)", "an assertion must be able to fail"),
+    ("thread::sleep", "wait for the event itself, with a deadline"),
+    ("Timer::after(", "wait for the event itself, with a deadline"),
+];
+/// What only waits under a deadline of its own may say so in code that is not a test.
+const TIMER_ROOMS: &[&str] = &["io", "agent", "cli"];
+/// Where tests poll an outside process for a condition: the one place that may pause between two looks.
+const POLLING_FILES: &[&str] = &["tests/black_box/wait.rs"];
+const BANNED_COMMENTS: &[&str] = &["FIXME", "XXX", "TODO", "HACK"];
+/// Module names that say nothing about their content.
+const BANNED_MODULES: &[&str] =
+    &["common", "util", "utils", "helper", "helpers", "prelude", "misc", "shared"];
+/// Characters outside ASCII that code and comments may use; strings are free.
+const DECLARED_CHARACTERS: &str = "–—…·×→←≤≥≠µ§";
+/// Direction marks and zero-width characters make a text read otherwise than it compiles: nowhere, not even in strings.
+const HIDDEN_CHARACTERS: &[std::ops::RangeInclusive<char>] =
+    &['\u{200b}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];
+/// The rooms at whose heads the bans of .clippy.toml are lifted.
+const OUTSIDE_ROOMS: &[&str] = &["io", "agent", "cli"];
+
+/// The path packages whose module names a published crate dictates.
+const FOREIGN: &str = "src/raft/engine_types/";
+
+pub fn head_doc(source: &Source) -> Vec<String> {
+    let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
+    let says_something = first.strip_prefix("//!").is_some_and(|doc| doc.trim().len() > 10);
+    if says_something { Vec::new() } else { vec![format!("{}: opens without a `//!` head doc", source.path)] }
+}
+
+pub fn file_size(source: &Source) -> Vec<String> {
+    file_size_against(source, LONG_FILES)
+}
+
+pub fn file_size_against(source: &Source, long_files: &[(&str, usize)]) -> Vec<String> {
+    let lines = source.line_count();
+    let path = &source.path;
+    match long_files.iter().find(|(long, _)| long == path) {
+        None if lines > HARD_LINES => vec![format!("{path}: {lines} lines: split it")],
+        None if lines > SOFT_LINES => {
+            vec![format!("{path}: {lines} lines: split it, or name it in LONG_FILES")]
+        }
+        Some((_, ceiling)) if lines > *ceiling => {
+            vec![format!("{path}: {lines} lines, over its ceiling of {ceiling}, which may only fall")]
+        }
+        Some((_, ceiling)) if lines <= SOFT_LINES || lines + SLACK_LINES < *ceiling => {
+            vec![format!(
+                "{path}: {lines} lines now: lower its ceiling of {ceiling}, or drop it from LONG_FILES"
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub fn function_size(source: &Source) -> Vec<String> {
+    let long = source.functions().into_iter().filter(|function| function.lines > FUNCTION_LINES);
+    long.map(|f| format!("{}:{}: `{}` has {} lines: split it", source.path, f.line, f.name, f.lines))
+        .collect()
+}
+
+pub fn banned_words(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (word, instead) in BANNED_CODE {
+        let timer =
+            word.starts_with("Timer") && source.room().is_some_and(|room| TIMER_ROOMS.contains(&room));
+        let polling = word.ends_with("sleep") && POLLING_FILES.contains(&source.path.as_str());
+        if timer || polling {
+            continue;
+        }
+        for line in source.code_lines_with(word) {
+            found.push(format!("{}:{line}: `{word}`: {instead}", source.path));
+        }
+    }
+    for word in BANNED_COMMENTS {
+        for line in source.comment_lines_with(word) {
+            found.push(format!(
+                "{}:{line}: `{word}` in a comment: do it, or write it down as an issue",
+                source.path
+            ));
+        }
+    }
+    found
+}
+
+pub fn module_names(source: &Source) -> Vec<String> {
+    if source.path.starts_with(FOREIGN) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for step in source.path.trim_end_matches(".rs").split('/') {
+        if BANNED_MODULES.contains(&step) {
+            found.push(format!("{}: `{step}` says nothing: name the thing", source.path));
+        }
+    }
+    for name in BANNED_MODULES {
+        for line in source.code_lines_with(&format!("mod {name}")) {
+            found.push(format!("{}:{line}: `mod {name}` says nothing: name the thing", source.path));
+        }
+    }
+    found
+}
+
+/// The root is a map of private modules: no re-exports, nothing public but `main`.
+pub fn root_is_a_map(source: &Source) -> Vec<String> {
+    if source.path != "src/lib.rs" {
+        return Vec::new();
+    }
+    let wrong = |line: &str| line.starts_with("pub") && !line.starts_with("pub fn main");
+    let lines = source.code.lines().enumerate().filter(|(_, line)| wrong(line.trim_start()));
+    lines
+        .map(|(number, line)| format!("{}:{}: `{}` at the root", source.path, number + 1, line.trim()))
+        .collect()
+}
+
+pub fn characters(source: &Source) -> Vec<String> {
+    let hidden = |c: char| HIDDEN_CHARACTERS.iter().any(|range| range.contains(&c));
+    let strange = |c: char| !c.is_ascii() && !DECLARED_CHARACTERS.contains(c);
+    let mut found = Vec::new();
+    for (view, wrong) in [
+        (&source.code, &strange as &dyn Fn(char) -> bool),
+        (&source.comments, &strange),
+        (&source.strings, &hidden),
+    ] {
+        for (number, line) in view.lines().enumerate() {
+            if let Some(c) = line.chars().find(|c| wrong(*c)) {
+                found.push(format!("{}:{}: character U+{:04X}", source.path, number + 1, u32::from(c)));
+            }
+        }
+    }
+    found
+}
+
+/// `unsafe` stands only in io, each with its proof in the comment right above (attributes may stand between).
+pub fn unsafety(source: &Source) -> Vec<String> {
+    let comments: Vec<&str> = source.comments.lines().collect();
+    let code: Vec<&str> = source.code.lines().collect();
+    let mut found = Vec::new();
+    for line in source.code_lines_with("unsafe") {
+        if source.room() != Some("io") {
+            found.push(format!("{}:{line}: `unsafe` outside io", source.path));
+        } else if !proven(&code, &comments, line - 1) {
+            found.push(format!("{}:{line}: `unsafe` without a `// SAFETY:` comment above it", source.path));
+        }
+    }
+    found
+}
+
+fn proven(code: &[&str], comments: &[&str], at: usize) -> bool {
+    let passes = |line: &usize| code[*line].trim().is_empty() || code[*line].trim_start().starts_with("#[");
+    let above = (0..at)
+        .rev()
+        .take_while(passes)
+        .take_while(|line| !comments[*line].trim().is_empty() || !code[*line].trim().is_empty());
+    std::iter::once(at).chain(above).any(|line| comments[line].contains("SAFETY:"))
+}
+
+/// The bans of .clippy.toml and on `unsafe` are lifted at the heads of three rooms and in the black-box tests, nowhere else.
+pub fn bans_lifted(source: &Source) -> Vec<String> {
+    let at_a_head = source.room().is_some_and(|room| {
+        OUTSIDE_ROOMS.contains(&room)
+            && [format!("src/{room}.rs"), format!("src/{room}/mod.rs")].contains(&source.path)
+    });
+    if at_a_head || source.path.starts_with("tests/") {
+        return Vec::new();
+    }
+    let chars: Vec<char> = source.code.chars().collect();
+    let lifts = ["allow", "expect"].iter().flat_map(|word| word_positions(&chars, word));
+    let mut found = Vec::new();
+    for at in lifts {
+        let lints: String = chars[at..].iter().take_while(|c| **c != ')').collect();
+        let banned = [
+            "disallowed_methods",
+            "disallowed_types",
+            "unsafe_code",
+            "print_stdout",
+            "print_stderr",
+            "unwrap_used",
+        ];
+        for lint in banned.iter().filter(|lint| lints.split(|c| !is_word(c)).any(|word| word == **lint)) {
+            let line = chars[..at].iter().filter(|c| **c == '\n').count() + 1;
+            found.push(format!(
+                "{}:{line}: `{lint}` is lifted only at the heads of {}",
+                source.path,
+                OUTSIDE_ROOMS.join(", ")
+            ));
+        }
+    }
+    found
+}

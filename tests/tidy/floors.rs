@@ -1,0 +1,214 @@
+//! Who may import whom: import downwards or not at all, never sideways on a floor. And which crates may be named where.
+//!
+//! Looks at paths as they are written (`crate::room::...`, `super::super::room`), which is enough: the rooms are private
+//! modules without re-exports at the root, so there is no other way to reach them.
+
+use crate::source::{Source, is_word, word_positions};
+
+/// A room and what it may import from the crate: a room's name, or a path inside it.
+pub const FLOORS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("jobspec", &["model"]),
+    ("wire", &["model"]),
+    ("scheduler", &["model"]),
+    ("raft", &[]),
+    ("gossip", &[]),
+    ("state", &["model", "wire", "raft", "scheduler::fleet"]),
+    ("server", &["model", "wire", "raft", "gossip", "scheduler", "state"]),
+    ("client", &["model", "wire", "state"]),
+    ("keeper", &["model", "wire"]),
+    ("api", &["model", "jobspec", "wire", "state"]),
+    ("io", &["model", "wire", "server", "client", "keeper", "api"]),
+    (
+        "agent",
+        &[
+            "model",
+            "jobspec",
+            "wire",
+            "scheduler",
+            "raft",
+            "gossip",
+            "state",
+            "server",
+            "client",
+            "keeper",
+            "api",
+            "io",
+        ],
+    ),
+    ("cli", &["model", "jobspec", "api", "io", "agent"]),
+    (
+        "sim",
+        &[
+            "model",
+            "jobspec",
+            "wire",
+            "scheduler",
+            "raft",
+            "gossip",
+            "state",
+            "server",
+            "client",
+            "keeper",
+            "api",
+        ],
+    ),
+];
+
+/// Crates that reach the outside world or fix a format, and the only rooms that may name them.
+const HOMES: &[(&str, &[&str])] = &[
+    ("smol", &["io", "agent", "cli"]),
+    ("async_io", &["io", "agent", "cli"]),
+    ("async_channel", &["io", "agent", "cli"]),
+    ("smol_hyper", &["io", "agent", "cli"]),
+    ("hyper", &["io", "agent", "cli"]),
+    ("http_body_util", &["io", "agent", "cli"]),
+    ("rustix", &["io", "agent", "cli"]),
+    ("ureq", &["io", "agent", "cli"]),
+    ("tracing_subscriber", &["io", "agent", "cli"]),
+    ("argh", &["cli"]),
+    ("anstream", &["cli"]),
+    ("anstyle", &["cli"]),
+    ("slog", &["raft"]),
+    ("redb", &["state", "io", "sim"]),
+    ("hcl", &["jobspec", "agent"]),
+    ("hcl_edit", &["jobspec", "agent"]),
+];
+
+/// Path packages that stand in for published crates: their `crate::` is their own.
+const FOREIGN: &str = "src/raft/engine_types/";
+
+pub fn floors(source: &Source) -> Vec<String> {
+    let Some(room) = source.room() else { return Vec::new() };
+    if source.path.starts_with(FOREIGN) {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == room) else {
+        return vec![format!("{}: `{room}` has no floor: add it to tests/tidy/floors.rs", source.path)];
+    };
+    let reaches = crate_paths(&source.code).into_iter().chain(climbing_paths(source));
+    reaches
+        .filter(|(_, path)| !may_import(room, allowed, path))
+        .map(|(line, path)| format!("{}:{line}: `{room}` may not import `{path}`", source.path))
+        .collect()
+}
+
+pub fn homes(source: &Source) -> Vec<String> {
+    let Some(room) = source.room() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (name, rooms) in HOMES.iter().filter(|(_, rooms)| !rooms.contains(&room)) {
+        for line in lines_naming_crate(&source.code, name) {
+            found.push(format!("{}:{line}: `{name}` is named only in {}", source.path, rooms.join(", ")));
+        }
+    }
+    found
+}
+
+fn may_import(room: &str, allowed: &[&str], path: &str) -> bool {
+    let inside =
+        |outer: &str| path == outer || path.strip_prefix(outer).is_some_and(|rest| rest.starts_with("::"));
+    inside(room) || allowed.iter().any(|outer| inside(outer))
+}
+
+/// Every path that starts at the crate's root, with its line: at most two steps, groups spread out.
+fn crate_paths(code: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = code.chars().collect();
+    let mut found = Vec::new();
+    for at in word_positions(&chars, "crate") {
+        let rest: String = chars[at + 5..].iter().collect();
+        let line = chars[..at].iter().filter(|c| **c == '\n').count() + 1;
+        if let Some(rest) = rest.trim_start().strip_prefix("::") {
+            found.extend(heads(rest).into_iter().map(|path| (line, path)));
+        }
+    }
+    found
+}
+
+/// The first two steps of a path, or of each member when it opens with a group.
+fn heads(path: &str) -> Vec<String> {
+    match path.trim_start().strip_prefix('{') {
+        Some(group) => members(group).iter().flat_map(|member| heads(member)).collect(),
+        None => {
+            let mut steps = path.trim_start().splitn(3, "::");
+            let name = |step: Option<&str>| -> String {
+                step.unwrap_or("").trim_start().chars().take_while(|c| is_word(*c)).collect()
+            };
+            let first = steps.next().unwrap_or("");
+            let (head, ends) = (name(Some(first)), first.chars().any(|c| !is_word(c) && !c.is_whitespace()));
+            let second = steps.next().unwrap_or("");
+            match second.trim_start().strip_prefix('{').filter(|_| !ends) {
+                Some(_) => {
+                    let group = path.split_once('{').map_or("", |(_, group)| group);
+                    members(group).iter().flat_map(|member| heads(&format!("{head}::{member}"))).collect()
+                }
+                None if ends || matches!(name(Some(second)).as_str(), "" | "self") => vec![head],
+                None => vec![format!("{head}::{}", name(Some(second)))],
+            }
+        }
+    }
+}
+
+/// The members of a `{...}` group whose opening brace is already taken.
+fn members(group: &str) -> Vec<String> {
+    let (mut depth, mut member, mut found) = (0, String::new(), Vec::new());
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if c == ',' && depth == 0 {
+            found.push(std::mem::take(&mut member));
+        } else {
+            member.push(c);
+        }
+    }
+    found.push(member);
+    found.retain(|member| !member.trim().is_empty());
+    found
+}
+
+/// Paths that climb to the root by `super::`: as many steps as the file is deep, then the name of a room.
+fn climbing_paths(source: &Source) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in source.code.lines().enumerate() {
+        let (mut rest, mut climbed) = (line, 0);
+        while let Some((_, after)) = rest.split_once("super::") {
+            climbed += 1;
+            rest = after;
+            if rest.starts_with("super::") {
+                continue;
+            }
+            let is_room =
+                |path: &String| FLOORS.iter().any(|(room, _)| path.split("::").next() == Some(*room));
+            if climbed >= depth(&source.path) {
+                found.extend(heads(rest).into_iter().filter(is_room).map(|path| (number + 1, path)));
+            }
+            climbed = 0;
+        }
+    }
+    found
+}
+
+/// How many `super` lead from a file's module to the root: `src/raft.rs` and `src/raft/mod.rs` are one deep.
+fn depth(path: &str) -> usize {
+    path.trim_end_matches("/mod.rs").matches('/').count()
+}
+
+fn lines_naming_crate(code: &str, name: &str) -> Vec<usize> {
+    let chars: Vec<char> = code.chars().collect();
+    let begins_path = |at: &usize| {
+        let before: String = chars[..*at].iter().rev().take_while(|c| !c.is_whitespace()).collect();
+        let after: String = chars[at + name.len()..].iter().take(2).collect();
+        let used = chars[..*at]
+            .iter()
+            .rev()
+            .skip_while(|c| c.is_whitespace())
+            .take(3)
+            .eq("esu".chars().collect::<Vec<_>>().iter());
+        !before.starts_with("::") && (after == "::" || (used && after.starts_with(';')))
+    };
+    let line = |at: usize| chars[..at].iter().filter(|c| **c == '\n').count() + 1;
+    word_positions(&chars, name).into_iter().filter(begins_path).map(line).collect()
+}

@@ -1,0 +1,94 @@
+//! The house's rules that a machine can read: floors, sizes, words, characters, `unsafe`, the dependency tree.
+//!
+//! Reads the repository as text and runs nothing of it. `canary` proves that every check can fail.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod canary;
+mod checks;
+mod floors;
+mod source;
+mod tree;
+
+use source::Source;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn rooms_import_downwards_only() {
+    assert_tidy(floors::floors);
+}
+
+#[test]
+fn the_outside_world_is_named_only_in_its_rooms() {
+    assert_tidy(floors::homes);
+}
+
+#[test]
+fn every_file_opens_with_a_head_doc() {
+    assert_tidy(checks::head_doc);
+}
+
+#[test]
+fn files_and_functions_stay_small() {
+    assert_tidy(checks::file_size);
+    assert_tidy(checks::function_size);
+}
+
+#[test]
+fn every_long_file_on_the_list_exists() {
+    let sources = Source::all();
+    let gone: Vec<_> =
+        checks::LONG_FILES.iter().filter(|(path, _)| sources.iter().all(|s| s.path != *path)).collect();
+    assert!(gone.is_empty(), "drop from LONG_FILES: {gone:?}");
+}
+
+#[test]
+fn no_mark_of_unfinished_or_fragile_work() {
+    assert_tidy(checks::banned_words);
+}
+
+#[test]
+fn names_say_something_and_the_root_is_a_map() {
+    assert_tidy(checks::module_names);
+    assert_tidy(checks::root_is_a_map);
+}
+
+#[test]
+fn characters_are_ascii_or_declared() {
+    assert_tidy(checks::characters);
+}
+
+#[test]
+fn unsafe_and_lifted_bans_stay_where_they_belong() {
+    assert_tidy(checks::unsafety);
+    assert_tidy(checks::bans_lifted);
+}
+
+#[test]
+fn the_dependency_tree_holds_no_second_runtime() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is checked in");
+    assert_none(tree::lock_file(&lock));
+}
+
+#[test]
+fn promised_files_exist() {
+    let listed = fs::read_dir(root().join("config/examples")).into_iter().flatten();
+    let examples: Vec<String> =
+        listed.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    assert_none(tree::promised_files(|path| root().join(path).exists(), &examples));
+}
+
+fn assert_tidy(check: fn(&Source) -> Vec<String>) {
+    let sources = Source::all();
+    assert!(sources.len() > 10, "the walk found only {} files", sources.len());
+    assert_none(sources.iter().flat_map(check).collect());
+}
+
+fn assert_none(findings: Vec<String>) {
+    assert!(findings.is_empty(), "\n{} untidy:\n{}\n", findings.len(), findings.join("\n"));
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
