@@ -9,7 +9,15 @@ const SOFT_LINES: usize = 500;
 /// A file over this many lines wants splitting; one in `LONG_FILES` may be longer, with a reason beside it.
 const HARD_LINES: usize = 800;
 /// Files over the soft limit and the ceiling of each, which may only fall. Over the hard limit only with a reason.
-pub const LONG_FILES: &[(&str, usize)] = &[];
+pub const LONG_FILES: &[(&str, usize)] = &[
+    ("src/client/brain.rs", 525),
+    ("src/io/keeper/driver.rs", 510),
+    ("src/keeper/brain.rs", 600),
+    ("src/scheduler/generic/tests.rs", 545),
+    ("src/sim/node_host.rs", 570),
+    ("src/state/local.rs", 510),
+    ("tests/keeper.rs", 710),
+];
 /// How far a file may stay below its ceiling before the ceiling must follow.
 const SLACK_LINES: usize = 60;
 /// No function is longer, from `fn` to its closing brace.
@@ -27,10 +35,10 @@ const BANNED_CODE: &[(&str, &str)] = &[
     ("thread::sleep", "wait for the event itself, with a deadline"),
     ("Timer::after(", "wait for the event itself, with a deadline"),
 ];
-/// What only waits under a deadline of its own may say so in code that is not a test.
-const TIMER_ROOMS: &[&str] = &["io", "agent", "cli"];
-/// Where tests poll an outside process for a condition: the one place that may pause between two looks.
-const POLLING_FILES: &[&str] = &["tests/black_box/wait.rs"];
+/// What pauses. Outside of tests the three outer rooms may, under a deadline of their own.
+const PAUSES: &[&str] = &["thread::sleep", "Timer::after("];
+/// Where black-box tests poll an outside process for a condition: the one place of theirs that pauses between two looks.
+const POLLING_FILE: &str = "tests/black_box/wait.rs";
 const BANNED_COMMENTS: &[&str] = &["FIXME", "XXX", "TODO", "HACK"];
 /// Module names that say nothing about their content.
 const BANNED_MODULES: &[&str] =
@@ -85,13 +93,8 @@ pub fn function_size(source: &Source) -> Vec<String> {
 pub fn banned_words(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for (word, instead) in BANNED_CODE {
-        let timer =
-            word.starts_with("Timer") && source.room().is_some_and(|room| TIMER_ROOMS.contains(&room));
-        let polling = word.ends_with("sleep") && POLLING_FILES.contains(&source.path.as_str());
-        if timer || polling {
-            continue;
-        }
-        for line in source.code_lines_with(word) {
+        let may_pause = |line: &usize| PAUSES.contains(word) && may_pause(source, *line);
+        for line in source.code_lines_with(word).into_iter().filter(|line| !may_pause(line)) {
             found.push(format!("{}:{line}: `{word}`: {instead}", source.path));
         }
     }
@@ -104,6 +107,11 @@ pub fn banned_words(source: &Source) -> Vec<String> {
         }
     }
     found
+}
+
+fn may_pause(source: &Source, line: usize) -> bool {
+    let outside = source.room().is_some_and(|room| OUTSIDE_ROOMS.contains(&room));
+    source.path == POLLING_FILE || (outside && line < source.tests_begin())
 }
 
 pub fn module_names(source: &Source) -> Vec<String> {
@@ -154,28 +162,31 @@ pub fn characters(source: &Source) -> Vec<String> {
     found
 }
 
-/// `unsafe` stands only in io, each with its proof in the comment right above (attributes may stand between).
+/// `unsafe` stands only in io, each block and implementation with its proof in the comment above its statement. A function
+/// that is unsafe to call needs none here: the blocks inside it do.
 pub fn unsafety(source: &Source) -> Vec<String> {
     let comments: Vec<&str> = source.comments.lines().collect();
     let code: Vec<&str> = source.code.lines().collect();
     let mut found = Vec::new();
     for line in source.code_lines_with("unsafe") {
+        let declares = ["unsafe fn", "unsafe extern"].iter().any(|words| code[line - 1].contains(words));
         if source.room() != Some("io") {
             found.push(format!("{}:{line}: `unsafe` outside io", source.path));
-        } else if !proven(&code, &comments, line - 1) {
+        } else if !declares && !proven(&code, &comments, line - 1) {
             found.push(format!("{}:{line}: `unsafe` without a `// SAFETY:` comment above it", source.path));
         }
     }
     found
 }
 
+/// Looks at the line itself, then upwards through attributes, comments and the lines of the same statement.
 fn proven(code: &[&str], comments: &[&str], at: usize) -> bool {
-    let passes = |line: &usize| code[*line].trim().is_empty() || code[*line].trim_start().starts_with("#[");
-    let above = (0..at)
-        .rev()
-        .take_while(passes)
-        .take_while(|line| !comments[*line].trim().is_empty() || !code[*line].trim().is_empty());
-    std::iter::once(at).chain(above).any(|line| comments[line].contains("SAFETY:"))
+    let passes = |line: &usize| {
+        let text = code[*line].trim();
+        let blank = text.is_empty() && comments[*line].trim().is_empty();
+        !blank && !text.ends_with([';', '{', '}'])
+    };
+    std::iter::once(at).chain((0..at).rev().take_while(passes)).any(|line| comments[line].contains("SAFETY:"))
 }
 
 /// The bans of .clippy.toml and on `unsafe` are lifted at the heads of three rooms and in the black-box tests, nowhere else.

@@ -13,12 +13,12 @@ pub const FLOORS: &[(&str, &[&str])] = &[
     ("scheduler", &["model"]),
     ("raft", &[]),
     ("gossip", &[]),
-    ("state", &["model", "wire", "raft", "scheduler::fleet"]),
+    ("state", &["model", "wire", "raft", "scheduler::fleet", "scheduler::View"]),
     ("server", &["model", "wire", "raft", "gossip", "scheduler", "state"]),
     ("client", &["model", "wire", "state"]),
     ("keeper", &["model", "wire"]),
     ("api", &["model", "jobspec", "wire", "state"]),
-    ("io", &["model", "wire", "server", "client", "keeper", "api"]),
+    ("io", &["model", "wire", "state::store", "server", "client", "keeper", "api"]),
     (
         "agent",
         &[
@@ -55,15 +55,23 @@ pub const FLOORS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What tests may import beside that. All of them: the simulated disk, on which the real store is tested. State's: the
+/// policy that reads its views.
+const TEST_IMPORTS: &[(&str, &[&str])] =
+    &[("state", &["sim::disk", "scheduler"]), ("io", &["sim::disk", "state::samples"]), ("", &["sim::disk"])];
+
 /// Crates that reach the outside world or fix a format, and the only rooms that may name them.
 const HOMES: &[(&str, &[&str])] = &[
     ("smol", &["io", "agent", "cli"]),
     ("async_io", &["io", "agent", "cli"]),
     ("async_channel", &["io", "agent", "cli"]),
+    ("async_signal", &["io", "agent", "cli"]),
+    ("sd_notify", &["io", "agent"]),
     ("smol_hyper", &["io", "agent", "cli"]),
     ("hyper", &["io", "agent", "cli"]),
     ("http_body_util", &["io", "agent", "cli"]),
     ("rustix", &["io", "agent", "cli"]),
+    ("libc", &["io"]),
     ("ureq", &["io", "agent", "cli"]),
     ("tracing_subscriber", &["io", "agent", "cli"]),
     ("argh", &["cli"]),
@@ -71,9 +79,11 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anstyle", &["cli"]),
     ("slog", &["raft"]),
     ("redb", &["state", "io", "sim"]),
-    ("hcl", &["jobspec", "agent"]),
     ("hcl_edit", &["jobspec", "agent"]),
 ];
+
+/// A brain's tests may give the store a disk of their own.
+const HOME_IN_TESTS: &str = "redb";
 
 /// Path packages that stand in for published crates: their `crate::` is their own.
 const FOREIGN: &str = "src/raft/engine_types/";
@@ -86,18 +96,52 @@ pub fn floors(source: &Source) -> Vec<String> {
     let Some((_, allowed)) = FLOORS.iter().find(|(name, _)| *name == room) else {
         return vec![format!("{}: `{room}` has no floor: add it to tests/tidy/floors.rs", source.path)];
     };
-    let reaches = crate_paths(&source.code).into_iter().chain(climbing_paths(source));
-    reaches
-        .filter(|(_, path)| !may_import(room, allowed, path))
+    let tests_begin = source.tests_begin();
+    let in_tests = TEST_IMPORTS
+        .iter()
+        .find(|(name, _)| name.is_empty() || *name == room)
+        .map_or(&[][..], |(_, list)| list);
+    let permits = |line: usize, path: &str| {
+        may_import(room, allowed, path) || (line >= tests_begin && may_import(room, in_tests, path))
+    };
+    let reaches: Vec<_> = crate_paths(&source.code).into_iter().chain(climbing_paths(source)).collect();
+    let parts = reaches.iter().flat_map(|(_, path)| parts_of(&source.code, allowed, path));
+    let mut found: Vec<String> = parts
+        .chain(reaches.iter().filter(|(_, path)| !is_part(allowed, path)).cloned())
+        .filter(|(line, path)| !permits(*line, path))
         .map(|(line, path)| format!("{}:{line}: `{room}` may not import `{path}`", source.path))
-        .collect()
+        .collect();
+    found.dedup();
+    found
+}
+
+/// Whether `path` is a whole room of which only parts are allowed.
+fn is_part(allowed: &[&str], path: &str) -> bool {
+    allowed.iter().any(|outer| outer.strip_prefix(path).is_some_and(|rest| rest.starts_with("::")))
+}
+
+/// Where a room of which only parts are allowed is imported whole: what is then named of it.
+fn parts_of(code: &str, allowed: &[&str], path: &str) -> Vec<(usize, String)> {
+    if !is_part(allowed, path) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let chars: Vec<char> = line.chars().collect();
+        for at in word_positions(&chars, path) {
+            let rest: String = chars[at..].iter().collect();
+            found.extend(heads(&rest).into_iter().filter(|head| head != path).map(|head| (number + 1, head)));
+        }
+    }
+    found
 }
 
 pub fn homes(source: &Source) -> Vec<String> {
     let Some(room) = source.room() else { return Vec::new() };
     let mut found = Vec::new();
     for (name, rooms) in HOMES.iter().filter(|(_, rooms)| !rooms.contains(&room)) {
-        for line in lines_naming_crate(&source.code, name) {
+        let in_tests = |line: &usize| *name == HOME_IN_TESTS && *line >= source.tests_begin();
+        for line in lines_naming_crate(&source.code, name).into_iter().filter(|line| !in_tests(line)) {
             found.push(format!("{}:{line}: `{name}` is named only in {}", source.path, rooms.join(", ")));
         }
     }

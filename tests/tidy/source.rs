@@ -57,6 +57,19 @@ impl Source {
         }
     }
 
+    /// The first line of a file's own tests; past the end where it has none.
+    pub fn tests_begin(&self) -> usize {
+        if self.path.ends_with("tests.rs") || self.path.contains("tests/") {
+            return 0;
+        }
+        let lines: Vec<&str> = self.code.lines().map(str::trim).collect();
+        let opens = |at: &usize| {
+            lines.get(at + 1).is_some_and(|next| next.starts_with("mod ") && next.ends_with('{'))
+        };
+        let begin = (0..lines.len()).filter(|at| lines[*at] == "#[cfg(test)]").find(opens);
+        begin.map_or(usize::MAX, |at| at + 1)
+    }
+
     pub fn line_count(&self) -> usize {
         self.text.lines().count()
     }
