@@ -99,9 +99,6 @@ macro_rules! ids {
                 $name(Uuid::from_random(bits))
             }
 
-            pub fn short(&self) -> String {
-                self.0.short()
-            }
         }
 
         impl fmt::Display for $name {

@@ -5,6 +5,7 @@
 //! Every map is ordered, so that two machines that hold equal values encode equal bytes.
 
 pub mod alloc;
+pub mod canonical;
 pub mod constraint;
 pub mod eval;
 pub mod id;
@@ -15,4 +16,5 @@ pub mod random;
 pub mod resources;
 pub mod task;
 pub mod time;
+pub mod validate;
 pub mod value;

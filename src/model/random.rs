@@ -29,7 +29,7 @@ impl Stream {
 
     /// Below `bound`, evenly (by multiplication; the bias is under 2^-64 · bound). Zero for a bound of zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 }
 

@@ -10,8 +10,6 @@ use std::ops::{Add, Sub};
 pub struct Mono(pub u64);
 
 impl Mono {
-    pub const MAX: Mono = Mono(u64::MAX);
-
     /// `self + span`, held within range; a negative span counts as zero.
     pub fn after(self, span: Span) -> Mono {
         Mono(self.0.saturating_add(span.0.max(0) as u64))
@@ -40,6 +38,21 @@ impl Wall {
     }
 }
 
+/// What a brain is told of the time at the start of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    pub mono: Mono,
+    /// `None` while the clock is not to be trusted: a board without a battery boots in 1970.
+    pub wall: Option<Wall>,
+}
+
+impl Now {
+    /// For stamps: "never" when the clock is unset.
+    pub fn stamp(self) -> Wall {
+        self.wall.unwrap_or(Wall::NEVER)
+    }
+}
+
 impl Add<Span> for Wall {
     type Output = Wall;
 
@@ -54,14 +67,6 @@ impl Sub for Wall {
     fn sub(self, earlier: Wall) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
-}
-
-/// What time it is for one turn of a brain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    pub mono: Mono,
-    /// `None` while the clock is not to be trusted: a board without a battery boots in 1970.
-    pub wall: Option<Wall>,
 }
 
 /// A length of time in nanoseconds, signed as Go's `time.Duration` is.
@@ -93,10 +98,6 @@ impl Span {
 
     pub fn as_nanos(self) -> i64 {
         self.0
-    }
-
-    pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
     }
 }
 
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn instants_never_leave_their_range() {
         assert_eq!(Mono(5).after(Span(-3)), Mono(5));
-        assert_eq!(Mono::MAX.after(Span(1)), Mono::MAX);
+        assert_eq!(Mono(u64::MAX).after(Span(1)), Mono(u64::MAX));
         assert_eq!(Mono(5).since(Mono(9)), Span::ZERO);
         assert_eq!(Wall(-1).unix_seconds(), -1);
     }

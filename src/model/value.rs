@@ -14,19 +14,3 @@ pub enum Value {
     List(Vec<Value>),
     Map(BTreeMap<String, Value>),
 }
-
-impl Value {
-    pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Value::Text(s) => Some(s),
-            _ => None,
-        }
-    }
-
-    pub fn as_list(&self) -> Option<&[Value]> {
-        match self {
-            Value::List(l) => Some(l),
-            _ => None,
-        }
-    }
-}

@@ -1,0 +1,127 @@
+//! Whether a constraint can mean anything: its operator, its targets, its pattern or version.
+
+use crate::model::constraint::Constraint;
+
+pub fn constraint(c: &Constraint) -> Vec<String> {
+    let mut errors = Vec::new();
+    let needs_value = match c.operand.as_str() {
+        "" => {
+            errors.push("Missing constraint operand".to_string());
+            true
+        }
+        "is_set" | "is_not_set" => {
+            if !c.right.is_empty() {
+                errors.push(format!("Operator {:?} does not support an RTarget", c.operand));
+            }
+            false
+        }
+        "=" | "==" | "is" | "!=" | "not" | "<" | "<=" | ">" | ">=" | "set_contains" | "set_contains_all"
+        | "set_contains_any" => true,
+        "regexp" => {
+            if let Err(why) = regex_lite::Regex::new(&c.right) {
+                errors.push(format!("Regular expression failed to compile: {why}"));
+            }
+            true
+        }
+        "version" | "semver" => {
+            if let Err(why) = version_constraint(&c.right, c.operand == "semver") {
+                errors.push(format!(
+                    "{} constraint is invalid: {why}",
+                    if c.operand == "semver" { "Semver" } else { "Version" }
+                ));
+            }
+            true
+        }
+        "distinct_hosts" | "distinct_property" => {
+            errors.push(format!("not supported yet: {}", c.operand));
+            return errors;
+        }
+        other => {
+            errors.push(format!("Unknown constraint type {other:?}"));
+            false
+        }
+    };
+    if needs_value && c.right.is_empty() {
+        errors.push(format!("Operator {:?} requires an RTarget", c.operand));
+    }
+    if c.left.is_empty() {
+        errors.push("No LTarget provided but is required by constraint".to_string());
+    } else {
+        target(&c.left, &mut errors);
+    }
+    errors
+}
+
+/// `${...}` must name something that nodes have.
+fn target(text: &str, errors: &mut Vec<String>) {
+    let Some(rest) = text.strip_prefix("${") else { return };
+    let known = ["node.unique.id", "node.unique.name", "node.datacenter", "node.class", "node.pool"];
+    let prefixes = ["attr.", "meta.", "device."];
+    match rest.strip_suffix('}') {
+        None => errors.push(format!("{text:?} is missing its closing brace")),
+        Some(name) if known.contains(&name) || prefixes.iter().any(|p| name.starts_with(p)) => {}
+        Some(name) => errors.push(format!(
+            "{name:?} is no property of a node: use {}, or one that starts with {}",
+            known.join(", "),
+            prefixes.join(", ")
+        )),
+    }
+}
+
+/// `>= 1.2, < 2`: comma-separated operators with versions. Strict: the versions are semantic versions.
+fn version_constraint(text: &str, strict: bool) -> Result<(), String> {
+    for part in text.split(',') {
+        let part = part.trim();
+        let version = ["~>", ">=", "<=", "!=", "=", ">", "<"]
+            .iter()
+            .find_map(|op| part.strip_prefix(op))
+            .unwrap_or(part)
+            .trim();
+        let version = version.strip_prefix('v').filter(|_| !strict).unwrap_or(version);
+        let numbers = version.split(['-', '+']).next().unwrap_or_default();
+        let parts: Vec<&str> = numbers.split('.').collect();
+        let numeric = parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+        if !numeric || (strict && parts.len() != 3) {
+            return Err(format!("{part:?} is not an operator with a version, like \">= 1.2.3\""));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constraints_are_checked() {
+        let cases: &[(&str, &str, &str, Option<&str>)] = &[
+            ("${attr.kernel.name}", "=", "linux", None),
+            ("${attr.kernel.name}", "is_set", "", None),
+            ("${attr.kernel.name}", "is_set", "x", Some("does not support an RTarget")),
+            ("${attr.kernel.name}", "=", "", Some("requires an RTarget")),
+            ("", "=", "x", Some("No LTarget")),
+            ("${node.region}", "=", "x", Some("no property of a node")),
+            ("${attr.x", "=", "x", Some("closing brace")),
+            ("literal", "=", "literal", None),
+            ("${meta.a}", "regexp", "^a(", Some("failed to compile")),
+            ("${meta.a}", "regexp", "^a.*", None),
+            ("${attr.v}", "version", ">= 1.2, < 2", None),
+            ("${attr.v}", "version", "new", Some("Version constraint is invalid")),
+            ("${attr.v}", "semver", ">= 1.2", Some("Semver constraint is invalid")),
+            ("${attr.v}", "semver", ">= 1.2.3-rc1", None),
+            ("${attr.v}", "almost", "x", Some("Unknown constraint type")),
+            ("", "distinct_hosts", "", Some("not supported yet: distinct_hosts")),
+        ];
+        for (left, operand, right, expected) in cases {
+            let errors = constraint(&Constraint {
+                left: (*left).into(),
+                operand: (*operand).into(),
+                right: (*right).into(),
+            });
+            match expected {
+                None => assert_eq!(errors, Vec::<String>::new(), "{left} {operand} {right}"),
+                Some(part) => assert!(errors.iter().any(|e| e.contains(part)), "{errors:?}"),
+            }
+        }
+    }
+}
