@@ -1,0 +1,132 @@
+//! The body of a job registration (reference: http-api 1.2).
+
+use super::api_job::decode_job;
+use super::submitted::Refused;
+use crate::model::job::JobSpec;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A job to register, and under which conditions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Register {
+    pub spec: JobSpec,
+    /// Register only if the stored job's job modify index is this one; 0: only if there is no such job.
+    pub enforce_index: Option<u64>,
+    /// Of the evaluation, instead of the job's own. 1 to 100.
+    pub eval_priority: Option<i64>,
+    /// Groups that exist keep the count they have.
+    pub preserve_counts: bool,
+    /// The text that the job was made from.
+    pub submission: Option<Submission>,
+    /// Where the request wants to go, instead of what the job says.
+    pub region: Option<String>,
+    pub namespace: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Submission {
+    pub source: String,
+    /// `hcl2` or `json`.
+    pub format: String,
+    /// `-var` flags.
+    pub variable_flags: BTreeMap<String, String>,
+    /// The text of the variable files.
+    pub variables: String,
+}
+
+/// Decodes the body of `PUT /v1/jobs` and of `PUT /v1/job/<id>`.
+pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
+    if body.is_empty() {
+        return Err(Refused::Malformed("Request body is empty".into()));
+    }
+    let value: Value = serde_json::from_slice(body).map_err(|e| Refused::Malformed(e.to_string()))?;
+    let Value::Object(members) = &value else {
+        return Err(Refused::Malformed("an object with the member Job is expected".into()));
+    };
+    let job = match member(members, "Job") {
+        None | Some(Value::Null) => return Err(Refused::Malformed("Job must be specified".into())),
+        Some(job) => job,
+    };
+    if flag(members, "PreserveResources")? {
+        return Err(Refused::NotSupported(vec!["not supported yet: PreserveResources".into()]));
+    }
+    let enforce = flag(members, "EnforceIndex")?;
+    let index = number(members, "JobModifyIndex")?.unwrap_or(0);
+    let index =
+        u64::try_from(index).map_err(|_| Refused::Malformed("JobModifyIndex: it is negative".into()))?;
+    let eval_priority = number(members, "EvalPriority")?.filter(|p| *p != 0);
+    if eval_priority.is_some_and(|p| !(1..=100).contains(&p)) {
+        return Err(Refused::Malformed("Eval priority must be between 1 and 100 inclusively".into()));
+    }
+    let preserve_counts = flag(members, "PreserveCounts")?;
+    if let Value::Object(job) = job
+        && member(job, "ID").is_none_or(Value::is_null)
+    {
+        return Err(Refused::Malformed("Job ID hasn't been provided".into()));
+    }
+    Ok(Register {
+        spec: decode_job(job)?,
+        enforce_index: enforce.then_some(index),
+        eval_priority,
+        preserve_counts,
+        submission: submission(members)?,
+        region: text(members, "Region")?,
+        namespace: text(members, "Namespace")?,
+    })
+}
+
+fn submission(members: &Map<String, Value>) -> Result<Option<Submission>, Refused> {
+    let given = match member(members, "Submission") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(Refused::Malformed("Submission: an object is expected".into())),
+    };
+    let mut flags = BTreeMap::new();
+    if let Some(Value::Object(all)) = member(given, "VariableFlags") {
+        for (name, value) in all {
+            let value = value.as_str().ok_or_else(|| {
+                Refused::Malformed(format!("Submission.VariableFlags[{name}]: a string is expected"))
+            })?;
+            flags.insert(name.clone(), value.to_string());
+        }
+    }
+    Ok(Some(Submission {
+        source: text(given, "Source")?.unwrap_or_default(),
+        format: text(given, "Format")?.unwrap_or_default(),
+        variable_flags: flags,
+        variables: text(given, "Variables")?.unwrap_or_default(),
+    }))
+}
+
+/// By its exact name, else in any spelling of upper and lower case.
+fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+    let loosely = || members.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v);
+    members.get(name).or_else(loosely)
+}
+
+fn flag(members: &Map<String, Value>, name: &str) -> Result<bool, Refused> {
+    match member(members, name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(b)) => Ok(*b),
+        Some(_) => Err(Refused::Malformed(format!("{name}: true or false is expected"))),
+    }
+}
+
+fn number(members: &Map<String, Value>, name: &str) -> Result<Option<i64>, Refused> {
+    match member(members, name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(v) => match v.as_i64() {
+            Some(n) => Ok(Some(n)),
+            None => Err(Refused::Malformed(format!("{name}: a whole number is expected"))),
+        },
+    }
+}
+
+/// Empty is absent.
+fn text(members: &Map<String, Value>, name: &str) -> Result<Option<String>, Refused> {
+    match member(members, name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(s)) => Ok(Some(s.clone()).filter(|s| !s.is_empty())),
+        Some(_) => Err(Refused::Malformed(format!("{name}: a string is expected"))),
+    }
+}

@@ -1,0 +1,284 @@
+//! What tasks offer and need around them: networks, services, volumes, files, secrets.
+
+use super::Kind::{Bool, Free, Int, Span, Text, TextMap, Texts, TextsMap};
+use super::{Block, Hook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain};
+
+pub(super) static NETWORK: Block = hooked(
+    block(
+        "network",
+        &[
+            plain("mode", "Mode", Text),
+            plain("device", "Device", Text),
+            plain("cidr", "CIDR", Text),
+            plain("ip", "IP", Text),
+            plain("hostname", "Hostname", Text),
+            maybe("mbits", "MBits", Int),
+            one("dns", "DNS", &DNS),
+            many("port", "DynamicPorts", &PORT),
+            many("reserved_ports", "ReservedPorts", &PORT),
+            omitted(one("cni", "CNI", &CNI)),
+        ],
+    ),
+    Hook::Network,
+);
+
+pub(super) static PORT: Block = labelled(
+    "port",
+    "Label",
+    &[
+        plain("", "Label", Text),
+        plain("static", "Value", Int),
+        plain("to", "To", Int),
+        plain("host_network", "HostNetwork", Text),
+        omitted(plain("ignore_collision", "IgnoreCollision", Bool)),
+    ],
+);
+
+pub(super) static DNS: Block = block(
+    "dns",
+    &[
+        maybe("servers", "Servers", Texts),
+        maybe("searches", "Searches", Texts),
+        maybe("options", "Options", Texts),
+    ],
+);
+
+pub(super) static CNI: Block = block("cni", &[maybe("args", "Args", TextMap)]);
+
+pub(super) static SERVICE: Block = block(
+    "service",
+    &[
+        plain("name", "Name", Text),
+        plain("provider", "Provider", Text),
+        plain("port", "PortLabel", Text),
+        maybe("tags", "Tags", Texts),
+        maybe("canary_tags", "CanaryTags", Texts),
+        plain("enable_tag_override", "EnableTagOverride", Bool),
+        plain("address", "Address", Text),
+        plain("address_mode", "AddressMode", Text),
+        plain("task", "TaskName", Text),
+        plain("on_update", "OnUpdate", Text),
+        maybe("meta", "Meta", TextMap),
+        maybe("canary_meta", "CanaryMeta", TextMap),
+        maybe("tagged_addresses", "TaggedAddresses", TextMap),
+        one("check_restart", "CheckRestart", &CHECK_RESTART),
+        many("check", "Checks", &CHECK),
+        maybe("connect", "Connect", Free),
+        one("identity", "Identity", &IDENTITY),
+        one("weights", "Weights", &WEIGHTS),
+        plain("cluster", "Cluster", Text),
+        plain("kind", "Kind", Text),
+        ignored("Namespace"),
+    ],
+);
+
+pub(super) static WEIGHTS: Block =
+    block("weights", &[plain("passing", "Passing", Int), plain("warning", "Warning", Int)]);
+
+pub(super) static CHECK: Block = block(
+    "check",
+    &[
+        plain("name", "Name", Text),
+        plain("type", "Type", Text),
+        plain("command", "Command", Text),
+        maybe("args", "Args", Texts),
+        plain("path", "Path", Text),
+        plain("protocol", "Protocol", Text),
+        plain("port", "PortLabel", Text),
+        plain("expose", "Expose", Bool),
+        plain("address_mode", "AddressMode", Text),
+        plain("advertise", "Advertise", Text),
+        plain("interval", "Interval", Span),
+        plain("timeout", "Timeout", Span),
+        plain("initial_status", "InitialStatus", Text),
+        plain("notes", "Notes", Text),
+        plain("tls_server_name", "TLSServerName", Text),
+        plain("tls_skip_verify", "TLSSkipVerify", Bool),
+        maybe("header", "Header", TextsMap),
+        plain("method", "Method", Text),
+        one("check_restart", "CheckRestart", &CHECK_RESTART),
+        plain("grpc_service", "GRPCService", Text),
+        plain("grpc_use_tls", "GRPCUseTLS", Bool),
+        plain("task", "TaskName", Text),
+        plain("success_before_passing", "SuccessBeforePassing", Int),
+        plain("failures_before_critical", "FailuresBeforeCritical", Int),
+        plain("failures_before_warning", "FailuresBeforeWarning", Int),
+        plain("body", "Body", Text),
+        plain("on_update", "OnUpdate", Text),
+    ],
+);
+
+pub(super) static CHECK_RESTART: Block = block(
+    "check_restart",
+    &[
+        plain("limit", "Limit", Int),
+        maybe("grace", "Grace", Span),
+        plain("ignore_warnings", "IgnoreWarnings", Bool),
+    ],
+);
+
+pub(super) static VOLUME: Block = labelled(
+    "volume",
+    "Name",
+    &[
+        plain("", "Name", Text),
+        plain("type", "Type", Text),
+        plain("source", "Source", Text),
+        plain("read_only", "ReadOnly", Bool),
+        plain("sticky", "Sticky", Bool),
+        plain("per_alloc", "PerAlloc", Bool),
+        plain("access_mode", "AccessMode", Text),
+        plain("attachment_mode", "AttachmentMode", Text),
+        one("mount_options", "MountOptions", &MOUNT_OPTIONS),
+    ],
+);
+
+pub(super) static MOUNT_OPTIONS: Block =
+    block("mount_options", &[plain("fs_type", "FSType", Text), maybe("mount_flags", "MountFlags", Texts)]);
+
+pub(super) static VOLUME_MOUNT: Block = block(
+    "volume_mount",
+    &[
+        maybe("volume", "Volume", Text),
+        maybe("destination", "Destination", Text),
+        maybe("read_only", "ReadOnly", Bool),
+        maybe("propagation_mode", "PropagationMode", Text),
+        maybe("selinux_label", "SELinuxLabel", Text),
+    ],
+);
+
+pub(super) static ARTIFACT: Block = block(
+    "artifact",
+    &[
+        maybe("source", "GetterSource", Text),
+        maybe("options", "GetterOptions", TextMap),
+        maybe("headers", "GetterHeaders", TextMap),
+        maybe("mode", "GetterMode", Text),
+        maybe("insecure", "GetterInsecure", Bool),
+        maybe("destination", "RelativeDest", Text),
+        plain("chown", "Chown", Bool),
+    ],
+);
+
+pub(super) static TEMPLATE: Block = hooked(
+    block(
+        "template",
+        &[
+            maybe("source", "SourcePath", Text),
+            maybe("destination", "DestPath", Text),
+            maybe("data", "EmbeddedTmpl", Text),
+            maybe("change_mode", "ChangeMode", Text),
+            one("change_script", "ChangeScript", &CHANGE_SCRIPT),
+            maybe("change_signal", "ChangeSignal", Text),
+            maybe("splay", "Splay", Span),
+            maybe("perms", "Perms", Text),
+            maybe("uid", "Uid", Int),
+            maybe("gid", "Gid", Int),
+            maybe("left_delimiter", "LeftDelim", Text),
+            maybe("right_delimiter", "RightDelim", Text),
+            maybe("env", "Envvars", Bool),
+            maybe("vault_grace", "VaultGrace", Span),
+            one("wait", "Wait", &WAIT),
+            plain("error_on_missing_key", "ErrMissingKey", Bool),
+            plain("once", "Once", Bool),
+        ],
+    ),
+    Hook::Template,
+);
+
+pub(super) static CHANGE_SCRIPT: Block = hooked(
+    block(
+        "change_script",
+        &[
+            maybe("command", "Command", Text),
+            maybe("args", "Args", Texts),
+            maybe("timeout", "Timeout", Span),
+            maybe("fail_on_error", "FailOnError", Bool),
+            omitted(maybe("run_on_first_render", "RunOnFirstRender", Bool)),
+        ],
+    ),
+    Hook::ChangeScript,
+);
+
+pub(super) static WAIT: Block = block("wait", &[maybe("min", "Min", Span), maybe("max", "Max", Span)]);
+
+pub(super) static DISPATCH_PAYLOAD: Block = block("dispatch_payload", &[plain("file", "File", Text)]);
+
+pub(super) static IDENTITY: Block = block(
+    "identity",
+    &[
+        plain("name", "Name", Text),
+        maybe("aud", "Audience", Texts),
+        plain("change_mode", "ChangeMode", Text),
+        plain("change_signal", "ChangeSignal", Text),
+        plain("env", "Env", Bool),
+        plain("file", "File", Bool),
+        plain("filepath", "Filepath", Text),
+        plain("service_name", "ServiceName", Text),
+        plain("ttl", "TTL", Span),
+        omitted(maybe("extra_claims", "ExtraClaims", TextMap)),
+    ],
+);
+
+pub(super) static CSI_PLUGIN: Block = block(
+    "csi_plugin",
+    &[
+        plain("id", "ID", Text),
+        plain("type", "Type", Text),
+        plain("mount_dir", "MountDir", Text),
+        plain("stage_publish_base_dir", "StagePublishBaseDir", Text),
+        plain("health_timeout", "HealthTimeout", Span),
+    ],
+);
+
+pub(super) static VAULT: Block = hooked(
+    block(
+        "vault",
+        &[
+            maybe("policies", "Policies", Texts),
+            plain("role", "Role", Text),
+            maybe("namespace", "Namespace", Text),
+            plain("cluster", "Cluster", Text),
+            maybe("env", "Env", Bool),
+            maybe("disable_file", "DisableFile", Bool),
+            maybe("change_mode", "ChangeMode", Text),
+            maybe("change_signal", "ChangeSignal", Text),
+            maybe("allow_token_expiration", "AllowTokenExpiration", Bool),
+        ],
+    ),
+    Hook::Vault,
+);
+
+pub(super) static CONSUL: Block = block(
+    "consul",
+    &[
+        plain("namespace", "Namespace", Text),
+        plain("cluster", "Cluster", Text),
+        plain("partition", "Partition", Text),
+    ],
+);
+
+pub(super) static ACTION: Block = labelled(
+    "action",
+    "Name",
+    &[plain("", "Name", Text), plain("command", "Command", Text), maybe("args", "Args", Texts)],
+);
+
+pub(super) static SECRET: Block = labelled(
+    "secret",
+    "Name",
+    &[
+        plain("", "Name", Text),
+        plain("provider", "Provider", Text),
+        plain("path", "Path", Text),
+        maybe("config", "Config", Free),
+        maybe("env", "Env", TextMap),
+    ],
+);
+
+pub(super) static SCHEDULE: Block = block("schedule", &[one("cron", "Cron", &SCHEDULE_CRON)]);
+
+pub(super) static SCHEDULE_CRON: Block = block(
+    "cron",
+    &[plain("start", "Start", Text), plain("end", "End", Text), plain("timezone", "Timezone", Text)],
+);
