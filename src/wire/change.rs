@@ -12,10 +12,6 @@ pub enum Change {
         job: JobKey,
     },
     Eval(Box<Evaluation>),
-    EvalRemoved {
-        eval: EvalId,
-        job: JobKey,
-    },
     Alloc(AllocChange),
     Node(NodeChange),
 }

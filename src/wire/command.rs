@@ -20,13 +20,13 @@ pub enum Command {
     /// A job and its evaluation in one entry. An unchanged spec makes no version; the evaluation is stored all the same.
     RegisterJob(Box<RegisterJob>),
     /// Stops a job (a version with `stop` set) or removes it with its allocations and versions.
-    DeregisterJob { job: JobKey, purge: bool, eval: Option<Evaluation>, at: Wall },
+    DeregisterJob { job: JobKey, purge: bool, eval: Option<Box<Evaluation>>, at: Wall },
     /// A client's description of its machine. Of a known node only the description changes.
     RegisterNode { info: Box<NodeInfo>, evals: Vec<Evaluation>, at: Wall },
     UpdateNodeStatus {
         node: NodeId,
         status: NodeStatus,
-        event: Option<NodeEvent>,
+        event: Option<Box<NodeEvent>>,
         evals: Vec<Evaluation>,
         at: Wall,
     },

@@ -59,8 +59,6 @@ pub enum RefusalKind {
     Busy,
     /// No leader, or storage refuses writes: try again later.
     Unavailable,
-    /// Not supported yet.
-    Unsupported,
 }
 
 impl Refusal {

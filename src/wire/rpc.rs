@@ -24,7 +24,7 @@ impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Peer::Server(id) => write!(f, "server {id}"),
-            Peer::Node(id) => write!(f, "node {}", id.short()),
+            Peer::Node(id) => write!(f, "node {}", id.0.short()),
         }
     }
 }
