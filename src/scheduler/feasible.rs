@@ -1,0 +1,252 @@
+//! Which nodes a group may run on, before anything is counted or scored: datacenters, pool, constraints, drivers. Each
+//! condition is one set of nodes, made once per evaluation, from one look at each distinct profile rather than at each node.
+//!
+//! Refuses to know: resources, scores, allocations.
+
+use super::bits::Bits;
+use super::fleet::{Profile, Snapshot};
+use super::operand::{Operands, Target, escapes_class, glob_matches};
+use crate::model::constraint::Constraint;
+use crate::model::job::{JobSpec, TaskGroup};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub const MISSING_DRIVERS: &str = "missing drivers";
+/// The pool that every node is in.
+const ALL_POOLS: &str = "all";
+
+/// One condition that a node meets or does not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Check<'a> {
+    Constraint(&'a Constraint),
+    Driver(&'a str),
+}
+
+impl Check<'_> {
+    /// As metrics name what was filtered.
+    fn text(&self) -> String {
+        match self {
+            Check::Constraint(c) => c.to_string(),
+            Check::Driver(_) => MISSING_DRIVERS.into(),
+        }
+    }
+}
+
+/// Nodes that were counted out, by why and by node class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub nodes: u64,
+    pub by_reason: BTreeMap<String, u64>,
+    pub by_class: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    pub fn add(&mut self, reason: &str, class: &str) {
+        self.nodes += 1;
+        bump(&mut self.by_reason, reason, 1);
+        if !class.is_empty() {
+            bump(&mut self.by_class, class, 1);
+        }
+    }
+
+    pub fn remove(&mut self, reason: &str, class: &str) {
+        self.nodes = self.nodes.saturating_sub(1);
+        for (map, key) in [(&mut self.by_reason, reason), (&mut self.by_class, class)] {
+            if let Some(n) = map.get_mut(key) {
+                *n -= 1;
+                if *n == 0 {
+                    map.remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// Copies the key only when it is new.
+fn bump(map: &mut BTreeMap<String, u64>, key: &str, by: u64) {
+    match map.get_mut(key) {
+        Some(n) => *n += by,
+        None => drop(map.insert(key.to_string(), by)),
+    }
+}
+
+/// What a blocked evaluation remembers of node classes (reference: scheduler 4).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Eligibility {
+    /// Empty when it escaped.
+    pub classes: BTreeMap<String, bool>,
+    pub escaped: bool,
+}
+
+/// One job against one fleet.
+pub struct Feasibility<'a> {
+    job: &'a JobSpec,
+    fleet: &'a Snapshot,
+    operands: Operands,
+    sets: BTreeMap<Check<'a>, Rc<Bits>>,
+    /// In one of the job's datacenters and in its pool.
+    targeted: Bits,
+    /// Targeted and ready for new tasks.
+    pub ready: Bits,
+    pub ready_by_datacenter: BTreeMap<String, u64>,
+}
+
+impl<'a> Feasibility<'a> {
+    pub fn new(job: &'a JobSpec, fleet: &'a Snapshot) -> Self {
+        let targets = |p: &Profile| {
+            let pool = job.node_pool.is_empty() || job.node_pool == ALL_POOLS || *job.node_pool == *p.pool;
+            pool && job.datacenters.iter().any(|glob| glob_matches(glob, &p.datacenter))
+        };
+        let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(targets)).collect();
+        let (mut targeted, mut ready) = (Bits::none(fleet.slots()), Bits::none(fleet.slots()));
+        let mut ready_per_profile = vec![0; by_profile.len()];
+        for slot in fleet.taken_slots() {
+            let profile = fleet.profile_index_at(slot) as usize;
+            if by_profile[profile] {
+                targeted.insert(slot);
+                if fleet.ready_at(slot) {
+                    ready.insert(slot);
+                    ready_per_profile[profile] += 1;
+                }
+            }
+        }
+        let mut ready_by_datacenter = BTreeMap::new();
+        for (profile, nodes) in fleet.profiles().zip(ready_per_profile).filter(|(_, nodes)| *nodes > 0) {
+            bump(&mut ready_by_datacenter, profile.map_or("", |p| &p.datacenter), nodes);
+        }
+        let operands = Operands::default();
+        Feasibility { job, fleet, operands, sets: BTreeMap::new(), targeted, ready, ready_by_datacenter }
+    }
+
+    pub fn targeted(&self, slot: u32) -> bool {
+        self.targeted.contains(slot)
+    }
+
+    /// The ready nodes that the group may run on, and a count of those it may not.
+    pub fn candidates(&mut self, group: &'a TaskGroup) -> (Bits, Tally) {
+        let mut left = self.ready.clone();
+        let mut filtered = Tally::default();
+        for check in self.job_checks().chain(group_checks(group)) {
+            let out = left.split_off_all_but(&self.set(check.clone()));
+            let reason = check.text();
+            for slot in out.iter() {
+                filtered.add(&reason, self.node_class(slot));
+            }
+        }
+        (left, filtered)
+    }
+
+    /// Whether one node, ready or not, meets all conditions of the group.
+    pub fn node_passes(&mut self, group: &'a TaskGroup, slot: u32) -> bool {
+        self.job_checks().chain(group_checks(group)).all(|check| self.set(check).contains(slot))
+    }
+
+    pub fn node_class(&self, slot: u32) -> &'a str {
+        self.fleet.profile_at(slot).map_or("", |p| &p.class)
+    }
+
+    fn job_checks(&self) -> impl Iterator<Item = Check<'a>> + use<'a> {
+        self.job.constraints.iter().map(Check::Constraint)
+    }
+
+    fn set(&mut self, check: Check<'a>) -> Rc<Bits> {
+        if let Some(known) = self.sets.get(&check) {
+            return known.clone();
+        }
+        let set = Rc::new(match &check {
+            Check::Driver(name) => self.shared_set(|p, _| p.has_driver(name)),
+            Check::Constraint(c) => self.constraint_set(c),
+        });
+        self.sets.insert(check, set.clone());
+        set
+    }
+
+    fn constraint_set(&mut self, constraint: &'a Constraint) -> Bits {
+        let (left, right) = (Target::parse(&constraint.left), Target::parse(&constraint.right));
+        if escapes_class(constraint) {
+            return self.own_set(&constraint.operand, left, right);
+        }
+        let mut known: BTreeMap<(Option<&str>, Option<&str>), bool> = BTreeMap::new();
+        self.shared_set(|profile, operands| {
+            let sides = (left.resolve_shared(profile), right.resolve_shared(profile));
+            *known.entry(sides).or_insert_with(|| operands.holds(&constraint.operand, sides.0, sides.1))
+        })
+    }
+
+    /// A set that is decided by the profile alone.
+    fn shared_set(&mut self, mut holds: impl FnMut(&'a Profile, &mut Operands) -> bool) -> Bits {
+        let fleet = self.fleet;
+        let operands = &mut self.operands;
+        let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(|p| holds(p, operands))).collect();
+        let mut set = Bits::none(fleet.slots());
+        let holds = |slot: &u32| by_profile[fleet.profile_index_at(*slot) as usize];
+        fleet.taken_slots().filter(holds).for_each(|slot| set.insert(slot));
+        set
+    }
+
+    /// A set that has to be decided node by node.
+    fn own_set(&mut self, operand: &str, left: Target, right: Target) -> Bits {
+        let fleet = self.fleet;
+        let mut set = Bits::none(fleet.slots());
+        for slot in fleet.taken_slots() {
+            let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot)) else { continue };
+            let id = fleet.id_at(slot);
+            let (left, right) = (left.resolve(id, profile, own), right.resolve(id, profile, own));
+            if self.operands.holds(operand, left.as_deref(), right.as_deref()) {
+                set.insert(slot);
+            }
+        }
+        set
+    }
+
+    /// Which classes of ready nodes could ever run one of the `searched` groups. A class that only lacks a driver is left
+    /// out: drivers are no part of the class, so a change of them would not be seen as a new class.
+    pub fn eligibility(&mut self, searched: &[&'a TaskGroup]) -> Eligibility {
+        if constraints_of(self.job).any(escapes_class) {
+            return Eligibility { classes: BTreeMap::new(), escaped: true };
+        }
+        let mut classes: BTreeMap<String, bool> = BTreeMap::new();
+        for (class, slots) in self.samples() {
+            let slots = slots.as_slice();
+            let meets = |f: &mut Self, check: Check<'a>, slot: u32| f.set(check).contains(slot);
+            let job_ok = |f: &mut Self, slot: u32| f.job_checks().all(|c| meets(f, c, slot));
+            let group_ok = |f: &mut Self, slot: u32| {
+                searched.iter().any(|g| group_constraints(g).all(|c| meets(f, Check::Constraint(c), slot)))
+            };
+            let eligible = slots.iter().any(|slot| job_ok(self, *slot) && group_ok(self, *slot));
+            let runs = |f: &mut Self, slot: u32| searched.iter().any(|g| f.node_passes(g, slot));
+            if !eligible || slots.iter().any(|slot| runs(self, *slot)) {
+                classes.insert(class.to_string(), eligible);
+            }
+        }
+        Eligibility { classes, escaped: false }
+    }
+
+    /// For each computed class one ready node of each profile.
+    fn samples(&self) -> BTreeMap<&'a str, Vec<u32>> {
+        let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
+        for slot in self.ready.iter() {
+            seen.entry(self.fleet.profile_index_at(slot)).or_insert(slot);
+        }
+        let mut samples: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        for slot in seen.into_values() {
+            let class = self.fleet.profile_at(slot).map_or("", |p| &p.computed_class);
+            samples.entry(class).or_default().push(slot);
+        }
+        samples
+    }
+}
+
+fn group_constraints(group: &TaskGroup) -> impl Iterator<Item = &Constraint> {
+    group.constraints.iter().chain(group.tasks.iter().flat_map(|t| &t.constraints))
+}
+
+/// Drivers first, as reference scheduler 13 has it.
+fn group_checks(group: &TaskGroup) -> impl Iterator<Item = Check<'_>> {
+    let drivers = group.tasks.iter().map(|t| Check::Driver(&t.driver));
+    drivers.chain(group_constraints(group).map(Check::Constraint))
+}
+
+fn constraints_of(job: &JobSpec) -> impl Iterator<Item = &Constraint> {
+    job.constraints.iter().chain(job.groups.iter().flat_map(group_constraints))
+}

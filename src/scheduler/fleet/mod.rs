@@ -1,0 +1,386 @@
+//! The fleet: every node as a row of columns, so that placing decodes and allocates nothing per node. A projection of
+//! the state, kept current by whoever applies changes, read as immutable snapshots.
+//!
+//! Refuses to know: jobs, constraints, scores, how nodes and allocations are stored.
+//!
+//! Invariants: a node keeps its slot while it is known; columns are chunks of `CHUNK` slots, and a change copies only
+//! the chunk it touches when a snapshot still holds the old one; usage of a node that is not known (any more, or yet)
+//! is kept aside, so that the order of changes does not matter.
+
+mod profile;
+
+use crate::model::id::NodeId;
+use crate::model::node::{Node, NodeStatus};
+use crate::model::resources::Amount;
+use profile::Strings;
+pub use profile::{Own, Profile};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// Slots per chunk.
+pub const CHUNK: usize = 256;
+
+#[derive(Clone)]
+struct Facts {
+    id: [NodeId; CHUNK],
+    profile: [u32; CHUNK],
+    available: [Amount; CHUNK],
+    status: [NodeStatus; CHUNK],
+    ready: [bool; CHUNK],
+    /// None: the slot is free.
+    own: [Option<Arc<Own>>; CHUNK],
+}
+
+impl Facts {
+    fn empty() -> Self {
+        Facts {
+            id: [NodeId::default(); CHUNK],
+            profile: [0; CHUNK],
+            available: [Amount::ZERO; CHUNK],
+            status: [NodeStatus::Initializing; CHUNK],
+            ready: [false; CHUNK],
+            own: [const { None }; CHUNK],
+        }
+    }
+}
+
+/// The fleet at one index. Cloning it copies a pointer per chunk.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    facts: Vec<Arc<Facts>>,
+    used: Vec<Arc<[Amount; CHUNK]>>,
+    slots: Arc<BTreeMap<NodeId, u32>>,
+    profiles: Arc<Vec<Option<Arc<Profile>>>>,
+}
+
+/// Why an ask cannot go to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    NoSuchNode,
+    /// The first dimension that is short, as metrics name it.
+    Short(&'static str),
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Misfit::NoSuchNode => f.write_str("node does not exist"),
+            Misfit::Short(dimension) => f.write_str(dimension),
+        }
+    }
+}
+
+impl Snapshot {
+    /// The number of slots, free ones included: slots are `0..slots()`.
+    pub fn slots(&self) -> usize {
+        self.facts.len() * CHUNK
+    }
+
+    #[cfg(test)]
+    pub fn nodes(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn slot(&self, id: NodeId) -> Option<u32> {
+        self.slots.get(&id).copied()
+    }
+
+    /// None: no such node.
+    pub fn status(&self, id: NodeId) -> Option<NodeStatus> {
+        self.slot(id).map(|s| self.facts(s).status[s as usize % CHUNK])
+    }
+
+    /// New tasks may be placed there.
+    pub fn ready(&self, id: NodeId) -> bool {
+        self.slot(id).is_some_and(|s| self.ready_at(s))
+    }
+
+    /// What tasks hold and what they may hold at most.
+    pub fn usage(&self, id: NodeId) -> Option<(Amount, Amount)> {
+        self.slot(id).map(|s| (self.used_at(s), self.available_at(s)))
+    }
+
+    /// Whether `ask` more fits beside all that is used.
+    pub fn fits(&self, id: NodeId, ask: Amount) -> Result<(), Misfit> {
+        let (used, available) = self.usage(id).ok_or(Misfit::NoSuchNode)?;
+        available.lacks(used.plus(ask)).map_or(Ok(()), |dimension| Err(Misfit::Short(dimension)))
+    }
+
+    fn facts(&self, slot: u32) -> &Facts {
+        &self.facts[slot as usize / CHUNK]
+    }
+
+    pub fn id_at(&self, slot: u32) -> NodeId {
+        self.facts(slot).id[slot as usize % CHUNK]
+    }
+
+    pub fn available_at(&self, slot: u32) -> Amount {
+        self.facts(slot).available[slot as usize % CHUNK]
+    }
+
+    pub fn used_at(&self, slot: u32) -> Amount {
+        self.used[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+
+    pub fn ready_at(&self, slot: u32) -> bool {
+        self.facts(slot).ready[slot as usize % CHUNK]
+    }
+
+    /// The index of the node's profile in `profiles`.
+    pub fn profile_index_at(&self, slot: u32) -> u32 {
+        self.facts(slot).profile[slot as usize % CHUNK]
+    }
+
+    /// None: the slot is free.
+    pub fn profile_at(&self, slot: u32) -> Option<&Profile> {
+        self.own_at(slot)?;
+        self.profiles.get(self.profile_index_at(slot) as usize)?.as_deref()
+    }
+
+    /// None: the slot is free.
+    pub fn own_at(&self, slot: u32) -> Option<&Own> {
+        self.facts(slot).own[slot as usize % CHUNK].as_deref()
+    }
+
+    /// By index; some are free.
+    pub fn profiles(&self) -> impl Iterator<Item = Option<&Profile>> {
+        self.profiles.iter().map(|p| p.as_deref())
+    }
+
+    /// The slots that hold a node, ascending.
+    pub fn taken_slots(&self) -> impl Iterator<Item = u32> {
+        self.facts.iter().enumerate().flat_map(|(c, facts)| {
+            let taken = facts.own.iter().enumerate().filter(|(_, own)| own.is_some());
+            taken.map(move |(i, _)| (c * CHUNK + i) as u32)
+        })
+    }
+}
+
+/// The writer of snapshots.
+#[derive(Clone, Default)]
+pub struct Fleet {
+    current: Snapshot,
+    free_slots: BTreeSet<u32>,
+    strings: Strings,
+    /// Index of every profile in use, and how many nodes use it.
+    profile_uses: BTreeMap<Arc<Profile>, (u32, u32)>,
+    free_profiles: BTreeSet<u32>,
+    /// Usage of nodes that are not known.
+    elsewhere: BTreeMap<NodeId, Amount>,
+}
+
+impl Fleet {
+    pub fn snapshot(&self) -> Snapshot {
+        self.current.clone()
+    }
+
+    pub fn upsert_node(&mut self, node: &Node) {
+        let profile = self.use_profile(node);
+        let own = Arc::new(self.strings.own(node));
+        let id = node.info.id;
+        let slot = self.current.slot(id).unwrap_or_else(|| self.open_slot(id));
+        let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
+        let facts = Arc::make_mut(&mut self.current.facts[chunk]);
+        let before = facts.own[i].replace(own).map(|_| facts.profile[i]);
+        facts.id[i] = id;
+        facts.profile[i] = profile;
+        facts.available[i] = node.available();
+        facts.status[i] = node.status;
+        facts.ready[i] = node.ready();
+        if let Some(profile) = before {
+            self.release_profile(profile);
+        }
+    }
+
+    #[cfg(test)]
+    pub fn remove_node(&mut self, id: NodeId) {
+        let Some(slot) = self.current.slot(id) else { return };
+        Arc::make_mut(&mut self.current.slots).remove(&id);
+        let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
+        let used = std::mem::take(&mut Arc::make_mut(&mut self.current.used[chunk])[i]);
+        self.keep_aside(id, used);
+        let facts = Arc::make_mut(&mut self.current.facts[chunk]);
+        facts.own[i] = None;
+        facts.ready[i] = false;
+        let profile = facts.profile[i];
+        self.release_profile(profile);
+        self.free_slots.insert(slot);
+    }
+
+    /// An allocation that is not client-terminal now holds `amount` there.
+    pub fn add_usage(&mut self, node: NodeId, amount: Amount) {
+        let Some(slot) = self.current.slot(node) else { return self.keep_aside(node, amount) };
+        let used = &mut Arc::make_mut(&mut self.current.used[slot as usize / CHUNK])[slot as usize % CHUNK];
+        *used = used.plus(amount);
+    }
+
+    /// An allocation that held `amount` there is gone, or client-terminal now.
+    pub fn sub_usage(&mut self, node: NodeId, amount: Amount) {
+        self.add_usage(node, Amount::ZERO.minus(amount));
+    }
+
+    fn keep_aside(&mut self, node: NodeId, amount: Amount) {
+        let kept = self.elsewhere.entry(node).or_default();
+        *kept = kept.plus(amount);
+        if *kept == Amount::ZERO {
+            self.elsewhere.remove(&node);
+        }
+    }
+
+    fn open_slot(&mut self, id: NodeId) -> u32 {
+        if self.free_slots.is_empty() {
+            let first = self.current.slots() as u32;
+            self.free_slots.extend(first..first + CHUNK as u32);
+            self.current.facts.push(Arc::new(Facts::empty()));
+            self.current.used.push(Arc::new([Amount::ZERO; CHUNK]));
+        }
+        let slot = self.free_slots.pop_first().unwrap_or_default();
+        Arc::make_mut(&mut self.current.slots).insert(id, slot);
+        let used = self.elsewhere.remove(&id).unwrap_or_default();
+        Arc::make_mut(&mut self.current.used[slot as usize / CHUNK])[slot as usize % CHUNK] = used;
+        slot
+    }
+
+    fn use_profile(&mut self, node: &Node) -> u32 {
+        let profile = self.strings.profile(node);
+        if let Some((index, uses)) = self.profile_uses.get_mut(&profile) {
+            *uses += 1;
+            return *index;
+        }
+        let profile = Arc::new(profile);
+        let profiles = Arc::make_mut(&mut self.current.profiles);
+        let index = self.free_profiles.pop_first().unwrap_or(profiles.len() as u32);
+        if index as usize == profiles.len() {
+            profiles.push(None);
+        }
+        profiles[index as usize] = Some(profile.clone());
+        self.profile_uses.insert(profile, (index, 1));
+        index
+    }
+
+    fn release_profile(&mut self, index: u32) {
+        let Some(profile) = self.current.profiles.get(index as usize).cloned().flatten() else { return };
+        let Some((_, uses)) = self.profile_uses.get_mut(&profile) else { return };
+        *uses -= 1;
+        if *uses == 0 {
+            self.profile_uses.remove(&profile);
+            Arc::make_mut(&mut self.current.profiles)[index as usize] = None;
+            self.free_profiles.insert(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::testing::{amount, node, node_id};
+
+    fn fleet_of(nodes: u128) -> Fleet {
+        let mut fleet = Fleet::default();
+        (0..nodes).for_each(|n| fleet.upsert_node(&node(n)));
+        fleet
+    }
+
+    #[test]
+    fn a_snapshot_does_not_see_later_changes_and_shares_untouched_chunks() {
+        let mut fleet = fleet_of(600);
+        let before = fleet.snapshot();
+        fleet.add_usage(node_id(300), amount(100, 100, 100));
+        let after = fleet.snapshot();
+        assert_eq!(before.usage(node_id(300)).map(|u| u.0), Some(Amount::ZERO));
+        assert_eq!(after.usage(node_id(300)).map(|u| u.0), Some(amount(100, 100, 100)));
+        let shared = |i: usize| Arc::ptr_eq(&before.used[i], &after.used[i]);
+        assert_eq!([shared(0), shared(1), shared(2)], [true, false, true]);
+        assert!((0..3).all(|i| Arc::ptr_eq(&before.facts[i], &after.facts[i])));
+    }
+
+    #[test]
+    fn a_removed_node_is_gone_and_its_slot_is_used_again() {
+        let mut fleet = fleet_of(3);
+        fleet.remove_node(node_id(1));
+        assert_eq!(fleet.snapshot().status(node_id(1)), None);
+        assert_eq!(fleet.snapshot().taken_slots().collect::<Vec<_>>(), [0, 2]);
+        fleet.upsert_node(&node(9));
+        assert_eq!(fleet.snapshot().slot(node_id(9)), Some(1));
+        assert_eq!(fleet.snapshot().usage(node_id(9)).map(|u| u.0), Some(Amount::ZERO));
+    }
+
+    #[test]
+    fn usage_survives_a_node_that_comes_late_or_comes_back() {
+        let mut fleet = Fleet::default();
+        fleet.add_usage(node_id(1), amount(10, 10, 10));
+        fleet.upsert_node(&node(1));
+        fleet.add_usage(node_id(1), amount(5, 5, 5));
+        fleet.remove_node(node_id(1));
+        fleet.sub_usage(node_id(1), amount(10, 10, 10));
+        fleet.upsert_node(&node(1));
+        assert_eq!(fleet.snapshot().usage(node_id(1)).map(|u| u.0), Some(amount(5, 5, 5)));
+        assert!(fleet.elsewhere.is_empty());
+    }
+
+    #[test]
+    fn profiles_are_shared_and_let_go() {
+        let mut fleet = fleet_of(10);
+        assert_eq!(fleet.snapshot().profiles().flatten().count(), 1);
+        let mut other = node(3);
+        other.info.meta.insert("rack".into(), "r1".into());
+        fleet.upsert_node(&other);
+        assert_eq!(fleet.snapshot().profiles().flatten().count(), 2);
+        fleet.upsert_node(&node(3));
+        assert_eq!(fleet.snapshot().profiles().flatten().count(), 1);
+        (0..10).for_each(|n| fleet.remove_node(node_id(n)));
+        assert_eq!(fleet.snapshot().profiles().flatten().count(), 0);
+    }
+
+    #[test]
+    fn a_fit_names_the_first_dimension_that_is_short() {
+        let mut fleet = fleet_of(1);
+        fleet.add_usage(node_id(0), amount(3_000, 4_096, 0));
+        let fits = |cpu, memory, disk| fleet.snapshot().fits(node_id(0), amount(cpu, memory, disk));
+        assert_eq!(fits(1_000, 4_096, 100_000), Ok(()));
+        assert_eq!(fits(1_001, 9_999, 0), Err(Misfit::Short("cpu")));
+        assert_eq!(fits(1_000, 4_097, 0), Err(Misfit::Short("memory")));
+        assert_eq!(fits(1_000, 1, 100_001), Err(Misfit::Short("disk")));
+        assert_eq!(fleet.snapshot().fits(node_id(7), Amount::ZERO), Err(Misfit::NoSuchNode));
+    }
+
+    #[test]
+    fn any_order_of_changes_ends_in_the_same_fleet() {
+        use crate::scheduler::random::Random;
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let (mut fleet, mut known, mut used) = (Fleet::default(), BTreeMap::new(), BTreeMap::new());
+            for _ in 0..2_000 {
+                let n = u128::from(random.bits() % 700);
+                match random.bits() % 4 {
+                    0 | 1 => {
+                        let mut node = node(n);
+                        node.eligible = random.bits().is_multiple_of(2);
+                        node.info.meta.insert("rack".into(), (random.bits() % 5).to_string());
+                        fleet.upsert_node(&node);
+                        known.insert(node_id(n), node);
+                    }
+                    2 => {
+                        fleet.remove_node(node_id(n));
+                        known.remove(&node_id(n));
+                    }
+                    _ => {
+                        fleet.add_usage(node_id(n), amount(n as i64, 1, 1));
+                        let entry: &mut Amount = used.entry(node_id(n)).or_default();
+                        *entry = entry.plus(amount(n as i64, 1, 1));
+                    }
+                }
+            }
+            let snapshot = fleet.snapshot();
+            assert_eq!(snapshot.nodes(), known.len());
+            assert_eq!(snapshot.taken_slots().count(), known.len());
+            for (id, node) in &known {
+                let want = (used.get(id).copied().unwrap_or_default(), node.available());
+                assert_eq!((snapshot.usage(*id), snapshot.ready(*id)), (Some(want), node.ready()));
+                let profile = snapshot.slot(*id).and_then(|s| snapshot.profile_at(s));
+                assert_eq!(profile.and_then(|p| p.meta("rack")), Some(&*node.info.meta["rack"]));
+            }
+        }
+    }
+}

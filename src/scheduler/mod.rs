@@ -1,0 +1,139 @@
+//! Policy as a function: what a job should have, against what it has, on the nodes there are, gives a plan. Equal
+//! inputs give equal plans, bit for bit.
+//!
+//! Refuses to know: where state is stored, how plans are verified, committed and carried out, what time it is, and
+//! when an evaluation is due. Reads one consistent state through `View` and one fleet at the same index.
+//!
+//! Invariants: a plan never puts more on a node than it has; no allocation goes to a node that a hard condition of its
+//! job excludes; a world that is as it should be gives an empty plan.
+
+mod bits;
+mod distinct;
+mod feasible;
+pub mod fleet;
+mod generic;
+mod operand;
+mod proposal;
+mod random;
+mod reconcile;
+mod score;
+mod search;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod update;
+mod version;
+
+use crate::model::alloc::Allocation;
+use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::id::{EvalId, JobKey};
+use crate::model::job::{Job, JobSpec, JobType};
+use crate::model::plan::{Decision, Plan};
+use crate::model::time::Wall;
+use feasible::Eligibility;
+use std::sync::Arc;
+
+/// What a scheduler may read: one consistent state. The fleet that comes with it is at the same index.
+pub trait View {
+    fn index(&self) -> u64;
+
+    /// The current version; None when there is no such job (any more).
+    fn job(&self, key: &JobKey) -> Option<Arc<Job>>;
+
+    /// The spec that an allocation names; None when it is not kept any more.
+    fn job_version(&self, key: &JobKey, create_index: u64, version: u64) -> Option<Arc<JobSpec>>;
+
+    /// All allocations of the job, of any version and incarnation, ordered by id.
+    fn allocs_of(&self, key: &JobKey) -> Vec<Allocation>;
+}
+
+/// How often an evaluation's plans were not committed in full. Whoever submits the plans keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// 1 for the first; counted anew whenever something of a plan was committed.
+    pub number: u32,
+    /// The index of the state that the first attempt saw.
+    pub snapshot_index: u64,
+}
+
+impl Attempt {
+    /// `index`: of the view that is used for it.
+    pub fn first(index: u64) -> Self {
+        Attempt { number: 1, snapshot_index: index }
+    }
+
+    /// After a plan that was not committed in full; `progressed`: something of it was. None: there were enough, and
+    /// `exhausted` says what becomes of the evaluation.
+    pub fn next(self, job_type: JobType, progressed: bool) -> Option<Attempt> {
+        let number = if progressed { 1 } else { self.number + 1 };
+        (number <= max_attempts(job_type)).then_some(Attempt { number, ..self })
+    }
+}
+
+/// Reference: scheduler 7 and 12.
+fn max_attempts(job_type: JobType) -> u32 {
+    match job_type {
+        JobType::Service | JobType::System => 5,
+        JobType::Batch | JobType::Sysbatch => 2,
+    }
+}
+
+/// Decides one evaluation. `fleet` is at the view's index; all that is new gets its id from `seed`, which must never
+/// be used twice.
+pub fn schedule(
+    view: &dyn View,
+    fleet: &fleet::Snapshot,
+    eval: &Evaluation,
+    attempt: Attempt,
+    now: Wall,
+    seed: u64,
+) -> Decision {
+    match unsupported(view, eval) {
+        None => generic::run(view, fleet, eval, attempt, now, seed),
+        Some(job_type) => {
+            let why = format!("not supported yet: {job_type} jobs; use type \"service\" or \"batch\"");
+            let eval = finished(eval, EvalStatus::Failed, why, now);
+            Decision { plan: no_plan(&eval, attempt), eval, created: Vec::new() }
+        }
+    }
+}
+
+/// Stopping a job is the same for every type, so an evaluation of a job that is not wanted any more may be of any.
+fn unsupported(view: &dyn View, eval: &Evaluation) -> Option<JobType> {
+    let wanted = view.job(&eval.job).filter(|j| !j.spec.stop);
+    let job_type = wanted.map_or(JobType::Service, |j| j.spec.job_type);
+    matches!(job_type, JobType::System | JobType::Sysbatch).then_some(job_type)
+}
+
+const CONFLICTS: &str = "created due to placement conflicts";
+
+/// What becomes of an evaluation whose plans could not be committed: it failed, and a blocked one will try again.
+/// `last`: the last decision on it.
+pub fn exhausted(eval: &Evaluation, attempt: Attempt, last: &Decision, now: Wall, seed: u64) -> Decision {
+    let why = format!("maximum attempts reached ({})", max_attempts(eval.job_type));
+    let mut failed = finished(eval, EvalStatus::Failed, why, now);
+    failed.failed_groups = last.eval.failed_groups.clone();
+    failed.queued = last.eval.queued.clone();
+    failed.snapshot_index = attempt.snapshot_index;
+    // Where all could have been placed, no class is known to be of no use.
+    let blocked_again = (last.eval.status == EvalStatus::Blocked).then_some(&last.eval);
+    let eligibility = last.created.first().or(blocked_again).map_or_else(Eligibility::default, |e| {
+        Eligibility { classes: e.class_eligibility.clone(), escaped: e.escaped_class }
+    });
+    let id = EvalId::from_random(random::Random::new(seed).id_bits());
+    let blocked = generic::blocked_eval(id, &failed, Trigger::MaxPlanAttempts, CONFLICTS, eligibility, now);
+    failed.blocked_eval = Some(id);
+    Decision { plan: no_plan(&failed, attempt), eval: failed, created: vec![blocked] }
+}
+
+fn no_plan(eval: &Evaluation, attempt: Attempt) -> Plan {
+    let snapshot_index = attempt.snapshot_index;
+    Plan { eval_id: eval.id, priority: eval.priority, all_at_once: false, nodes: Vec::new(), snapshot_index }
+}
+
+/// A copy with another status. It changed after it was created, whatever the clocks say.
+fn finished(eval: &Evaluation, status: EvalStatus, status_description: String, now: Wall) -> Evaluation {
+    let after_creation = Wall(eval.create_time.0.saturating_add(1));
+    Evaluation { status, status_description, modify_time: now.max(after_creation), ..eval.clone() }
+}

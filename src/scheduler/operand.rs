@@ -1,0 +1,301 @@
+//! What a constraint means: its targets, read from a node, and its operand, applied to two texts (reference: scheduler
+//! 14). Refuses to know which nodes exist and who asks.
+
+use super::fleet::{Own, Profile};
+use super::version::{Ordered, Version, VersionConstraint};
+use crate::model::constraint::Constraint;
+use crate::model::id::NodeId;
+use regex_lite::Regex;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// One side of a constraint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    Literal(&'a str),
+    NodeId,
+    NodeName,
+    Datacenter,
+    Class,
+    Pool,
+    Attribute(&'a str),
+    Meta(&'a str),
+    /// Names nothing that a node has.
+    Nothing,
+}
+
+impl<'a> Target<'a> {
+    pub fn parse(text: &'a str) -> Target<'a> {
+        let Some(inner) = text.strip_prefix("${") else { return Target::Literal(text) };
+        let inner = inner.strip_suffix('}').unwrap_or(inner);
+        match inner {
+            "node.unique.id" => Target::NodeId,
+            "node.unique.name" => Target::NodeName,
+            "node.datacenter" => Target::Datacenter,
+            "node.class" => Target::Class,
+            "node.pool" => Target::Pool,
+            _ => inner
+                .strip_prefix("attr.")
+                .map(Target::Attribute)
+                .or_else(|| inner.strip_prefix("meta.").map(Target::Meta))
+                .unwrap_or(Target::Nothing),
+        }
+    }
+
+    /// The value on one node; None: not found there.
+    pub fn resolve<'n>(self, id: NodeId, profile: &'n Profile, own: &'n Own) -> Option<Cow<'n, str>>
+    where
+        'a: 'n,
+    {
+        let found = match self {
+            Target::NodeId => return Some(Cow::Owned(id.to_string())),
+            Target::Literal(text) => Some(text),
+            Target::NodeName => Some(&*own.name),
+            Target::Datacenter => Some(&*profile.datacenter),
+            Target::Class => Some(&*profile.class),
+            Target::Pool => Some(&*profile.pool),
+            Target::Attribute(key) if is_unique(key) => own.attribute(key),
+            Target::Attribute(key) => profile.attribute(key),
+            Target::Meta(key) if is_unique(key) => own.meta(key),
+            Target::Meta(key) => profile.meta(key),
+            Target::Nothing => None,
+        };
+        found.map(Cow::Borrowed)
+    }
+
+    /// The value on every node of a profile; only for targets that are not unique.
+    pub fn resolve_shared<'n>(self, profile: &'n Profile) -> Option<&'n str>
+    where
+        'a: 'n,
+    {
+        match self {
+            Target::Literal(text) => Some(text),
+            Target::Datacenter => Some(&profile.datacenter),
+            Target::Class => Some(&profile.class),
+            Target::Pool => Some(&profile.pool),
+            Target::Attribute(key) => profile.attribute(key),
+            Target::Meta(key) => profile.meta(key),
+            Target::NodeId | Target::NodeName | Target::Nothing => None,
+        }
+    }
+
+    fn unique(self) -> bool {
+        match self {
+            Target::NodeId | Target::NodeName => true,
+            Target::Attribute(key) | Target::Meta(key) => is_unique(key),
+            _ => false,
+        }
+    }
+}
+
+fn is_unique(key: &str) -> bool {
+    key.starts_with("unique.")
+}
+
+/// The constraint looks at what is unique to a node: its computed class does not tell whether it holds (reference:
+/// scheduler 4).
+pub fn escapes_class(constraint: &Constraint) -> bool {
+    let escapes = |text: &str| text.starts_with("${node.unique.") || Target::parse(text).unique();
+    escapes(&constraint.left) || escapes(&constraint.right)
+}
+
+/// How many compiled right-hand sides are kept at most.
+const MAX_COMPILED: usize = 256;
+
+/// Applies operands; keeps what it compiled.
+#[derive(Default)]
+pub struct Operands {
+    regexes: BTreeMap<String, Option<Regex>>,
+    versions: BTreeMap<(Ordered, String), Option<VersionConstraint>>,
+}
+
+impl Operands {
+    /// Whether `left operand right` holds; a side that is None was not found. An operand that nobody knows never holds.
+    pub fn holds(&mut self, operand: &str, left: Option<&str>, right: Option<&str>) -> bool {
+        let both = left.zip(right);
+        let ordered = |wanted: fn(Ordering) -> bool| both.is_some_and(|(l, r)| wanted(compare(l, r)));
+        match operand {
+            "=" | "==" | "is" => both.is_some_and(|(l, r)| l == r),
+            "!=" | "not" => left.unwrap_or_default() != right.unwrap_or_default(),
+            "<" => ordered(Ordering::is_lt),
+            "<=" => ordered(Ordering::is_le),
+            ">" => ordered(Ordering::is_gt),
+            ">=" => ordered(Ordering::is_ge),
+            "is_set" => left.is_some(),
+            "is_not_set" => left.is_none(),
+            "version" => both.is_some_and(|(l, r)| self.version_holds(l, r, Ordered::Leniently)),
+            "semver" => both.is_some_and(|(l, r)| self.version_holds(l, r, Ordered::Strictly)),
+            "regexp" => both.is_some_and(|(l, r)| self.matches(l, r)),
+            "set_contains" | "set_contains_all" => {
+                both.is_some_and(|(l, r)| contained(l, r).all(|found| found))
+            }
+            "set_contains_any" => both.is_some_and(|(l, r)| contained(l, r).any(|found| found)),
+            "distinct_hosts" | "distinct_property" => true,
+            _ => false,
+        }
+    }
+
+    fn version_holds(&mut self, version: &str, constraint: &str, ordered: Ordered) -> bool {
+        if self.versions.len() >= MAX_COMPILED {
+            self.versions.clear();
+        }
+        let key = (ordered, constraint.to_string());
+        let compiled =
+            self.versions.entry(key).or_insert_with(|| VersionConstraint::parse(constraint, ordered));
+        compiled.as_ref().zip(Version::parse(version)).is_some_and(|(c, v)| c.holds(&v))
+    }
+
+    fn matches(&mut self, text: &str, pattern: &str) -> bool {
+        if self.regexes.len() >= MAX_COMPILED {
+            self.regexes.clear();
+        }
+        let compiled = self.regexes.entry(pattern.to_string()).or_insert_with(|| Regex::new(pattern).ok());
+        compiled.as_ref().is_some_and(|r| r.is_match(text))
+    }
+}
+
+/// As whole numbers if both are, else as numbers if both are, else by bytes.
+fn compare(left: &str, right: &str) -> Ordering {
+    if let (Ok(l), Ok(r)) = (left.parse::<i64>(), right.parse::<i64>()) {
+        return l.cmp(&r);
+    }
+    if let (Ok(l), Ok(r)) = (left.parse::<f64>(), right.parse::<f64>()) {
+        return l.total_cmp(&r);
+    }
+    left.cmp(right)
+}
+
+/// For every item of the comma list `right`: is it in the comma list `left`?
+fn contained<'a>(left: &'a str, right: &'a str) -> impl Iterator<Item = bool> + 'a {
+    right.split(',').map(move |r| left.split(',').any(|l| l.trim() == r.trim()))
+}
+
+/// `*` stands for any run of characters, the empty one included; all else for itself.
+pub fn glob_matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t) = (0, 0);
+    // Where to resume: after the last star, with one more byte given to it.
+    let mut resume = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            resume = Some((p + 1, t));
+            p += 1;
+        } else if pattern.get(p) == Some(&text[t]) {
+            p += 1;
+            t += 1;
+        } else if let Some((after_star, taken)) = resume {
+            resume = Some((after_star, taken + 1));
+            p = after_star;
+            t = taken + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operand() {
+        let some = Some;
+        let cases: &[(&str, Option<&str>, Option<&str>, bool)] = &[
+            ("=", some("a"), some("a"), true),
+            ("==", some("a"), some("b"), false),
+            ("is", some(""), some(""), true),
+            ("=", None, some("a"), false),
+            ("=", None, None, false),
+            ("!=", some("a"), some("b"), true),
+            ("not", some("a"), some("a"), false),
+            ("!=", None, some("a"), true),
+            ("!=", None, some(""), false),
+            ("<", some("9"), some("10"), true),
+            ("<", some("9.5"), some("10"), true),
+            ("<", some("abc"), some("abd"), true),
+            ("<", some("10x"), some("9x"), true),
+            ("<=", some("10"), some("10"), true),
+            ("<=", some("11"), some("10"), false),
+            (">", some("10"), some("9"), true),
+            (">", None, some("9"), false),
+            (">=", some("-1"), some("-1"), true),
+            (">=", some("1e3"), some("999"), true),
+            ("is_set", some(""), some(""), true),
+            ("is_set", None, some(""), false),
+            ("is_not_set", None, some(""), true),
+            ("is_not_set", some("x"), some(""), false),
+            ("version", some("1.4.2"), some(">= 1.4, < 2"), true),
+            ("version", None, some("> 1"), false),
+            ("semver", some("1.4.0-rc1"), some(">= 1.0.0"), true),
+            ("version", some("1.4.0-rc1"), some(">= 1.0.0"), false),
+            ("regexp", some("linux-5.10"), some("[0-9]+\\.[0-9]+"), true),
+            ("regexp", some("linux"), some("^inux"), false),
+            ("regexp", some("linux"), some("("), false),
+            ("set_contains", some("a, b,c"), some("c,a"), true),
+            ("set_contains_all", some("a,b"), some("a,d"), false),
+            ("set_contains_any", some("a,b"), some("d, b"), true),
+            ("set_contains_any", some("a,b"), some("d,e"), false),
+            ("set_contains", None, some("a"), false),
+            ("distinct_hosts", some(""), some("true"), true),
+            ("distinct_property", some("x"), None, true),
+            ("like", some("a"), some("a"), false),
+        ];
+        let mut operands = Operands::default();
+        for (operand, left, right, want) in cases {
+            assert_eq!(operands.holds(operand, *left, *right), *want, "{left:?} {operand} {right:?}");
+        }
+    }
+
+    #[test]
+    fn targets_are_read_as_written() {
+        for (text, target) in [
+            ("linux", Target::Literal("linux")),
+            ("${node.unique.id}", Target::NodeId),
+            ("${node.unique.name}", Target::NodeName),
+            ("${node.datacenter}", Target::Datacenter),
+            ("${node.class}", Target::Class),
+            ("${node.pool}", Target::Pool),
+            ("${attr.kernel.name}", Target::Attribute("kernel.name")),
+            ("${meta.rack}", Target::Meta("rack")),
+            ("${node.nonsense}", Target::Nothing),
+        ] {
+            assert_eq!(Target::parse(text), target);
+        }
+    }
+
+    #[test]
+    fn what_is_unique_escapes_the_class() {
+        for (left, right, escapes) in [
+            ("${node.unique.name}", "a", true),
+            ("${attr.unique.hostname}", "a", true),
+            ("${meta.unique.x}", "a", true),
+            ("a", "${node.unique.id}", true),
+            ("${attr.kernel.name}", "linux", false),
+            ("unique.x", "unique.y", false),
+        ] {
+            let constraint = Constraint { left: left.into(), operand: "=".into(), right: right.into() };
+            assert_eq!(escapes_class(&constraint), escapes, "{constraint}");
+        }
+    }
+
+    #[test]
+    fn globs() {
+        for (pattern, text, want) in [
+            ("*", "", true),
+            ("*", "dc1", true),
+            ("dc*", "dc1", true),
+            ("dc*", "xdc1", false),
+            ("*1", "dc11", true),
+            ("d*-*1", "dc-eu-1", true),
+            ("dc1", "dc1", true),
+            ("dc1", "dc10", false),
+            ("", "dc1", false),
+            ("a**b", "ab", true),
+            ("a?c", "abc", false),
+        ] {
+            assert_eq!(glob_matches(pattern, text), want, "{pattern} {text}");
+        }
+    }
+}

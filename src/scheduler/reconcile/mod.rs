@@ -1,0 +1,110 @@
+//! The reconciler: what a job's groups should have against what they have (reference: scheduler 8). For each group it
+//! says which allocations to stop, to update and to place; where they go is not its business.
+//!
+//! Refuses to know: nodes (beyond which ones are lost), resources, scores, plans.
+//!
+//! Invariants: equal input gives equal output, in an order that depends on ids and names only; an allocation is in at
+//! most one of the sets that come out.
+
+mod group;
+mod names;
+mod taint;
+
+pub use group::UPDATED;
+pub use names::NameIndex;
+pub use taint::LOST;
+
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::id::{AllocId, NodeId};
+use crate::model::job::{Job, TaskGroup};
+use crate::model::node::NodeStatus;
+use std::collections::BTreeMap;
+use taint::Tainted;
+
+/// Allocations by id.
+type Set<'a> = BTreeMap<AllocId, &'a Allocation>;
+
+/// What is known of the nodes that hold the job's allocations and are not as they should be: None when a node is gone.
+pub type TaintedNodes = BTreeMap<NodeId, Option<NodeStatus>>;
+
+pub struct Input<'a> {
+    /// None: purged.
+    pub job: Option<&'a Job>,
+    pub batch: bool,
+    /// All allocations of the job, of any version and incarnation.
+    pub allocs: &'a [Allocation],
+    pub tainted: &'a TaintedNodes,
+}
+
+/// How an allocation follows a change of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    Ignore,
+    InPlace,
+    Destructive,
+}
+
+/// What has to be done.
+#[derive(Default)]
+pub struct Changes<'a> {
+    pub stops: Vec<Stop<'a>>,
+    /// To stop and to place again.
+    pub destructive: Vec<Replacement<'a>>,
+    /// To place again; the stop is among `stops`.
+    pub replacements: Vec<Replacement<'a>>,
+    /// How many to place under new names: a number, because it may be absurdly large.
+    pub missing: Vec<(&'a TaskGroup, u64)>,
+    /// By group: where new names come from.
+    pub names: BTreeMap<&'a str, NameIndex>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Stop<'a> {
+    pub alloc: &'a Allocation,
+    pub description: &'static str,
+    pub client: Option<ClientStatus>,
+}
+
+/// A new allocation is to take the place and the name of this one.
+#[derive(Clone, Copy, Debug)]
+pub struct Replacement<'a> {
+    pub group: &'a TaskGroup,
+    pub alloc: &'a Allocation,
+}
+
+/// `classify` says how an allocation that stays follows the job; it is asked once per allocation, in order, and makes the
+/// updates in place itself.
+pub fn reconcile<'a>(input: &Input<'a>, classify: &mut dyn FnMut(&'a Allocation) -> Update) -> Changes<'a> {
+    let mut changes = Changes::default();
+    let mut matrix = by_group(input);
+    match input.job.filter(|j| !j.spec.stop) {
+        None => matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes)),
+        Some(job) => {
+            for group in &job.spec.groups {
+                let allocs = matrix.remove(group.name.as_str()).unwrap_or_default();
+                group::compute(input, job, group, allocs, classify, &mut changes);
+            }
+            matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
+        }
+    }
+    changes
+}
+
+fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
+    let mut matrix: BTreeMap<&str, Set> = BTreeMap::new();
+    for alloc in input.allocs {
+        matrix.entry(&alloc.group).or_default().insert(alloc.id, alloc);
+    }
+    matrix
+}
+
+/// The job or the group is no longer wanted (reference: scheduler 8.1 step 3, 8.2 a).
+fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
+    let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
+    let Tainted { untainted, lost } = taint::split(running, input.tainted);
+    changes.stops.extend(untainted.into_values().map(group::not_needed));
+    changes.stops.extend(lost.into_values().map(taint::stop_lost));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! The rules of reference scheduler 8, one test each. Where things go is not looked at here.
+
+use super::*;
+use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
+use crate::model::task::{TaskPhase, TaskState};
+use crate::scheduler::testing::{alloc, alloc_id, job, node_id};
+
+/// What came out, by allocation names.
+#[derive(Debug, Default, PartialEq)]
+struct Out {
+    stopped: Vec<String>,
+    lost: Vec<String>,
+    destructive: Vec<String>,
+    /// Each with the name of what it replaces.
+    placed: Vec<(String, Option<String>)>,
+}
+
+fn short(name: &str) -> String {
+    name.trim_start_matches("a.g").to_string()
+}
+
+/// Node 9 is down, all others are well. Allocations of an older version are updated destructively.
+fn run_as(job: Option<&Job>, batch: bool, allocs: &[Allocation]) -> Out {
+    let tainted = [(node_id(9), Some(NodeStatus::Down))].into();
+    let current = job.map_or(0, |j| j.job_modify_index);
+    let mut classify = |a: &Allocation| match a.job_modify_index == current {
+        true => Update::Ignore,
+        false => Update::Destructive,
+    };
+    let mut changes = reconcile(&Input { job, batch, allocs, tainted: &tainted }, &mut classify);
+    let names = |stops: &[Stop], client| -> Vec<String> {
+        let mut names: Vec<_> =
+            stops.iter().filter(|s| s.client == client).map(|s| short(&s.alloc.name)).collect();
+        names.sort();
+        names
+    };
+    for stop in &changes.stops {
+        let sentence = if stop.client.is_some() { LOST } else { group::NOT_NEEDED };
+        assert_eq!(stop.description, sentence);
+    }
+    let again = |r: &Replacement| (short(&r.alloc.name), Some(short(&r.alloc.name)));
+    let mut placed: Vec<_> = changes.replacements.iter().map(again).collect();
+    for (group, n) in &changes.missing {
+        let names = changes.names.get_mut(group.name.as_str()).expect("every group has names");
+        placed.extend((0..*n).map(|_| (format!("[{}]", names.next()), None)));
+    }
+    Out {
+        stopped: names(&changes.stops, None),
+        lost: names(&changes.stops, Some(C::Lost)),
+        destructive: changes.destructive.iter().map(|r| short(&r.alloc.name)).collect(),
+        placed,
+    }
+}
+
+fn run(job: &Job, allocs: &[Allocation]) -> Out {
+    run_as(Some(job), false, allocs)
+}
+
+fn running(job: &Job, indexes: &[u64]) -> Vec<Allocation> {
+    indexes.iter().enumerate().map(|(n, i)| alloc(job, *i, n as u128)).collect()
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|s| s.to_string()).collect()
+}
+
+fn fresh(names: &[&str]) -> Vec<(String, Option<String>)> {
+    names.iter().map(|s| (s.to_string(), None)).collect()
+}
+
+fn done(success: bool) -> BTreeMap<String, TaskState> {
+    [("t".to_string(), TaskState { phase: TaskPhase::Dead, failed: !success, ..TaskState::default() })].into()
+}
+
+#[test]
+fn r8_1_a_stopped_or_purged_job_stops_all_that_is_not_terminal() {
+    let mut stopped = job("a", 3);
+    stopped.spec.stop = true;
+    let mut allocs = running(&stopped, &[0, 1, 2]);
+    allocs[1].client = C::Complete;
+    allocs[2].node_id = node_id(9);
+    let want = Out { stopped: strings(&["[0]"]), lost: strings(&["[2]"]), ..Out::default() };
+    assert_eq!(run(&stopped, &allocs), want);
+    assert_eq!(run_as(None, false, &allocs), want);
+}
+
+#[test]
+fn r8_2a_a_group_that_is_gone_is_stopped_and_the_others_are_not() {
+    let job = job("a", 1);
+    let mut allocs = running(&job, &[0, 0]);
+    allocs[1].group = "h".into();
+    allocs[1].name = "a.h[0]".into();
+    assert_eq!(run(&job, &allocs), Out { stopped: strings(&["a.h[0]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_2a_count_zero_stops_all() {
+    let job = job("a", 0);
+    let out = run(&job, &running(&job, &[0, 1]));
+    assert_eq!(out, Out { stopped: strings(&["[0]", "[1]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_2c_batch_work_of_an_older_version_is_done_again_and_of_this_version_is_not() {
+    let old = job("a", 1);
+    let mut done_once = alloc(&old, 0, 1);
+    (done_once.client, done_once.task_states) = (C::Complete, done(true));
+    assert_eq!(run_as(Some(&old), true, std::slice::from_ref(&done_once)), Out::default());
+
+    let mut new = old.clone();
+    (new.version, new.job_modify_index) = (1, 50);
+    let out = run_as(Some(&new), true, std::slice::from_ref(&done_once));
+    assert_eq!(out, Out { placed: fresh(&["[0]"]), ..Out::default() });
+
+    let mut registered_again = old.clone();
+    (registered_again.create_index, registered_again.job_modify_index) = (60, 60);
+    let out = run_as(Some(&registered_again), true, &[done_once]);
+    assert_eq!(out, Out { placed: fresh(&["[0]"]), ..Out::default() });
+}
+
+#[test]
+fn r9_what_still_counts() {
+    type Case = (&'static str, bool, D, C, Option<bool>, bool);
+    let cases: [Case; 14] = [
+        ("service, running", false, D::Run, C::Running, None, true),
+        ("service, failed", false, D::Run, C::Failed, Some(false), true),
+        ("service, complete", false, D::Run, C::Complete, Some(true), false),
+        ("service, lost", false, D::Stop, C::Lost, None, false),
+        ("service, stopped", false, D::Stop, C::Running, None, false),
+        ("service, evicted", false, D::Evict, C::Running, None, false),
+        ("service, unknown", false, D::Run, C::Unknown, None, true),
+        ("batch, running", true, D::Run, C::Running, None, true),
+        ("batch, complete", true, D::Run, C::Complete, Some(true), true),
+        ("batch, failed", true, D::Run, C::Failed, Some(false), true),
+        ("batch, stopped after success", true, D::Stop, C::Complete, Some(true), true),
+        ("batch, stopped before success", true, D::Stop, C::Complete, Some(false), false),
+        ("batch, lost", true, D::Stop, C::Lost, None, false),
+        ("batch, evicted", true, D::Evict, C::Complete, Some(true), false),
+    ];
+    let job = job("a", 1);
+    for (name, batch, desired, client, success, counts) in cases {
+        let mut a = alloc(&job, 0, 1);
+        (a.desired, a.client) = (desired, client);
+        a.task_states = success.map(done).unwrap_or_default();
+        let placed = run_as(Some(&job), batch, &[a]).placed.len();
+        assert_eq!(placed, usize::from(!counts), "{name}");
+    }
+}
+
+#[test]
+fn r9_what_has_a_successor_is_not_counted_twice() {
+    let job = job("a", 2);
+    let mut allocs = running(&job, &[0, 1, 1]);
+    (allocs[1].client, allocs[1].next) = (C::Failed, Some(allocs[2].id));
+    assert_eq!(run(&job, &allocs), Out::default());
+}
+
+#[test]
+fn r8_5_1_the_lost_are_stopped_as_lost() {
+    let job = job("a", 2);
+    let mut allocs = running(&job, &[0, 1]);
+    allocs[0].node_id = node_id(9);
+    let out = run(&job, &allocs);
+    assert_eq!((out.lost, out.stopped), (strings(&["[0]"]), vec![]));
+}
+
+#[test]
+fn r8_5_2_unknown_allocations_are_no_surplus() {
+    let job = job("a", 2);
+    let mut allocs = running(&job, &[0, 1, 2]);
+    assert_eq!(run(&job, &allocs).stopped, strings(&["[2]"]));
+    allocs[0].client = C::Unknown;
+    assert_eq!(run(&job, &allocs), Out::default());
+}
+
+#[test]
+fn r8_5_3_what_has_failed_goes_before_anything_that_runs() {
+    let job = job("a", 2);
+    let mut allocs = running(&job, &[0, 1, 2]);
+    allocs[0].client = C::Failed;
+    assert_eq!(run(&job, &allocs), Out { stopped: strings(&["[0]"]), ..Out::default() });
+    allocs[1].client = C::Failed;
+    assert_eq!(run(&job, &allocs), Out { stopped: strings(&["[1]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_5_3_batch_work_that_was_done_counts_and_is_not_stopped() {
+    let job = job("a", 2);
+    let mut allocs = running(&job, &[0, 1, 2]);
+    (allocs[2].client, allocs[2].task_states) = (C::Complete, done(true));
+    assert_eq!(run_as(Some(&job), true, &allocs), Out { stopped: strings(&["[1]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_5_3c_the_highest_names_go_first() {
+    let job = job("a", 2);
+    let out = run(&job, &running(&job, &[3, 0, 2, 1]));
+    assert_eq!(out, Out { stopped: strings(&["[2]", "[3]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_5_3d_duplicate_names_go_until_enough_are_gone() {
+    let job = job("a", 1);
+    let mut allocs = running(&job, &[0, 0, 0]);
+    for (n, a) in allocs.iter_mut().enumerate() {
+        a.id = alloc_id(n as u128);
+    }
+    assert_eq!(run(&job, &allocs), Out { stopped: strings(&["[0]", "[0]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_2s_destructive_updates_are_made_in_the_order_of_names() {
+    let old = job("a", 3);
+    let mut new = old.clone();
+    (new.version, new.job_modify_index) = (1, 50);
+    let out = run(&new, &running(&old, &[2, 0, 1]));
+    assert_eq!(out, Out { destructive: strings(&["[0]", "[1]", "[2]"]), ..Out::default() });
+}
+
+#[test]
+fn r8_2_a_lower_count_stops_before_it_updates() {
+    let old = job("a", 3);
+    let mut new = job("a", 1);
+    (new.version, new.job_modify_index) = (1, 50);
+    let out = run(&new, &running(&old, &[0, 1, 2]));
+    let want = Out { stopped: strings(&["[1]", "[2]"]), destructive: strings(&["[0]"]), ..Out::default() };
+    assert_eq!(out, want);
+}
+
+#[test]
+fn r8_7_2_the_lost_are_replaced_under_their_names() {
+    let job = job("a", 3);
+    let mut allocs = running(&job, &[0, 1, 2]);
+    allocs[0].node_id = node_id(9);
+    allocs[2].node_id = node_id(9);
+    let again = |n: &str| (n.to_string(), Some(n.to_string()));
+    let want =
+        Out { lost: strings(&["[0]", "[2]"]), placed: vec![again("[0]"), again("[2]")], ..Out::default() };
+    assert_eq!(run(&job, &allocs), want);
+}
+
+#[test]
+fn r8_7_2_no_more_lost_are_replaced_than_are_missing() {
+    let job = job("a", 2);
+    let mut allocs = running(&job, &[0, 1, 2]);
+    allocs[1].node_id = node_id(9);
+    allocs[2].node_id = node_id(9);
+    let out = run(&job, &allocs);
+    assert_eq!(out.lost, strings(&["[1]", "[2]"]));
+    assert_eq!(out.placed, [("[1]".to_string(), Some("[1]".to_string()))]);
+}
+
+#[test]
+fn r8_7_3_what_else_is_missing_gets_the_lowest_free_names() {
+    let job = job("a", 5);
+    let mut allocs = running(&job, &[3, 1]);
+    assert_eq!(run(&job, &allocs), Out { placed: fresh(&["[0]", "[2]", "[4]"]), ..Out::default() });
+    allocs[0].node_id = node_id(9);
+    let mut want = vec![("[3]".to_string(), Some("[3]".to_string()))];
+    want.extend(fresh(&["[0]", "[2]", "[4]"]));
+    assert_eq!(run(&job, &allocs).placed, want);
+}
+
+#[test]
+fn a_negative_count_wants_nothing() {
+    let job = job("a", -1);
+    assert_eq!(run(&job, &[]), Out::default());
+}

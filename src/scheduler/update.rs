@@ -1,0 +1,115 @@
+//! Whether a change of a group's spec needs a new allocation, or can be made in place (reference: scheduler 11).
+//! Refuses to know where the allocation runs and whether the new spec fits there.
+
+use crate::model::job::{JobSpec, Task, TaskGroup};
+use std::collections::BTreeMap;
+
+/// The running tasks cannot become the new ones without being started again.
+pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {
+    let (Some(a), Some(b)) = (old.group(group), new.group(group)) else { return true };
+    let task_changed = |t: &Task| b.task(&t.name).is_none_or(|u| one_task_changed((old, a, t), (new, b, u)));
+    a.tasks.len() != b.tasks.len()
+        || a.ephemeral_disk_mb != b.ephemeral_disk_mb
+        || a.restart.render_templates != b.restart.render_templates
+        || a.tasks.iter().any(task_changed)
+}
+
+type Placed<'a> = (&'a JobSpec, &'a TaskGroup, &'a Task);
+
+fn one_task_changed(old: Placed, new: Placed) -> bool {
+    let (a, b) = (old.2, new.2);
+    a.driver != b.driver
+        || a.user != b.user
+        || a.config != b.config
+        || a.env != b.env
+        || combined_meta(old) != combined_meta(new)
+        || a.cpu_mhz != b.cpu_mhz
+        || a.memory_mb != b.memory_mb
+        || a.logs.disabled != b.logs.disabled
+        || a.restart.render_templates != b.restart.render_templates
+}
+
+/// What the task sees: its own keys over its group's over its job's.
+fn combined_meta<'a>((job, group, task): Placed<'a>) -> BTreeMap<&'a String, &'a String> {
+    job.meta.iter().chain(&group.meta).chain(&task.meta).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::constraint::Constraint;
+    use crate::model::resources::{Hook, Lifecycle};
+    use crate::model::time::Span;
+    use crate::model::value::Value;
+    use crate::scheduler::testing::spec;
+
+    type Change = fn(&mut JobSpec);
+
+    fn changed(change: Change) -> bool {
+        let (old, mut new) = (spec("a", 2), spec("a", 2));
+        change(&mut new);
+        assert_ne!(old, new, "the change changes something");
+        tasks_changed(&old, &new, "g")
+    }
+
+    fn task(spec: &mut JobSpec) -> &mut Task {
+        &mut spec.groups[0].tasks[0]
+    }
+
+    #[test]
+    fn what_needs_new_tasks() {
+        let changes: [(&str, Change); 16] = [
+            ("another task", |j| {
+                let mut t = task(j).clone();
+                t.name = "u".into();
+                j.groups[0].tasks.push(t);
+            }),
+            ("renamed task", |j| task(j).name = "u".into()),
+            ("disk", |j| j.groups[0].ephemeral_disk_mb += 1),
+            ("group render_templates", |j| j.groups[0].restart.render_templates = true),
+            ("driver", |j| task(j).driver = "raw_exec".into()),
+            ("user", |j| task(j).user = "nobody".into()),
+            ("config", |j| drop(task(j).config.insert("command".into(), Value::Text("x".into())))),
+            ("env", |j| drop(task(j).env.insert("A".into(), "1".into()))),
+            ("job meta", |j| drop(j.meta.insert("m".into(), "1".into()))),
+            ("group meta", |j| drop(j.groups[0].meta.insert("m".into(), "1".into()))),
+            ("task meta", |j| drop(task(j).meta.insert("m".into(), "1".into()))),
+            ("cpu", |j| task(j).cpu_mhz += 1),
+            ("memory", |j| task(j).memory_mb += 1),
+            ("logs.disabled", |j| task(j).logs.disabled = true),
+            ("task render_templates", |j| task(j).restart.render_templates = true),
+            ("group gone", |j| j.groups[0].name = "h".into()),
+        ];
+        for (name, change) in changes {
+            assert!(changed(change), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_in_place() {
+        let changes: [(&str, Change); 11] = [
+            ("count", |j| j.groups[0].count += 1),
+            ("priority", |j| j.priority += 1),
+            ("datacenters", |j| j.datacenters.push("dc9".into())),
+            ("constraint", |j| j.constraints.push(Constraint::default())),
+            ("restart", |j| j.groups[0].restart.attempts += 1),
+            ("kill_timeout", |j| task(j).kill_timeout = Span::seconds(77)),
+            ("kill_signal", |j| task(j).kill_signal = "SIGUSR1".into()),
+            ("shutdown_delay", |j| task(j).shutdown_delay = Span::seconds(7)),
+            ("log size", |j| task(j).logs.max_files += 1),
+            ("leader", |j| task(j).leader = true),
+            ("lifecycle", |j| task(j).lifecycle = Some(Lifecycle { hook: Hook::Poststart, sidecar: true })),
+        ];
+        for (name, change) in changes {
+            assert!(!changed(change), "{name}");
+        }
+    }
+
+    #[test]
+    fn moving_a_key_between_levels_changes_nothing_for_the_task() {
+        let (mut old, mut new) = (spec("a", 2), spec("a", 2));
+        old.meta.insert("m".into(), "1".into());
+        new.groups[0].tasks[0].meta.insert("m".into(), "1".into());
+        assert!(!tasks_changed(&old, &new, "g"));
+    }
+}
