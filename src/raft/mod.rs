@@ -162,10 +162,6 @@ impl Node {
         Ok(())
     }
 
-    pub fn tick(&mut self) {
-        self.raw.tick();
-    }
-
     pub fn has_work(&self) -> bool {
         self.raw.has_ready()
     }
@@ -249,12 +245,8 @@ fn decode_entry(index: u64, bytes: &[u8]) -> Result<Entry, Damaged> {
         postcard::from_bytes(bytes).map_err(|e| Damaged(format!("entry {index}: {e}")))?;
     let kind = EntryType::from_i32(i32::from(stored.kind))
         .ok_or_else(|| Damaged(format!("entry {index} is of unknown kind {}", stored.kind)))?;
-    let mut entry = Entry::default();
-    entry.entry_type = kind;
-    entry.term = stored.term;
-    entry.index = index;
-    entry.data = stored.data.to_vec().into();
-    Ok(entry)
+    let data = stored.data.to_vec().into();
+    Ok(Entry { entry_type: kind, term: stored.term, index, data, ..Entry::default() })
 }
 
 fn encode_hard_state(hs: &HardState) -> Vec<u8> {
@@ -264,9 +256,7 @@ fn encode_hard_state(hs: &HardState) -> Vec<u8> {
 fn decode_hard_state(bytes: &[u8]) -> Result<HardState, Damaged> {
     let (term, vote, commit) =
         postcard::from_bytes(bytes).map_err(|e| Damaged(format!("hard state: {e}")))?;
-    let mut hs = HardState::default();
-    (hs.term, hs.vote, hs.commit) = (term, vote, commit);
-    Ok(hs)
+    Ok(HardState { term, vote, commit })
 }
 
 #[cfg(test)]
