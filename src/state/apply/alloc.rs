@@ -1,0 +1,150 @@
+//! Allocations: one way to write and one to remove them, so that indexes, counts and the fleet cannot differ from the
+//! rows; and what clients report (reference: server 3.2, 3.5). Refuses to know why an allocation is wanted.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, JobRow, Kind, Part, Place};
+use super::super::view::Table;
+use super::{FleetEdit, Reply, Turn, job};
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::eval::Evaluation;
+use crate::model::id::{AllocId, JobKey, NodeId};
+use crate::model::time::Wall;
+use crate::wire::change::{AllocChange, Change};
+use crate::wire::command::AllocUpdate;
+
+impl Turn<'_> {
+    pub(super) fn update_allocs(
+        &mut self,
+        node: NodeId,
+        updates: Vec<AllocUpdate>,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
+        for update in updates {
+            self.update_alloc(node, update, at)?;
+        }
+        self.note_alloc_update(node)?;
+        self.put_evals(evals, at)?;
+        Ok(self.nothing())
+    }
+
+    /// Takes the client's half of the allocation. One that is unknown, or another node's, is dropped: it was collected
+    /// while the report was under way.
+    fn update_alloc(&mut self, node: NodeId, update: AllocUpdate, at: Wall) -> Result<(), Fault> {
+        let Some(old) = self.alloc(update.id)?.filter(|a| a.node_id == node) else { return Ok(()) };
+        let mut new = old.clone();
+        new.client = update.client;
+        new.client_description = update.client_description;
+        new.task_states = update.task_states;
+        if new == old {
+            return Ok(());
+        }
+        new.modify_index = self.index();
+        new.modify_time = at;
+        self.write_alloc(Some(&old), &new)
+    }
+
+    pub(super) fn alloc(&self, id: AllocId) -> Result<Option<Allocation>, Fault> {
+        match tables::place_of(&self.rows, Kind::AllocId, id.0)? {
+            None => Ok(None),
+            Some(place) => tables::must_get(&self.rows, &tables::alloc_key(place)).map(Some),
+        }
+    }
+
+    /// Writes an allocation whose job and version exist, in place of `old`.
+    pub(super) fn write_alloc(&mut self, old: Option<&Allocation>, new: &Allocation) -> Result<(), Fault> {
+        let place = place(new);
+        self.put(&tables::alloc_key(place), new)?;
+        if let Some(old) = old {
+            if old.node_id != new.node_id {
+                self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
+            }
+            if old.eval_id != new.eval_id {
+                self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
+            }
+        } else {
+            self.put_bytes(&Kind::AllocId.key(&[new.id.0.as_bytes()]), &new.create_index.to_be_bytes())?;
+            self.put_bytes(&Part::Alloc.key(&tables::job_bytes(&new.job), &place.bytes()), &[])?;
+        }
+        let wanted = tables::encode_pair(new.create_index, new.alloc_modify_index);
+        self.put_bytes(&tables::alloc_of_node_key(new.node_id, new.id), &wanted)?;
+        self.put_bytes(&tables::alloc_of_eval_key(new.eval_id, place), &[])?;
+        self.follow_fleet(old, Some(new));
+        if let Some(row) = self.job(&new.job)? {
+            recount(row, old, Some(new));
+            job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client);
+        }
+        self.alloc_changed(new, old.is_none_or(|o| fetched(o) != fetched(new)), freed(old, new));
+        Ok(())
+    }
+
+    pub(super) fn remove_allocs_of(&mut self, key: &JobKey) -> Result<(), Fault> {
+        let prefix = Part::Alloc.key(&tables::job_bytes(key), &[]);
+        for index_key in tables::keys(&self.rows, &prefix)? {
+            let place = Place::at_end(&index_key)?;
+            let old: Allocation = tables::must_get(&self.rows, &tables::alloc_key(place))?;
+            self.remove(&index_key)?;
+            self.remove(&tables::alloc_key(place))?;
+            self.remove(&Kind::AllocId.key(&[place.id.as_bytes()]))?;
+            self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
+            self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
+            self.follow_fleet(Some(&old), None);
+            if let Some(row) = self.job(key)? {
+                recount(row, Some(&old), None);
+            }
+            self.alloc_changed(&old, true, !old.client_terminal());
+        }
+        Ok(())
+    }
+
+    fn alloc_changed(&mut self, alloc: &Allocation, for_node: bool, freed: bool) {
+        self.moved(Table::Allocs);
+        self.changes.push(Change::Alloc(AllocChange {
+            id: alloc.id,
+            job: alloc.job.clone(),
+            node: alloc.node_id,
+            eval: alloc.eval_id,
+            for_node,
+            freed,
+        }));
+    }
+
+    /// An allocation holds its node's room until its client says that it ended, or it is lost or removed.
+    fn follow_fleet(&mut self, old: Option<&Allocation>, new: Option<&Allocation>) {
+        let held = |a: &&Allocation| !a.client_terminal();
+        let was = old.filter(held).map(|a| (a.node_id, a.resources.total()));
+        let now = new.filter(held).map(|a| (a.node_id, a.resources.total()));
+        if was == now {
+            return;
+        }
+        self.fleet.extend(was.map(|(node, amount)| FleetEdit::Release(node, amount)));
+        self.fleet.extend(now.map(|(node, amount)| FleetEdit::Hold(node, amount)));
+    }
+}
+
+fn place(alloc: &Allocation) -> Place {
+    Place { create_index: alloc.create_index, id: alloc.id.0 }
+}
+
+/// What a node compares to know whether to fetch.
+fn fetched(alloc: &Allocation) -> (NodeId, u64) {
+    (alloc.node_id, alloc.alloc_modify_index)
+}
+
+fn freed(old: Option<&Allocation>, new: &Allocation) -> bool {
+    let ended = matches!(new.client, ClientStatus::Complete | ClientStatus::Failed);
+    ended && old.is_some_and(|o| !o.client_terminal())
+}
+
+/// Keeps the job's count of live allocations and of those that name each version.
+fn recount(row: &mut JobRow, old: Option<&Allocation>, new: Option<&Allocation>) {
+    let live = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| !a.terminal()));
+    row.live_allocs = (row.live_allocs + live(new)).saturating_sub(live(old));
+    if old.map(|a| a.job_version) == new.map(|a| a.job_version) {
+        return;
+    }
+    for v in &mut row.versions {
+        let names = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| a.job_version == v.version));
+        v.allocs = (v.allocs + names(new)).saturating_sub(names(old));
+    }
+}

@@ -1,0 +1,289 @@
+//! Jobs: registering, stopping, purging; versions, status and summary (reference: server 3.1, 3.2, 8).
+//! Refuses to know why a job's allocations and evaluations move: it only counts what they come to.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, JobRow, Part, VersionRow};
+use super::super::view::Table;
+use super::{JobEdit, Reply, TRACKED_VERSIONS, Turn};
+use crate::model::alloc::ClientStatus;
+use crate::model::eval::Evaluation;
+use crate::model::id::JobKey;
+use crate::model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
+use crate::model::time::Wall;
+use crate::wire::change::Change;
+use crate::wire::command::RegisterJob;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+
+impl Turn<'_> {
+    pub(super) fn register_job(&mut self, r: RegisterJob) -> Result<Reply, Fault> {
+        let RegisterJob { spec, enforce_index, eval, at } = r;
+        let key = spec.key();
+        let index = self.index();
+        let row = self.job(&key)?.cloned();
+        if let Some(refusal) = conflict(&spec, enforce_index, row.as_ref())? {
+            return Ok(Err(refusal));
+        }
+        let answer = match &row {
+            None => self.create_job(&key, &spec, at)?,
+            Some(row) if self.newest_spec(&key, row)? == spec => row.newest()?.modify_index,
+            Some(_) => self.add_version(&key, &spec, at)?,
+        };
+        let job_modify_index = match self.job(&key)? {
+            Some(row) => row.newest()?.job_modify_index,
+            None => index,
+        };
+        let eval = eval.map(|e| Evaluation { job_modify_index, ..e });
+        let id = eval.as_ref().map(|e| e.id);
+        self.put_evals(eval.into_iter().collect(), at)?;
+        Ok(Ok(Done::Job { eval: id, job_modify_index: answer, index }))
+    }
+
+    /// Gives the new job's modify index, as `add_version` does.
+    fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
+        let index = self.index();
+        let mut row = JobRow {
+            create_index: index,
+            job_type: spec.job_type,
+            stop: spec.stop,
+            versions: vec![version(0, index, at)],
+            live_allocs: 0,
+            summary: JobSummary { create_index: index, modify_index: index, ..JobSummary::default() },
+        };
+        add_groups(&mut row.summary, spec);
+        self.put(&tables::spec_key(&tables::job_bytes(key), index, 0), spec)?;
+        self.edit_job(key)?.now = Some(row);
+        Ok(index)
+    }
+
+    fn add_version(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
+        let index = self.index();
+        let Some(row) = self.job(key)? else { return Ok(index) };
+        let mut next = version(row.newest()?.version + 1, index, at);
+        next.status = row.newest()?.status;
+        let (create_index, number) = (row.create_index, next.version);
+        row.versions.push(next);
+        row.stop = spec.stop;
+        add_groups(&mut row.summary, spec);
+        track_newest(&mut row.versions);
+        self.put(&tables::spec_key(&tables::job_bytes(key), create_index, number), spec)?;
+        Ok(index)
+    }
+
+    pub(super) fn deregister_job(
+        &mut self,
+        key: JobKey,
+        purge: bool,
+        eval: Option<Evaluation>,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
+        let index = self.index();
+        let Some(row) = self.job(&key)?.cloned() else {
+            return Ok(Ok(Done::Job { eval: None, job_modify_index: 0, index }));
+        };
+        if purge {
+            self.purge_job(&key, &row)?;
+        } else {
+            let spec = self.newest_spec(&key, &row)?;
+            if !spec.stop {
+                self.add_version(&key, &JobSpec { stop: true, ..spec }, at)?;
+            }
+        }
+        let eval = eval.map(|e| Evaluation { job_modify_index: index, ..e });
+        let id = eval.as_ref().map(|e| e.id);
+        self.put_evals(eval.into_iter().collect(), at)?;
+        Ok(Ok(Done::Job { eval: id, job_modify_index: index, index }))
+    }
+
+    /// The job, its versions, its summary and its allocations go; its evaluations stay.
+    fn purge_job(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
+        self.remove_allocs_of(key)?;
+        let bytes = tables::job_bytes(key);
+        for v in &row.versions {
+            self.remove(&tables::spec_key(&bytes, row.create_index, v.version))?;
+        }
+        self.edit_job(key)?.now = None;
+        Ok(())
+    }
+
+    fn newest_spec(&self, key: &JobKey, row: &JobRow) -> Result<JobSpec, Fault> {
+        let spec = tables::spec_key(&tables::job_bytes(key), row.create_index, row.newest()?.version);
+        tables::must_get(&self.rows, &spec)
+    }
+
+    /// The job's row, to be read or changed; written when the entry ends.
+    pub(super) fn job(&mut self, key: &JobKey) -> Result<Option<&mut JobRow>, Fault> {
+        Ok(self.edit_job(key)?.now.as_mut())
+    }
+
+    fn edit_job(&mut self, key: &JobKey) -> Result<&mut JobEdit, Fault> {
+        use std::collections::btree_map::Entry;
+        Ok(match self.jobs.entry(key.clone()) {
+            Entry::Occupied(e) => e.into_mut(),
+            Entry::Vacant(e) => {
+                let was: Option<JobRow> =
+                    tables::get(&self.rows, &Part::Row.key(&tables::job_bytes(key), &[]))?;
+                e.insert(JobEdit { now: was.clone(), was })
+            }
+        })
+    }
+
+    /// Writes every job that the entry touched, with the status that follows from the entry.
+    pub(super) fn settle_jobs(&mut self) -> Result<(), Fault> {
+        for (key, edit) in std::mem::take(&mut self.jobs) {
+            let bytes = tables::job_bytes(&key);
+            let row_key = Part::Row.key(&bytes, &[]);
+            let visible = match (edit.was, edit.now) {
+                (None, None) => false,
+                (Some(_), None) => {
+                    self.remove(&row_key)?;
+                    true
+                }
+                (was, Some(mut now)) => {
+                    self.drop_unused_versions(&bytes, &mut now)?;
+                    self.settle_job(&bytes, was.as_ref(), &mut now)?;
+                    self.put(&row_key, &now)?;
+                    was.is_none_or(|was| seen(&was) != seen(&now))
+                }
+            };
+            if visible {
+                self.moved(Table::Jobs);
+                self.changes.push(Change::Job { job: key });
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_job(&mut self, bytes: &[u8], was: Option<&JobRow>, now: &mut JobRow) -> Result<(), Fault> {
+        let index = self.index();
+        let status = self.status_of(bytes, now)?;
+        if let Some(newest) = now.versions.last_mut()
+            && newest.status != status
+        {
+            newest.status = status;
+            newest.modify_index = index;
+        }
+        if was.is_some_and(|was| was.summary != now.summary) {
+            now.summary.modify_index = index;
+        }
+        Ok(())
+    }
+
+    /// Reference: server 3.1, first match.
+    fn status_of(&self, bytes: &[u8], row: &JobRow) -> Result<JobStatus, Fault> {
+        if row.job_type == JobType::System {
+            return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
+        }
+        if row.live_allocs > 0 {
+            return Ok(JobStatus::Running);
+        }
+        if tables::any(&self.rows, &Part::OpenEval.key(bytes, &[]))? {
+            return Ok(JobStatus::Pending);
+        }
+        let evaluated = tables::any(&self.rows, &Part::Eval.key(bytes, &[]))?
+            || tables::any(&self.rows, &Part::Alloc.key(bytes, &[]))?;
+        Ok(if evaluated { JobStatus::Dead } else { JobStatus::Pending })
+    }
+
+    fn drop_unused_versions(&mut self, bytes: &[u8], row: &mut JobRow) -> Result<(), Fault> {
+        let unused = |v: &VersionRow| !v.tracked && v.allocs == 0;
+        for v in row.versions.iter().filter(|v| unused(v)) {
+            self.remove(&tables::spec_key(bytes, row.create_index, v.version))?;
+        }
+        row.versions.retain(|v| !unused(v));
+        Ok(())
+    }
+}
+
+/// What readers see of a job's row: allocation counts are ours alone.
+fn seen(row: &JobRow) -> (Option<VersionRow>, usize, &JobSummary) {
+    let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
+    (newest, row.versions.iter().filter(|v| v.tracked).count(), &row.summary)
+}
+
+fn version(version: u64, index: u64, at: Wall) -> VersionRow {
+    VersionRow {
+        version,
+        stable: false,
+        tracked: true,
+        status: JobStatus::Pending,
+        submit_time: at,
+        job_modify_index: index,
+        modify_index: index,
+        allocs: 0,
+    }
+}
+
+fn add_groups(summary: &mut JobSummary, spec: &JobSpec) {
+    for group in &spec.groups {
+        summary.groups.entry(group.name.clone()).or_default();
+    }
+}
+
+/// Leaves the newest `TRACKED_VERSIONS` tracked, and the newest stable one whatever its age.
+fn track_newest(versions: &mut [VersionRow]) {
+    let stable = versions.iter().rposition(|v| v.tracked && v.stable);
+    let tracked = versions.iter().filter(|v| v.tracked).count();
+    let mut excess = tracked.saturating_sub(TRACKED_VERSIONS);
+    for (i, v) in versions.iter_mut().enumerate() {
+        if excess > 0 && v.tracked && Some(i) != stable {
+            v.tracked = false;
+            excess -= 1;
+        }
+    }
+}
+
+fn conflict(spec: &JobSpec, enforce: Option<u64>, row: Option<&JobRow>) -> Result<Option<Refusal>, Fault> {
+    let present = match row {
+        Some(row) => Some(row.newest()?.job_modify_index),
+        None => None,
+    };
+    let refuse = |message: String| Ok(Some(Refusal::new(RefusalKind::Conflict, message)));
+    match (enforce, present) {
+        (Some(0), Some(_)) => return refuse("Enforcing job modify index 0: job already exists".into()),
+        (Some(n), None) if n != 0 => {
+            return refuse(format!("Enforcing job modify index {n}: job does not exist"));
+        }
+        (Some(n), Some(m)) if n != m => {
+            return refuse(format!(
+                "Enforcing job modify index {n}: job exists with conflicting job modify index: {m}"
+            ));
+        }
+        _ => {}
+    }
+    match row {
+        Some(row) if row.job_type != spec.job_type => {
+            refuse(format!("cannot update job from type \"{}\" to \"{}\"", row.job_type, spec.job_type))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Moves one allocation of `group` between the summary's counts. `complete` and `failed` only grow
+/// (reference: server 3.2).
+pub(super) fn count(summary: &mut JobSummary, group: &str, was: Option<ClientStatus>, now: ClientStatus) {
+    if was == Some(now) {
+        return;
+    }
+    let g = summary.groups.entry(group.to_string()).or_default();
+    match was {
+        Some(ClientStatus::Complete | ClientStatus::Failed) => {}
+        Some(was) => {
+            let bin = bin(g, was);
+            *bin = bin.saturating_sub(1);
+        }
+        None if now == ClientStatus::Pending => g.queued = g.queued.saturating_sub(1),
+        None => {}
+    }
+    *bin(g, now) += 1;
+}
+
+fn bin(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
+    match status {
+        ClientStatus::Pending => &mut g.starting,
+        ClientStatus::Running => &mut g.running,
+        ClientStatus::Complete => &mut g.complete,
+        ClientStatus::Failed => &mut g.failed,
+        ClientStatus::Lost => &mut g.lost,
+        ClientStatus::Unknown => &mut g.unknown,
+    }
+}

@@ -1,0 +1,161 @@
+//! From committed commands to rows: deterministic, without a clock and without side effects. What a command changed
+//! comes back as changes; what it refuses, it refuses before it writes.
+//!
+//! Refuses to know: transactions (it gets a table to write in), raft, and who waits. Rows go through `Turn::put` and
+//! `Turn::remove` only: they keep the digest, and write nothing that is there already. A job's row is edited in memory
+//! and written once an entry, because its status follows from everything else the entry did.
+
+mod alloc;
+mod eval;
+mod job;
+mod node;
+mod plan;
+
+use super::fault::Fault;
+use super::store::{Committed, Outcome};
+use super::tables::{self, Applied, JobRow, Kind, Region};
+use super::view::Table;
+use crate::model::id::{JobKey, NodeId, Uuid};
+use crate::model::node::Node;
+use crate::model::resources::Amount;
+use crate::model::time::Wall;
+use crate::wire::change::Change;
+use crate::wire::command::Command;
+use crate::wire::record::{self, Record};
+use crate::wire::request::{Done, Refusal};
+use redb::ReadableTable;
+use std::collections::BTreeMap;
+
+/// How many versions of a job are kept and listed.
+pub const TRACKED_VERSIONS: usize = 6;
+
+type Reply = Result<Done, Refusal>;
+
+/// What the fleet's projection has to follow, in order, once the rows are committed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum FleetEdit {
+    Node(Box<Node>),
+    Hold(NodeId, Amount),
+    Release(NodeId, Amount),
+}
+
+/// What applying some entries made of a write transaction that is not committed yet.
+pub(super) struct Applying {
+    pub outcomes: Vec<Outcome>,
+    pub applied: Applied,
+    pub fleet: Vec<FleetEdit>,
+}
+
+type WriteTable<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
+
+/// Applies `entries`, which must follow `applied` without a gap.
+pub(super) fn apply(
+    rows: WriteTable<'_>,
+    applied: Applied,
+    entries: &[Committed<'_>],
+) -> Result<Applying, Fault> {
+    let mut turn = Turn { rows, applied, jobs: BTreeMap::new(), changes: Vec::new(), fleet: Vec::new() };
+    let mut outcomes = Vec::with_capacity(entries.len());
+    for entry in entries {
+        if entry.index != turn.applied.index + 1 {
+            let (index, last) = (entry.index, turn.applied.index);
+            return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
+        }
+        turn.applied.index = entry.index;
+        let reply = turn.entry(entry.command)?;
+        turn.settle_jobs()?;
+        outcomes.push(Outcome { index: entry.index, reply, changes: std::mem::take(&mut turn.changes) });
+    }
+    Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet })
+}
+
+struct Turn<'t> {
+    rows: WriteTable<'t>,
+    /// `index` is the entry at hand.
+    applied: Applied,
+    jobs: BTreeMap<JobKey, JobEdit>,
+    changes: Vec<Change>,
+    fleet: Vec<FleetEdit>,
+}
+
+/// A job's row as the entry found it and as it leaves it.
+struct JobEdit {
+    was: Option<JobRow>,
+    now: Option<JobRow>,
+}
+
+impl Turn<'_> {
+    fn entry(&mut self, command: &[u8]) -> Result<Reply, Fault> {
+        if command.is_empty() {
+            return Ok(self.nothing());
+        }
+        match record::decode::<Command>(command)? {
+            Command::Init { region_id, at } => self.init(region_id, at),
+            Command::RegisterJob(r) => self.register_job(*r),
+            Command::DeregisterJob { job, purge, eval, at } => {
+                self.deregister_job(job, purge, eval.map(|e| *e), at)
+            }
+            Command::RegisterNode { info, evals, at } => self.register_node(*info, evals, at),
+            Command::UpdateNodeStatus { node, status, event, evals, at } => {
+                self.update_node_status(node, status, event.map(|e| *e), evals, at)
+            }
+            Command::UpdateEvals { evals, at } => {
+                self.put_evals(evals, at)?;
+                Ok(self.nothing())
+            }
+            Command::ApplyPlan { eval, nodes, evals, at } => self.apply_plan(eval, nodes, evals, at),
+            Command::UpdateAllocs { node, updates, evals, at } => {
+                self.update_allocs(node, updates, evals, at)
+            }
+        }
+    }
+
+    fn index(&self) -> u64 {
+        self.applied.index
+    }
+
+    fn nothing(&self) -> Reply {
+        Ok(Done::Nothing { index: self.index() })
+    }
+
+    /// The first `Init` names the region; later ones change nothing.
+    fn init(&mut self, id: Uuid, created: Wall) -> Result<Reply, Fault> {
+        let key = Kind::Region.key(&[]);
+        if self.rows.get(key.as_slice())?.is_none() {
+            self.put(&key, &Region { id, created })?;
+        }
+        Ok(self.nothing())
+    }
+
+    fn moved(&mut self, table: Table) {
+        self.applied.tables[table as usize] = self.index();
+    }
+
+    fn put<R: Record>(&mut self, key: &[u8], row: &R) -> Result<(), Fault> {
+        self.put_bytes(key, &record::encode(row))
+    }
+
+    /// Writes nothing when the row is there already.
+    fn put_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+        let old = self.rows.get(key)?.map(|old| (old.value() == value, tables::row_hash(key, old.value())));
+        match old {
+            Some((true, _)) => return Ok(()),
+            Some((false, hash)) => self.applied.digest = self.applied.digest.wrapping_sub(hash),
+            None => {}
+        }
+        self.rows.insert(key, value)?;
+        self.applied.digest = self.applied.digest.wrapping_add(tables::row_hash(key, value));
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), Fault> {
+        let old = self.rows.remove(key)?.map(|old| tables::row_hash(key, old.value()));
+        if let Some(hash) = old {
+            self.applied.digest = self.applied.digest.wrapping_sub(hash);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

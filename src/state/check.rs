@@ -1,0 +1,279 @@
+//! Is a state whole? Reads every row and says the first thing that does not fit the others: indexes against rows, counts
+//! against allocations, statuses against what they follow from, the fleet and the digest against all of it.
+//!
+//! Refuses to know how rows came to be: it computes everything anew, from the rows that nothing else can tell.
+
+use super::fault::Fault;
+use super::tables::{self, Described, JobRow, Kind, NodeRow, Part, Place};
+use super::view::View;
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::eval::Evaluation;
+use crate::model::id::{JobKey, NodeId};
+use crate::model::job::{JobSpec, JobStatus, JobType};
+use crate::model::node::computed_class;
+use crate::model::resources::Amount;
+use crate::wire::record::{self, Record};
+use redb::ReadableTable;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Bytes = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// `Err`: the first contradiction, in words for a developer. Costs time and memory in proportion to the state.
+pub fn consistent(view: &View) -> Result<(), String> {
+    let all = All::read(view)?;
+    all.indexes()?;
+    all.jobs()?;
+    all.allocs()?;
+    all.nodes()?;
+    all.fleet(view)
+}
+
+/// Every row, by kind.
+struct All {
+    index: u64,
+    jobs: BTreeMap<JobKey, JobRow>,
+    specs: BTreeSet<Vec<u8>>,
+    evals: Vec<Evaluation>,
+    allocs: Vec<Allocation>,
+    described: BTreeMap<NodeId, Described>,
+    nodes: BTreeMap<NodeId, NodeRow>,
+    indexes: Bytes,
+}
+
+fn say(fault: Fault) -> String {
+    fault.to_string()
+}
+
+fn row<R: Record>(bytes: &[u8]) -> Result<R, String> {
+    record::decode(bytes).map_err(|e| e.to_string())
+}
+
+impl All {
+    fn read(view: &View) -> Result<All, String> {
+        let mut all = All {
+            index: view.index(),
+            jobs: BTreeMap::new(),
+            specs: BTreeSet::new(),
+            evals: Vec::new(),
+            allocs: Vec::new(),
+            described: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            indexes: Bytes::new(),
+        };
+        let mut digest = 0u64;
+        for entry in view.rows.iter().map_err(|e| say(e.into()))? {
+            let (key, value) = entry.map_err(|e| say(e.into()))?;
+            digest = digest.wrapping_add(tables::row_hash(key.value(), value.value()));
+            all.sort_in(key.value(), value.value())?;
+        }
+        if digest != view.digest() {
+            return Err(format!("the rows' digest is {digest:x}, the state says {:x}", view.digest()));
+        }
+        Ok(all)
+    }
+
+    fn sort_in(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let (kind, rest) = key.split_first().ok_or("a row has an empty key")?;
+        let node = || tables::id_at_end(key).map(NodeId).map_err(say);
+        match *kind {
+            k if k == Kind::Region as u8 => row::<tables::Region>(value).map(drop)?,
+            k if k == Kind::OfJob as u8 => {
+                let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;
+                self.sort_in_part(job, rest, key, value)?;
+            }
+            k if k == Kind::Eval as u8 => {
+                let eval: Evaluation = row(value)?;
+                at_its_place(key, eval.create_index, &eval.id.to_string())?;
+                self.evals.push(eval);
+            }
+            k if k == Kind::Alloc as u8 => {
+                let alloc: Allocation = row(value)?;
+                at_its_place(key, alloc.create_index, &alloc.id.to_string())?;
+                self.allocs.push(alloc);
+            }
+            k if k == Kind::NodeInfo as u8 => {
+                self.described.insert(node()?, row(value)?);
+            }
+            k if k == Kind::Node as u8 => {
+                self.nodes.insert(node()?, row(value)?);
+            }
+            _ => {
+                self.indexes.insert(key.to_vec(), value.to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    fn sort_in_part(&mut self, job: JobKey, rest: &[u8], key: &[u8], value: &[u8]) -> Result<(), String> {
+        match rest.first() {
+            Some(p) if *p == Part::Row as u8 => {
+                self.jobs.insert(job, row(value)?);
+            }
+            Some(p) if *p == Part::Spec as u8 => {
+                row::<JobSpec>(value)?;
+                self.specs.insert(key.to_vec());
+            }
+            _ => {
+                self.indexes.insert(key.to_vec(), value.to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    fn indexes(&self) -> Result<(), String> {
+        let mut wanted = Bytes::new();
+        for e in &self.evals {
+            let place = Place { create_index: e.create_index, id: e.id.0 };
+            let (job, at) = (tables::job_bytes(&e.job), place.bytes());
+            wanted.insert(Kind::EvalId.key(&[place.id.as_bytes()]), e.create_index.to_be_bytes().to_vec());
+            wanted.insert(Part::Eval.key(&job, &at), vec![]);
+            if !e.status.is_terminal() {
+                wanted.insert(Part::OpenEval.key(&job, &at), vec![]);
+            }
+        }
+        for a in &self.allocs {
+            let place = Place { create_index: a.create_index, id: a.id.0 };
+            let (created, moved) = (a.create_index.to_be_bytes(), a.alloc_modify_index.to_be_bytes());
+            let job = tables::job_bytes(&a.job);
+            wanted.insert(Kind::AllocId.key(&[place.id.as_bytes()]), created.to_vec());
+            wanted.insert(Part::Alloc.key(&job, &place.bytes()), vec![]);
+            wanted.insert(tables::alloc_of_node_key(a.node_id, a.id), [created, moved].concat());
+            wanted.insert(tables::alloc_of_eval_key(a.eval_id, place), vec![]);
+        }
+        if let Some((key, _)) = wanted.iter().find(|(k, v)| self.indexes.get(*k) != Some(*v)) {
+            return Err(format!("the index row {key:02x?} is missing or wrong"));
+        }
+        match self.indexes.keys().find(|k| !wanted.contains_key(*k)) {
+            Some(key) => Err(format!("the index row {key:02x?} names nothing")),
+            None => Ok(()),
+        }
+    }
+
+    fn jobs(&self) -> Result<(), String> {
+        let mut specs = BTreeSet::new();
+        for (key, job) in &self.jobs {
+            let newest = job.newest().map_err(say)?;
+            if !newest.tracked || !job.versions.is_sorted_by(|a, b| a.version < b.version) {
+                return Err(format!("job {key}: versions are out of order"));
+            }
+            for v in &job.versions {
+                if !v.tracked && v.allocs == 0 {
+                    return Err(format!("job {key}: version {} is kept for nobody", v.version));
+                }
+                specs.insert(tables::spec_key(&tables::job_bytes(key), job.create_index, v.version));
+            }
+            if newest.modify_index > self.index {
+                return Err(format!("job {key}: changed in the future"));
+            }
+            self.job_counts(key, job)?;
+            let status = self.status_of(key, job);
+            if newest.status != status {
+                return Err(format!("job {key} is {:?}, but should be {status:?}", newest.status));
+            }
+        }
+        if specs == self.specs { Ok(()) } else { Err("specs and versions of jobs differ".into()) }
+    }
+
+    fn job_counts(&self, key: &JobKey, job: &JobRow) -> Result<(), String> {
+        let mine: Vec<&Allocation> = self.allocs.iter().filter(|a| a.job == *key).collect();
+        let live = mine.iter().filter(|a| !a.terminal()).count() as u64;
+        if live != job.live_allocs {
+            return Err(format!("job {key}: {live} live allocations, {} counted", job.live_allocs));
+        }
+        for v in &job.versions {
+            let naming = mine.iter().filter(|a| a.job_version == v.version).count() as u64;
+            if naming != v.allocs {
+                let counted = v.allocs;
+                return Err(format!(
+                    "job {key} version {}: {naming} allocations, {counted} counted",
+                    v.version
+                ));
+            }
+        }
+        let groups: BTreeSet<&String> =
+            mine.iter().map(|a| &a.group).chain(job.summary.groups.keys()).collect();
+        for group in groups {
+            let of = |s| mine.iter().filter(|a| a.group == *group && a.client == s).count() as u64;
+            let g = job.summary.groups.get(group).copied().unwrap_or_default();
+            use ClientStatus::{Complete, Failed, Lost, Pending, Running, Unknown};
+            let now = [(Pending, g.starting), (Running, g.running), (Lost, g.lost), (Unknown, g.unknown)];
+            let ever = [(Complete, g.complete), (Failed, g.failed)];
+            let wrong = now.iter().find(|(s, n)| of(*s) != *n).or(ever.iter().find(|(s, n)| of(*s) > *n));
+            if let Some((status, counted)) = wrong {
+                let there = of(*status);
+                return Err(format!("job {key} group {group}: {there} are {status:?}, {counted} counted"));
+            }
+        }
+        Ok(())
+    }
+
+    fn status_of(&self, key: &JobKey, job: &JobRow) -> JobStatus {
+        let evals = || self.evals.iter().filter(|e| e.job == *key);
+        let allocs = || self.allocs.iter().filter(|a| a.job == *key);
+        match job.job_type {
+            JobType::System if job.stop => JobStatus::Dead,
+            JobType::System => JobStatus::Running,
+            _ if allocs().any(|a| !a.terminal()) => JobStatus::Running,
+            _ if evals().any(|e| !e.status.is_terminal()) => JobStatus::Pending,
+            _ if evals().next().is_some() || allocs().next().is_some() => JobStatus::Dead,
+            _ => JobStatus::Pending,
+        }
+    }
+
+    fn allocs(&self) -> Result<(), String> {
+        for a in &self.allocs {
+            let job = self.jobs.get(&a.job).filter(|j| j.create_index == a.job_create_index);
+            if !job.is_some_and(|j| j.versions.iter().any(|v| v.version == a.job_version)) {
+                return Err(format!("allocation {}: {} version {} is not kept", a.id, a.job, a.job_version));
+            }
+            if !(a.create_index <= a.alloc_modify_index
+                && a.alloc_modify_index <= a.modify_index
+                && a.modify_index <= self.index)
+            {
+                return Err(format!("allocation {}: its indexes are out of order", a.id));
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&self) -> Result<(), String> {
+        if !self.nodes.keys().eq(self.described.keys()) {
+            return Err("nodes and their descriptions differ".into());
+        }
+        match self.described.values().find(|d| computed_class(&d.info) != d.computed_class) {
+            Some(d) => Err(format!("node {}: its class is not computed from its description", d.info.id)),
+            None => Ok(()),
+        }
+    }
+
+    fn fleet(&self, view: &View) -> Result<(), String> {
+        let mut used: BTreeMap<NodeId, Amount> = BTreeMap::new();
+        for a in self.allocs.iter().filter(|a| !a.client_terminal()) {
+            let sum = used.entry(a.node_id).or_default();
+            *sum = sum.plus(a.resources.total());
+        }
+        let fleet = view.fleet();
+        if fleet.nodes() != self.nodes.len() {
+            return Err(format!("the fleet has {} nodes, the state {}", fleet.nodes(), self.nodes.len()));
+        }
+        for (id, node) in &self.nodes {
+            let used = used.get(id).copied().unwrap_or_default();
+            let found = fleet.usage(*id).map(|(used, _)| used);
+            if found != Some(used) {
+                return Err(format!("node {id}: {used:?} is used, the fleet says {found:?}"));
+            }
+            if fleet.status(*id) != Some(node.status) {
+                return Err(format!("node {id}: the fleet says {:?}", fleet.status(*id)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn at_its_place(key: &[u8], create_index: u64, id: &str) -> Result<(), String> {
+    let place = Place::at_end(key).map_err(say)?;
+    if place.create_index == create_index && place.id.to_string() == id {
+        return Ok(());
+    }
+    Err(format!("the row of {id} lies at {}, {}", place.create_index, place.id))
+}

@@ -1,0 +1,504 @@
+//! A node's own store: what it was told to run and how far it has come, in redb over any backend. With it a node goes
+//! on after a crash or a reboot with no server in reach.
+//!
+//! Refuses to know: what an allocation's state means and when it changes. Invariants: a row that cannot be read is set
+//! aside and never ends the process; a commit with nothing in it touches no disk.
+
+use crate::model::id::{AllocId, RunId, Uuid};
+use crate::model::task::TaskState;
+use crate::wire::record::{self, Record};
+use crate::wire::rpc::Assignment;
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+const ALLOCS: TableDefinition<u128, &[u8]> = TableDefinition::new("allocs");
+const TASKS: TableDefinition<(u128, &str), &[u8]> = TableDefinition::new("tasks");
+/// Allocations that ended here and were collected while the servers still knew them: never to be run again.
+const ENDED: TableDefinition<u128, ()> = TableDefinition::new("ended");
+
+const FORMAT_KEY: &str = "format";
+const FORMAT: u64 = 1;
+const CACHE_BYTES: usize = 1 << 20;
+
+/// What becomes of an allocation's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fate {
+    Kept,
+    /// The servers no longer know it: stopped, its directory removed, then forgotten.
+    Removed,
+    /// Ended and collected to make room: its directory is removed, and it is remembered as ended.
+    Collected,
+}
+
+/// The half of an allocation's record that rarely changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllocHead {
+    pub assignment: Assignment,
+    pub dir_built: bool,
+    pub fate: Fate,
+}
+
+/// One start of a task. Stored before the keeper is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalRun {
+    pub id: RunId,
+    /// The machine's boot in which the start was asked for.
+    pub boot: Uuid,
+    /// The keeper said that it runs. Stored lazily: false proves nothing.
+    pub confirmed: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalTask {
+    pub state: TaskState,
+    pub run: Option<LocalRun>,
+    /// The task's directory was announced; it is announced once.
+    pub set_up: bool,
+}
+
+impl Record for AllocHead {
+    const NAME: &'static str = "local allocation";
+    const VERSION: u8 = 1;
+}
+
+impl Record for LocalTask {
+    const NAME: &'static str = "local task";
+    const VERSION: u8 = 1;
+}
+
+/// An allocation as it was found in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalAlloc {
+    pub head: AllocHead,
+    /// By task name. A task without a row has not begun.
+    pub tasks: BTreeMap<String, LocalTask>,
+}
+
+/// One turn's changes. `None` removes.
+#[derive(Debug, Default)]
+pub struct Writes {
+    allocs: BTreeMap<AllocId, Option<Vec<u8>>>,
+    tasks: BTreeMap<(AllocId, String), Option<Vec<u8>>>,
+    ended: BTreeMap<AllocId, bool>,
+    durable: bool,
+}
+
+impl Writes {
+    pub fn put_alloc(&mut self, head: &AllocHead) {
+        self.allocs.insert(head.assignment.id, Some(record::encode(head)));
+    }
+
+    pub fn put_task(&mut self, alloc: AllocId, name: &str, task: &LocalTask) {
+        self.tasks.insert((alloc, name.to_string()), Some(record::encode(task)));
+    }
+
+    pub fn remove<'a>(&mut self, alloc: AllocId, tasks: impl Iterator<Item = &'a str>) {
+        self.allocs.insert(alloc, None);
+        for name in tasks {
+            self.tasks.insert((alloc, name.to_string()), None);
+        }
+    }
+
+    /// Remembers (or no longer remembers) an allocation that ended here.
+    pub fn set_ended(&mut self, alloc: AllocId, ended: bool) {
+        self.ended.insert(alloc, ended);
+    }
+
+    /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
+    pub fn must_last(&mut self) {
+        self.durable = true;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.allocs.is_empty() && self.tasks.is_empty() && self.ended.is_empty() && !self.durable
+    }
+}
+
+/// Proof that a turn's changes are kept as well as they had to be. Only `LocalStore::commit` makes one.
+#[derive(Debug)]
+pub struct Receipt {
+    durable: bool,
+}
+
+impl Receipt {
+    /// Everything up to here survives a power cut.
+    pub fn durable(&self) -> bool {
+        self.durable
+    }
+}
+
+/// The disk failed. The store refuses everything from here on: drop it and the brain, and open both again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(pub String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the client's store failed ({}); it has to be opened again", self.0)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// Written by a newer build.
+    Newer {
+        found: u64,
+        known: u64,
+    },
+    Storage(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Newer { found, known } => write!(
+                f,
+                "the client's store has format {found}, this build knows {known}: start a newer drover, or move the store away"
+            ),
+            OpenError::Storage(why) => write!(
+                f,
+                "the client's store cannot be opened: {why}; if the disk is sound, move the file away and the servers will assign anew"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+pub struct LocalStore {
+    db: Database,
+    ended: BTreeSet<AllocId>,
+    set_aside: Vec<String>,
+}
+
+impl fmt::Debug for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalStore").field("ended", &self.ended.len()).finish_non_exhaustive()
+    }
+}
+
+impl LocalStore {
+    pub fn open(backend: impl StorageBackend) -> Result<(LocalStore, Vec<LocalAlloc>), OpenError> {
+        let db =
+            Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(bad_open)?;
+        prepare(&db)?;
+        let mut store = LocalStore { db, ended: BTreeSet::new(), set_aside: Vec::new() };
+        let allocs = store.load().map_err(|e| OpenError::Storage(e.to_string()))?;
+        Ok((store, allocs))
+    }
+
+    /// Rows that could not be read, one sentence each. They stay where they are until something writes over them.
+    pub fn set_aside(&self) -> &[String] {
+        &self.set_aside
+    }
+
+    /// Allocations that ended here and that the servers may still list.
+    pub fn ended(&self) -> &BTreeSet<AllocId> {
+        &self.ended
+    }
+
+    pub fn commit(&mut self, writes: &Writes) -> Result<Receipt, Fault> {
+        if !writes.is_empty() {
+            write(&self.db, writes).map_err(|e| Fault(e.to_string()))?;
+            for (id, ended) in &writes.ended {
+                if *ended {
+                    self.ended.insert(*id);
+                } else {
+                    self.ended.remove(id);
+                }
+            }
+        }
+        Ok(Receipt { durable: writes.durable })
+    }
+
+    fn load(&mut self) -> Result<Vec<LocalAlloc>, redb::Error> {
+        let tx = self.db.begin_read()?;
+        let mut found = BTreeMap::new();
+        for row in tx.open_table(ALLOCS)?.iter()? {
+            let (key, value) = row?;
+            let id = id_of(key.value());
+            match record::decode::<AllocHead>(value.value()) {
+                Ok(head) if head.assignment.id == id => {
+                    found.insert(id, LocalAlloc { head, tasks: BTreeMap::new() });
+                }
+                Ok(_) => self.set_aside.push(format!("allocation {id}: the row holds another allocation")),
+                Err(why) => self.set_aside.push(format!("allocation {id}: {why}")),
+            }
+        }
+        for row in tx.open_table(TASKS)?.iter()? {
+            let (key, value) = row?;
+            let (id, name) = key.value();
+            let Some(alloc) = found.get_mut(&id_of(id)) else { continue };
+            match record::decode::<LocalTask>(value.value()) {
+                Ok(task) => drop(alloc.tasks.insert(name.to_string(), task)),
+                Err(why) => self.set_aside.push(format!("task {name} of allocation {}: {why}", id_of(id))),
+            }
+        }
+        for row in tx.open_table(ENDED)?.iter()? {
+            self.ended.insert(id_of(row?.0.value()));
+        }
+        Ok(found.into_values().collect())
+    }
+}
+
+fn bad_open(error: impl fmt::Display) -> OpenError {
+    OpenError::Storage(error.to_string())
+}
+
+/// Checks the format, or writes it into a new store together with the empty tables.
+fn prepare(db: &Database) -> Result<(), OpenError> {
+    let tx = db.begin_read().map_err(bad_open)?;
+    let found = match tx.open_table(META) {
+        Ok(meta) => meta.get(FORMAT_KEY).map_err(bad_open)?.map(|v| v.value()),
+        Err(redb::TableError::TableDoesNotExist(_)) => None,
+        Err(e) => return Err(bad_open(e)),
+    };
+    match found {
+        Some(FORMAT) => Ok(()),
+        Some(found) => Err(OpenError::Newer { found, known: FORMAT }),
+        None => create(db).map_err(bad_open),
+    }
+}
+
+fn create(db: &Database) -> Result<(), redb::Error> {
+    let tx = db.begin_write()?;
+    tx.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    tx.open_table(ALLOCS)?;
+    tx.open_table(TASKS)?;
+    tx.open_table(ENDED)?;
+    tx.commit()?;
+    Ok(())
+}
+
+fn write(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
+    let mut tx = db.begin_write()?;
+    tx.set_durability(if writes.durable { Durability::Immediate } else { Durability::None })?;
+    if !writes.allocs.is_empty() {
+        let mut table = tx.open_table(ALLOCS)?;
+        for (id, row) in &writes.allocs {
+            match row {
+                Some(bytes) => table.insert(key_of(*id), bytes.as_slice())?,
+                None => table.remove(key_of(*id))?,
+            };
+        }
+    }
+    if !writes.tasks.is_empty() {
+        let mut table = tx.open_table(TASKS)?;
+        for ((id, name), row) in &writes.tasks {
+            match row {
+                Some(bytes) => table.insert((key_of(*id), name.as_str()), bytes.as_slice())?,
+                None => table.remove((key_of(*id), name.as_str()))?,
+            };
+        }
+    }
+    if !writes.ended.is_empty() {
+        let mut table = tx.open_table(ENDED)?;
+        for (id, ended) in &writes.ended {
+            match ended {
+                true => table.insert(key_of(*id), ())?,
+                false => table.remove(key_of(*id))?,
+            };
+        }
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+fn key_of(id: AllocId) -> u128 {
+    u128::from_be_bytes(*id.0.as_bytes())
+}
+
+fn id_of(key: u128) -> AllocId {
+    AllocId(Uuid::from_bytes(key.to_be_bytes()))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::model::alloc::DesiredStatus;
+    use crate::model::id::JobKey;
+    use crate::model::job::{JobType, RestartMode, RestartPolicy, TaskGroup};
+    use crate::model::resources::AllocResources;
+    use crate::model::time::Span;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    #[derive(Debug, Default)]
+    struct Bytes {
+        written: Vec<u8>,
+        synced: Vec<u8>,
+        syncs: u64,
+    }
+
+    /// A disk that keeps over a power cut what was synced and nothing else.
+    #[derive(Clone, Debug, Default)]
+    pub struct Disk(Arc<Mutex<Bytes>>);
+
+    impl Disk {
+        fn new(bytes: Vec<u8>) -> Disk {
+            Disk(Arc::new(Mutex::new(Bytes { written: bytes.clone(), synced: bytes, syncs: 0 })))
+        }
+
+        fn with<T>(&self, act: impl FnOnce(&mut Bytes) -> T) -> T {
+            act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+
+        pub fn syncs(&self) -> u64 {
+            self.with(|b| b.syncs)
+        }
+
+        pub fn after_power_cut(&self) -> Disk {
+            Disk::new(self.with(|b| b.synced.clone()))
+        }
+    }
+
+    impl StorageBackend for Disk {
+        fn len(&self) -> std::io::Result<u64> {
+            Ok(self.with(|b| b.written.len() as u64))
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+            let at = offset as usize;
+            self.with(|b| out.copy_from_slice(&b.written[at..at + out.len()]));
+            Ok(())
+        }
+
+        fn set_len(&self, len: u64) -> std::io::Result<()> {
+            self.with(|b| b.written.resize(len as usize, 0));
+            Ok(())
+        }
+
+        fn sync_data(&self) -> std::io::Result<()> {
+            self.with(|b| (b.synced, b.syncs) = (b.written.clone(), b.syncs + 1));
+            Ok(())
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+            let at = offset as usize;
+            self.with(|b| b.written[at..at + data.len()].copy_from_slice(data));
+            Ok(())
+        }
+    }
+
+    fn id(n: u8) -> AllocId {
+        AllocId(Uuid::from_bytes([n; 16]))
+    }
+
+    fn head(n: u8) -> AllocHead {
+        let restart = RestartPolicy {
+            attempts: 2,
+            interval: Span::minutes(30),
+            delay: Span::seconds(15),
+            mode: RestartMode::Fail,
+            render_templates: false,
+        };
+        let group = TaskGroup {
+            name: "g".into(),
+            count: 1,
+            constraints: vec![],
+            restart,
+            reschedule: None,
+            update: None,
+            migrate: None,
+            ephemeral_disk_mb: 300,
+            shutdown_delay: None,
+            tasks: vec![],
+            meta: BTreeMap::new(),
+        };
+        let assignment = Assignment {
+            id: id(n),
+            name: "j.g[0]".into(),
+            job: JobKey::new("default", "j"),
+            job_name: "j".into(),
+            job_type: JobType::Service,
+            job_version: 0,
+            job_meta: BTreeMap::new(),
+            region: "global".into(),
+            group,
+            resources: AllocResources::default(),
+            desired: DesiredStatus::Run,
+            previous: None,
+            alloc_modify_index: 7,
+        };
+        AllocHead { assignment, dir_built: false, fate: Fate::Kept }
+    }
+
+    fn open(bytes: &Disk) -> (LocalStore, Vec<LocalAlloc>) {
+        LocalStore::open(bytes.clone()).expect("the bytes are sound")
+    }
+
+    #[test]
+    fn durable_changes_outlive_a_power_cut_and_take_lazy_ones_along() {
+        let bytes = Disk::default();
+        let (mut store, found) = open(&bytes);
+        assert_eq!(found, []);
+        let mut lazy = Writes::default();
+        lazy.put_alloc(&head(1));
+        assert!(!store.commit(&lazy).expect("sound").durable());
+        assert_eq!(open(&bytes.after_power_cut()).1, []);
+
+        let task = LocalTask { set_up: true, ..LocalTask::default() };
+        let mut durable = Writes::default();
+        durable.put_task(id(1), "web", &task);
+        durable.set_ended(id(9), true);
+        durable.must_last();
+        assert!(store.commit(&durable).expect("sound").durable());
+        let (store, found) = open(&bytes.after_power_cut());
+        let tasks = [("web".to_string(), task)].into();
+        assert_eq!(found, [LocalAlloc { head: head(1), tasks }]);
+        assert_eq!(store.ended(), &[id(9)].into());
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_and_nothing_costs_nothing() {
+        let bytes = Disk::default();
+        let (mut store, _) = open(&bytes);
+        let mut writes = Writes::default();
+        writes.put_alloc(&head(1));
+        writes.put_task(id(1), "web", &LocalTask::default());
+        store.commit(&writes).expect("sound");
+        let mut removal = Writes::default();
+        removal.remove(id(1), ["web"].into_iter());
+        removal.must_last();
+        store.commit(&removal).expect("sound");
+        let (syncs, before) = bytes.with(|b| (b.syncs, b.written.clone()));
+        assert!(!store.commit(&Writes::default()).expect("sound").durable());
+        assert_eq!(bytes.with(|b| (b.syncs, b.written.clone())), (syncs, before));
+        assert_eq!(open(&bytes.after_power_cut()).1, []);
+    }
+
+    #[test]
+    fn rows_that_cannot_be_read_are_set_aside() {
+        let bytes = Disk::default();
+        let (store, _) = open(&bytes);
+        let tx = store.db.begin_write().expect("sound");
+        for (key, row) in
+            [(1, vec![]), (2, vec![9, 9]), (3, record::encode(&head(4))), (5, record::encode(&head(5)))]
+        {
+            let mut table = tx.open_table(ALLOCS).expect("sound");
+            table.insert(key_of(id(key)), row.as_slice()).expect("sound");
+        }
+        tx.open_table(TASKS).expect("sound").insert((key_of(id(5)), "web"), [7u8].as_slice()).expect("sound");
+        tx.commit().expect("sound");
+        let (store, found) = open(&bytes.after_power_cut());
+        assert_eq!(found.iter().map(|a| a.head.assignment.id).collect::<Vec<_>>(), [id(5)]);
+        assert_eq!(store.set_aside().len(), 4, "{:?}", store.set_aside());
+        assert!(store.set_aside()[3].starts_with("task web of allocation 05050505"));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let bytes = Disk::default();
+        let (store, _) = open(&bytes);
+        let tx = store.db.begin_write().expect("sound");
+        tx.open_table(META).expect("sound").insert(FORMAT_KEY, FORMAT + 1).expect("sound");
+        tx.commit().expect("sound");
+        let refused = LocalStore::open(bytes.after_power_cut()).map(|_| ());
+        assert_eq!(refused, Err(OpenError::Newer { found: FORMAT + 1, known: FORMAT }));
+        let noise = Disk::new(vec![0x5a; 8192]);
+        assert!(matches!(LocalStore::open(noise), Err(OpenError::Storage(_))));
+    }
+}

@@ -1,0 +1,22 @@
+//! What is kept: a server's replicated state and a client's own allocations. A server's is one redb database: the raft
+//! log with its hard state, the rows of every object with their indexes, `apply` from commands to rows, and views that
+//! read them at one index. A client's is `local`.
+//!
+//! Refuses to know: clocks, randomness, the network, who proposed a command and who waits for it. Invariants: what is
+//! applied depends on the log alone, so replicas at one index hold equal rows and equal digests; every index row agrees
+//! with the row it names (`check` proves it); an allocation's job and the spec of its version exist; a commit is never
+//! half visible; damaged rows are a `Fault`, never a panic.
+
+pub mod apply;
+#[cfg(test)]
+pub mod check;
+pub mod fault;
+pub mod local;
+pub mod store;
+pub mod tables;
+pub mod view;
+
+#[cfg(test)]
+pub mod samples;
+#[cfg(test)]
+mod tests;

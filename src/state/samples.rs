@@ -1,0 +1,230 @@
+//! Small valid jobs, nodes, evaluations and allocations for tests, and a region of one store to run commands in.
+//! Refuses to know what any test wants of them: each changes what it cares about.
+
+use super::store::{Committed, LogBatch, Options, Outcome, Store};
+use super::view::View;
+use crate::model::alloc::{Allocation, ClientStatus, alloc_name};
+use crate::model::eval::{Evaluation, Trigger};
+use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
+use crate::model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use crate::model::node::{DriverInfo, NodeInfo, NodeStatus};
+use crate::model::plan::NodePlan;
+use crate::model::resources::Amount;
+use crate::model::task::{TaskPhase, TaskState};
+use crate::model::time::{Span, Wall};
+use crate::wire::command::{AllocUpdate, Command, RegisterJob};
+use crate::wire::record;
+use std::collections::BTreeMap;
+
+pub const AT: Wall = Wall(1_700_000_000_000_000_000);
+
+pub fn eval_id(n: u128) -> EvalId {
+    EvalId::from_random(n << 64 | n)
+}
+
+pub fn alloc_id(n: u128) -> AllocId {
+    AllocId::from_random(n << 64 | n)
+}
+
+pub fn node_id(n: u128) -> NodeId {
+    NodeId::from_random(n << 64 | n)
+}
+
+pub fn key(id: &str) -> JobKey {
+    JobKey::new("default", id)
+}
+
+/// A service with one group `g` of one task `t`.
+pub fn spec(id: &str, count: i64) -> JobSpec {
+    JobSpec {
+        namespace: "default".into(),
+        id: id.into(),
+        name: id.into(),
+        region: "global".into(),
+        job_type: JobType::Service,
+        priority: 50,
+        all_at_once: false,
+        datacenters: vec!["*".into()],
+        node_pool: "default".into(),
+        constraints: vec![],
+        groups: vec![group("g", count)],
+        update: None,
+        meta: BTreeMap::new(),
+        stop: false,
+    }
+}
+
+pub fn group(name: &str, count: i64) -> TaskGroup {
+    let restart = RestartPolicy {
+        attempts: 2,
+        interval: Span::minutes(30),
+        delay: Span::seconds(15),
+        mode: RestartMode::Fail,
+        render_templates: false,
+    };
+    TaskGroup {
+        name: name.into(),
+        count,
+        constraints: vec![],
+        restart,
+        reschedule: None,
+        update: None,
+        migrate: None,
+        ephemeral_disk_mb: 300,
+        shutdown_delay: None,
+        tasks: vec![task("t", restart)],
+        meta: BTreeMap::new(),
+    }
+}
+
+fn task(name: &str, restart: RestartPolicy) -> Task {
+    Task {
+        name: name.into(),
+        driver: "raw_exec".into(),
+        config: BTreeMap::new(),
+        env: BTreeMap::new(),
+        meta: BTreeMap::new(),
+        user: String::new(),
+        constraints: vec![],
+        cpu_mhz: 100,
+        memory_mb: 64,
+        restart,
+        lifecycle: None,
+        leader: false,
+        kill_signal: String::new(),
+        kill_timeout: Span::seconds(5),
+        shutdown_delay: Span::ZERO,
+        logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
+    }
+}
+
+pub fn info(n: u128) -> NodeInfo {
+    let attributes = [("kernel.name", "linux"), ("cpu.arch", "arm64"), ("driver.raw_exec", "1")];
+    let driver = DriverInfo {
+        detected: true,
+        healthy: true,
+        description: "Healthy".into(),
+        attributes: BTreeMap::new(),
+        updated: AT,
+    };
+    NodeInfo {
+        id: node_id(n),
+        secret: NodeSecret::from_random(n),
+        name: format!("node-{n}"),
+        datacenter: "dc1".into(),
+        pool: "default".into(),
+        class: String::new(),
+        http_addr: String::new(),
+        attributes: attributes.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        meta: BTreeMap::new(),
+        capacity: Amount { cpu_mhz: 4000, memory_mb: 1024, disk_mb: 10_000 },
+        reserved: Amount::ZERO,
+        cpu_cores: 4,
+        networks: vec![],
+        drivers: [("raw_exec".to_string(), driver)].into(),
+        not_enforced: vec![],
+    }
+}
+
+pub fn eval(n: u128, job: &str) -> Evaluation {
+    Evaluation::pending(eval_id(n), key(job), JobType::Service, 50, Trigger::JobRegister, AT)
+}
+
+/// Of the job's newest version, the first of group `g`.
+pub fn alloc(n: u128, job: &Job, node: NodeId, eval: EvalId) -> Allocation {
+    let group = &job.spec.groups[0];
+    Allocation {
+        id: alloc_id(n),
+        job: job.spec.key(),
+        job_create_index: job.create_index,
+        job_version: job.version,
+        job_modify_index: job.job_modify_index,
+        group: group.name.clone(),
+        name: alloc_name(&job.spec.id, &group.name, 0),
+        eval_id: eval,
+        node_id: node,
+        node_name: "node".into(),
+        resources: group.resources(),
+        desired: Default::default(),
+        desired_description: String::new(),
+        client: ClientStatus::Pending,
+        client_description: String::new(),
+        task_states: BTreeMap::new(),
+        previous: None,
+        next: None,
+        metrics: Default::default(),
+        create_time: AT,
+        modify_time: AT,
+        create_index: 0,
+        modify_index: 0,
+        alloc_modify_index: 0,
+    }
+}
+
+pub fn register(spec: JobSpec, eval: Option<Evaluation>) -> Command {
+    Command::RegisterJob(Box::new(RegisterJob { spec, enforce_index: None, eval, at: AT }))
+}
+
+pub fn place(allocs: Vec<Allocation>) -> Vec<NodePlan> {
+    let one = |a: Allocation| NodePlan { node_id: a.node_id, stops: vec![], places: vec![a] };
+    allocs.into_iter().map(one).collect()
+}
+
+pub fn report(n: u128, client: ClientStatus) -> AllocUpdate {
+    let phase = match client {
+        ClientStatus::Running => TaskPhase::Running,
+        ClientStatus::Pending => TaskPhase::Pending,
+        _ => TaskPhase::Dead,
+    };
+    let state = TaskState { phase, failed: client == ClientStatus::Failed, ..TaskState::default() };
+    AllocUpdate {
+        id: alloc_id(n),
+        client,
+        client_description: client.as_str().into(),
+        task_states: [("t".to_string(), state)].into(),
+    }
+}
+
+/// One store that commits and applies each command at once.
+pub struct Region {
+    pub store: Store,
+}
+
+impl Region {
+    pub fn new() -> Region {
+        let backend = redb::backends::InMemoryBackend::new();
+        let (store, _) = Store::open(backend, Options::default()).expect("an empty backend opens");
+        Region { store }
+    }
+
+    pub fn run(&mut self, command: &Command) -> Outcome {
+        let index = self.store.applied() + 1;
+        let bytes = record::encode(command);
+        let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
+        self.store.append(&batch).expect("appends");
+        let committed = Committed { index, command: &bytes };
+        let mut outcomes = self.store.apply(&[committed], None).expect("applies");
+        assert_eq!(outcomes.len(), 1);
+        outcomes.remove(0)
+    }
+
+    pub fn view(&self) -> View {
+        self.store.reader().view().expect("reads")
+    }
+
+    /// A node that is ready for tasks.
+    pub fn ready_node(&mut self, n: u128) -> NodeId {
+        self.run(&Command::RegisterNode { info: Box::new(info(n)), evals: vec![], at: AT });
+        let (node, status) = (node_id(n), NodeStatus::Ready);
+        self.run(&Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT });
+        node
+    }
+
+    pub fn job(&self, id: &str) -> Job {
+        Job::clone(&self.view().job(&key(id)).expect("reads").expect("is registered"))
+    }
+
+    pub fn alloc(&self, n: u128) -> Allocation {
+        self.view().alloc(alloc_id(n)).expect("reads").expect("exists")
+    }
+}
