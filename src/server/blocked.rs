@@ -126,6 +126,7 @@ impl Blocked {
     }
 
     /// Ids of everything that waits, for comparison with what the state says should be.
+    #[cfg(test)]
     pub fn contents(&self) -> BTreeSet<EvalId> {
         self.evals.keys().copied().collect()
     }

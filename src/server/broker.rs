@@ -11,7 +11,9 @@ use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
 use crate::wire::status::BrokerStatus;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+#[cfg(test)]
+use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A worker that says nothing for this long has lost its evaluation.
 const NACK_TIMEOUT: Span = Span::seconds(60);
@@ -151,21 +153,45 @@ impl Broker {
             return Err(StaleToken);
         }
         let Some(done) = self.delivered.remove(&id) else { return Err(StaleToken) };
-        self.deliveries.remove(&id);
-        self.slots.remove(&done.eval.job);
-        if let Some(mut others) = self.pending.remove(&done.eval.job) {
-            if let Some((_, next)) = others.pop_first() {
-                self.admit(next);
-            }
-            for eval in others.into_values() {
-                self.deliveries.remove(&eval.id);
-                self.superseded.push_back(eval);
-            }
-        }
+        self.free_slot(&done.eval);
         if let Some(again) = self.requeued.remove(&id) {
             self.enqueue(again, now);
         }
         Ok(())
+    }
+
+    fn free_slot(&mut self, done: &Evaluation) {
+        self.deliveries.remove(&done.id);
+        self.slots.remove(&done.job);
+        let Some(mut others) = self.pending.remove(&done.job) else { return };
+        if let Some((_, next)) = others.pop_first() {
+            self.admit(next);
+        }
+        for eval in others.into_values() {
+            self.deliveries.remove(&eval.id);
+            self.superseded.push_back(eval);
+        }
+    }
+
+    /// The evaluation came to its end elsewhere: it is not handed out any more. One that a worker holds already ends with
+    /// that worker's answer.
+    pub fn forget(&mut self, eval: &Evaluation) {
+        if self.delivered.contains_key(&eval.id) || !self.deliveries.contains_key(&eval.id) {
+            return;
+        }
+        if let Some(others) = self.pending.get_mut(&eval.job) {
+            others.retain(|rank, _| rank.2 != eval.id);
+        }
+        if let Some(ready) = self.ready.get_mut(&eval.job_type) {
+            ready.remove(&(Reverse(eval.priority), eval.create_index, eval.id));
+        }
+        self.waiting.retain(|(_, id), _| *id != eval.id);
+        self.failed.retain(|e| e.id != eval.id);
+        if self.slots.get(&eval.job) == Some(&eval.id) {
+            self.free_slot(eval);
+        } else {
+            self.deliveries.remove(&eval.id);
+        }
     }
 
     /// The worker gives the evaluation back undone.
@@ -188,13 +214,13 @@ impl Broker {
         Ok(())
     }
 
-    /// Deliveries whose worker fell silent are nacked; what has waited long enough becomes ready.
-    pub fn expire(&mut self, now: Mono) {
+    /// Deliveries whose worker fell silent are nacked, and named; what has waited long enough becomes ready.
+    pub fn expire(&mut self, now: Mono) -> Vec<EvalId> {
         let silent = |d: &Delivered| d.deadline.is_some_and(|at| at <= now);
         let late: Vec<_> =
             self.delivered.iter().filter(|(_, d)| silent(d)).map(|(id, d)| (*id, d.token)).collect();
-        for (id, token) in late {
-            self.nack(id, token, now).unwrap_or_default();
+        for (id, token) in &late {
+            self.nack(*id, *token, now).unwrap_or_default();
         }
         while let Some(entry) = self.waiting.first_entry() {
             if entry.key().0 > now {
@@ -203,6 +229,7 @@ impl Broker {
             let Waiting { eval, has_slot } = entry.remove();
             if has_slot { self.make_ready(eval) } else { self.admit(eval) }
         }
+        late.into_iter().map(|(id, _)| id).collect()
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -221,11 +248,7 @@ impl Broker {
 
     /// The failure is recorded: the job's next evaluation may run.
     pub fn settle_failed(&mut self, eval: &Evaluation) {
-        self.deliveries.remove(&eval.id);
-        self.slots.remove(&eval.job);
-        if let Some((_, next)) = self.pending.get_mut(&eval.job).and_then(BTreeMap::pop_first) {
-            self.admit(next);
-        }
+        self.free_slot(eval);
     }
 
     /// Evaluations made needless by a newer one of the same job; at most `limit`.
@@ -251,6 +274,7 @@ impl Broker {
     }
 
     /// Ids of everything inside, for comparison with what the state says should be.
+    #[cfg(test)]
     pub fn contents(&self) -> BTreeSet<EvalId> {
         self.deliveries.keys().copied().collect()
     }
@@ -347,6 +371,23 @@ mod tests {
         b.expire(late.after(NACK_TIMEOUT));
         assert!(!b.is_delivered(e.id, token(1)));
         assert_eq!(b.nack(e.id, token(1), late), Err(StaleToken));
+    }
+
+    #[test]
+    fn what_ended_elsewhere_is_not_handed_out() {
+        let mut b = Broker::new(1);
+        let (first, second, third) = (eval(1, "a", 50, 1), eval(2, "a", 50, 2), eval(3, "a", 50, 3));
+        for e in [&first, &second, &third] {
+            b.enqueue(e.clone(), T0);
+        }
+        b.forget(&second);
+        b.forget(&first);
+        assert_eq!(b.contents(), [third.id].into());
+        assert_eq!(take(&mut b, 1, T0), Some(third.id), "the slot went to the next");
+        b.forget(&third);
+        assert!(b.is_delivered(third.id, token(1)), "its worker's answer ends it");
+        b.ack(third.id, token(1), T0).unwrap();
+        assert!(b.contents().is_empty());
     }
 
     #[test]

@@ -1,2 +1,302 @@
+//! A server's brain: admission, proposals, evaluation broker, blocked evaluations, plan applier, heartbeats.
+//!
+//! A plain struct: inputs go in, effects come out, and nothing else changes it. Refuses to know: sockets, threads, clocks
+//! and entropy. Invariants: an effect that rests on a write leaves only after the write is durable; each request is
+//! answered once; queues and deadlines hold nothing that a new leader could not rebuild from the state.
+
+mod admission;
 mod blocked;
 mod broker;
+pub mod effects;
+mod follow;
+pub mod heartbeat;
+mod log;
+mod nodes;
+mod plans;
+mod watches;
+
+use crate::model::eval::Evaluation;
+use crate::model::id::{EvalId, EvalToken, NodeId, Uuid};
+use crate::model::plan::Decision;
+use crate::model::random::Stream;
+use crate::model::time::{Mono, Now, Wall};
+use crate::raft::Damaged;
+use crate::scheduler::Attempt;
+use crate::state::fault::Fault;
+use crate::state::store::{Reader, Recovered, Store};
+use crate::wire::change::Change;
+use crate::wire::command::Command;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+use crate::wire::rpc::Peer;
+use crate::wire::status::ServerStatus;
+use blocked::Blocked;
+use broker::Broker;
+use effects::{Effect, Input, ScheduleTask};
+use heartbeat::{HeartbeatRules, Heartbeats};
+use log::Log;
+use nodes::Asker;
+use plans::{InFlight, Then};
+use std::collections::BTreeMap;
+use watches::Watches;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This server's raft id.
+    pub id: u64,
+    pub heartbeats: HeartbeatRules,
+    /// Evaluations that are scheduled at the same time.
+    pub workers: usize,
+}
+
+pub struct Server {
+    config: Config,
+    log: Log,
+    broker: Broker,
+    blocked: Blocked,
+    heartbeats: Heartbeats,
+    watches: Watches,
+    in_flight: InFlight,
+    /// Evaluations that scheduler workers hold.
+    outstanding: BTreeMap<EvalId, Outstanding>,
+    /// What waits for the entry of each index.
+    ops: BTreeMap<u64, Op>,
+    ids: Ids,
+    /// Leads, and has applied everything from before.
+    ready: bool,
+    space_free: bool,
+    /// The newest wall time known, and when that was.
+    wall: (Wall, Mono),
+    out: Vec<Effect>,
+    changes: Vec<Change>,
+}
+
+/// An evaluation in a worker's hands.
+struct Outstanding {
+    task: ScheduleTask,
+    /// The last decision on it, if not all of its plan was accepted.
+    last: Option<Decision>,
+}
+
+/// What is to happen once a proposed entry is applied.
+#[derive(Debug)]
+enum Op {
+    Reply { token: u64 },
+    Alive { asker: Asker, node: NodeId },
+    Reported { asker: Asker },
+    Plan { eval: EvalId, token: EvalToken, then: Then },
+    Failed { eval: Box<Evaluation> },
+    Unattended,
+}
+
+/// What a turn led to. All of it may be shown and sent: it rests on nothing that is not durable.
+#[derive(Debug, Default)]
+pub struct Turn {
+    pub effects: Vec<Effect>,
+    /// What moved in the state, for those who wait for it; in log order.
+    pub changes: Vec<Change>,
+}
+
+impl Server {
+    /// Opens a server on what its disk holds. `seed` decides ids and jitter.
+    pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Damaged> {
+        Ok(Server {
+            log: Log::open(config.id, store, recovered)?,
+            broker: Broker::new(seed),
+            blocked: Blocked::default(),
+            heartbeats: Heartbeats::new(config.heartbeats, seed),
+            watches: Watches::default(),
+            in_flight: InFlight::default(),
+            outstanding: BTreeMap::new(),
+            ops: BTreeMap::new(),
+            ids: Ids(Stream::new(seed, 2)),
+            ready: false,
+            space_free: true,
+            wall: (Wall::NEVER, Mono::default()),
+            out: vec![],
+            changes: vec![],
+            config,
+        })
+    }
+
+    /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
+    /// store are to be dropped and opened again.
+    pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
+        self.note_wall(now);
+        self.expire(now)?;
+        for input in inputs {
+            self.take(input, now)?;
+        }
+        self.chores(now);
+        if let Some(round) = self.log.round()? {
+            self.follow(round, now)?;
+        }
+        if self.ready && !self.log.raft().is_leader() {
+            self.leave_office();
+        }
+        self.answer_watches(now)?;
+        self.dispatch(now);
+        Ok(Turn { effects: std::mem::take(&mut self.out), changes: std::mem::take(&mut self.changes) })
+    }
+
+    fn take(&mut self, input: Input, now: Now) -> Result<(), Fault> {
+        match input {
+            Input::Frame { from, bytes } => self.frame(from, &bytes, now),
+            Input::Request { token, action } => self.request(token, action, now),
+            Input::Planned { eval, token, result } => self.planned(eval, token, result, now),
+            Input::Space { free } => {
+                self.space_free = free;
+                Ok(())
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Now) -> Result<(), Fault> {
+        for eval in self.broker.expire(now.mono) {
+            self.outstanding.remove(&eval);
+        }
+        for eval in self.blocked.take_released(now.mono) {
+            self.broker.enqueue(eval, now.mono);
+        }
+        self.bury_silent_nodes(now)
+    }
+
+    /// When the next turn is due at the latest, if nothing comes in before.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let at_once = self.log.has_work()
+            || self.broker.has_chores()
+            || self.blocked.has_duplicates()
+            || self.blocked.has_released()
+            || self.watches.has_due();
+        if at_once {
+            return Some(Mono(0));
+        }
+        let deadlines = [
+            self.broker.next_deadline(),
+            self.blocked.next_deadline(),
+            self.heartbeats.next_deadline(),
+            self.watches.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
+    #[cfg(test)]
+    pub fn queued_at_rest(&self) -> Option<std::collections::BTreeSet<EvalId>> {
+        let busy = !self.ready
+            || self.log.has_work()
+            || self.broker.has_chores()
+            || self.blocked.has_duplicates()
+            || !self.ops.is_empty()
+            || !self.outstanding.is_empty();
+        (!busy).then(|| self.broker.contents().union(&self.blocked.contents()).copied().collect())
+    }
+
+    pub fn reader(&self) -> Reader {
+        self.log.reader().clone()
+    }
+
+    pub fn status(&self) -> ServerStatus {
+        let raft = self.log.raft();
+        let mut broker = self.broker.status();
+        broker.blocked = self.blocked.len() as u64;
+        ServerStatus {
+            id: raft.id(),
+            leader: raft.leader(),
+            term: raft.term(),
+            applied_index: self.log.applied(),
+            ready: self.ready,
+            voters: raft.voters(),
+            broker,
+            storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
+            ..ServerStatus::default()
+        }
+    }
+
+    fn leave_office(&mut self) {
+        self.ready = false;
+        self.abandon_ops();
+        self.broker = Broker::new(self.ids.seed());
+        self.blocked = Blocked::default();
+        self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
+        self.watches = Watches::default();
+        self.in_flight = InFlight::default();
+        self.outstanding.clear();
+    }
+
+    /// Free workers get the most urgent evaluations.
+    fn dispatch(&mut self, now: Now) {
+        while self.ready && self.outstanding.len() < self.config.workers && self.broker.has_ready() {
+            let token = self.ids.token();
+            let Some(eval) = self.broker.dequeue(token, now.mono) else { break };
+            let (at, seed) = (self.stamp(now), self.ids.seed());
+            let min_index = self.log.applied();
+            let task = ScheduleTask { eval, token, attempt: Attempt::first(min_index), min_index, at, seed };
+            self.outstanding.insert(task.eval.id, Outstanding { task: task.clone(), last: None });
+            self.schedule(task);
+        }
+    }
+
+    fn schedule(&mut self, task: ScheduleTask) {
+        self.out.push(Effect::Schedule(Box::new(task)));
+    }
+
+    /// Proposes; what hangs on it is settled when it is applied. `None`: this server does not lead any more.
+    fn propose(&mut self, command: &Command, op: Op) -> Option<u64> {
+        match self.log.propose(command) {
+            Ok(index) => {
+                self.ops.insert(index, op);
+                Some(index)
+            }
+            Err(_) => {
+                if let Op::Reply { token } = op {
+                    self.reply(token, Err(Refusal::new(RefusalKind::Unavailable, "No cluster leader")));
+                }
+                None
+            }
+        }
+    }
+
+    fn reply(&mut self, token: u64, result: Result<Done, Refusal>) {
+        self.out.push(Effect::Reply { token, result });
+    }
+
+    fn send(&mut self, to: Peer, bytes: Vec<u8>) {
+        self.out.push(Effect::Send { to, bytes });
+    }
+
+    fn note_wall(&mut self, now: Now) {
+        if let Some(wall) = now.wall {
+            self.wall = (wall, now.mono);
+        }
+    }
+
+    /// The time that goes into commands: the clock's, or what it would be if it had gone on since it was last known.
+    fn stamp(&self, now: Now) -> Wall {
+        self.wall.0 + now.mono.since(self.wall.1)
+    }
+}
+
+/// Random ids and draws of this server, from its seed.
+struct Ids(Stream);
+
+impl Ids {
+    fn eval(&mut self) -> EvalId {
+        EvalId::from_random(self.0.next_u128())
+    }
+
+    fn token(&mut self) -> EvalToken {
+        EvalToken::from_random(self.0.next_u128())
+    }
+
+    fn uuid(&mut self) -> Uuid {
+        Uuid::from_random(self.0.next_u128())
+    }
+
+    fn seed(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+}

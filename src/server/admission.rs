@@ -1,0 +1,104 @@
+//! Writes asked for by users: checked against the region, stamped, given their evaluation, proposed (reference: server 8).
+//! What can only be told in log order (enforced indexes, conflicts with the stored job) is told by applying.
+
+use super::{Op, Server};
+use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
+use crate::model::id::JobKey;
+use crate::model::job::{JobSpec, JobType};
+use crate::model::time::{Now, Wall};
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::command::{Command, RegisterJob};
+use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+
+impl Server {
+    pub(super) fn request(&mut self, token: u64, action: Action, now: Now) -> Result<(), Fault> {
+        if let Some(refusal) = self.cannot_write() {
+            self.reply(token, Err(refusal));
+            return Ok(());
+        }
+        let view = self.log.reader().view()?;
+        let at = self.stamp(now);
+        match action {
+            Action::RegisterJob { mut spec, enforce_index, eval_priority, preserve_counts } => {
+                if let Some(refusal) = self.misplaced(&spec, &view)? {
+                    self.reply(token, Err(refusal));
+                    return Ok(());
+                }
+                if preserve_counts {
+                    keep_counts(&mut spec, &view)?;
+                }
+                let priority = eval_priority.unwrap_or(spec.priority);
+                let (key, job_type) = (spec.key(), spec.job_type);
+                let eval = self.eval(key, job_type, priority, Trigger::JobRegister, at);
+                let register = RegisterJob { spec: *spec, enforce_index, eval: Some(eval), at };
+                self.propose(&Command::RegisterJob(Box::new(register)), Op::Reply { token });
+            }
+            Action::DeregisterJob { job, purge, eval_priority } => {
+                let Some(known) = view.job(&job)? else {
+                    self.reply(token, Ok(Done::Nothing { index: 0 }));
+                    return Ok(());
+                };
+                let priority = eval_priority.unwrap_or(known.spec.priority);
+                let eval = self.eval(job.clone(), known.spec.job_type, priority, Trigger::JobDeregister, at);
+                let command = Command::DeregisterJob { job, purge, eval: Some(Box::new(eval)), at };
+                self.propose(&command, Op::Reply { token });
+            }
+        }
+        Ok(())
+    }
+
+    fn cannot_write(&self) -> Option<Refusal> {
+        let message = if !self.ready {
+            "No cluster leader"
+        } else if !self.space_free {
+            "the servers' disk is full: nothing is written until there is room again; reads go on"
+        } else if self.ops.len() >= MAX_OPS_IN_FLIGHT {
+            return Some(Refusal::new(RefusalKind::Busy, "too many writes are under way: try again shortly"));
+        } else {
+            return None;
+        };
+        Some(Refusal::new(RefusalKind::Unavailable, message))
+    }
+
+    /// Names that must exist in this region.
+    fn misplaced(&self, spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {
+        let nonexistent = |kind: &str, name: &str| {
+            let text = format!("job {:?} is in nonexistent {kind} {name:?}", spec.id);
+            Some(Refusal::new(RefusalKind::Validation, text))
+        };
+        if spec.namespace != "default" {
+            return Ok(nonexistent("namespace", &spec.namespace));
+        }
+        let pool = spec.node_pool.as_str();
+        if pool != "default" && pool != "all" && !view.nodes()?.iter().any(|n| n.info.pool == pool) {
+            return Ok(nonexistent("node pool", pool));
+        }
+        Ok(None)
+    }
+
+    fn eval(
+        &mut self,
+        job: JobKey,
+        job_type: JobType,
+        priority: i64,
+        trigger: Trigger,
+        at: Wall,
+    ) -> Evaluation {
+        let priority = if priority == 0 { DEFAULT_PRIORITY } else { priority };
+        Evaluation::pending(self.ids.eval(), job, job_type, priority, trigger, at)
+    }
+}
+
+/// Replies that wait for their entry at the same time.
+pub(super) const MAX_OPS_IN_FLIGHT: usize = 4096;
+
+fn keep_counts(spec: &mut JobSpec, view: &View) -> Result<(), Fault> {
+    let Some(known) = view.job(&spec.key())? else { return Ok(()) };
+    for group in &mut spec.groups {
+        if let Some(old) = known.spec.group(&group.name) {
+            group.count = old.count;
+        }
+    }
+    Ok(())
+}

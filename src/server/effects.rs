@@ -1,0 +1,56 @@
+//! The doors of a server's brain: what comes in, what shall happen. Closed sets; `io` and the simulator know them.
+
+use crate::model::eval::Evaluation;
+use crate::model::id::{EvalId, EvalToken};
+use crate::model::plan::Decision;
+use crate::model::time::Wall;
+use crate::scheduler::Attempt;
+use crate::wire::request::{Action, Done, Refusal};
+use crate::wire::rpc::Peer;
+
+#[derive(Debug)]
+pub enum Input {
+    Frame {
+        from: Peer,
+        bytes: Vec<u8>,
+    },
+    /// Answered by exactly one `Effect::Reply` with the same token.
+    Request {
+        token: u64,
+        action: Action,
+    },
+    /// A scheduler worker's answer to `Effect::Schedule`. `Err`: it failed or panicked, and why.
+    Planned {
+        eval: EvalId,
+        token: EvalToken,
+        result: Result<Box<Decision>, String>,
+    },
+    /// Whether the disk has room for a full turn's writes.
+    Space {
+        free: bool,
+    },
+}
+
+#[derive(Debug)]
+pub enum Effect {
+    Send {
+        to: Peer,
+        bytes: Vec<u8>,
+    },
+    Reply {
+        token: u64,
+        result: Result<Done, Refusal>,
+    },
+    /// To be given to a scheduler worker, with a view of the state at `min_index` or later.
+    Schedule(Box<ScheduleTask>),
+}
+
+#[derive(Clone, Debug)]
+pub struct ScheduleTask {
+    pub eval: Evaluation,
+    pub token: EvalToken,
+    pub attempt: Attempt,
+    pub min_index: u64,
+    pub at: Wall,
+    pub seed: u64,
+}

@@ -1,0 +1,212 @@
+//! What follows from applied entries: answers, and work for the leader's queues. A new leader builds the same queues from
+//! the state alone.
+
+use super::blocked::Entry;
+use super::log::Round;
+use super::nodes::Asker;
+use super::{Effect, Op, Server};
+use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::id::NodeId;
+use crate::model::node::NodeStatus;
+use crate::model::time::{Mono, Now, Span};
+use crate::state::fault::Fault;
+use crate::state::store::Outcome;
+use crate::wire::change::{AllocChange, Change, NodeChange};
+use crate::wire::command::Command;
+use crate::wire::frame::{self, Body, Frame};
+use crate::wire::request::{Done, Refusal, RefusalKind};
+use crate::wire::rpc::{NodeReply, Peer};
+
+/// Evaluations canceled by one command.
+const CANCEL_BATCH: usize = 728;
+/// A failed evaluation is followed up after this, and up to five times as long by chance on top.
+const FOLLOW_UP_AFTER: Span = Span::minutes(1);
+
+impl Server {
+    pub(super) fn follow(&mut self, round: Round, now: Now) -> Result<(), Fault> {
+        for out in round.messages {
+            let frame = Frame { request: 0, body: Body::Raft(out.message) };
+            self.send(Peer::Server(out.to), frame::encode(&frame));
+        }
+        for outcome in round.outcomes {
+            self.follow_outcome(outcome, now)?;
+        }
+        if round.applied && !self.ready && self.log.leads_its_term() {
+            self.take_office(now)?;
+        }
+        Ok(())
+    }
+
+    fn follow_outcome(&mut self, outcome: Outcome, now: Now) -> Result<(), Fault> {
+        let Outcome { index, reply, changes } = outcome;
+        self.in_flight.settle(index);
+        if let Some(op) = self.ops.remove(&index) {
+            self.finish(op, reply, now)?;
+        }
+        if self.ready {
+            for change in &changes {
+                self.follow_change(change, index, now.mono)?;
+            }
+        }
+        self.changes.extend(changes);
+        Ok(())
+    }
+
+    fn finish(&mut self, op: Op, result: Result<Done, Refusal>, now: Now) -> Result<(), Fault> {
+        match op {
+            Op::Reply { token } => self.reply(token, result),
+            Op::Alive { asker, node } => self.alive(asker, node, result, now),
+            Op::Reported { asker } => self.answer(asker, NodeReply::Reported),
+            Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
+            Op::Failed { eval } => self.broker.settle_failed(&eval),
+            Op::Unattended => {}
+        }
+        Ok(())
+    }
+
+    fn alive(&mut self, asker: Asker, node: NodeId, result: Result<Done, Refusal>, now: Now) {
+        let reply = match result {
+            Ok(_) => NodeReply::Alive { ttl: self.heartbeats.heard(node, now.mono) },
+            Err(refusal) => NodeReply::Refused { message: refusal.message },
+        };
+        self.answer(asker, reply);
+    }
+
+    fn follow_change(&mut self, change: &Change, index: u64, now: Mono) -> Result<(), Fault> {
+        match change {
+            Change::Eval(eval) => self.follow_eval(eval, now),
+            Change::Alloc(alloc) => self.follow_alloc(alloc, index, now)?,
+            Change::Node(node) => self.follow_node(node, index, now),
+            Change::Job { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn follow_eval(&mut self, eval: &Evaluation, now: Mono) {
+        match eval.status {
+            EvalStatus::Pending => self.broker.requeue(eval.clone(), now),
+            EvalStatus::Blocked => self.block(eval.clone(), now),
+            EvalStatus::Complete if eval.failed_groups.is_empty() => {
+                self.blocked.untrack(&eval.job);
+            }
+            EvalStatus::Canceled => self.broker.forget(eval),
+            EvalStatus::Complete | EvalStatus::Failed => {}
+        }
+    }
+
+    pub(super) fn block(&mut self, eval: Evaluation, now: Mono) {
+        if let Entry::Missed(eval) = self.blocked.block(eval, now) {
+            self.broker.requeue(*eval, now);
+        }
+    }
+
+    fn follow_alloc(&mut self, alloc: &AllocChange, index: u64, now: Mono) -> Result<(), Fault> {
+        if alloc.for_node {
+            self.watches.changed(alloc.node, index);
+        }
+        if alloc.freed
+            && let Some(node) = self.log.reader().view()?.node(alloc.node)?
+        {
+            self.blocked.unblock(&node.computed_class, index, now);
+        }
+        Ok(())
+    }
+
+    fn follow_node(&mut self, node: &NodeChange, index: u64, now: Mono) {
+        if node.opened {
+            self.blocked.unblock(&node.computed_class, index, now);
+        }
+        if node.status == NodeStatus::Down {
+            self.heartbeats.forget(node.id);
+        }
+    }
+
+    /// This server leads and has applied all that came before: queues and deadlines are built from the state.
+    fn take_office(&mut self, now: Now) -> Result<(), Fault> {
+        self.ready = true;
+        let view = self.log.reader().view()?;
+        self.watches.reset(view.index());
+        for node in view.nodes()? {
+            if node.status != NodeStatus::Down {
+                self.heartbeats.expect_after_failover(node.info.id, now.mono);
+            }
+        }
+        // a blocked evaluation may have missed its moment with the old leader: each gets one more try
+        for status in [EvalStatus::Pending, EvalStatus::Blocked] {
+            for eval in view.open_evals(status)? {
+                self.broker.enqueue(eval, now.mono);
+            }
+        }
+        if view.region_id()?.is_none() {
+            let at = self.stamp(now);
+            let region_id = self.ids.uuid();
+            self.propose(&Command::Init { region_id, at }, Op::Unattended);
+        }
+        Ok(())
+    }
+
+    /// Evaluations that were delivered too often have failed and are followed up; needless ones are canceled.
+    pub(super) fn chores(&mut self, now: Now) {
+        while let Some(eval) = self.broker.take_failed() {
+            self.fail(eval, now);
+        }
+        let superseded = self.broker.take_superseded(CANCEL_BATCH);
+        self.cancel(superseded, now, |_| "canceled after more recent eval was processed".into());
+        let duplicates = self.blocked.take_duplicates(CANCEL_BATCH);
+        self.cancel(duplicates, now, |e| {
+            format!("existing blocked evaluation exists for job {:?}", e.job.id)
+        });
+    }
+
+    fn fail(&mut self, eval: Evaluation, now: Now) {
+        let at = self.stamp(now);
+        let id = self.ids.eval();
+        let mut next = Evaluation::pending(
+            id,
+            eval.job.clone(),
+            eval.job_type,
+            eval.priority,
+            Trigger::FailedFollowUp,
+            at,
+        );
+        let extra = self.ids.below(FOLLOW_UP_AFTER.0 as u64 * 5);
+        next.wait = FOLLOW_UP_AFTER + Span(extra as i64);
+        next.previous_eval = Some(eval.id);
+        next.job_modify_index = eval.job_modify_index;
+        let mut failed = eval.clone();
+        failed.status = EvalStatus::Failed;
+        let limit = super::broker::DELIVERY_LIMIT;
+        failed.status_description = format!("evaluation reached delivery limit ({limit})");
+        failed.next_eval = Some(id);
+        let command = Command::UpdateEvals { evals: vec![failed, next], at };
+        self.propose(&command, Op::Failed { eval: Box::new(eval) });
+    }
+
+    fn cancel(&mut self, evals: Vec<Evaluation>, now: Now, why: impl Fn(&Evaluation) -> String) {
+        if evals.is_empty() {
+            return;
+        }
+        let at = self.stamp(now);
+        let canceled = |mut e: Evaluation| {
+            e.status_description = why(&e);
+            e.status = EvalStatus::Canceled;
+            e
+        };
+        let evals = evals.into_iter().map(canceled).collect();
+        self.propose(&Command::UpdateEvals { evals, at }, Op::Unattended);
+    }
+
+    /// What waits for an entry that will never be applied by this leader is told so.
+    pub(super) fn abandon_ops(&mut self) {
+        for (_, op) in std::mem::take(&mut self.ops) {
+            if let Op::Reply { token } = op {
+                let message =
+                    "the leader changed before the write was committed: read the state before trying again";
+                self.out.push(Effect::Reply {
+                    token,
+                    result: Err(Refusal::new(RefusalKind::Unavailable, message)),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Who is alive: one deadline per node (reference: server 6.1). Knows nothing of what a node's death means; never writes.
+
+use crate::model::id::NodeId;
+use crate::model::random::Stream;
+use crate::model::time::{Mono, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a node may be silent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeartbeatRules {
+    pub min_ttl: Span,
+    pub max_per_second: f64,
+    /// Added to what the node is told, for slow links.
+    pub grace: Span,
+    /// Given to every node after a change of leader.
+    pub failover_ttl: Span,
+}
+
+impl Default for HeartbeatRules {
+    fn default() -> Self {
+        HeartbeatRules {
+            min_ttl: Span::seconds(10),
+            max_per_second: 50.0,
+            grace: Span::seconds(10),
+            failover_ttl: Span::minutes(5),
+        }
+    }
+}
+
+pub struct Heartbeats {
+    rules: HeartbeatRules,
+    deadlines: BTreeMap<NodeId, Mono>,
+    queue: BTreeSet<(Mono, NodeId)>,
+    jitter: Stream,
+}
+
+impl Heartbeats {
+    pub fn new(rules: HeartbeatRules, seed: u64) -> Self {
+        Heartbeats { rules, deadlines: BTreeMap::new(), queue: BTreeSet::new(), jitter: Stream::new(seed, 1) }
+    }
+
+    /// The node was heard. Returns the time within which it is expected again: `max(min_ttl, nodes / rate)`, and as much
+    /// again by chance, so that a fleet that started together does not stay together.
+    pub fn heard(&mut self, node: NodeId, now: Mono) -> Span {
+        let others = self.deadlines.len() as f64;
+        let base = self.rules.min_ttl.0.max((others / self.rules.max_per_second * 1e9) as i64);
+        let ttl = Span(base + self.jitter.below(base.max(0) as u64) as i64);
+        self.set(node, now.after(ttl + self.rules.grace));
+        ttl
+    }
+
+    /// A new leader knows the node only from the state.
+    pub fn expect_after_failover(&mut self, node: NodeId, now: Mono) {
+        self.set(node, now.after(self.rules.failover_ttl));
+    }
+
+    fn set(&mut self, node: NodeId, at: Mono) {
+        self.forget(node);
+        self.deadlines.insert(node, at);
+        self.queue.insert((at, node));
+    }
+
+    pub fn forget(&mut self, node: NodeId) {
+        if let Some(at) = self.deadlines.remove(&node) {
+            self.queue.remove(&(at, node));
+        }
+    }
+
+    /// Nodes that were silent for too long, at most `limit`; they are forgotten until they are heard again.
+    pub fn take_silent(&mut self, now: Mono, limit: usize) -> Vec<NodeId> {
+        let silent: Vec<_> =
+            self.queue.iter().take_while(|(at, _)| *at <= now).take(limit).map(|q| q.1).collect();
+        for node in &silent {
+            self.forget(*node);
+        }
+        silent
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.queue.first().map(|q| q.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(n: u128) -> NodeId {
+        NodeId::from_random(n)
+    }
+
+    #[test]
+    fn the_ttl_grows_with_the_fleet_and_silence_is_noticed_after_ttl_and_grace() {
+        let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
+        let ttl = h.heard(node(1), Mono(0));
+        assert!(ttl >= Span::seconds(10) && ttl < Span::seconds(20), "{ttl}");
+        let due = Mono(0).after(ttl + Span::seconds(10));
+        assert_eq!(h.next_deadline(), Some(due));
+        assert!(h.take_silent(Mono(due.0 - 1), 10).is_empty());
+        assert_eq!(h.take_silent(due, 10), [node(1)]);
+        assert_eq!(h.next_deadline(), None);
+        for n in 0..1000 {
+            h.heard(node(n), Mono(0));
+        }
+        assert!(h.heard(node(2000), Mono(0)) >= Span::seconds(20), "1,000 nodes at 50 a second");
+    }
+
+    #[test]
+    fn each_beat_moves_the_deadline_and_a_failover_gives_five_minutes() {
+        let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
+        h.expect_after_failover(node(1), Mono(0));
+        assert_eq!(h.next_deadline(), Some(Mono(0).after(Span::minutes(5))));
+        h.heard(node(1), Mono(0));
+        assert!(h.next_deadline() < Some(Mono(0).after(Span::seconds(31))));
+        h.forget(node(1));
+        assert!(h.take_silent(Mono(u64::MAX), 10).is_empty());
+    }
+}

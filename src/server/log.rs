@@ -1,0 +1,148 @@
+//! The replicated log as a server uses it: propose, make durable, apply. The only place where raft's work and the
+//! store's receipt meet: what a step releases cannot be had before its batch is durable.
+
+use crate::raft;
+use crate::state::fault::Fault;
+use crate::state::store::{Committed, LogBatch, Outcome, Reader, Receipt, Recovered, Store};
+use crate::wire::command::Command;
+use crate::wire::record;
+use crate::wire::rpc::Peer;
+
+/// How many applied entries stay in the log for peers that lag behind, and how many more may gather before a compaction.
+const KEEP_ENTRIES: u64 = 256;
+const COMPACT_EVERY: u64 = 256;
+/// Compaction also follows from size, so that a few large entries do not fill the memory.
+const COMPACT_BYTES: usize = 1 << 20;
+
+pub struct Log {
+    raft: raft::Node,
+    store: Store,
+    reader: Reader,
+    /// The members are not stored yet: the group is being created.
+    unsaved_members: bool,
+    compacted: u64,
+    last_applied_term: u64,
+}
+
+/// What one durable step led to.
+pub struct Round {
+    /// To be sent: raft's messages.
+    pub messages: Vec<raft::Outbound>,
+    pub outcomes: Vec<Outcome>,
+    /// Entries were applied, the empty ones included.
+    pub applied: bool,
+}
+
+/// A step that must not be taken further before its batch is durable.
+struct Held(raft::Step);
+
+impl Held {
+    fn open(self, _proof: &Receipt) -> raft::Step {
+        self.0
+    }
+
+    fn needs_no_disk(&self) -> bool {
+        self.0.batch.is_empty()
+    }
+}
+
+impl Log {
+    pub fn open(id: u64, store: Store, recovered: Recovered) -> Result<Log, raft::Damaged> {
+        let unsaved_members = recovered.conf_state.is_none();
+        let compacted = recovered.truncated.map_or(0, |t| t.0);
+        let saved = raft::Saved {
+            entries: recovered.entries,
+            hard_state: recovered.hard_state,
+            conf_state: recovered.conf_state,
+            truncated: recovered.truncated,
+            applied: recovered.applied,
+        };
+        let reader = store.reader();
+        Ok(Log {
+            raft: raft::Node::open(id, saved)?,
+            store,
+            reader,
+            unsaved_members,
+            compacted,
+            last_applied_term: 0,
+        })
+    }
+
+    pub fn raft(&self) -> &raft::Node {
+        &self.raft
+    }
+
+    /// This replica leads and has applied an entry of its own term: all that came before is applied, too.
+    pub fn leads_its_term(&self) -> bool {
+        self.raft.is_leader() && self.last_applied_term == self.raft.term()
+    }
+
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    pub fn applied(&self) -> u64 {
+        self.store.applied()
+    }
+
+    pub fn propose(&mut self, command: &Command) -> Result<u64, raft::NotLeader> {
+        self.raft.propose(record::encode(command))
+    }
+
+    /// A raft message from a peer; what is damaged is dropped, as if it had been lost on the way.
+    pub fn receive(&mut self, from: Peer, message: &[u8]) {
+        if let Err(e) = self.raft.receive(message) {
+            tracing::warn!(%from, error = %e, "dropped a raft message");
+        }
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.raft.has_work()
+    }
+
+    /// One step: at most one durable commit, then the application of what it committed.
+    pub fn round(&mut self) -> Result<Option<Round>, Fault> {
+        let Some(step) = self.raft.step() else { return Ok(None) };
+        let mut messages = step.early.clone();
+        let batch = self.batch(&step.batch);
+        let held = Held(step);
+        let step = if held.needs_no_disk() { held.0 } else { held.open(&self.store.append(&batch)?) };
+        let released = self.raft.persisted(step);
+        messages.extend(released.messages);
+        let entries: Vec<_> =
+            released.committed.iter().map(|c| Committed { index: c.index, command: &c.data }).collect();
+        let applied = !entries.is_empty();
+        self.last_applied_term = released.committed.last().map_or(self.last_applied_term, |c| c.term);
+        let outcomes =
+            if applied { self.store.apply(&entries, Some(&released.hard_state))? } else { Vec::new() };
+        self.raft.applied();
+        Ok(Some(Round { messages, outcomes, applied }))
+    }
+
+    fn batch(&mut self, batch: &raft::Batch) -> LogBatch {
+        let compact_to = if batch.is_empty() { None } else { self.compaction() };
+        let members = self.unsaved_members && !batch.is_empty();
+        self.unsaved_members &= !members;
+        LogBatch {
+            truncate_from: batch.truncate_from,
+            entries: batch.entries.clone(),
+            hard_state: batch.hard_state.clone(),
+            conf_state: members.then(|| self.raft.conf_state()),
+            compact_to,
+        }
+    }
+
+    /// Entries that were applied before this durable commit are durable as state with it.
+    fn compaction(&mut self) -> Option<(u64, u64)> {
+        let applied = self.store.applied();
+        let surplus = applied.saturating_sub(self.compacted);
+        let large = self.raft.log_bytes() > COMPACT_BYTES && surplus > 0;
+        if surplus < KEEP_ENTRIES + COMPACT_EVERY && !large {
+            return None;
+        }
+        let to = if large { applied } else { applied - KEEP_ENTRIES };
+        let term = self.raft.compact(to)?;
+        self.compacted = to;
+        Some((to, term))
+    }
+}

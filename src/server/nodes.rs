@@ -1,0 +1,349 @@
+//! What nodes ask: to be registered, to be believed alive, to hear of their allocations, to be heard about them
+//! (reference: server 6). Answers that change something leave with the change's outcome.
+
+use super::{Op, Server};
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
+use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
+use crate::model::job::JobType;
+use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
+use crate::model::time::{Now, Wall};
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::command::{AllocUpdate, Command};
+use crate::wire::frame::{self, Body, Frame};
+use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, MAX_UPDATES, NodeReply, NodeRequest, Peer};
+use std::collections::BTreeMap;
+
+/// Nodes declared down in one turn; the rest follows in the next.
+const SILENT_PER_TURN: usize = 16;
+/// Watches answered in one turn.
+const WATCHES_PER_TURN: usize = 64;
+
+/// Who asked, and under which number.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    pub peer: Peer,
+    pub request: u64,
+}
+
+impl Server {
+    pub(super) fn frame(&mut self, from: Peer, bytes: &[u8], now: Now) -> Result<(), Fault> {
+        let frame = match frame::decode(bytes) {
+            Ok(frame) => frame,
+            Err(error) => {
+                tracing::warn!(%from, %error, "dropped a frame");
+                return Ok(());
+            }
+        };
+        let asker = Asker { peer: from, request: frame.request };
+        match frame.body {
+            Body::Request(request) => self.node_request(asker, request, now),
+            Body::Raft(message) => {
+                self.log.receive(from, &message);
+                Ok(())
+            }
+            // servers ask nodes nothing
+            Body::Reply(_) => Ok(()),
+        }
+    }
+
+    fn node_request(&mut self, asker: Asker, request: NodeRequest, now: Now) -> Result<(), Fault> {
+        if !self.ready {
+            let leader = self.log.raft().leader().filter(|&id| id != self.log.raft().id());
+            self.answer(asker, NodeReply::NotLeader { leader });
+            return Ok(());
+        }
+        let view = self.log.reader().view()?;
+        match request {
+            NodeRequest::Register { info } => self.register(asker, *info, &view, now),
+            NodeRequest::Heartbeat { node, secret } => {
+                let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
+                self.heartbeat(asker, &known, &view, now)
+            }
+            NodeRequest::Watch { node, secret, since } => {
+                if self.authentic(asker, node, secret, &view)?.is_some() {
+                    self.watches.open(node, asker.peer, asker.request, since, now.mono);
+                }
+                Ok(())
+            }
+            NodeRequest::Fetch { node, secret, allocs } => {
+                if self.authentic(asker, node, secret, &view)?.is_some() {
+                    let assignments = fetched(&view, node, &allocs)?;
+                    self.answer(asker, NodeReply::Fetched { assignments });
+                }
+                Ok(())
+            }
+            NodeRequest::Report { node, secret, updates } => {
+                let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
+                self.report(asker, &known, updates, &view, now)
+            }
+        }
+    }
+
+    /// The node as the state knows it, if the secret is its own; otherwise the asker has been told.
+    fn authentic(
+        &mut self,
+        asker: Asker,
+        node: NodeId,
+        secret: NodeSecret,
+        view: &View,
+    ) -> Result<Option<std::sync::Arc<Node>>, Fault> {
+        let Some(known) = view.node(node)? else {
+            self.answer(asker, NodeReply::UnknownNode);
+            return Ok(None);
+        };
+        if known.info.secret != secret {
+            self.answer(asker, refused("node secret ID does not match"));
+            return Ok(None);
+        }
+        Ok(Some(known))
+    }
+
+    fn register(&mut self, asker: Asker, info: NodeInfo, view: &View, now: Now) -> Result<(), Fault> {
+        if let Some(problem) = registration_problem(&info) {
+            self.answer(asker, refused(problem));
+            return Ok(());
+        }
+        let at = self.stamp(now);
+        let known = view.node(info.id)?;
+        let evals = match &known {
+            Some(old) if old.info.secret == info.secret && matters_to_jobs(&old.info, &info) => {
+                self.node_evals(info.id, view, at)?
+            }
+            _ => vec![],
+        };
+        let command = Command::RegisterNode { info: Box::new(info.clone()), evals, at };
+        self.propose(&command, Op::Alive { asker, node: info.id });
+        Ok(())
+    }
+
+    /// A heartbeat writes nothing, unless the node was not ready.
+    fn heartbeat(&mut self, asker: Asker, node: &Node, view: &View, now: Now) -> Result<(), Fault> {
+        let id = node.info.id;
+        if node.status == NodeStatus::Ready {
+            let ttl = self.heartbeats.heard(id, now.mono);
+            self.answer(asker, NodeReply::Alive { ttl });
+            return Ok(());
+        }
+        let at = self.stamp(now);
+        let event = (node.status == NodeStatus::Down)
+            .then(|| Box::new(node_event("Node reregistered by heartbeat", at)));
+        let evals = self.node_evals(id, view, at)?;
+        let command = Command::UpdateNodeStatus { node: id, status: NodeStatus::Ready, event, evals, at };
+        self.propose(&command, Op::Alive { asker, node: id });
+        Ok(())
+    }
+
+    fn report(
+        &mut self,
+        asker: Asker,
+        node: &Node,
+        updates: Vec<AllocUpdate>,
+        view: &View,
+        now: Now,
+    ) -> Result<(), Fault> {
+        if matches!(node.status, NodeStatus::Down | NodeStatus::Disconnected) {
+            self.answer(asker, NodeReply::HeartbeatFirst);
+            return Ok(());
+        }
+        if updates.len() > MAX_UPDATES {
+            self.answer(asker, refused(format!("at most {MAX_UPDATES} allocations fit one report")));
+            return Ok(());
+        }
+        let at = self.stamp(now);
+        let mut own = vec![];
+        let mut evals = BTreeMap::new();
+        for update in updates {
+            let Some(alloc) = view.alloc(update.id)? else { continue };
+            if alloc.node_id != node.info.id {
+                continue;
+            }
+            if let Some(eval) = self.eval_for_update(&alloc, &update, view, at)? {
+                evals.entry(alloc.job.clone()).or_insert(eval);
+            }
+            own.push(update);
+        }
+        if own.is_empty() {
+            self.answer(asker, NodeReply::Reported);
+            return Ok(());
+        }
+        let evals = evals.into_values().collect();
+        let command = Command::UpdateAllocs { node: node.info.id, updates: own, evals, at };
+        self.propose(&command, Op::Reported { asker });
+        Ok(())
+    }
+
+    /// An ended allocation of a job that is gone has to be cleared away by a scheduler; an allocation that comes back
+    /// after it was given up, too.
+    fn eval_for_update(
+        &mut self,
+        alloc: &Allocation,
+        update: &AllocUpdate,
+        view: &View,
+        at: Wall,
+    ) -> Result<Option<Evaluation>, Fault> {
+        if !update.client.is_terminal() || alloc.client_terminal() {
+            return Ok(None);
+        }
+        if view.job(&alloc.job)?.is_none() && alloc.client != ClientStatus::Lost && !alloc.server_terminal() {
+            let id = self.ids.eval();
+            let trigger = Trigger::JobDeregister;
+            return Ok(Some(Evaluation::pending(
+                id,
+                alloc.job.clone(),
+                JobType::Service,
+                DEFAULT_PRIORITY,
+                trigger,
+                at,
+            )));
+        }
+        Ok(None)
+    }
+
+    /// One evaluation for each job that has allocations on the node.
+    pub(super) fn node_evals(
+        &mut self,
+        node: NodeId,
+        view: &View,
+        at: Wall,
+    ) -> Result<Vec<Evaluation>, Fault> {
+        let mut jobs: Vec<JobKey> = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
+        jobs.sort();
+        jobs.dedup();
+        let index = view.index();
+        let mut evals = vec![];
+        for key in jobs {
+            let job = view.job(&key)?;
+            let (job_type, priority, modify) = job.map_or((JobType::Service, DEFAULT_PRIORITY, 0), |j| {
+                (j.spec.job_type, j.spec.priority, j.job_modify_index)
+            });
+            let mut eval =
+                Evaluation::pending(self.ids.eval(), key, job_type, priority, Trigger::NodeUpdate, at);
+            eval.job_modify_index = modify;
+            eval.node_id = Some(node);
+            eval.node_modify_index = index;
+            evals.push(eval);
+        }
+        Ok(evals)
+    }
+
+    /// Nodes that were silent for too long are down.
+    pub(super) fn bury_silent_nodes(&mut self, now: Now) -> Result<(), Fault> {
+        let silent = self.heartbeats.take_silent(now.mono, SILENT_PER_TURN);
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let view = self.log.reader().view()?;
+        for node in silent {
+            let Some(known) = view.node(node)? else { continue };
+            if known.status == NodeStatus::Down {
+                continue;
+            }
+            let at = self.stamp(now);
+            let evals = self.node_evals(node, &view, at)?;
+            let event = Some(Box::new(node_event("Node heartbeat missed", at)));
+            let command = Command::UpdateNodeStatus { node, status: NodeStatus::Down, event, evals, at };
+            self.propose(&command, Op::Unattended);
+        }
+        Ok(())
+    }
+
+    pub(super) fn answer_watches(&mut self, now: Now) -> Result<(), Fault> {
+        let due = self.watches.take_due(now.mono, WATCHES_PER_TURN);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let view = self.log.reader().view()?;
+        for (node, watch) in due {
+            let index = self.watches.index_for(node, view.index());
+            let wanted = view.wanted_of(node)?;
+            let news: Vec<AllocId> =
+                wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
+            let assignments = fetched(&view, node, &news)?;
+            let asker = Asker { peer: watch.peer, request: watch.request };
+            self.answer(asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn answer(&mut self, asker: Asker, reply: NodeReply) {
+        let bytes = frame::encode(&Frame { request: asker.request, body: Body::Reply(reply) });
+        self.send(asker.peer, bytes);
+    }
+}
+
+fn refused(message: impl Into<String>) -> NodeReply {
+    NodeReply::Refused { message: message.into() }
+}
+
+fn node_event(message: &str, at: Wall) -> NodeEvent {
+    NodeEvent {
+        subsystem: "Cluster".into(),
+        message: message.into(),
+        details: BTreeMap::new(),
+        at,
+        create_index: 0,
+    }
+}
+
+fn registration_problem(info: &NodeInfo) -> Option<&'static str> {
+    if info.datacenter.is_empty() {
+        Some("missing datacenter for client registration")
+    } else if info.name.is_empty() {
+        Some("missing node name for client registration")
+    } else if info.attributes.is_empty() {
+        Some("missing attributes for client registration")
+    } else if info.pool == "all" {
+        Some("node is not allowed to register in node pool \"all\"")
+    } else {
+        None
+    }
+}
+
+/// A change of these may let a job run where it could not, or forbid it.
+fn matters_to_jobs(old: &NodeInfo, new: &NodeInfo) -> bool {
+    old.datacenter != new.datacenter
+        || old.name != new.name
+        || old.class != new.class
+        || old.pool != new.pool
+        || old.attributes != new.attributes
+        || old.meta != new.meta
+        || drivers_up(old) != drivers_up(new)
+}
+
+fn drivers_up(info: &NodeInfo) -> Vec<(&str, bool)> {
+    info.drivers.iter().map(|(name, d)| (name.as_str(), d.detected && d.healthy)).collect()
+}
+
+/// The node's allocations of these ids in full, as many as one message may hold.
+fn fetched(view: &View, node: NodeId, ids: &[AllocId]) -> Result<Vec<Assignment>, Fault> {
+    let mut out = vec![];
+    for id in ids.iter().take(MAX_ASSIGNMENTS) {
+        let Some(alloc) = view.alloc(*id)?.filter(|a| a.node_id == node) else { continue };
+        out.extend(assignment(view, &alloc)?);
+    }
+    Ok(out)
+}
+
+fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fault> {
+    let Some(spec) = view.job_spec(&alloc.job, alloc.job_create_index, alloc.job_version)? else {
+        return Ok(None);
+    };
+    let Some(group) = spec.group(&alloc.group).cloned() else { return Ok(None) };
+    Ok(Some(Assignment {
+        id: alloc.id,
+        name: alloc.name.clone(),
+        job: alloc.job.clone(),
+        job_name: spec.name.clone(),
+        job_type: spec.job_type,
+        job_version: alloc.job_version,
+        job_meta: spec.meta.clone(),
+        region: spec.region.clone(),
+        group,
+        resources: alloc.resources.clone(),
+        desired: alloc.desired,
+        previous: alloc.previous,
+        alloc_modify_index: alloc.alloc_modify_index,
+    }))
+}

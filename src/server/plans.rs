@@ -1,0 +1,229 @@
+//! Plans: what a scheduler worker wants is checked node by node against the latest state and what is in flight, and the
+//! part that still fits is proposed (reference: scheduler 6). Knows no policy: it never picks another node.
+
+use super::{Op, Server};
+use crate::model::eval::{EvalStatus, Evaluation};
+use crate::model::id::{EvalId, EvalToken, NodeId};
+use crate::model::plan::{Decision, NodePlan, Plan};
+use crate::model::resources::Amount;
+use crate::model::time::{Mono, Now};
+use crate::scheduler;
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::command::Command;
+use std::collections::BTreeMap;
+
+/// What proposed plans will take from each node once they are applied.
+#[derive(Default)]
+pub struct InFlight {
+    plans: BTreeMap<u64, Vec<(NodeId, Amount)>>,
+    total: BTreeMap<NodeId, Amount>,
+}
+
+impl InFlight {
+    fn add(&mut self, index: u64, taken: Vec<(NodeId, Amount)>) {
+        for (node, amount) in &taken {
+            let sum = self.total.entry(*node).or_insert(Amount::ZERO);
+            *sum = sum.plus(*amount);
+        }
+        self.plans.insert(index, taken);
+    }
+
+    /// The entry was applied: the state tells from now on.
+    pub fn settle(&mut self, index: u64) {
+        for (node, amount) in self.plans.remove(&index).unwrap_or_default() {
+            let left = self.total.get(&node).copied().unwrap_or(Amount::ZERO).minus(amount);
+            if left == Amount::ZERO {
+                self.total.remove(&node);
+            } else {
+                self.total.insert(node, left);
+            }
+        }
+    }
+
+    fn on(&self, node: NodeId) -> Amount {
+        self.total.get(&node).copied().unwrap_or(Amount::ZERO)
+    }
+}
+
+/// What is to follow once a plan's entry is applied.
+#[derive(Debug)]
+pub enum Then {
+    /// The evaluation is done.
+    Finish,
+    /// A part was refused: the evaluation runs again, on a newer state.
+    Again { progressed: bool },
+}
+
+/// The parts of a plan that are accepted, and what they take from their nodes.
+type Verified = (Vec<NodePlan>, Vec<(NodeId, Amount)>);
+
+impl Server {
+    pub(super) fn planned(
+        &mut self,
+        eval: EvalId,
+        token: EvalToken,
+        result: Result<Box<Decision>, String>,
+        now: Now,
+    ) -> Result<(), Fault> {
+        if !self.broker.is_delivered(eval, token) {
+            // a worker that was given up meanwhile; somebody else has the evaluation, or had it
+            return Ok(());
+        }
+        match result {
+            Ok(decision) => self.decided(token, *decision, now),
+            Err(why) => {
+                tracing::error!(eval = %eval.0.short(), why, "a scheduler worker failed");
+                self.give_back(eval, token, now.mono);
+                Ok(())
+            }
+        }
+    }
+
+    fn give_back(&mut self, eval: EvalId, token: EvalToken, now: Mono) {
+        self.outstanding.remove(&eval);
+        self.broker.nack(eval, token, now).unwrap_or_default();
+    }
+
+    fn decided(&mut self, token: EvalToken, decision: Decision, now: Now) -> Result<(), Fault> {
+        let view = self.log.reader().view()?;
+        let id = decision.plan.eval_id;
+        let (accepted, taken) = self.verify(&decision.plan, &view)?;
+        let full = accepted.len() == decision.plan.nodes.len();
+        if decision.plan.is_no_op() && self.only_blocks_again(&decision, &view)? {
+            self.outstanding.remove(&id);
+            self.broker.ack(id, token, now.mono).unwrap_or_default();
+            self.block(decision.eval, now.mono);
+            return Ok(());
+        }
+        let then = if full { Then::Finish } else { Then::Again { progressed: !accepted.is_empty() } };
+        if let Some(held) = self.outstanding.get_mut(&id) {
+            held.last = (!full).then(|| decision.clone());
+        }
+        if !full && accepted.is_empty() {
+            return self.run_again(id, token, false, now);
+        }
+        let at = self.stamp(now);
+        let evals = if full { evals_of(decision) } else { vec![] };
+        let command = if accepted.is_empty() {
+            Command::UpdateEvals { evals, at }
+        } else {
+            Command::ApplyPlan { eval: id, nodes: accepted, evals, at }
+        };
+        self.broker.pause(id);
+        if let Some(index) = self.propose(&command, Op::Plan { eval: id, token, then }) {
+            self.in_flight.add(index, taken);
+        }
+        Ok(())
+    }
+
+    /// Nothing changed but what the blocked evaluation has seen: kept in memory, not written.
+    fn only_blocks_again(&self, decision: &Decision, view: &View) -> Result<bool, Fault> {
+        let eval = &decision.eval;
+        if eval.status != EvalStatus::Blocked || !decision.created.is_empty() {
+            return Ok(false);
+        }
+        let stored = view.eval(eval.id)?;
+        Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && s.queued == eval.queued))
+    }
+
+    /// The nodes whose part of the plan still fits, and what it takes from them.
+    fn verify(&self, plan: &Plan, view: &View) -> Result<Verified, Fault> {
+        let (mut accepted, mut taken) = (vec![], vec![]);
+        for part in &plan.nodes {
+            match self.verify_node(part, view)? {
+                Some(amount) => {
+                    accepted.push(part.clone());
+                    taken.push((part.node_id, amount));
+                }
+                None if plan.all_at_once => return Ok((vec![], vec![])),
+                None => {}
+            }
+        }
+        Ok((accepted, taken))
+    }
+
+    /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
+    fn verify_node(&self, part: &NodePlan, view: &View) -> Result<Option<Amount>, Fault> {
+        if part.places.is_empty() {
+            return Ok(Some(Amount::ZERO));
+        }
+        let mut placed = Amount::ZERO;
+        let mut in_place_only = true;
+        let mut freed = Amount::ZERO;
+        for alloc in &part.places {
+            placed = placed.plus(alloc.resources.total());
+            match view.alloc(alloc.id)?.filter(|known| !known.client_terminal()) {
+                Some(known) => freed = freed.plus(known.resources.total()),
+                None => in_place_only = false,
+            }
+        }
+        if !in_place_only && !view.fleet().ready(part.node_id) {
+            return Ok(None);
+        }
+        for stop in &part.stops {
+            if let Some(known) = view.alloc(stop.id)?.filter(|known| !known.client_terminal()) {
+                freed = freed.plus(known.resources.total());
+            }
+        }
+        let more = placed.minus(freed);
+        let fits = view.fleet().fits(part.node_id, self.in_flight.on(part.node_id).plus(more));
+        Ok(fits.is_ok().then_some(more))
+    }
+
+    /// The same evaluation once more, with the same token, until its attempts are used up.
+    pub(super) fn run_again(
+        &mut self,
+        id: EvalId,
+        token: EvalToken,
+        progressed: bool,
+        now: Now,
+    ) -> Result<(), Fault> {
+        let at = self.stamp(now);
+        let min_index = self.log.applied();
+        let seed = self.ids.seed();
+        let Some(held) = self.outstanding.get_mut(&id) else { return Ok(()) };
+        let task = &mut held.task;
+        match (task.attempt.next(task.eval.job_type, progressed), &held.last) {
+            (None, Some(last)) => {
+                let decision = scheduler::exhausted(&task.eval, task.attempt, last, at, seed);
+                let evals = evals_of(decision);
+                self.broker.pause(id);
+                let op = Op::Plan { eval: id, token, then: Then::Finish };
+                self.propose(&Command::UpdateEvals { evals, at }, op);
+            }
+            (attempt, _) => {
+                task.attempt = attempt.unwrap_or(task.attempt);
+                (task.at, task.min_index, task.seed) = (at, min_index, seed);
+                let task = task.clone();
+                self.broker.resume(id, now.mono);
+                self.schedule(task);
+            }
+        }
+        Ok(())
+    }
+
+    /// A plan's entry is applied.
+    pub(super) fn plan_applied(
+        &mut self,
+        eval: EvalId,
+        token: EvalToken,
+        then: Then,
+        now: Now,
+    ) -> Result<(), Fault> {
+        match then {
+            Then::Finish => {
+                self.outstanding.remove(&eval);
+                self.broker.ack(eval, token, now.mono).unwrap_or_default();
+                Ok(())
+            }
+            Then::Again { progressed } => self.run_again(eval, token, progressed, now),
+        }
+    }
+}
+
+fn evals_of(decision: Decision) -> Vec<Evaluation> {
+    let mut evals = vec![decision.eval];
+    evals.extend(decision.created);
+    evals
+}

@@ -1,0 +1,115 @@
+//! Nodes that wait to hear of their allocations: one open watch each (reference: client 3).
+//! Knows only which node something happened to, and at which index; the answer itself is built from the state.
+
+use crate::model::id::NodeId;
+use crate::model::time::Mono;
+use crate::wire::rpc::{Peer, WATCH_HOLD};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub struct Watches {
+    open: BTreeMap<NodeId, Watch>,
+    /// The index of the last change for each node, since `known_from`.
+    changed: BTreeMap<NodeId, u64>,
+    /// What happened before is not known: a watch from before is answered at once.
+    known_from: u64,
+    due: BTreeSet<NodeId>,
+    timers: BTreeSet<(Mono, NodeId)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    pub peer: Peer,
+    pub request: u64,
+    pub since: u64,
+    pub until: Mono,
+}
+
+impl Watches {
+    /// A new leader starts here.
+    pub fn reset(&mut self, index: u64) {
+        *self = Watches { known_from: index, ..Watches::default() };
+    }
+
+    /// A node's newer watch replaces its older one: that one's answer is no longer waited for.
+    pub fn open(&mut self, node: NodeId, peer: Peer, request: u64, since: u64, now: Mono) {
+        self.close(node);
+        let watch = Watch { peer, request, since, until: now.after(WATCH_HOLD) };
+        self.timers.insert((watch.until, node));
+        self.open.insert(node, watch);
+        if self.last_change(node) > since {
+            self.due.insert(node);
+        }
+    }
+
+    fn close(&mut self, node: NodeId) -> Option<Watch> {
+        let watch = self.open.remove(&node)?;
+        self.timers.remove(&(watch.until, node));
+        Some(watch)
+    }
+
+    fn last_change(&self, node: NodeId) -> u64 {
+        self.changed.get(&node).copied().unwrap_or(self.known_from)
+    }
+
+    pub fn changed(&mut self, node: NodeId, index: u64) {
+        self.changed.insert(node, index);
+        if self.open.contains_key(&node) {
+            self.due.insert(node);
+        }
+    }
+
+    /// The index with which an answer to this node is current.
+    pub fn index_for(&self, node: NodeId, applied: u64) -> u64 {
+        self.last_change(node).max(1).min(applied)
+    }
+
+    /// Watches to be answered now, at most `limit`.
+    pub fn take_due(&mut self, now: Mono, limit: usize) -> Vec<(NodeId, Watch)> {
+        self.due.extend(self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, n)| *n));
+        let mut out = vec![];
+        while out.len() < limit {
+            let Some(node) = self.due.pop_first() else { break };
+            out.extend(self.close(node).map(|w| (node, w)));
+        }
+        out
+    }
+
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.timers.first().map(|t| t.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: Mono = Mono(1);
+
+    fn due(w: &mut Watches, now: Mono) -> Vec<(NodeId, u64)> {
+        w.take_due(now, 10).into_iter().map(|(n, w)| (n, w.request)).collect()
+    }
+
+    #[test]
+    fn a_watch_is_answered_by_news_or_time_and_by_nothing_else() {
+        let (a, b) = (NodeId::from_random(1), NodeId::from_random(2));
+        let mut w = Watches::default();
+        w.reset(5);
+        w.open(a, Peer::Node(a), 1, 0, T0);
+        assert_eq!(due(&mut w, T0), [(a, 1)], "what happened before this leader is unknown");
+        w.open(a, Peer::Node(a), 2, 5, T0);
+        w.open(b, Peer::Node(b), 3, 5, T0);
+        assert_eq!(due(&mut w, T0), []);
+        w.changed(b, 9);
+        assert_eq!(due(&mut w, T0), [(b, 3)]);
+        w.open(a, Peer::Node(a), 4, 5, T0);
+        assert_eq!(due(&mut w, T0.after(WATCH_HOLD)), [(a, 4)], "the older watch was replaced");
+        w.changed(a, 10);
+        w.open(a, Peer::Node(a), 5, 9, T0);
+        assert_eq!(due(&mut w, T0), [(a, 5)], "news from between two watches");
+    }
+}
