@@ -1,0 +1,598 @@
+//! The keeper's turns: inputs and the time in, journal bytes and effects out.
+//!
+//! Refuses to know: how effects are carried out. A turn's later effects can only be had for a `Durable`, which the
+//! driver makes once the turn's journal bytes are on disk.
+
+use super::journal::{self, Entry, Process};
+use super::run::{self, Phase, Run};
+use crate::model::id::{RunId, Uuid};
+use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::{Mono, Span, Wall};
+use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunLogs, RunReport, RunSpec, RunState};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A connection, named by the driver; never used twice.
+pub type ClientId = u64;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    Command {
+        client: ClientId,
+        command: Command,
+    },
+    Gone {
+        client: ClientId,
+    },
+    /// A process exists for the run and waits to be released.
+    Spawned {
+        run: RunId,
+        pid: u32,
+        start_ticks: u64,
+    },
+    /// The released process has become the command.
+    Executed {
+        run: RunId,
+    },
+    /// There is no process, or it could not become the command.
+    SpawnFailed {
+        run: RunId,
+        message: String,
+        retryable: bool,
+    },
+    /// The main process ended.
+    Exited {
+        run: RunId,
+        exit: Exit,
+    },
+    /// What a sweep found: whether nothing of the run is left.
+    Swept {
+        run: RunId,
+        empty: bool,
+    },
+    /// The agent that this keeper shall not outlive is gone.
+    AgentGone,
+    /// The journal can (`None`) or cannot be written.
+    Journal {
+        fault: Option<String>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Make a process that waits for its release. Answered by `Spawned` or `SpawnFailed`.
+    Spawn {
+        run: RunId,
+        spec: Box<RunSpec>,
+    },
+    /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
+    Release {
+        run: RunId,
+    },
+    /// To the main process.
+    Signal {
+        run: RunId,
+        signal: i32,
+    },
+    /// SIGKILL to everything of the run.
+    Kill {
+        run: RunId,
+    },
+    /// SIGKILL to what the ended main process left behind. Answered by `Swept`.
+    Sweep {
+        run: RunId,
+    },
+    /// Nothing of the run is needed any more: take in what its pipes still hold, close and remove them and the cgroup.
+    Close {
+        run: RunId,
+    },
+    Send {
+        client: ClientId,
+        event: Event,
+    },
+    /// Once what was sent has left.
+    Disconnect {
+        client: ClientId,
+    },
+    /// Once everything that was sent has left.
+    Exit,
+}
+
+/// What to do with the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    Nothing,
+    /// `sync`: something waits for its durability.
+    Append {
+        bytes: Vec<u8>,
+        sync: bool,
+    },
+    /// Atomically, and durable.
+    Replace(Vec<u8>),
+}
+
+/// Said by the driver: the turn's journal bytes are on disk.
+pub struct Durable;
+
+#[must_use]
+pub struct Turn {
+    /// May be carried out at once.
+    pub now: Vec<Effect>,
+    pub write: Write,
+    later: Vec<Effect>,
+}
+
+impl Turn {
+    /// Nothing to make durable, nothing to wait with.
+    pub fn is_idle(&self) -> bool {
+        self.write == Write::Nothing && self.later.is_empty()
+    }
+
+    pub fn later(self, _: Durable) -> Vec<Effect> {
+        self.later
+    }
+}
+
+/// A run of this boot that the journal knows with a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adopted {
+    pub run: RunId,
+    pub label: String,
+    pub process: Process,
+    pub logs: Option<RunLogs>,
+}
+
+/// What a keeper begins with.
+#[derive(Debug, PartialEq)]
+pub struct Restored {
+    /// To be looked for; those that are gone are answered by `Exited` with `ExitStatus::Unknown`.
+    pub running: Vec<Adopted>,
+    /// Runs that ended; what they left behind is to be killed before the keeper answers anyone.
+    pub ended: Vec<(RunId, String)>,
+    /// Written before anything else.
+    pub write: Write,
+    pub lost_bytes: usize,
+}
+
+/// How long after a kill leftovers are looked for again.
+const SWEEP_EVERY: Span = Span::millis(20);
+/// Processes that even SIGKILL does not end (they hang in the kernel) hold an exit back no longer than this.
+const SWEEP_FOR: Span = Span::seconds(10);
+/// A main process that outlives its SIGKILL gets another this often.
+const KILL_AGAIN: Span = Span::seconds(1);
+/// What tasks get to end when the agent that the keeper may not outlive is gone.
+const AGENT_GONE_GRACE: Span = Span::millis(500);
+const SIGTERM: i32 = 15;
+/// A journal below this size is never rewritten.
+const COMPACT_ABOVE_BYTES: usize = 64 << 10;
+/// Nor before it has grown this many times since it was rewritten last.
+const COMPACT_FACTOR: usize = 4;
+
+pub struct Keeper {
+    boot_id: Uuid,
+    pid: u32,
+    runs: BTreeMap<RunId, Run>,
+    /// Those that said `Hello`.
+    clients: BTreeSet<ClientId>,
+    journal_bytes: usize,
+    /// The journal is rewritten once it is larger than this.
+    compact_above_bytes: usize,
+    journal_fault: Option<String>,
+    leaving: bool,
+    exit_told: bool,
+    entries: Vec<Entry>,
+    now: Vec<Effect>,
+    later: Vec<Effect>,
+}
+
+impl Keeper {
+    /// From what a previous keeper left. `wall`: when runs of another boot count as ended.
+    pub fn restore(boot_id: Uuid, pid: u32, journal: &[u8], wall: Wall) -> (Keeper, Restored) {
+        let read = journal::read(journal);
+        let (runs, of_another_boot) = replay(&read.entries, boot_id, wall);
+        let ended = runs.iter().filter(|(_, r)| matches!(r.phase, Phase::Ended { .. }));
+        let ended = ended.map(|(run, r)| (*run, r.label.clone())).collect();
+        let running = adopted(&runs);
+        let mut keeper = Keeper {
+            boot_id,
+            pid,
+            runs,
+            clients: BTreeSet::new(),
+            journal_bytes: journal.len(),
+            compact_above_bytes: COMPACT_ABOVE_BYTES,
+            journal_fault: None,
+            leaving: false,
+            exit_told: false,
+            entries: Vec::new(),
+            now: Vec::new(),
+            later: Vec::new(),
+        };
+        let clean = !of_another_boot && read.lost_bytes == 0;
+        let write = if clean { Write::Nothing } else { keeper.compacted() };
+        (keeper, Restored { running, ended, write, lost_bytes: read.lost_bytes })
+    }
+
+    /// When a turn is due though nothing came in.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.runs.values().filter_map(Run::deadline).min()
+    }
+
+    /// No run is between being asked for and running: the moment to replace the binary.
+    pub fn settled(&self) -> bool {
+        let passing = |r: &Run| matches!(r.phase, Phase::Starting { .. } | Phase::Released { .. });
+        !self.runs.values().any(|r| passing(r) || matches!(r.phase, Phase::Sweeping { .. }))
+    }
+
+    pub fn turn(&mut self, now: Mono, wall: Wall, inputs: Vec<Input>) -> Turn {
+        for input in inputs {
+            self.take(now, wall, input);
+        }
+        self.meet_deadlines(now);
+        if self.leaving && !self.exit_told && self.runs.values().all(Run::is_over) {
+            self.exit_told = true;
+            self.later.push(Effect::Exit);
+        }
+        let write = self.write();
+        Turn { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
+    }
+
+    fn take(&mut self, now: Mono, wall: Wall, input: Input) {
+        match input {
+            Input::Command { client, command } => self.command(now, client, command),
+            Input::Gone { client } => {
+                self.clients.remove(&client);
+            }
+            Input::Spawned { run, pid, start_ticks } => {
+                self.spawned(run, Process { pid, start_ticks, since: wall });
+            }
+            Input::Executed { run } => self.executed(now, run),
+            Input::SpawnFailed { run, message, retryable } => self.spawn_failed(run, message, retryable),
+            Input::Exited { run, exit } => self.exited(now, wall, run, exit),
+            Input::Swept { run, empty } => self.swept(now, run, empty),
+            Input::AgentGone => self.leave(now, SIGTERM, AGENT_GONE_GRACE),
+            Input::Journal { fault } => self.journal_fault = fault,
+        }
+    }
+
+    fn command(&mut self, now: Mono, client: ClientId, command: Command) {
+        if let Command::Hello { protocol } = command {
+            return self.hello(client, protocol);
+        }
+        if !self.clients.contains(&client) {
+            self.refuse(client, None, "say Hello first");
+            return self.later.push(Effect::Disconnect { client });
+        }
+        match command {
+            Command::Hello { .. } => {}
+            Command::Start { run, spec } => self.start(client, run, spec),
+            Command::Signal { run, signal } => self.signal(client, run, signal),
+            Command::Stop { run, signal, timeout } => self.stop(now, client, run, signal, timeout),
+            Command::Forget { run } => self.forget(client, run),
+            Command::Shutdown { signal, timeout } => self.leave(now, signal, timeout),
+            Command::List => self.welcome(client),
+        }
+    }
+
+    fn hello(&mut self, client: ClientId, protocol: u32) {
+        if protocol == PROTOCOL {
+            self.clients.insert(client);
+            return self.welcome(client);
+        }
+        self.refuse(
+            client,
+            None,
+            &format!(
+                "this keeper speaks protocol {PROTOCOL}, the agent {protocol}: \
+                 send SIGUSR2 to the keeper (pid {}) once the new binary is in place, tasks go on",
+                self.pid
+            ),
+        );
+        self.later.push(Effect::Disconnect { client });
+    }
+
+    fn welcome(&mut self, client: ClientId) {
+        let report = |(run, r): (&RunId, &Run)| {
+            Some(RunReport { run: *run, label: r.label.clone(), state: fitting(r.state()?) })
+        };
+        let event = Event::Welcome {
+            protocol: PROTOCOL,
+            boot_id: self.boot_id,
+            keeper_pid: self.pid,
+            runs: self.runs.iter().filter_map(report).collect(),
+        };
+        self.later.push(Effect::Send { client, event });
+    }
+
+    fn start(&mut self, client: ClientId, run: RunId, spec: Box<RunSpec>) {
+        if let Some(known) = self.runs.get(&run) {
+            // Still on its way: the answer comes to every client once it is known.
+            if let Some(state) = known.state() {
+                self.later.push(Effect::Send { client, event: told(run, state) });
+            }
+            return;
+        }
+        if let Some((message, retryable)) = self.cannot_start(&spec) {
+            let event = Event::StartFailed { run, message, retryable };
+            // Tells of nothing that has to be durable first, and is needed most while nothing can be.
+            return self.now.push(Effect::Send { client, event });
+        }
+        let phase = Phase::Starting { logs: spec.logs.clone(), stop: None };
+        self.runs.insert(run, Run { label: spec.label.clone(), phase });
+        self.now.push(Effect::Spawn { run, spec });
+    }
+
+    fn cannot_start(&self, spec: &RunSpec) -> Option<(String, bool)> {
+        if self.leaving {
+            return Some(("the keeper is shutting down".into(), true));
+        }
+        if let Some(fault) = &self.journal_fault {
+            return Some((format!("the keeper cannot write its journal: {fault}"), true));
+        }
+        if self.runs.len() >= MAX_RUNS {
+            let text = format!("the keeper holds {MAX_RUNS} runs, the most it can: forget ended ones first");
+            return Some((text, true));
+        }
+        run::check(spec).err().map(|message| (run::cut(message, run::MAX_FAILURE_BYTES), false))
+    }
+
+    fn spawned(&mut self, run: RunId, process: Process) {
+        let Some(held) = self.runs.get_mut(&run) else { return };
+        let Phase::Starting { logs, stop } = &mut held.phase else { return };
+        let (logs, stop) = (logs.take(), stop.take());
+        let (boot_id, label) = (self.boot_id, held.label.clone());
+        self.entries.push(Entry::Started { run, boot_id, label, process, logs: logs.clone() });
+        held.phase = Phase::Released { logs, process, stop };
+        self.later.push(Effect::Release { run });
+    }
+
+    fn executed(&mut self, now: Mono, run: RunId) {
+        let Some(held) = self.runs.get_mut(&run) else { return };
+        let Phase::Released { logs, process, stop } = &mut held.phase else { return };
+        let (logs, process, stop) = (logs.take(), *process, *stop);
+        let kill_at = stop.map(|(_, timeout)| now.after(timeout));
+        held.phase = Phase::Running { logs, process, kill_at };
+        self.tell(Event::Started { run, pid: process.pid, at: process.since });
+        if let Some((signal, _)) = stop {
+            self.now.push(Effect::Signal { run, signal });
+        }
+    }
+
+    fn spawn_failed(&mut self, run: RunId, message: String, retryable: bool) {
+        let Some(held) = self.runs.get_mut(&run) else { return };
+        if !matches!(held.phase, Phase::Starting { .. } | Phase::Released { .. }) {
+            return;
+        }
+        let message = run::cut(message, run::MAX_FAILURE_BYTES);
+        if retryable {
+            // The same request may come again, and then has to be tried again.
+            self.runs.remove(&run);
+            self.entries.push(Entry::Forgotten { run });
+        } else {
+            held.phase = Phase::Failed { message: message.clone(), retryable };
+            let label = held.label.clone();
+            self.entries.push(Entry::Failed { run, label, message: message.clone(), retryable });
+        }
+        self.now.push(Effect::Close { run });
+        self.tell(Event::StartFailed { run, message, retryable });
+    }
+
+    fn exited(&mut self, now: Mono, wall: Wall, run: RunId, exit: Exit) {
+        let Some(held) = self.runs.get_mut(&run) else { return };
+        let Phase::Running { process, .. } = held.phase else { return };
+        held.phase = Phase::Sweeping {
+            process,
+            exit,
+            at: wall,
+            next: now.after(SWEEP_EVERY),
+            give_up: now.after(SWEEP_FOR),
+        };
+        self.entries.push(Entry::Ended { run, label: held.label.clone(), exit, at: wall });
+        self.now.push(Effect::Sweep { run });
+    }
+
+    fn swept(&mut self, now: Mono, run: RunId, empty: bool) {
+        let Some(held) = self.runs.get_mut(&run) else { return };
+        let Phase::Sweeping { exit, at, give_up, .. } = held.phase else { return };
+        if !empty && now < give_up {
+            return;
+        }
+        held.phase = Phase::Ended { exit, at };
+        self.now.push(Effect::Close { run });
+        self.tell(Event::Exited { run, exit, at });
+    }
+
+    fn signal(&mut self, client: ClientId, run: RunId, signal: i32) {
+        match self.runs.get(&run).map(|r| &r.phase) {
+            _ if !is_signal(signal) => {
+                self.refuse(client, Some(run), &format!("{signal} is no signal: 1 to 64"))
+            }
+            Some(Phase::Running { .. }) => self.now.push(Effect::Signal { run, signal }),
+            Some(_) => self.refuse(client, Some(run), "the run has no running process to signal"),
+            None => self.refuse(client, Some(run), "the run is not known"),
+        }
+    }
+
+    fn stop(&mut self, now: Mono, client: ClientId, run: RunId, signal: i32, timeout: Span) {
+        if !is_signal(signal) {
+            return self.refuse(client, Some(run), &format!("{signal} is no signal: 1 to 64"));
+        }
+        let Some(held) = self.runs.get_mut(&run) else {
+            return self.refuse(client, Some(run), "the run is not known");
+        };
+        match &mut held.phase {
+            Phase::Starting { stop, .. } | Phase::Released { stop, .. } => *stop = Some((signal, timeout)),
+            Phase::Running { kill_at, .. } => {
+                let at = now.after(timeout);
+                *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
+                self.now.push(Effect::Signal { run, signal });
+            }
+            // Told once it is swept.
+            Phase::Sweeping { .. } => {}
+            Phase::Ended { .. } | Phase::Failed { .. } => {
+                let event = held.state().map(|state| told(run, state));
+                self.later.extend(event.map(|event| Effect::Send { client, event }));
+            }
+        }
+    }
+
+    fn forget(&mut self, client: ClientId, run: RunId) {
+        match self.runs.get(&run) {
+            // Forgetting twice is forgetting.
+            None => {}
+            Some(held) if held.is_over() => {
+                self.runs.remove(&run);
+                self.entries.push(Entry::Forgotten { run });
+            }
+            Some(_) => self.refuse(client, Some(run), "the run has not ended: stop it first"),
+        }
+    }
+
+    fn leave(&mut self, now: Mono, signal: i32, timeout: Span) {
+        let signal = if is_signal(signal) { signal } else { SIGTERM };
+        self.leaving = true;
+        let at = now.after(timeout);
+        for (run, held) in &mut self.runs {
+            match &mut held.phase {
+                Phase::Starting { stop, .. } | Phase::Released { stop, .. } => {
+                    *stop = Some((signal, timeout));
+                }
+                Phase::Running { kill_at, .. } => {
+                    *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
+                    self.now.push(Effect::Signal { run: *run, signal });
+                }
+                Phase::Sweeping { .. } | Phase::Ended { .. } | Phase::Failed { .. } => {}
+            }
+        }
+    }
+
+    fn meet_deadlines(&mut self, now: Mono) {
+        for (run, held) in &mut self.runs {
+            match &mut held.phase {
+                Phase::Running { kill_at: Some(at), .. } if *at <= now => {
+                    *at = now.after(KILL_AGAIN);
+                    self.now.push(Effect::Kill { run: *run });
+                }
+                Phase::Sweeping { next, .. } if *next <= now => {
+                    *next = now.after(SWEEP_EVERY);
+                    self.now.push(Effect::Sweep { run: *run });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let send = |client: &ClientId| Effect::Send { client: *client, event: event.clone() };
+        self.later.extend(self.clients.iter().map(send));
+    }
+
+    fn refuse(&mut self, client: ClientId, run: Option<RunId>, message: &str) {
+        let event = Event::Refused { run, message: message.into() };
+        self.later.push(Effect::Send { client, event });
+    }
+
+    fn write(&mut self) -> Write {
+        if self.entries.is_empty() {
+            return Write::Nothing;
+        }
+        let entries = std::mem::take(&mut self.entries);
+        let sync = entries.iter().any(|e| !matches!(e, Entry::Forgotten { .. }));
+        let mut bytes = Vec::new();
+        entries.iter().for_each(|e| journal::append(&mut bytes, e));
+        self.journal_bytes += bytes.len();
+        if self.journal_bytes > self.compact_above_bytes {
+            return self.compacted();
+        }
+        Write::Append { bytes, sync }
+    }
+
+    fn compacted(&mut self) -> Write {
+        let bytes = self.snapshot();
+        self.journal_bytes = bytes.len();
+        self.compact_above_bytes = COMPACT_ABOVE_BYTES.max(COMPACT_FACTOR * bytes.len());
+        Write::Replace(bytes)
+    }
+
+    /// The shortest journal that says what is so.
+    fn snapshot(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (run, held) in &self.runs {
+            let (run, label) = (*run, held.label.clone());
+            let entry = match &held.phase {
+                Phase::Starting { .. } => continue,
+                Phase::Released { logs, process, .. } | Phase::Running { logs, process, .. } => {
+                    let (boot_id, process) = (self.boot_id, *process);
+                    Entry::Started { run, boot_id, label, process, logs: logs.clone() }
+                }
+                Phase::Sweeping { exit, at, .. } | Phase::Ended { exit, at } => {
+                    Entry::Ended { run, label, exit: *exit, at: *at }
+                }
+                Phase::Failed { message, retryable } => {
+                    Entry::Failed { run, label, message: message.clone(), retryable: *retryable }
+                }
+            };
+            journal::append(&mut bytes, &entry);
+        }
+        bytes
+    }
+}
+
+/// The runs, and whether any ended because its boot did: nobody saw how, when the machine went down.
+fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (BTreeMap<RunId, Run>, bool) {
+    let mut runs = BTreeMap::new();
+    for entry in entries {
+        match entry.clone() {
+            Entry::Started { run, boot_id: of, label, process, logs } if of == boot_id => {
+                runs.insert(run, Run { label, phase: Phase::Running { logs, process, kill_at: None } });
+            }
+            Entry::Started { run, label, .. } => {
+                let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
+                runs.insert(run, Run { label, phase: Phase::Ended { exit, at: wall } });
+            }
+            Entry::Ended { run, label, exit, at } => {
+                runs.insert(run, Run { label, phase: Phase::Ended { exit, at } });
+            }
+            Entry::Failed { run, label, message, retryable } => {
+                runs.insert(run, Run { label, phase: Phase::Failed { message, retryable } });
+            }
+            Entry::Forgotten { run } => {
+                runs.remove(&run);
+            }
+        }
+    }
+    let unseen = |r: &Run| matches!(&r.phase, Phase::Ended { exit, at } if *at == wall && exit.status == ExitStatus::Unknown);
+    let of_another_boot = runs.values().any(unseen);
+    (runs, of_another_boot)
+}
+
+fn adopted(runs: &BTreeMap<RunId, Run>) -> Vec<Adopted> {
+    let adopt = |(run, r): (&RunId, &Run)| match &r.phase {
+        Phase::Running { logs, process, .. } => {
+            Some(Adopted { run: *run, label: r.label.clone(), process: *process, logs: logs.clone() })
+        }
+        _ => None,
+    };
+    runs.iter().filter_map(adopt).collect()
+}
+
+fn told(run: RunId, state: RunState) -> Event {
+    match state {
+        RunState::Running { pid, since } => Event::Started { run, pid, at: since },
+        RunState::Exited { exit, at } => Event::Exited { run, exit, at },
+        RunState::StartFailed { message, retryable } => Event::StartFailed { run, message, retryable },
+    }
+}
+
+/// Texts in a list are short, so that `MAX_RUNS` of them fit into one message.
+fn fitting(state: RunState) -> RunState {
+    const SHORT_BYTES: usize = 40;
+    match state {
+        RunState::StartFailed { message, retryable } => {
+            RunState::StartFailed { message: run::cut(message, SHORT_BYTES), retryable }
+        }
+        other => other,
+    }
+}
+
+fn is_signal(signal: i32) -> bool {
+    (1..=64).contains(&signal)
+}

@@ -1,0 +1,14 @@
+//! The tasks' parent as a brain: idempotent starts, stops, exits, the journal of all that, and where output goes.
+//!
+//! Refuses to know: jobs, allocations, sockets, processes, files and clocks. Whoever drives it brings inputs and the
+//! time, and obeys the effects. Invariants: a run's process executes nothing before its journal entry is durable; no
+//! start and no exit is told before its entry is durable; an end is kept until it is forgotten; an idle keeper writes
+//! nothing; at most `MAX_RUNS` runs are held.
+
+pub mod brain;
+pub mod journal;
+pub mod logs;
+pub mod run;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! Whole traces of the keeper's brain.
+
+use super::brain::*;
+use super::journal::{self, Entry, Process};
+use super::run::tests::spec;
+use crate::model::id::{RunId, Uuid};
+use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::{Mono, Span, Wall};
+use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunState};
+
+const BOOT: Uuid = Uuid::from_bytes([7; 16]);
+const OTHER_BOOT: Uuid = Uuid::from_bytes([8; 16]);
+const AGENT: ClientId = 1;
+const CODE_0: Exit = Exit { status: ExitStatus::Code(0), oom_killed: false };
+const UNKNOWN: Exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
+
+/// A keeper with its journal, at a time.
+struct World {
+    keeper: Keeper,
+    journal: Vec<u8>,
+    now: Mono,
+    /// What the last turn did: at once, and once durable.
+    did: Vec<Effect>,
+    told: Vec<Effect>,
+    synced: bool,
+}
+
+impl World {
+    fn new() -> World {
+        World::from(BOOT, vec![]).0
+    }
+
+    fn from(boot: Uuid, journal: Vec<u8>) -> (World, Restored) {
+        let (keeper, restored) = Keeper::restore(boot, 99, &journal, Wall(1000));
+        let mut world = World { keeper, journal, now: Mono(0), did: vec![], told: vec![], synced: false };
+        world.write(restored.write.clone());
+        world.turn(vec![command(Command::Hello { protocol: PROTOCOL })]);
+        (world, restored)
+    }
+
+    fn write(&mut self, write: Write) {
+        self.synced = !matches!(write, Write::Nothing | Write::Append { sync: false, .. });
+        match write {
+            Write::Nothing => {}
+            Write::Append { bytes, .. } => self.journal.extend(bytes),
+            Write::Replace(bytes) => self.journal = bytes,
+        }
+    }
+
+    fn turn(&mut self, inputs: Vec<Input>) {
+        let mut turn = self.keeper.turn(self.now, Wall(500), inputs);
+        self.did = std::mem::take(&mut turn.now);
+        self.write(turn.write.clone());
+        self.told = turn.later(Durable);
+    }
+
+    fn after(&mut self, span: Span) {
+        self.now = self.now.after(span);
+        self.turn(vec![]);
+    }
+
+    /// A run that executes its command.
+    fn running(&mut self, n: u32) -> RunId {
+        let run = id(n);
+        self.turn(vec![start(run)]);
+        self.turn(vec![Input::Spawned { run, pid: n, start_ticks: 1 }]);
+        self.turn(vec![Input::Executed { run }]);
+        run
+    }
+
+    fn ended(&mut self, n: u32) -> RunId {
+        let run = self.running(n);
+        self.turn(vec![Input::Exited { run, exit: CODE_0 }]);
+        self.turn(vec![Input::Swept { run, empty: true }]);
+        run
+    }
+
+    fn states(&mut self) -> Vec<RunState> {
+        self.turn(vec![command(Command::List)]);
+        match self.told.first() {
+            Some(Effect::Send { event: Event::Welcome { runs, .. }, .. }) => {
+                runs.iter().map(|r| r.state.clone()).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn id(n: u32) -> RunId {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&n.to_be_bytes());
+    RunId(Uuid::from_bytes(bytes))
+}
+
+fn command(command: Command) -> Input {
+    Input::Command { client: AGENT, command }
+}
+
+fn start(run: RunId) -> Input {
+    command(Command::Start { run, spec: Box::new(spec()) })
+}
+
+fn stop(run: RunId, timeout: Span) -> Input {
+    command(Command::Stop { run, signal: 15, timeout })
+}
+
+fn send(event: Event) -> Effect {
+    Effect::Send { client: AGENT, event }
+}
+
+fn refused(effects: &[Effect]) -> bool {
+    matches!(effects, [Effect::Send { event: Event::Refused { .. }, .. }, ..])
+}
+
+#[test]
+fn a_run_from_start_to_forgotten() {
+    let mut w = World::new();
+    let run = id(1);
+    w.turn(vec![start(run)]);
+    assert_eq!(w.did, [Effect::Spawn { run, spec: Box::new(spec()) }]);
+    assert!(w.told.is_empty() && w.journal.is_empty());
+    // Its process is let go only once it is journaled; and told only once it executed.
+    w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
+    assert!(w.did.is_empty() && w.synced);
+    assert_eq!(w.told, [Effect::Release { run }]);
+    w.turn(vec![Input::Executed { run }]);
+    assert_eq!(w.told, [send(Event::Started { run, pid: 5, at: Wall(500) })]);
+    // An end is journaled at once and told when nothing is left of the run.
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }]);
+    assert_eq!((&w.did[..], &w.told[..], w.synced), (&[Effect::Sweep { run }][..], &[][..], true));
+    w.turn(vec![Input::Swept { run, empty: false }]);
+    assert!(w.told.is_empty());
+    w.after(Span::millis(20));
+    assert_eq!(w.did, [Effect::Sweep { run }]);
+    w.turn(vec![Input::Swept { run, empty: true }]);
+    assert_eq!(w.did, [Effect::Close { run }]);
+    assert_eq!(w.told, [send(Event::Exited { run, exit: CODE_0, at: Wall(500) })]);
+    assert_eq!(w.keeper.next_deadline(), None);
+    w.turn(vec![command(Command::Forget { run })]);
+    assert!(!w.synced && w.states().is_empty());
+}
+
+#[test]
+fn nothing_happens_twice_and_idling_writes_nothing() {
+    let mut w = World::new();
+    let run = w.running(1);
+    w.turn(vec![start(run)]);
+    assert_eq!((w.did.len(), w.told.len()), (0, 1), "told what it came to");
+    w.turn(vec![Input::Spawned { run, pid: 9, start_ticks: 9 }, Input::Executed { run }]);
+    assert!(w.did.is_empty() && w.told.is_empty());
+    let before = w.journal.clone();
+    w.after(Span::hours(24));
+    assert!(w.did.is_empty() && w.told.is_empty() && w.journal == before);
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNKNOWN }]);
+    w.turn(vec![Input::Swept { run, empty: true }, Input::Swept { run, empty: true }]);
+    assert_eq!(w.told, [send(Event::Exited { run, exit: CODE_0, at: Wall(500) })]);
+    w.turn(vec![stop(run, Span::ZERO)]);
+    assert_eq!((w.did.len(), w.told.len()), (0, 1), "told how it ended");
+}
+
+#[test]
+fn a_stop_kills_in_time_and_again() {
+    let mut w = World::new();
+    let run = w.running(1);
+    w.turn(vec![stop(run, Span::seconds(5))]);
+    assert_eq!(w.did, [Effect::Signal { run, signal: 15 }]);
+    // A later stop does not push the end away; an earlier one brings it nearer.
+    w.turn(vec![stop(run, Span::seconds(60)), stop(run, Span::seconds(2))]);
+    w.after(Span::millis(1999));
+    assert!(w.did.is_empty());
+    w.after(Span::millis(1));
+    assert_eq!(w.did, [Effect::Kill { run }]);
+    w.after(Span::seconds(1));
+    assert_eq!(w.did, [Effect::Kill { run }]);
+}
+
+#[test]
+fn a_stop_that_comes_before_the_process_is_kept() {
+    let mut w = World::new();
+    let run = id(1);
+    w.turn(vec![start(run), stop(run, Span::seconds(1))]);
+    assert!(!w.did.contains(&Effect::Signal { run, signal: 15 }));
+    w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
+    w.turn(vec![Input::Executed { run }]);
+    assert_eq!(w.did, [Effect::Signal { run, signal: 15 }]);
+    w.after(Span::seconds(1));
+    assert_eq!(w.did, [Effect::Kill { run }]);
+}
+
+#[test]
+fn what_cannot_be_swept_does_not_hold_the_exit_back_for_ever() {
+    let mut w = World::new();
+    let run = w.running(1);
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }]);
+    w.after(Span::millis(9_999));
+    w.turn(vec![Input::Swept { run, empty: false }]);
+    assert!(w.told.is_empty());
+    w.after(Span::millis(1));
+    w.turn(vec![Input::Swept { run, empty: false }]);
+    assert_eq!(w.told.len(), 1);
+}
+
+#[test]
+fn refusals_have_a_sentence_and_no_effect() {
+    let mut w = World::new();
+    let (running, unknown) = (w.running(1), id(9));
+    for input in [
+        command(Command::Signal { run: running, signal: 0 }),
+        command(Command::Signal { run: running, signal: 65 }),
+        command(Command::Signal { run: unknown, signal: 15 }),
+        command(Command::Stop { run: unknown, signal: 15, timeout: Span::ZERO }),
+        command(Command::Stop { run: running, signal: -1, timeout: Span::ZERO }),
+        command(Command::Forget { run: running }),
+        Input::Command { client: 7, command: Command::List },
+        Input::Command { client: 7, command: Command::Hello { protocol: PROTOCOL + 1 } },
+    ] {
+        w.turn(vec![input.clone()]);
+        assert!(w.did.is_empty() && refused(&w.told), "{input:?}: {:?}", w.told);
+    }
+    let mut bad = spec();
+    bad.cwd = "relative".into();
+    w.turn(vec![command(Command::Start { run: unknown, spec: Box::new(bad) })]);
+    assert!(matches!(&w.did[..], [Effect::Send { event: Event::StartFailed { retryable: false, .. }, .. }]));
+}
+
+#[test]
+fn a_failed_start_is_kept_like_an_end() {
+    let mut w = World::new();
+    let run = id(1);
+    w.turn(vec![start(run)]);
+    w.turn(vec![Input::SpawnFailed { run, message: "é".repeat(500), retryable: false }]);
+    assert!(w.synced && w.did == [Effect::Close { run }]);
+    let (mut again, _) = World::from(BOOT, w.journal.clone());
+    assert!(
+        matches!(&again.states()[..], [RunState::StartFailed { message, retryable: false }] if !message.is_empty())
+    );
+    again.turn(vec![start(run)]);
+    assert!(again.did.is_empty() && again.told.len() == 1);
+}
+
+#[test]
+fn a_start_that_may_work_later_is_tried_again() {
+    let mut w = World::new();
+    let run = id(1);
+    for _ in 0..2 {
+        w.turn(vec![start(run)]);
+        assert_eq!(w.did.len(), 1);
+        w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
+        w.turn(vec![Input::SpawnFailed { run, message: "no memory".into(), retryable: true }]);
+        assert_eq!(w.told, [send(Event::StartFailed { run, message: "no memory".into(), retryable: true })]);
+        assert!(World::from(BOOT, w.journal.clone()).1.running.is_empty());
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_stops_starts_only() {
+    let mut w = World::new();
+    w.turn(vec![Input::Journal { fault: Some("no space".into()) }, start(id(1))]);
+    assert!(
+        matches!(&w.did[..], [Effect::Send { event: Event::StartFailed { message, retryable: true, .. }, .. }] if message.contains("no space"))
+    );
+    w.turn(vec![Input::Journal { fault: None }, start(id(1))]);
+    assert_eq!(w.did.len(), 1);
+}
+
+#[test]
+fn there_are_never_too_many_runs_and_their_list_fits_into_a_message() {
+    let mut w = World::new();
+    let long = "l".repeat(super::run::MAX_LABEL_BYTES);
+    for n in 0..MAX_RUNS as u32 {
+        let mut spec = spec();
+        spec.label = long.clone();
+        let run = id(n);
+        w.turn(vec![command(Command::Start { run, spec: Box::new(spec) })]);
+        w.turn(vec![Input::SpawnFailed { run, message: "m".repeat(999), retryable: false }]);
+    }
+    w.turn(vec![start(id(u32::MAX))]);
+    assert!(matches!(w.did[..], [Effect::Send { event: Event::StartFailed { retryable: true, .. }, .. }]));
+    w.turn(vec![command(Command::List)]);
+    let Some(Effect::Send { event, .. }) = w.told.first() else { panic!("{:?}", w.told) };
+    assert!(crate::wire::record::encode(event).len() <= crate::wire::keeper::MAX_MESSAGE_BYTES);
+    w.turn(vec![command(Command::Forget { run: id(0) }), start(id(u32::MAX))]);
+    assert_eq!(w.did.len(), 1);
+}
+
+#[test]
+fn another_keeper_of_the_same_boot_goes_on() {
+    let mut w = World::new();
+    let (running, ended) = (w.running(1), w.ended(2));
+    let (mut next, restored) = World::from(BOOT, w.journal.clone());
+    let adopted: Vec<(RunId, Process)> = restored.running.iter().map(|a| (a.run, a.process)).collect();
+    assert_eq!(adopted, [(running, Process { pid: 1, start_ticks: 1, since: Wall(500) })]);
+    assert_eq!(restored.ended, [(ended, "alloc.task".to_string())]);
+    assert_eq!(restored.write, Write::Nothing);
+    next.turn(vec![start(running), start(ended)]);
+    assert!(next.did.is_empty() && next.told.len() == 2);
+    // The process was not found: an end that nobody saw.
+    next.turn(vec![Input::Exited { run: running, exit: UNKNOWN }]);
+    next.turn(vec![Input::Swept { run: running, empty: true }]);
+    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNKNOWN, at: Wall(500) })]);
+}
+
+#[test]
+fn after_a_reboot_every_run_has_ended_unseen() {
+    let mut w = World::new();
+    let (running, ended) = (w.running(1), w.ended(2));
+    let (mut next, restored) = World::from(OTHER_BOOT, w.journal.clone());
+    assert!(restored.running.is_empty() && matches!(restored.write, Write::Replace(_)));
+    assert_eq!(
+        next.states(),
+        [
+            RunState::Exited { exit: UNKNOWN, at: Wall(1000) },
+            RunState::Exited { exit: CODE_0, at: Wall(500) }
+        ]
+    );
+    next.turn(vec![start(running), start(ended)]);
+    assert!(next.did.is_empty());
+}
+
+#[test]
+fn a_journal_cut_anywhere_never_starts_anything_twice_that_was_told() {
+    let mut w = World::new();
+    let mut told_at = vec![];
+    for n in 1..=5 {
+        let run = w.running(n);
+        told_at.push((run, w.journal.len()));
+    }
+    for cut in 0..=w.journal.len() {
+        let (mut next, _) = World::from(BOOT, w.journal[..cut].to_vec());
+        for (run, _) in told_at.iter().filter(|(_, at)| *at <= cut) {
+            next.turn(vec![start(*run)]);
+            assert!(next.did.is_empty(), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn the_journal_does_not_grow_with_what_is_forgotten() {
+    let mut w = World::new();
+    let kept = w.running(0);
+    let mut largest = 0;
+    for n in 1..3000 {
+        let run = w.ended(n);
+        w.turn(vec![command(Command::Forget { run })]);
+        largest = largest.max(w.journal.len());
+    }
+    assert!((60_000..70_000).contains(&largest), "{largest}");
+    let entries = journal::read(&w.journal).entries;
+    assert!(entries.iter().any(|e| matches!(e, Entry::Started { run, .. } if *run == kept)));
+    assert_eq!(World::from(BOOT, w.journal.clone()).1.running.len(), 1);
+}
+
+#[test]
+fn leaving_ends_everything_first() {
+    for input in [command(Command::Shutdown { signal: 15, timeout: Span::millis(500) }), Input::AgentGone] {
+        let mut w = World::new();
+        let (a, b) = (w.running(1), w.running(2));
+        w.turn(vec![input]);
+        assert_eq!(w.did, [Effect::Signal { run: a, signal: 15 }, Effect::Signal { run: b, signal: 15 }]);
+        w.turn(vec![start(id(3))]);
+        assert!(matches!(
+            w.did[..],
+            [Effect::Send { event: Event::StartFailed { retryable: true, .. }, .. }]
+        ));
+        w.turn(vec![Input::Exited { run: a, exit: CODE_0 }]);
+        w.turn(vec![Input::Swept { run: a, empty: true }]);
+        assert!(!w.told.contains(&Effect::Exit));
+        w.after(Span::millis(500));
+        assert_eq!(w.did, [Effect::Kill { run: b }]);
+        w.turn(vec![Input::Exited { run: b, exit: CODE_0 }]);
+        w.turn(vec![Input::Swept { run: b, empty: true }]);
+        assert_eq!(w.told.last(), Some(&Effect::Exit));
+    }
+}
