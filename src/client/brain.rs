@@ -1,0 +1,521 @@
+//! The client itself: inputs in, one commit, effects out. Everything below it is told what it needs for one turn.
+
+use super::alloc::Alloc;
+use super::config::Config;
+use super::effects::{Effect, Held, Input};
+use super::random::Random;
+use super::runner::{Runner, Spec, Turn};
+use super::servers::{News, Servers};
+use crate::model::alloc::ClientStatus;
+use crate::model::id::{AllocId, NodeId, RunId, Uuid};
+use crate::model::node::NodeInfo;
+use crate::model::time::{Mono, Now, Span};
+use crate::state::local::{Fate, Fault, LocalAlloc, LocalStore, Writes};
+use crate::wire::command::AllocUpdate;
+use crate::wire::keeper::{self, RunReport, RunState};
+use crate::wire::rpc::{AllocSet, Assignment, MAX_UPDATES};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most allocations that a node holds, ended ones included.
+pub const MAX_ALLOCS: usize = 1024;
+/// Ended allocations that are kept for their logs (reference: client 23).
+const MAX_ENDED: usize = 50;
+/// Reports that nobody waits for are gathered for this long.
+const REPORT_PERIOD: Span = Span::seconds(1);
+/// How long a run that is not ours is given to end.
+const STRAY_TIMEOUT: Span = Span::seconds(5);
+const SIGTERM: i32 = 15;
+/// How long the keeper may take to say what it holds.
+const KEEPER_PATIENCE: Span = Span::seconds(10);
+/// Beyond the longest kill timeout, how long a shutdown waits for tasks.
+const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
+
+#[derive(Debug)]
+pub struct Client {
+    config: Config,
+    store: LocalStore,
+    allocs: BTreeMap<AllocId, Alloc>,
+    servers: Servers,
+    keeper: Keeper,
+    info: Option<Box<NodeInfo>>,
+    random: Random,
+    /// Runs whose end is stored, but not yet durably.
+    unforgotten: Vec<RunId>,
+    /// Allocations that could not be taken on, as the servers last described them.
+    rejected: BTreeMap<AllocId, Rejected>,
+    forgotten: Vec<AllocId>,
+    /// Since when something waits to be reported.
+    report_since: Option<Mono>,
+    closing: Option<Closing>,
+    now: Mono,
+}
+
+#[derive(Debug)]
+enum Keeper {
+    Down {
+        why: String,
+    },
+    /// Asked again at `again` what it holds.
+    Greeted {
+        again: Mono,
+    },
+    Up {
+        boot: Uuid,
+    },
+}
+
+#[derive(Debug)]
+struct Rejected {
+    index: u64,
+    told: bool,
+    telling: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    give_up: Mono,
+    done: bool,
+}
+
+/// What others may know of the client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientStatusReport {
+    pub node: NodeId,
+    pub registered: bool,
+    /// When a server last said that it knows of this node.
+    pub last_heartbeat: Option<Mono>,
+    pub allocs: usize,
+    pub allocs_running: usize,
+    pub servers: Vec<u64>,
+    /// What keeps the node from its work, in sentences.
+    pub troubles: Vec<String>,
+}
+
+impl Client {
+    pub fn new(config: Config, store: LocalStore, recovered: Vec<LocalAlloc>, seed: u64, now: Now) -> Client {
+        let mut random = Random::new(seed);
+        let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
+        let servers = Servers::new(config.servers.clone(), seen, &mut random);
+        let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();
+        Client {
+            config,
+            store,
+            allocs,
+            servers,
+            keeper: Keeper::Down { why: "not yet connected".into() },
+            info: None,
+            random,
+            unforgotten: Vec::new(),
+            rejected: BTreeMap::new(),
+            forgotten: Vec::new(),
+            report_since: None,
+            closing: None,
+            now: now.mono,
+        }
+    }
+
+    /// One turn. After a fault nothing of it has left, and the client and its store have to be made anew.
+    pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Vec<Effect>, Fault> {
+        self.now = self.now.max(now.mono);
+        let now = Now { mono: self.now, ..now };
+        let mut held = Held::default();
+        let mut writes = Writes::default();
+        for input in inputs {
+            self.take(now, input, &mut held, &mut writes);
+        }
+        self.ask_keeper_again(now.mono, &mut held);
+        self.advance_allocs(now, &mut held);
+        self.collect_ended(now, &mut held);
+        let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
+        self.take_news(now, news, &mut writes);
+        self.report(now.mono, &mut held);
+        for alloc in self.allocs.values_mut() {
+            alloc.save(&mut writes);
+        }
+        for id in std::mem::take(&mut self.forgotten) {
+            writes.set_ended(id, true);
+        }
+        let receipt = self.store.commit(&writes)?;
+        if receipt.durable() && matches!(self.keeper, Keeper::Up { .. }) {
+            for run in std::mem::take(&mut self.unforgotten) {
+                held.keeper(keeper::Command::Forget { run });
+            }
+        }
+        if self.is_finished(now.mono) {
+            held.push(Effect::Done);
+        }
+        Ok(held.release(&receipt))
+    }
+
+    /// When a turn is due even without an input.
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let allocs = self.allocs.values().filter_map(|a| a.next_deadline(self.now));
+        let report = self.report_since.and_then(|since| {
+            let urgent = self.untold().any(|(_, urgent)| urgent);
+            let wanted = if urgent { since } else { since.after(REPORT_PERIOD) };
+            self.servers.report_due().map(|due| due.max(wanted))
+        });
+        let closing = self.closing.filter(|c| !c.done).map(|c| c.give_up);
+        let keeper = match self.keeper {
+            Keeper::Greeted { again } => Some(again),
+            Keeper::Down { .. } | Keeper::Up { .. } => None,
+        };
+        allocs
+            .chain(keeper)
+            .chain(self.servers.next_deadline(self.now))
+            .chain(report)
+            .chain(closing)
+            .filter(|at| *at > self.now)
+            .min()
+    }
+
+    pub fn status(&self) -> ClientStatusReport {
+        let mut troubles: Vec<String> = self.servers.trouble().map(str::to_string).into_iter().collect();
+        if let Keeper::Down { why } = &self.keeper {
+            troubles.push(format!("no keeper, so no task can start or stop: {why}"));
+        }
+        troubles.extend(self.store.set_aside().iter().map(|row| format!("not readable in the store: {row}")));
+        ClientStatusReport {
+            node: self.config.node,
+            registered: self.servers.registered(),
+            last_heartbeat: self.servers.last_ok(),
+            allocs: self.allocs.len(),
+            allocs_running: self.allocs.values().filter(|a| a.running()).count(),
+            servers: self.servers.known().to_vec(),
+            troubles,
+        }
+    }
+
+    fn take(&mut self, now: Now, input: Input, held: &mut Held, writes: &mut Writes) {
+        match input {
+            Input::Fingerprint(info) => {
+                self.info = Some(info.clone());
+                self.servers.describe(info, now.mono, &mut self.random);
+            }
+            Input::Frame { from, bytes } => {
+                let news = self.servers.hear(from, &bytes, now.mono, &self.config, &mut self.random);
+                self.take_news(now, news, writes);
+            }
+            Input::KeeperUp => {
+                self.keeper = Keeper::Greeted { again: now.mono.after(KEEPER_PATIENCE) };
+            }
+            Input::KeeperDown { why } => self.keeper = Keeper::Down { why },
+            Input::Keeper(event) => self.take_keeper(now, event, held),
+            Input::DirBuilt { alloc, result } => {
+                let (turn, allocs) = self.lend(now, held);
+                if let Some(alloc) = allocs.get_mut(&alloc) {
+                    alloc.dir_built(&turn, result);
+                }
+            }
+            Input::DirRemoved { alloc, result } => self.dir_removed(now, alloc, result, writes),
+            Input::Shutdown { kill_tasks } => self.shut_down(now.mono, kill_tasks, writes),
+        }
+    }
+
+    /// What a turn lends to allocations, apart from them.
+    fn lend<'a>(&'a mut self, now: Now, held: &'a mut Held) -> (Turn<'a>, &'a mut BTreeMap<AllocId, Alloc>) {
+        let boot = match self.keeper {
+            Keeper::Up { boot } => Some(boot),
+            Keeper::Down { .. } | Keeper::Greeted { .. } => None,
+        };
+        let turn = Turn {
+            now,
+            config: &self.config,
+            info: self.info.as_deref(),
+            boot,
+            random: &mut self.random,
+            held,
+            forget: &mut self.unforgotten,
+        };
+        (turn, &mut self.allocs)
+    }
+
+    fn take_keeper(&mut self, now: Now, event: keeper::Event, held: &mut Held) {
+        match event {
+            keeper::Event::Welcome { protocol, boot_id, runs, .. } => {
+                if protocol == keeper::PROTOCOL {
+                    self.keeper = Keeper::Up { boot: boot_id };
+                    self.reconcile(now, runs, held);
+                } else {
+                    let ours = keeper::PROTOCOL;
+                    let why =
+                        format!("it speaks protocol {protocol}, this agent {ours}: restart the older one");
+                    self.keeper = Keeper::Down { why };
+                }
+            }
+            keeper::Event::Refused { run: None, message } => {
+                if !matches!(self.keeper, Keeper::Up { .. }) {
+                    self.keeper = Keeper::Down { why: message };
+                }
+            }
+            // What comes before the welcome is in the welcome, too.
+            _ if !matches!(self.keeper, Keeper::Up { .. }) => {}
+            keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, held),
+            keeper::Event::Started { run, at, .. } => {
+                self.with_run(now, run, held, |runner, turn, _| runner.started(turn, at));
+            }
+            keeper::Event::StartFailed { run, message, retryable } => {
+                self.with_run(now, run, held, |runner, turn, spec| {
+                    runner.start_failed(turn, spec, &message, retryable);
+                });
+            }
+            keeper::Event::Exited { run, exit, at } => {
+                self.with_run(now, run, held, |runner, turn, spec| runner.exited(turn, spec, exit, at));
+            }
+            keeper::Event::Refused { run: Some(run), message } => {
+                let Some((alloc, index)) = self.find(run) else { return };
+                let (mut turn, allocs) = self.lend(now, held);
+                if let Some(alloc) = allocs.get_mut(&alloc) {
+                    alloc.with_task(index, |runner, spec| runner.refused(&mut turn, spec, &message));
+                }
+            }
+        }
+    }
+
+    fn ask_keeper_again(&mut self, now: Mono, held: &mut Held) {
+        if let Keeper::Greeted { again } = &mut self.keeper
+            && *again <= now
+        {
+            *again = now.after(KEEPER_PATIENCE);
+            held.keeper(keeper::Command::List);
+        }
+    }
+
+    fn find(&self, run: RunId) -> Option<(AllocId, usize)> {
+        let place = |a: &Alloc| a.runners().iter().position(|t| t.run_id() == Some(run));
+        self.allocs.iter().find_map(|(id, a)| Some((*id, place(a)?)))
+    }
+
+    /// Tells a run's task; a run that is nobody's and has ended is forgotten.
+    fn with_run(
+        &mut self,
+        now: Now,
+        run: RunId,
+        held: &mut Held,
+        act: impl FnOnce(&mut Runner, &mut Turn<'_>, Spec<'_>),
+    ) {
+        match self.find(run) {
+            Some((alloc, index)) => {
+                let (mut turn, allocs) = self.lend(now, held);
+                if let Some(alloc) = allocs.get_mut(&alloc) {
+                    alloc.with_task(index, |runner, spec| act(runner, &mut turn, spec));
+                }
+            }
+            None if self.unforgotten.contains(&run) => {}
+            // The keeper does not forget what still runs.
+            None => held.keeper(keeper::Command::Forget { run }),
+        }
+    }
+
+    /// Compares what the keeper holds with what the store says.
+    fn reconcile(&mut self, now: Now, runs: Vec<RunReport>, held: &mut Held) {
+        let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).collect();
+        for run in &self.unforgotten {
+            runs.remove(run);
+        }
+        let (mut turn, allocs) = self.lend(now, held);
+        for alloc in allocs.values_mut() {
+            for index in 0..alloc.runners().len() {
+                let Some(run) = alloc.runners()[index].run_id() else { continue };
+                let found = runs.remove(&run);
+                alloc.with_task(index, |runner, spec| runner.reconcile(&mut turn, spec, found.as_ref()));
+            }
+        }
+        for (run, state) in runs {
+            if matches!(state, RunState::Running { .. }) {
+                stop_stray(run, held);
+            } else {
+                held.keeper(keeper::Command::Forget { run });
+            }
+        }
+    }
+
+    fn dir_removed(&mut self, now: Now, id: AllocId, result: Result<(), String>, writes: &mut Writes) {
+        let Some(alloc) = self.allocs.get_mut(&id).filter(|a| a.head.fate != Fate::Kept && a.is_over())
+        else {
+            return;
+        };
+        if result.is_err() {
+            return alloc.dir_not_removed(now.mono);
+        }
+        writes.remove(id, alloc.task_names());
+        if alloc.head.fate == Fate::Collected {
+            self.forgotten.push(id);
+        }
+        self.allocs.remove(&id);
+    }
+
+    fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut Writes) {
+        let limit = self.config.max_kill_timeout + SHUTDOWN_PATIENCE;
+        let give_up = if kill_tasks { now.after(limit) } else { now };
+        self.closing.get_or_insert(Closing { give_up, done: false });
+        if kill_tasks {
+            self.allocs.values_mut().for_each(Alloc::shut_down);
+        } else {
+            // What was only lazily stored so far is kept for the next start.
+            writes.must_last();
+        }
+    }
+
+    fn take_news(&mut self, now: Now, news: Vec<News>, writes: &mut Writes) {
+        for item in news {
+            match item {
+                News::Wanted(set) => self.take_wanted(now, set, writes),
+                News::Fetched(assignments) => self.take_assignments(now, assignments),
+                News::Reported(arrived) => {
+                    self.allocs.values_mut().for_each(|a| a.reported(arrived));
+                    for rejected in self.rejected.values_mut() {
+                        rejected.told |= arrived && rejected.telling;
+                        rejected.telling = false;
+                    }
+                }
+                News::Reconnected => self.allocs.values_mut().for_each(Alloc::tell_again),
+            }
+        }
+    }
+
+    /// Removed, updated, added, in that order (reference: client 3).
+    fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut Writes) {
+        let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().collect();
+        for (id, alloc) in &mut self.allocs {
+            if !wanted.contains_key(id) {
+                alloc.set_fate(Fate::Removed);
+            }
+        }
+        self.rejected.retain(|id, _| wanted.contains_key(id));
+        let gone: Vec<AllocId> =
+            self.store.ended().iter().filter(|id| !wanted.contains_key(id)).copied().collect();
+        for id in gone {
+            writes.set_ended(id, false);
+        }
+        self.take_assignments(now, set.assignments);
+        let need = wanted.into_iter().filter(|(id, index)| self.is_news(*id, *index)).collect();
+        self.servers.set_need(need);
+    }
+
+    fn is_news(&self, id: AllocId, index: u64) -> bool {
+        if self.store.ended().contains(&id) || self.forgotten.contains(&id) {
+            return false;
+        }
+        let held = self.allocs.get(&id).map(|a| a.head.assignment.alloc_modify_index);
+        held.or(self.rejected.get(&id).map(|r| r.index)).is_none_or(|held| held < index)
+    }
+
+    fn take_assignments(&mut self, now: Now, assignments: Vec<Assignment>) {
+        for assignment in assignments {
+            let id = assignment.id;
+            if !self.is_news(id, assignment.alloc_modify_index) || self.closing.is_some() {
+                continue;
+            }
+            if let Some(alloc) = self.allocs.get_mut(&id) {
+                alloc.update(assignment);
+            } else if self.allocs.len() < MAX_ALLOCS {
+                self.rejected.remove(&id);
+                self.allocs.insert(id, Alloc::new(assignment, now));
+            } else {
+                let index = assignment.alloc_modify_index;
+                self.rejected.insert(id, Rejected { index, told: false, telling: false });
+            }
+        }
+    }
+
+    fn advance_allocs(&mut self, now: Now, held: &mut Held) {
+        // A second pass only for those that wait for an allocation that ended in the first.
+        for _ in 0..2 {
+            let living: BTreeSet<AllocId> =
+                self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).collect();
+            let (mut turn, allocs) = self.lend(now, held);
+            for alloc in allocs.values_mut() {
+                let waits = alloc.head.assignment.previous.is_some_and(|p| living.contains(&p));
+                alloc.advance(&mut turn, waits);
+            }
+            if living.iter().all(|id| self.allocs.get(id).is_some_and(|a| !a.is_over())) {
+                break;
+            }
+        }
+    }
+
+    /// Makes room: of the ended allocations that the servers know to have ended, the oldest go.
+    fn collect_ended(&mut self, now: Now, held: &mut Held) {
+        let kept = |a: &&mut Alloc| a.head.fate == Fate::Kept && a.is_over();
+        let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.is_over()).count();
+        if count <= MAX_ENDED {
+            return;
+        }
+        let mut ended: Vec<_> =
+            self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
+        ended.sort_by_key(|a| (a.ended, a.id()));
+        let chosen: Vec<AllocId> = ended.iter().take(count - MAX_ENDED).map(|a| a.id()).collect();
+        let (mut turn, allocs) = self.lend(now, held);
+        for id in chosen {
+            if let Some(alloc) = allocs.get_mut(&id) {
+                alloc.set_fate(Fate::Collected);
+                alloc.advance(&mut turn, false);
+            }
+        }
+    }
+
+    /// What the servers have not been told, and whether they wait for it.
+    fn untold(&self) -> impl Iterator<Item = (AllocId, bool)> {
+        let allocs = self.allocs.iter().filter_map(|(id, a)| Some((*id, a.untold()?)));
+        allocs.chain(self.rejected.iter().filter(|(_, r)| !r.told).map(|(id, _)| (*id, true)))
+    }
+
+    fn report(&mut self, now: Mono, held: &mut Held) {
+        let mut untold: Vec<_> = self.untold().collect();
+        if untold.is_empty() {
+            self.report_since = None;
+            return;
+        }
+        let since = *self.report_since.get_or_insert(now);
+        untold.sort_by_key(|(id, urgent)| (!urgent, *id));
+        let urgent = untold.first().is_some_and(|(_, urgent)| *urgent);
+        if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
+            return;
+        }
+        let chosen: Vec<AllocId> = untold.into_iter().map(|(id, _)| id).take(MAX_UPDATES).collect();
+        let updates: Vec<_> = chosen.iter().filter_map(|id| self.update_of(*id)).collect();
+        let sent = self.servers.report(updates, now, &self.config, held);
+        for id in chosen.iter().skip(sent) {
+            if let Some(alloc) = self.allocs.get_mut(id) {
+                alloc.reported(false);
+            }
+            if let Some(rejected) = self.rejected.get_mut(id) {
+                rejected.telling = false;
+            }
+        }
+        self.report_since = Some(now);
+    }
+
+    fn update_of(&mut self, id: AllocId) -> Option<AllocUpdate> {
+        if let Some(alloc) = self.allocs.get_mut(&id) {
+            return Some(alloc.report());
+        }
+        self.rejected.get_mut(&id)?.telling = true;
+        Some(AllocUpdate {
+            id,
+            client: ClientStatus::Failed,
+            client_description: format!(
+                "Unable to add allocation due to error: the node holds {MAX_ALLOCS} allocations already"
+            ),
+            task_states: BTreeMap::new(),
+        })
+    }
+
+    /// True once: when the shutdown is over.
+    fn is_finished(&mut self, now: Mono) -> bool {
+        let over = self.allocs.values().all(Alloc::is_over);
+        match &mut self.closing {
+            Some(closing) if !closing.done && (over || closing.give_up <= now) => {
+                closing.done = true;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Ends a run that is nobody's; it is forgotten once it has ended.
+fn stop_stray(run: RunId, held: &mut Held) {
+    held.keeper(keeper::Command::Stop { run, signal: SIGTERM, timeout: STRAY_TIMEOUT });
+}

@@ -1,0 +1,231 @@
+//! From a task to the one process that the keeper starts: the drivers, of which there is `raw_exec` (reference: client
+//! 26). Knows no process; says what is wrong with a task's config before anything starts.
+
+use super::config::Config;
+use super::environment::{self, dirs, resources_of};
+use super::interpolate::strict_value;
+use super::signals;
+use crate::model::job::Task;
+use crate::model::node::NodeInfo;
+use crate::model::value::Value;
+use crate::wire::keeper::{MAX_MESSAGE_BYTES, RunLogs, RunSpec};
+use crate::wire::rpc::Assignment;
+use std::collections::BTreeMap;
+
+/// Why a task cannot be started as it is written. Trying again would not help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The task is wrong.
+    Invalid(String),
+    /// The node cannot run it.
+    Driver(String),
+}
+
+const RAW_EXEC: &str = "raw_exec";
+/// What fits into one message to the keeper, with room to spare.
+const MAX_TEXT_BYTES: usize = MAX_MESSAGE_BYTES / 2;
+const KEYS: [&str; 2] = ["args", "command"];
+/// Keys that newer job files use and that are not built yet.
+const LATER_KEYS: [&str; 5] =
+    ["cgroup_v1_override", "cgroup_v2_override", "denied_envvars", "oom_score_adj", "work_dir"];
+
+pub fn run_spec(
+    config: &Config,
+    info: &NodeInfo,
+    assignment: &Assignment,
+    task: &Task,
+) -> Result<RunSpec, Unfit> {
+    usable(info, &task.driver)?;
+    if signals::number(&task.kill_signal).is_none() {
+        let why = format!(
+            "kill_signal {:?} is not a signal; SIGINT or SIGTERM are meant most often",
+            task.kill_signal
+        );
+        return Err(Unfit::Invalid(why));
+    }
+    let environment = environment::build(config, info, assignment, task);
+    let mut keys = BTreeMap::new();
+    for (key, value) in &task.config {
+        known(key)?;
+        let value = strict_value(value, environment.names())
+            .map_err(|why| Unfit::Invalid(format!("config {key}: {why}")))?;
+        keys.insert(key.as_str(), value);
+    }
+    let (command, args) = (command(keys.get("command"))?, arguments(keys.get("args"))?);
+    let pairs = environment.env.iter().map(|(k, v)| k.len() + v.len());
+    let bytes = pairs.chain(args.iter().map(String::len)).sum::<usize>() + command.len();
+    if bytes > MAX_TEXT_BYTES {
+        let why = format!(
+            "arguments and environment are {bytes} bytes long, at most {MAX_TEXT_BYTES} can be handed on"
+        );
+        return Err(Unfit::Invalid(why));
+    }
+    let dirs = dirs(config, assignment.id, &task.name);
+    let held = resources_of(assignment, task);
+    Ok(RunSpec {
+        label: label(assignment, task),
+        command,
+        args,
+        search: vec![dirs.local, dirs.task.clone()],
+        env: environment.env.into_iter().collect(),
+        cwd: dirs.task,
+        user: task.user.clone(),
+        logs: (!task.logs.disabled).then(|| logs(task, dirs.logs)),
+        cpu_mhz: u64::try_from(held.cpu_mhz).unwrap_or(0),
+        memory_bytes: u64::try_from(held.memory_mb).unwrap_or(0).saturating_mul(1 << 20),
+    })
+}
+
+fn command(value: Option<&Value>) -> Result<String, Unfit> {
+    match value {
+        Some(Value::Text(command)) if !command.is_empty() => Ok(command.clone()),
+        Some(Value::Text(_) | Value::Null) | None => {
+            Err(Unfit::Invalid("config command is missing: name the program to run".into()))
+        }
+        Some(_) => Err(Unfit::Invalid("config command has to be a text: the program to run".into())),
+    }
+}
+
+fn arguments(value: Option<&Value>) -> Result<Vec<String>, Unfit> {
+    match value {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::List(list)) => list.iter().map(argument).collect(),
+        Some(_) => Err(Unfit::Invalid("config args has to be a list of texts".into())),
+    }
+}
+
+fn usable(info: &NodeInfo, driver: &str) -> Result<(), Unfit> {
+    if driver != RAW_EXEC {
+        let why = format!("driver {driver:?} is not supported yet: this build runs {RAW_EXEC}");
+        return Err(Unfit::Driver(why));
+    }
+    if !info.drivers.get(RAW_EXEC).is_some_and(|d| d.detected && d.healthy) {
+        return Err(Unfit::Driver("raw_exec is disabled".into()));
+    }
+    Ok(())
+}
+
+fn known(key: &str) -> Result<(), Unfit> {
+    if KEYS.contains(&key) {
+        return Ok(());
+    }
+    if LATER_KEYS.contains(&key) {
+        return Err(Unfit::Invalid(format!("config {key} is not supported yet: leave it out")));
+    }
+    let nearest = KEYS.iter().min_by_key(|k| distance(k, key)).filter(|k| distance(k, key) <= 2);
+    let hint = nearest.map_or_else(
+        || format!("{RAW_EXEC} knows {}", KEYS.join(" and ")),
+        |k| format!("did you mean {k:?}?"),
+    );
+    Err(Unfit::Invalid(format!("config has no key {key:?}: {hint}")))
+}
+
+/// How many characters have to be put in, taken out or exchanged (Levenshtein), over texts of a config key's length.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn argument(value: &Value) -> Result<String, Unfit> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        Value::Int(n) => Ok(n.to_string()),
+        Value::Float(n) => Ok(n.to_string()),
+        Value::Bool(b) => Ok(b.to_string()),
+        Value::Null | Value::List(_) | Value::Map(_) => {
+            Err(Unfit::Invalid("config args has to be a list of texts".into()))
+        }
+    }
+}
+
+fn label(assignment: &Assignment, task: &Task) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+    format!("{}.{}", assignment.id, task.name.chars().map(clean).collect::<String>())
+}
+
+fn logs(task: &Task, dir: String) -> RunLogs {
+    RunLogs {
+        dir,
+        name: task.name.clone(),
+        max_files: u32::try_from(task.logs.max_files.max(1)).unwrap_or(u32::MAX),
+        max_file_bytes: u64::try_from(task.logs.max_file_size_mb.max(1)).unwrap_or(1).saturating_mul(1 << 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::samples;
+    use super::*;
+
+    fn spec(change: impl Fn(&mut Task, &mut NodeInfo)) -> Result<RunSpec, Unfit> {
+        let mut assignment = samples::assignment(1, &[samples::task("web")]);
+        let mut info = samples::info();
+        change(&mut assignment.group.tasks[0], &mut info);
+        let task = assignment.group.tasks[0].clone();
+        run_spec(&samples::config(), &info, &assignment, &task)
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+
+    #[test]
+    fn a_process_is_described_in_full() {
+        let made = spec(|task, _| {
+            task.user = "web".into();
+            let args = vec![text("-p"), Value::Int(80), Value::Bool(true), text("${NOMAD_TASK_NAME}")];
+            task.config.insert("args".into(), Value::List(args));
+        });
+        let root = format!("/allocs/{}", samples::alloc_id(1));
+        let made = made.expect("the task is sound");
+        assert_eq!(made.label, format!("{}.web", samples::alloc_id(1)));
+        assert_eq!((made.command.as_str(), made.user.as_str()), ("/bin/serve", "web"));
+        assert_eq!(made.args, ["-p", "80", "true", "web"]);
+        assert_eq!(made.search, [format!("{root}/web/local"), format!("{root}/web")]);
+        assert_eq!(made.cwd, format!("{root}/web"));
+        assert_eq!((made.cpu_mhz, made.memory_bytes), (100, 64 << 20));
+        let logs = made.logs.expect("logs are on");
+        assert_eq!((logs.dir, logs.name.as_str()), (format!("{root}/alloc/logs"), "web"));
+        assert_eq!((logs.max_files, logs.max_file_bytes), (10, 10 << 20));
+        assert_eq!(spec(|task, _| task.logs.disabled = true).expect("sound").logs, None);
+    }
+
+    #[test]
+    fn what_cannot_run_is_named() {
+        type Change = fn(&mut Task, &mut NodeInfo);
+        let cases: [(Change, &str); 10] = [
+            (|t, _| t.driver = "docker".into(), "driver \"docker\" is not supported yet"),
+            (|_, i| i.drivers.clear(), "raw_exec is disabled"),
+            (|t, _| t.config.clear(), "config command is missing"),
+            (
+                |t, _| drop(t.config.insert("command".into(), Value::Int(1))),
+                "config command has to be a text",
+            ),
+            (|t, _| drop(t.config.insert("args".into(), text("x"))), "config args has to be a list"),
+            (|t, _| drop(t.config.insert("comand".into(), text("x"))), "did you mean \"command\"?"),
+            (|t, _| drop(t.config.insert("image".into(), text("x"))), "raw_exec knows args and command"),
+            (
+                |t, _| drop(t.config.insert("command".into(), text("${nosuch}"))),
+                "no variable named \"nosuch\"",
+            ),
+            (|t, _| drop(t.env.insert("X".into(), "x".repeat(1 << 20))), "bytes long, at most 524288"),
+            (|t, _| t.kill_signal = "SIGNAL".into(), "\"SIGNAL\" is not a signal"),
+        ];
+        for (change, part) in cases {
+            match spec(change) {
+                Err(Unfit::Invalid(why) | Unfit::Driver(why)) => assert!(why.contains(part), "{why}"),
+                Ok(_) => panic!("accepted: {part}"),
+            }
+        }
+    }
+}

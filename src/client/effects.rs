@@ -1,0 +1,85 @@
+//! What the client is told and what it asks for: the whole of its traffic with the world.
+
+use crate::model::id::AllocId;
+use crate::model::node::NodeInfo;
+use crate::state::local::Receipt;
+use crate::wire::keeper;
+use crate::wire::rpc::Peer;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// What the machine is. The first one makes the node register, a later different one makes it register anew.
+    Fingerprint(Box<NodeInfo>),
+    Frame {
+        from: Peer,
+        bytes: Vec<u8>,
+    },
+    Keeper(keeper::Event),
+    /// A new connection to the keeper stands, and `Hello` was said on it. Its `Welcome` follows as an event.
+    KeeperUp,
+    KeeperDown {
+        why: String,
+    },
+    DirBuilt {
+        alloc: AllocId,
+        result: Result<(), String>,
+    },
+    DirRemoved {
+        alloc: AllocId,
+        result: Result<(), String>,
+    },
+    /// The agent ends. With `kill_tasks` every task is stopped first; without, they go on without it.
+    Shutdown {
+        kill_tasks: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    Send {
+        to: Peer,
+        bytes: Vec<u8>,
+    },
+    Keeper(keeper::Command),
+    /// Asked again after every restart of the agent and after a long silence: what is there stays as it is, what is
+    /// missing (after a reboot, what lay in memory) is made.
+    BuildDir(DirSpec),
+    /// A directory that is not there counts as removed.
+    RemoveDir {
+        alloc: AllocId,
+    },
+    /// After `Shutdown`: nothing more will come.
+    Done,
+}
+
+/// `<alloc dir>/<alloc id>` with its shared directory and one for each task (reference: client 13).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirSpec {
+    pub alloc: AllocId,
+    pub tasks: Vec<DirTask>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirTask {
+    pub name: String,
+    /// Empty: the agent's own.
+    pub user: String,
+}
+
+/// Effects that wait for the store.
+#[derive(Debug, Default)]
+pub struct Held(Vec<Effect>);
+
+impl Held {
+    pub fn push(&mut self, effect: Effect) {
+        self.0.push(effect);
+    }
+
+    pub fn keeper(&mut self, command: keeper::Command) {
+        self.0.push(Effect::Keeper(command));
+    }
+
+    pub fn release(self, _stored: &Receipt) -> Vec<Effect> {
+        self.0
+    }
+}

@@ -1,0 +1,199 @@
+//! A task's environment variables and the directories they name (reference: client 13, 15).
+
+use super::config::Config;
+use super::interpolate::{Names, lenient};
+use crate::model::alloc::name_index;
+use crate::model::id::AllocId;
+use crate::model::job::Task;
+use crate::model::node::NodeInfo;
+use crate::model::resources::TaskResources;
+use crate::wire::rpc::Assignment;
+use std::collections::BTreeMap;
+
+/// Host paths of an allocation.
+pub struct Dirs {
+    pub shared: String,
+    pub logs: String,
+    pub task: String,
+    pub local: String,
+    pub secrets: String,
+}
+
+pub fn dirs(config: &Config, alloc: AllocId, task: &str) -> Dirs {
+    let root = format!("{}/{alloc}", config.alloc_dir.trim_end_matches('/'));
+    Dirs {
+        shared: format!("{root}/alloc"),
+        logs: format!("{root}/alloc/logs"),
+        task: format!("{root}/{task}"),
+        local: format!("{root}/{task}/local"),
+        secrets: format!("{root}/{task}/secrets"),
+    }
+}
+
+/// What a task's `${...}` can name.
+pub struct Environment {
+    pub env: BTreeMap<String, String>,
+    pub node: BTreeMap<String, String>,
+}
+
+impl Environment {
+    pub fn names(&self) -> Names<'_> {
+        Names { env: &self.env, node: &self.node }
+    }
+}
+
+/// What the task holds: the allocation's own numbers where it has them.
+pub fn resources_of(assignment: &Assignment, task: &Task) -> TaskResources {
+    assignment.resources.tasks.get(&task.name).cloned().unwrap_or(TaskResources {
+        cpu_mhz: task.cpu_mhz,
+        memory_mb: task.memory_mb,
+        lifecycle: task.lifecycle,
+    })
+}
+
+/// Later steps win: `NOMAD_*`, meta, then the agent's variables where nothing is set yet, then the task's `env`.
+pub fn build(config: &Config, info: &NodeInfo, assignment: &Assignment, task: &Task) -> Environment {
+    let mut env = identity(config, info, assignment, task);
+    let node = node_names(info, &config.region);
+    let meta = meta(assignment, task, Names { env: &env, node: &node });
+    env.extend(meta);
+    for (key, value) in &config.host_env {
+        if !config.env_denylist.contains(key) {
+            env.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    let names = Names { env: &env, node: &node };
+    let own: Vec<_> = task.env.iter().map(|(k, v)| (k.clone(), lenient(v, names))).collect();
+    env.extend(own);
+    Environment { env, node }
+}
+
+fn identity(config: &Config, info: &NodeInfo, a: &Assignment, task: &Task) -> BTreeMap<String, String> {
+    let dirs = dirs(config, a.id, &task.name);
+    let held = resources_of(a, task);
+    let mut env = BTreeMap::new();
+    let mut set = |key: &str, value: String| drop(env.insert(key.to_string(), value));
+    set("NOMAD_ALLOC_DIR", dirs.shared);
+    set("NOMAD_TASK_DIR", dirs.local);
+    set("NOMAD_SECRETS_DIR", dirs.secrets);
+    if held.memory_mb > 0 {
+        set("NOMAD_MEMORY_LIMIT", held.memory_mb.to_string());
+    }
+    if held.cpu_mhz > 0 {
+        set("NOMAD_CPU_LIMIT", held.cpu_mhz.to_string());
+    }
+    set("NOMAD_CPU_CORES", String::new());
+    set("NOMAD_ALLOC_ID", a.id.to_string());
+    set("NOMAD_SHORT_ALLOC_ID", a.id.0.short());
+    set("NOMAD_ALLOC_NAME", a.name.clone());
+    set("NOMAD_ALLOC_INDEX", name_index(&a.name).to_string());
+    set("NOMAD_TASK_NAME", task.name.clone());
+    set("NOMAD_GROUP_NAME", a.group.name.clone());
+    set("NOMAD_JOB_ID", a.job.id.clone());
+    set("NOMAD_JOB_NAME", a.job_name.clone());
+    set("NOMAD_NAMESPACE", a.job.namespace.clone());
+    set("NOMAD_DC", info.datacenter.clone());
+    set("NOMAD_REGION", config.region.clone());
+    if !config.parent_cgroup.is_empty() {
+        set("NOMAD_PARENT_CGROUP", config.parent_cgroup.clone());
+    }
+    env
+}
+
+/// Job, then group, then task; each key as written and in capitals.
+fn meta(assignment: &Assignment, task: &Task, names: Names<'_>) -> BTreeMap<String, String> {
+    let mut merged = BTreeMap::new();
+    for level in [&assignment.job_meta, &assignment.group.meta, &task.meta] {
+        merged.extend(level);
+    }
+    let mut env = BTreeMap::new();
+    for (key, value) in merged {
+        let value = lenient(value, names);
+        env.insert(format!("NOMAD_META_{}", cleaned(&key.to_uppercase())), value.clone());
+        env.insert(format!("NOMAD_META_{}", cleaned(key)), value);
+    }
+    env
+}
+
+fn cleaned(key: &str) -> String {
+    key.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') { c } else { '_' }).collect()
+}
+
+fn node_names(info: &NodeInfo, region: &str) -> BTreeMap<String, String> {
+    let mut node = BTreeMap::new();
+    for (key, value) in &info.attributes {
+        node.insert(format!("attr.{key}"), value.clone());
+    }
+    for (key, value) in &info.meta {
+        node.insert(format!("meta.{key}"), value.clone());
+    }
+    for (key, value) in [
+        ("node.unique.id", info.id.to_string()),
+        ("node.unique.name", info.name.clone()),
+        ("node.datacenter", info.datacenter.clone()),
+        ("node.region", region.to_string()),
+        ("node.class", info.class.clone()),
+        ("node.pool", info.pool.clone()),
+    ] {
+        node.insert(key.to_string(), value);
+    }
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::samples;
+    use super::*;
+
+    #[test]
+    fn a_task_sees_where_it_is() {
+        let mut assignment = samples::assignment(1, &[samples::task("web")]);
+        assignment.job_meta = samples::map(&[("a.b-c", "job"), ("who", "${NOMAD_TASK_NAME}")]);
+        assignment.group.meta = samples::map(&[("a.b-c", "group")]);
+        let task = &mut assignment.group.tasks[0];
+        task.env = samples::map(&[
+            ("PATH", "/own"),
+            ("WHERE", "${node.datacenter}/${NOMAD_META_who}"),
+            ("odd-key", "${nosuch}"),
+        ]);
+        let mut config = samples::config();
+        config.host_env = vec![
+            ("PATH".into(), "/bin".into()),
+            ("HOME".into(), "/root".into()),
+            ("VAULT_TOKEN".into(), "secret".into()),
+            ("NOMAD_TASK_NAME".into(), "wrong".into()),
+        ];
+        let task = assignment.group.tasks[0].clone();
+        let env = build(&config, &samples::info(), &assignment, &task).env;
+        let root = format!("/allocs/{}", assignment.id);
+        for (key, value) in [
+            ("NOMAD_ALLOC_DIR", format!("{root}/alloc")),
+            ("NOMAD_TASK_DIR", format!("{root}/web/local")),
+            ("NOMAD_SECRETS_DIR", format!("{root}/web/secrets")),
+            ("NOMAD_MEMORY_LIMIT", "64".into()),
+            ("NOMAD_CPU_LIMIT", "100".into()),
+            ("NOMAD_CPU_CORES", String::new()),
+            ("NOMAD_ALLOC_NAME", "job.g[3]".into()),
+            ("NOMAD_ALLOC_INDEX", "3".into()),
+            ("NOMAD_SHORT_ALLOC_ID", assignment.id.0.short()),
+            ("NOMAD_TASK_NAME", "web".into()),
+            ("NOMAD_GROUP_NAME", "g".into()),
+            ("NOMAD_JOB_ID", "job".into()),
+            ("NOMAD_DC", "dc1".into()),
+            ("NOMAD_REGION", "global".into()),
+            ("NOMAD_NAMESPACE", "default".into()),
+            ("NOMAD_META_a.b_c", "group".into()),
+            ("NOMAD_META_A.B_C", "group".into()),
+            ("NOMAD_META_who", "web".into()),
+            ("PATH", "/own".into()),
+            ("HOME", "/root".into()),
+            ("WHERE", "dc1/web".into()),
+            ("odd-key", "${nosuch}".into()),
+        ] {
+            assert_eq!(env.get(key), Some(&value), "{key}");
+        }
+        for absent in ["VAULT_TOKEN", "NOMAD_PARENT_CGROUP", "NOMAD_UNIX_ADDR", "NOMAD_JOB_PARENT_ID"] {
+            assert_eq!(env.get(absent), None, "{absent}");
+        }
+    }
+}

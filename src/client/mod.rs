@@ -1,0 +1,27 @@
+//! A node's brain: it compares what the servers want of this node with what is so, drives allocations and tasks
+//! towards it through the keeper, applies restart rules with or without servers in reach, and reports.
+//!
+//! Refuses to know: sockets, processes, files, clocks. Invariants: a run's id is stored before the keeper is asked to
+//! start it; a run is forgotten only after its end is stored; a turn's effects leave after the store's receipt; a
+//! node at rest writes nothing.
+
+mod alloc;
+mod brain;
+pub mod config;
+mod driver;
+pub mod effects;
+mod environment;
+mod events;
+mod interpolate;
+mod lifecycle;
+mod random;
+mod restart;
+mod runner;
+mod servers;
+mod signals;
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub use brain::MAX_ALLOCS;
+pub use brain::{Client, ClientStatusReport};

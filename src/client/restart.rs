@@ -1,0 +1,175 @@
+//! Whether a task that ended is started again, and when (reference: client 9). Counts in memory only: an agent's
+//! restart opens a new window.
+
+use crate::model::job::{RestartMode, RestartPolicy};
+use crate::model::time::{Mono, Span};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Exited {
+        success: bool,
+    },
+    /// The process never existed.
+    StartFailed {
+        retryable: bool,
+    },
+    /// Ended by a reboot of the machine: nobody's fault, not counted.
+    Lost,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Ended well and stays so.
+    Done,
+    Fail {
+        reason: String,
+    },
+    Restart {
+        delay: Span,
+        reason: &'static str,
+    },
+}
+
+pub const WITHIN_POLICY: &str = "Restart within policy";
+pub const AFTER_DELAY: &str = "Exceeded allowed attempts, applying a delay";
+pub const AFTER_REBOOT: &str = "Restart after the machine's reboot";
+
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    count: i64,
+    window_start: Mono,
+}
+
+impl Tracker {
+    pub fn new(now: Mono) -> Tracker {
+        Tracker { count: 0, window_start: now }
+    }
+
+    /// `jitter` is any random number; it adds up to a quarter of the policy's delay.
+    pub fn decide(
+        &mut self,
+        policy: &RestartPolicy,
+        restarts_on_success: bool,
+        outcome: Outcome,
+        now: Mono,
+        jitter: u64,
+    ) -> Decision {
+        let done = outcome == (Outcome::Exited { success: true }) && !restarts_on_success;
+        if outcome == Outcome::Lost {
+            return Decision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT };
+        }
+        if policy.attempts <= 0 {
+            return if done { Decision::Done } else { fail("Policy allows no restarts") };
+        }
+        if now > self.window_start.after(policy.interval) {
+            (self.count, self.window_start) = (0, now);
+        }
+        self.count = self.count.saturating_add(1);
+        if outcome == (Outcome::StartFailed { retryable: false }) {
+            fail("Error was unrecoverable")
+        } else if done {
+            Decision::Done
+        } else if self.count <= policy.attempts {
+            Decision::Restart { delay: jittered(policy.delay, jitter), reason: WITHIN_POLICY }
+        } else if policy.mode == RestartMode::Delay {
+            let delay = self.window_start.after(policy.interval).since(now);
+            Decision::Restart { delay, reason: AFTER_DELAY }
+        } else {
+            let RestartPolicy { attempts, interval, .. } = policy;
+            fail(format!("Exceeded allowed attempts {attempts} in interval {interval} and mode is \"fail\""))
+        }
+    }
+}
+
+fn fail(reason: impl Into<String>) -> Decision {
+    Decision::Fail { reason: reason.into() }
+}
+
+/// `delay + rand[0, delay) / 4`.
+fn jittered(delay: Span, jitter: u64) -> Span {
+    let nanos = delay.as_nanos().max(0);
+    let extra = jitter.checked_rem(nanos as u64).unwrap_or(0) / 4;
+    Span::nanos(nanos.saturating_add(extra as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(attempts: i64, interval: i64, delay: i64, mode: RestartMode) -> RestartPolicy {
+        RestartPolicy {
+            attempts,
+            interval: Span::seconds(interval),
+            delay: Span::seconds(delay),
+            mode,
+            render_templates: false,
+        }
+    }
+
+    fn at(seconds: i64) -> Mono {
+        Mono(1_000_000_000_000).after(Span::seconds(seconds))
+    }
+
+    const BAD: Outcome = Outcome::Exited { success: false };
+    const GOOD: Outcome = Outcome::Exited { success: true };
+
+    #[test]
+    fn a_service_fails_at_the_third_exit() {
+        let mut tracker = Tracker::new(at(0));
+        let policy = policy(2, 1800, 15, RestartMode::Fail);
+        for (time, jitter) in [(1, 0), (20, u64::MAX)] {
+            match tracker.decide(&policy, true, BAD, at(time), jitter) {
+                Decision::Restart { delay, reason: WITHIN_POLICY } => {
+                    assert!(delay >= Span::seconds(15) && delay < Span::millis(18_750), "{delay}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let reason = "Exceeded allowed attempts 2 in interval 30m0s and mode is \"fail\"";
+        assert_eq!(tracker.decide(&policy, true, BAD, at(40), 0), fail(reason));
+    }
+
+    #[test]
+    fn mode_delay_waits_for_the_next_window() {
+        let mut tracker = Tracker::new(at(0));
+        let policy = policy(2, 1800, 15, RestartMode::Delay);
+        tracker.decide(&policy, true, BAD, at(1), 0);
+        tracker.decide(&policy, true, BAD, at(20), 0);
+        let third = tracker.decide(&policy, true, BAD, at(60), 7);
+        assert_eq!(third, Decision::Restart { delay: Span::seconds(1740), reason: AFTER_DELAY });
+    }
+
+    #[test]
+    fn a_new_window_counts_anew() {
+        let mut tracker = Tracker::new(at(0));
+        let policy = policy(1, 10, 1, RestartMode::Fail);
+        for time in [2, 13] {
+            let decision = tracker.decide(&policy, true, BAD, at(time), 0);
+            assert_eq!(decision, Decision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY });
+        }
+        assert!(matches!(tracker.decide(&policy, true, BAD, at(14), 0), Decision::Fail { .. }));
+    }
+
+    #[test]
+    fn one_decision_each() {
+        let none = || fail("Policy allows no restarts");
+        let restart = || Decision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY };
+        let cases = [
+            (0, true, GOOD, none()),
+            (0, false, GOOD, Decision::Done),
+            (0, false, BAD, none()),
+            (0, true, Outcome::StartFailed { retryable: true }, none()),
+            (1, false, GOOD, Decision::Done),
+            (1, true, GOOD, restart()),
+            (1, false, BAD, restart()),
+            (1, true, Outcome::StartFailed { retryable: true }, restart()),
+            (1, true, Outcome::StartFailed { retryable: false }, fail("Error was unrecoverable")),
+            (0, true, Outcome::Lost, Decision::Restart { delay: Span::ZERO, reason: AFTER_REBOOT }),
+        ];
+        for (attempts, on_success, outcome, expected) in cases {
+            let policy = policy(attempts, 10, 1, RestartMode::Fail);
+            let decision = Tracker::new(at(0)).decide(&policy, on_success, outcome, at(1), 0);
+            assert_eq!(decision, expected, "{attempts} {on_success} {outcome:?}");
+        }
+    }
+}

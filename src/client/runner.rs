@@ -1,0 +1,372 @@
+//! One task: waits for its gate, is started, runs, ends, is started again or stays dead (reference: client 7 to 10).
+//! The run's id is stored before the start is asked for; everything else follows from what the keeper says.
+
+use super::config::Config;
+use super::driver::{self, Unfit};
+use super::effects::Held;
+use super::events;
+use super::lifecycle::Role;
+use super::random::Random;
+use super::restart::{AFTER_REBOOT, Decision, Outcome, Tracker, WITHIN_POLICY};
+use super::signals;
+use crate::model::id::{RunId, Uuid};
+use crate::model::job::Task;
+use crate::model::node::NodeInfo;
+use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
+use crate::model::time::{Mono, Now, Span, Wall};
+use crate::state::local::{LocalRun, LocalTask};
+use crate::wire::keeper::{Command, RunState};
+use crate::wire::rpc::Assignment;
+
+/// What a turn lends to each task.
+pub struct Turn<'a> {
+    pub now: Now,
+    pub config: &'a Config,
+    /// Nothing starts before the machine is known: its names may stand in a task's config.
+    pub info: Option<&'a NodeInfo>,
+    /// The keeper's boot, while it is there.
+    pub boot: Option<Uuid>,
+    pub random: &'a mut Random,
+    pub held: &'a mut Held,
+    /// Runs to be forgotten once their end is durably stored.
+    pub forget: &'a mut Vec<RunId>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Spec<'a> {
+    pub assignment: &'a Assignment,
+    pub task: &'a Task,
+}
+
+/// How well a change has to be stored. Lazy changes ride along with the next durable ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Dirty {
+    Clean,
+    Lazy,
+    Durable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kill {
+    No,
+    /// The task's shutdown delay.
+    Delayed {
+        until: Mono,
+    },
+    /// `ask_at`: when the keeper is asked (again) to stop it.
+    Stopping {
+        attempt: u32,
+        ask_at: Mono,
+    },
+}
+
+#[derive(Debug)]
+pub struct Runner {
+    pub name: String,
+    pub role: Role,
+    pub leader: bool,
+    pub local: LocalTask,
+    pub dirty: Dirty,
+    /// Counts what a report would show.
+    pub moves: u64,
+    not_before: Mono,
+    /// When an unanswered start is asked for again.
+    ask_start_at: Mono,
+    kill: Kill,
+    tracker: Tracker,
+}
+
+/// A start that the keeper left unanswered is asked for again after this long.
+const START_PATIENCE: Span = Span::seconds(60);
+/// The same for a stop, on top of the task's own time to end.
+const STOP_PATIENCE: Span = Span::seconds(20);
+const REBOOTED: &str = "the machine was restarted";
+
+impl Runner {
+    pub fn new(task: &Task, local: Option<LocalTask>, now: Now) -> Runner {
+        let fresh = local.is_none();
+        let mut runner = Runner {
+            name: task.name.clone(),
+            role: Role::of(task.lifecycle),
+            leader: task.leader,
+            local: local.unwrap_or_default(),
+            dirty: Dirty::Clean,
+            moves: 0,
+            not_before: Mono(0),
+            ask_start_at: Mono(0),
+            kill: Kill::No,
+            tracker: Tracker::new(now.mono),
+        };
+        if fresh {
+            runner.tell(events::received(now.stamp()));
+        }
+        runner
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.local.state.phase == TaskPhase::Dead
+    }
+
+    pub fn has_run(&self) -> bool {
+        self.local.run.is_some()
+    }
+
+    pub fn run_id(&self) -> Option<RunId> {
+        self.local.run.as_ref().map(|r| r.id)
+    }
+
+    pub fn tell(&mut self, event: TaskEvent) {
+        self.local.state.push_event(event);
+        self.touch(Dirty::Lazy);
+        self.moves += 1;
+    }
+
+    fn touch(&mut self, dirty: Dirty) {
+        self.dirty = self.dirty.max(dirty);
+    }
+
+    /// Does what is due. `gate`: the task may start now.
+    pub fn advance(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, gate: bool) {
+        if self.is_dead() {
+            return;
+        }
+        let now = turn.now.mono;
+        if matches!(self.kill, Kill::Delayed { until } if until <= now) {
+            self.kill = Kill::Stopping { attempt: 0, ask_at: now };
+        }
+        if turn.boot.is_none() {
+            return;
+        }
+        let Some(run) = &self.local.run else {
+            if gate && self.not_before <= now {
+                self.start(turn, spec);
+            }
+            return;
+        };
+        match self.kill {
+            Kill::Stopping { attempt, ask_at } if ask_at <= now => {
+                let timeout = kill_timeout(turn.config, spec.task);
+                let signal = signals::number(&spec.task.kill_signal).unwrap_or(signals::DEFAULT);
+                turn.held.keeper(Command::Stop { run: run.id, signal, timeout });
+                self.kill = Kill::Stopping { attempt, ask_at: now.after(timeout + STOP_PATIENCE) };
+            }
+            Kill::No | Kill::Delayed { .. } if !run.confirmed && self.ask_start_at <= now => {
+                self.ask_start(turn, spec, run.id);
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>) {
+        if turn.info.is_none() {
+            return;
+        }
+        if !self.local.set_up {
+            self.local.set_up = true;
+            self.tell(events::task_setup(turn.now.stamp()));
+        }
+        let Some(boot) = turn.boot else { return };
+        let run = RunId::from_random(turn.random.bits());
+        self.local.run = Some(LocalRun { id: run, boot, confirmed: false });
+        self.touch(Dirty::Durable);
+        self.ask_start(turn, spec, run);
+    }
+
+    /// Asking twice for one run starts it once.
+    fn ask_start(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, run: RunId) {
+        let Some(info) = turn.info else { return };
+        match driver::run_spec(turn.config, info, spec.assignment, spec.task) {
+            Ok(made) => {
+                turn.held.keeper(Command::Start { run, spec: Box::new(made) });
+                self.ask_start_at = turn.now.mono.after(START_PATIENCE);
+            }
+            Err(unfit) => {
+                let at = turn.now.stamp();
+                self.tell(match unfit {
+                    Unfit::Invalid(why) => events::failed_validation(at, &why),
+                    Unfit::Driver(why) => events::driver_failure(at, &why),
+                });
+                self.local.run = None;
+                self.after_end(turn, spec, Outcome::StartFailed { retryable: false }, at);
+            }
+        }
+    }
+
+    /// Stops the task for good. Without `delay` its shutdown delay is left out.
+    pub fn kill(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, delay: bool) {
+        if self.is_dead() || (self.kill != Kill::No && (delay || !matches!(self.kill, Kill::Delayed { .. })))
+        {
+            return;
+        }
+        let (at, now) = (turn.now.stamp(), turn.now.mono);
+        if self.kill == Kill::No {
+            self.tell(events::killing(at, kill_timeout(turn.config, spec.task)));
+        }
+        if self.local.run.is_none() {
+            self.tell(events::killed(at));
+            self.die(at);
+        } else if delay && spec.task.shutdown_delay > Span::ZERO {
+            self.tell(events::shutdown_delay(at, spec.task.shutdown_delay));
+            self.kill = Kill::Delayed { until: now.after(spec.task.shutdown_delay) };
+        } else {
+            self.kill = Kill::Stopping { attempt: 0, ask_at: now };
+        }
+    }
+
+    pub fn started(&mut self, turn: &Turn<'_>, at: Wall) {
+        let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
+        run.confirmed = true;
+        let at = known(at, turn.now);
+        self.local.state.phase = TaskPhase::Running;
+        self.local.state.started_at = at;
+        self.tell(events::started(at));
+    }
+
+    pub fn start_failed(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, message: &str, retryable: bool) {
+        let at = turn.now.stamp();
+        self.tell(events::driver_failure(at, message));
+        self.drop_run(turn);
+        self.after_end(turn, spec, Outcome::StartFailed { retryable }, at);
+    }
+
+    pub fn exited(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, exit: Exit, at: Wall) {
+        let at = known(at, turn.now);
+        let rebooted = self.is_of_another_boot(turn) && exit.status == ExitStatus::Unknown;
+        let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: exit.successful() } };
+        self.tell(match rebooted {
+            true => events::failed_restoring(at, REBOOTED),
+            false => events::terminated(at, exit),
+        });
+        self.drop_run(turn);
+        self.after_end(turn, spec, outcome, at);
+    }
+
+    /// The keeper refused what it was asked about this task's run.
+    pub fn refused(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, message: &str) {
+        let Some(run) = &self.local.run else { return };
+        if !run.confirmed && self.kill != Kill::No {
+            self.local.run = None;
+            self.after_end(turn, spec, Outcome::Lost, turn.now.stamp());
+        } else if !run.confirmed {
+            self.start_failed(turn, spec, message, true);
+        } else if let Kill::Stopping { attempt, .. } = self.kill {
+            let ask_at = turn.now.mono.after(stop_backoff(attempt));
+            self.kill = Kill::Stopping { attempt: attempt.saturating_add(1), ask_at };
+        }
+    }
+
+    /// What the keeper says of the run on a new connection; `None`: it does not know it.
+    pub fn reconcile(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, found: Option<&RunState>) {
+        let Some(run) = &self.local.run else { return };
+        self.ask_start_at = Mono(0);
+        if let Kill::Stopping { attempt, .. } = self.kill {
+            self.kill = Kill::Stopping { attempt, ask_at: turn.now.mono };
+        }
+        let gone = run.confirmed || Some(run.boot) != turn.boot;
+        match found {
+            Some(RunState::Running { since, .. }) => self.started(turn, *since),
+            Some(RunState::Exited { exit, at }) => self.exited(turn, spec, *exit, *at),
+            Some(RunState::StartFailed { message, retryable }) => {
+                self.start_failed(turn, spec, message, *retryable);
+            }
+            None if gone => self.lost(turn, spec),
+            // Never arrived, or just being started: `advance` asks again under the same id.
+            None => {}
+        }
+    }
+
+    fn lost(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>) {
+        let at = turn.now.stamp();
+        let rebooted = self.is_of_another_boot(turn);
+        let why = if rebooted { REBOOTED } else { "its process is no longer known" };
+        self.tell(events::failed_restoring(at, why));
+        self.local.run = None;
+        let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: false } };
+        self.after_end(turn, spec, outcome, at);
+    }
+
+    fn is_of_another_boot(&self, turn: &Turn<'_>) -> bool {
+        self.local.run.as_ref().is_some_and(|run| Some(run.boot) != turn.boot)
+    }
+
+    fn drop_run(&mut self, turn: &mut Turn<'_>) {
+        turn.forget.extend(self.local.run.take().map(|run| run.id));
+        self.touch(Dirty::Lazy);
+    }
+
+    fn after_end(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, outcome: Outcome, at: Wall) {
+        if self.kill != Kill::No {
+            self.tell(events::killed(at));
+            return self.die(at);
+        }
+        let on_success = self.role.restarts_on_success(spec.assignment.job_type);
+        let (now, dice) = (turn.now.mono, turn.random.next());
+        match self.tracker.decide(&spec.task.restart, on_success, outcome, now, dice) {
+            Decision::Done => self.die(at),
+            Decision::Fail { reason } => self.fail(events::not_restarting(at, &reason), at),
+            Decision::Restart { delay, reason } => {
+                let expected = reason == WITHIN_POLICY || reason == AFTER_REBOOT;
+                self.local.state.phase = TaskPhase::Pending;
+                self.local.state.restarts += 1;
+                self.local.state.last_restart = turn.now.stamp();
+                self.not_before = now.after(delay);
+                self.tell(events::restarting(at, delay, reason, expected));
+            }
+        }
+    }
+
+    /// Ends the task as failed, with the event that says why. Only for a task without a run.
+    pub fn fail(&mut self, why: TaskEvent, at: Wall) {
+        self.local.state.failed = true;
+        self.tell(why);
+        self.die(at);
+    }
+
+    fn die(&mut self, at: Wall) {
+        self.local.state.phase = TaskPhase::Dead;
+        self.kill = Kill::No;
+        if self.local.state.finished_at.is_never() {
+            self.local.state.finished_at = at;
+        }
+        self.touch(Dirty::Durable);
+        self.moves += 1;
+    }
+
+    /// When something becomes due that no event will announce.
+    pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
+        let at = match (&self.local.run, self.kill) {
+            _ if self.is_dead() => return None,
+            (_, Kill::Delayed { until }) => until,
+            (None, _) => self.not_before,
+            (Some(_), Kill::Stopping { ask_at, .. }) => ask_at,
+            (Some(run), Kill::No) if !run.confirmed => self.ask_start_at,
+            (Some(_), Kill::No) => return None,
+        };
+        (at > now).then_some(at)
+    }
+}
+
+fn known(at: Wall, now: Now) -> Wall {
+    if at.is_never() { now.stamp() } else { at }
+}
+
+fn kill_timeout(config: &Config, task: &Task) -> Span {
+    task.kill_timeout.max(Span::ZERO).min(config.max_kill_timeout)
+}
+
+/// 5 s, 20 s, 80 s, then 120 s (reference: client 10).
+fn stop_backoff(attempt: u32) -> Span {
+    Span::seconds(4i64.saturating_pow(attempt.min(8)).saturating_mul(5).min(120))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_stop_is_asked_for_ever_more_slowly() {
+        let seconds: Vec<_> = (0..5).map(|i| stop_backoff(i).as_nanos() / 1_000_000_000).collect();
+        assert_eq!(seconds, [5, 20, 80, 120, 120]);
+        assert_eq!(stop_backoff(u32::MAX), Span::seconds(120));
+    }
+}

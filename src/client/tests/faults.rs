@@ -1,0 +1,440 @@
+//! What a client does when agents, keepers, machines and networks fail.
+
+use super::samples::{alloc_id, assignment, restart, task};
+use super::world::World;
+use crate::client::effects::Input;
+use crate::model::id::{AllocId, RunId};
+use crate::model::job::{JobType, RestartMode, Task};
+use crate::model::resources::{Hook, Lifecycle};
+use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::{Span, Wall};
+use crate::state::local::tests::Disk;
+use crate::wire::frame::{self, Body, Frame};
+use crate::wire::keeper::{Event, PROTOCOL};
+use crate::wire::rpc::{AllocSet, NodeReply, NodeRequest, Peer};
+
+fn s(seconds: i64) -> Span {
+    Span::seconds(seconds)
+}
+
+/// A world for every number of turns that its start takes, interrupted there.
+fn at_every_step(start: impl Fn() -> World, mut check: impl FnMut(World)) {
+    for steps in 0.. {
+        let mut w = start();
+        if !(0..steps).all(|_| w.step()) {
+            assert!(steps > 8, "the script is too short to prove anything");
+            return;
+        }
+        check(w);
+    }
+}
+
+fn one_service() -> World {
+    World::new(&[assignment(1, &[task("web")])])
+}
+
+fn with_hooks() -> World {
+    let hook = |name, hook, sidecar| Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) };
+    let tasks = [
+        task("main"),
+        hook("pre", Hook::Prestart, false),
+        hook("side", Hook::Prestart, true),
+        hook("post", Hook::Poststart, false),
+    ];
+    let mut w = World::new(&[assignment(1, &tasks)]);
+    w.brief = vec!["pre".into(), "post".into()];
+    w
+}
+
+#[test]
+fn an_agent_that_dies_at_any_step_starts_each_task_once() {
+    at_every_step(one_service, |mut w| {
+        w.crash_agent();
+        w.pass(s(10));
+        assert_eq!(w.living(), ["web#1"], "{:#?}", w.trace);
+        assert_eq!(w.processes.len(), 1, "{:#?}", w.trace);
+        assert_eq!(w.status(1), "running");
+        w.stop_alloc(1);
+        w.pass(s(10));
+        assert_eq!((w.living().len(), w.status(1)), (0, "complete"));
+    });
+    at_every_step(with_hooks, |mut w| {
+        w.crash_agent();
+        w.pass(s(10));
+        assert_eq!(w.processes.len(), 4, "{:#?}", w.trace);
+        let mut living: Vec<_> = w.living().iter().map(|p| p[..4].to_string()).collect();
+        living.sort();
+        assert_eq!(living, ["main", "side"]);
+        assert_eq!(w.status(1), "running");
+        assert!(!w.task(1, "pre").failed && !w.task(1, "post").failed);
+    });
+}
+
+#[test]
+fn an_agent_that_dies_twice_still_starts_each_task_once() {
+    at_every_step(with_hooks, |mut first| {
+        first.crash_agent();
+        for _ in 0..5 {
+            first.step();
+        }
+        first.crash_agent();
+        first.pass(s(10));
+        assert_eq!((first.processes.len(), first.status(1)), (4, "running"), "{:#?}", first.trace);
+    });
+}
+
+#[test]
+fn a_machine_that_is_restarted_at_any_step_comes_to_run_everything() {
+    at_every_step(with_hooks, |mut w| {
+        w.reboot();
+        w.pass(s(10));
+        let mut living: Vec<_> = w.living().iter().map(|p| p[..4].to_string()).collect();
+        living.sort();
+        assert_eq!(living, ["main", "side"], "{:#?}", w.trace);
+        assert_eq!(w.status(1), "running");
+        assert_eq!(w.task(1, "main").restarts.min(1), w.task(1, "main").restarts);
+    });
+}
+
+#[test]
+fn an_agent_that_dies_while_it_stops_a_task_goes_on() {
+    for steps in 0..12 {
+        let mut w = World::new(&[assignment(1, &[task("web")])]);
+        w.pass(s(2));
+        w.index += 1;
+        let index = w.index;
+        for a in w.assigned.values_mut() {
+            a.desired = crate::model::alloc::DesiredStatus::Stop;
+            a.alloc_modify_index = index;
+        }
+        w.crash_agent();
+        for _ in 0..steps {
+            w.step();
+        }
+        w.crash_agent();
+        w.pass(s(10));
+        assert_eq!((w.living().len(), w.status(1)), (0, "complete"), "{:#?}", w.trace);
+        assert_eq!(w.processes.len(), 1);
+        assert_eq!(w.processes[0].label, "", "the run is forgotten");
+        let exit =
+            w.task(1, "web").events.iter().find(|e| e.kind == "Terminated").map(|e| e.message.as_str());
+        assert_eq!(exit, Some("Exit Code: 130, Signal: 2"));
+    }
+}
+
+#[test]
+fn an_exit_while_the_agent_was_away_is_counted_as_it_was() {
+    let mut a = assignment(1, &[Task { restart: restart(0, RestartMode::Fail), ..task("web") }]);
+    a.job_type = JobType::Batch;
+    for (code, status) in [(0, "complete"), (3, "failed")] {
+        let mut w = World::new(&[a.clone()]);
+        w.pass(s(2));
+        w.keeper_up = false;
+        w.exit("web", code);
+        w.keeper_up = true;
+        w.crash_agent();
+        w.pass(s(2));
+        assert_eq!(w.status(1), status);
+        let told = w.task(1, "web").events.iter().find(|e| e.kind == "Terminated").map(|e| &e.message);
+        assert_eq!(told, Some(&format!("Exit Code: {code}")));
+        assert_eq!(w.processes[0].label, "", "the run is forgotten");
+    }
+}
+
+#[test]
+fn after_a_reboot_tasks_run_again_with_no_server() {
+    let mut batch = assignment(2, &[task("batch")]);
+    batch.job_type = JobType::Batch;
+    let mut w = World::new(&[assignment(1, &[task("web")]), batch]);
+    w.pass(s(2));
+    w.exit("batch", 0);
+    w.pass(s(2));
+    w.server_up = false;
+    w.reboot();
+    w.pass(s(5));
+    assert_eq!(w.living(), ["web#3"], "the service runs, the batch job that ended does not");
+    w.exit("web", 1);
+    w.pass(s(20));
+    assert_eq!(w.living(), ["web#4"], "the restart policy works without servers");
+    w.server_up = true;
+    w.pass(s(60));
+    assert_eq!(w.status(1), "running");
+    let events = w.events(1, "web");
+    assert!(events.contains(&"Failed Restoring Task"), "{events:?}");
+}
+
+#[test]
+fn a_reboot_is_no_failure_of_the_task() {
+    for remembered in [true, false] {
+        let mut w =
+            World::new(&[assignment(1, &[Task { restart: restart(0, RestartMode::Fail), ..task("web") }])]);
+        w.pass(s(2));
+        if !remembered {
+            w.processes.clear();
+        }
+        w.reboot();
+        w.pass(s(5));
+        assert_eq!(w.living().len(), 1, "{remembered}");
+        assert_eq!(w.status(1), "running");
+        let told =
+            w.task(1, "web").events.iter().find(|e| e.kind == "Failed Restoring Task").map(|e| &e.message);
+        assert_eq!(told.map(String::as_str), Some("the machine was restarted"));
+    }
+}
+
+#[test]
+fn after_a_restart_directories_are_looked_after_before_anything_starts() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    w.take_trace();
+    w.reboot();
+    w.settle();
+    let order: Vec<_> = w.take_trace().into_iter().filter(|l| !l.starts_with("report")).collect();
+    assert_eq!(order, ["-- agent restarts", "build web", "start web#2", "forget web#1"]);
+
+    w.crash_agent();
+    while !w.trace.contains(&"build web".to_string()) {
+        assert!(w.step());
+    }
+    w.inbox.retain(|i| !matches!(i, Input::DirBuilt { .. }));
+    w.inbox.push_back(Input::DirBuilt { alloc: alloc_id(1), result: Err("no room".into()) });
+    w.pass(s(30));
+    assert_eq!(w.living(), ["web#2"], "what runs goes on");
+    w.pass(s(60));
+    w.exit("web", 1);
+    w.pass(s(20));
+    assert_eq!(w.living(), ["web#3"]);
+}
+
+#[test]
+fn a_process_that_the_keeper_lost_counts_as_failed() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    w.drop_keeper();
+    w.processes.clear();
+    w.raise_keeper();
+    assert_eq!(w.living(), [""; 0]);
+    w.pass(s(20));
+    assert_eq!(w.living(), ["web#1"]);
+    assert_eq!(w.task(1, "web").restarts, 1);
+    let events = w.events(1, "web");
+    assert_eq!(events[3..], ["Failed Restoring Task", "Restarting", "Started"]);
+}
+
+#[test]
+fn nothing_happens_to_tasks_while_the_keeper_is_away() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    w.take_trace();
+    w.drop_keeper();
+    w.stop_alloc(1);
+    w.pass(s(100));
+    assert_eq!(w.take_trace(), [""; 0]);
+    assert!(w.client().status().troubles[0].starts_with("no keeper"));
+    w.raise_keeper();
+    w.pass(s(2));
+    assert_eq!(w.take_trace(), ["stop web#1 2 5s", "report complete", "forget web#1"]);
+}
+
+#[test]
+fn strange_runs_are_stopped_and_forgotten() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    w.take_trace();
+    // The store is lost: what runs is nobody's.
+    w.disk = Disk::default();
+    w.assigned.clear();
+    w.index += 1;
+    w.crash_agent();
+    w.pass(s(2));
+    assert_eq!(w.take_trace(), ["-- agent restarts", "stop web#1 15 5s", "forget web#1"]);
+}
+
+#[test]
+fn lost_and_doubled_messages_change_nothing() {
+    for lose_every in [None, Some(2), Some(3), Some(5)] {
+        let mut w = World::new(&[assignment(1, &[task("web")]), assignment(2, &[task("db")])]);
+        (w.duplicate, w.lose_every) = (true, lose_every);
+        w.pass(Span::minutes(10));
+        let mut living = w.living();
+        living.sort();
+        assert_eq!(living.len(), 2, "{lose_every:?}");
+        w.stop_alloc(1);
+        w.remove_alloc(2);
+        w.pass(Span::minutes(12));
+        assert_eq!(w.living(), [""; 0], "{lose_every:?}");
+        assert_eq!(w.status(1), "complete");
+        assert_eq!(w.processes.len(), 2);
+        assert_eq!(w.client().status().allocs, 1);
+    }
+}
+
+#[test]
+fn tasks_live_on_while_no_server_answers() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    w.server_up = false;
+    w.pass(Span::hours(2));
+    assert_eq!(w.living(), ["web#1"]);
+    w.exit("web", 1);
+    w.pass(s(20));
+    assert_eq!(w.living(), ["web#2"]);
+    w.server_up = true;
+    w.pass(s(90));
+    assert_eq!(w.task(1, "web").restarts, 1);
+}
+
+#[test]
+fn seeds_repeat_themselves() {
+    let trace = || {
+        let mut w = World::new(&[assignment(1, &[task("web")]), assignment(2, &[task("db")])]);
+        w.lose_every = Some(3);
+        w.pass(s(100));
+        w.exit("web", 1);
+        w.pass(s(100));
+        (w.take_trace(), w.turns, w.now, w.disk.syncs())
+    };
+    assert_eq!(trace(), trace());
+}
+
+#[test]
+fn the_leader_is_followed() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.config.servers = vec![1, 2, 3];
+    w.leader = 3;
+    w.disk = Disk::default();
+    w.crash_agent();
+    w.pass(s(2));
+    assert_eq!(w.status(1), "running");
+    w.leader = 9;
+    w.pass(s(30));
+    w.stop_alloc(1);
+    w.pass(s(10));
+    assert_eq!(w.status(1), "complete");
+    assert_eq!(w.client().status().servers, [1, 2, 3, 9]);
+}
+
+#[test]
+fn a_node_that_the_servers_lost_registers_again_and_tells_everything() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(5));
+    assert_eq!(w.registrations, 1);
+    w.told.clear();
+    w.unknown_node = true;
+    w.pass(s(15));
+    assert_eq!(w.registrations, 2);
+    assert_eq!((w.status(1), w.living()), ("running", vec!["web#1".to_string()]));
+}
+
+#[test]
+fn a_node_that_was_given_up_beats_first_and_then_tells() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(3));
+    w.wants_heartbeat = true;
+    w.exit("web", 1);
+    w.pass(s(5));
+    assert!(!w.wants_heartbeat);
+    assert_eq!(w.status(1), "pending");
+}
+
+#[test]
+fn after_a_long_silence_everything_is_told_again() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(5));
+    let reports = w.reports;
+    w.pass(s(100));
+    assert_eq!(w.reports, reports);
+    w.server_up = false;
+    w.pass(s(100));
+    w.server_up = true;
+    w.pass(s(100));
+    assert_eq!(w.reports, reports + 1);
+}
+
+#[test]
+fn a_deposed_leader_stops_nothing_but_a_restored_region_is_believed_at_last() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(5));
+    let known = std::mem::take(&mut w.assigned);
+    w.index = 5;
+    w.crash_agent();
+    w.pass(s(30));
+    assert_eq!(w.living(), ["web#1"], "an older list says nothing");
+    (w.assigned, w.index) = (known, 11);
+    w.pass(s(10));
+    w.assigned.clear();
+    w.index = 6;
+    w.crash_agent();
+    w.pass(Span::minutes(2));
+    assert_eq!(w.living(), [""; 0]);
+}
+
+#[test]
+fn what_a_full_node_cannot_take_is_told_as_failed() {
+    let tasks = [task("web")];
+    let many: Vec<_> = (0..=crate::client::MAX_ALLOCS as u128)
+        .map(|n| {
+            let mut a = assignment(1, &tasks);
+            a.id = AllocId::from_random(n << 64);
+            a
+        })
+        .collect();
+    let last = many.iter().map(|a| a.id).max().expect("there are some");
+    let mut w = World::new(&many);
+    w.pass(s(10));
+    assert_eq!(w.client().status().allocs, crate::client::MAX_ALLOCS);
+    let failed: Vec<_> = w.told.values().filter(|u| u.client.as_str() == "failed").collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].id, last);
+    assert!(failed[0].client_description.starts_with("Unable to add allocation due to error: "));
+}
+
+#[test]
+fn a_keeper_that_does_not_answer_is_asked_again() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.inbox.retain(|i| !matches!(i, Input::Keeper(_)));
+    w.pass(s(9));
+    assert_eq!(w.living(), [""; 0]);
+    w.pass(s(2));
+    assert_eq!(w.living(), ["web#1"]);
+}
+
+#[test]
+fn a_keeper_of_another_protocol_is_not_used() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.inbox.retain(|i| !matches!(i, Input::Keeper(_)));
+    let event = Event::Welcome { protocol: PROTOCOL + 1, boot_id: w.boot, keeper_pid: 1, runs: vec![] };
+    w.inbox.push_back(Input::Keeper(event));
+    w.pass(s(60));
+    assert_eq!(w.processes.len(), 0);
+    assert!(w.client().status().troubles[0].contains("speaks protocol 2, this agent 1"));
+}
+
+#[test]
+fn noise_changes_nothing() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(2));
+    w.take_trace();
+    let stray = |body| frame::encode(&Frame { request: 0, body });
+    let empty = NodeReply::Allocs(AllocSet { index: 99, wanted: vec![], assignments: vec![] });
+    let frames = [
+        vec![],
+        vec![b'D'; 40],
+        stray(Body::Raft(vec![1])),
+        stray(Body::Reply(empty)),
+        stray(Body::Request(NodeRequest::Heartbeat { node: Default::default(), secret: Default::default() })),
+    ];
+    for bytes in frames {
+        w.inbox.push_back(Input::Frame { from: Peer::Server(1), bytes });
+    }
+    let run = RunId::from_random(77);
+    let exit = Exit { status: ExitStatus::Code(0), oom_killed: false };
+    w.inbox.push_back(Input::Keeper(Event::Exited { run, exit, at: Wall::NEVER }));
+    w.inbox.push_back(Input::Keeper(Event::Started { run, pid: 1, at: Wall::NEVER }));
+    w.inbox.push_back(Input::Keeper(Event::Refused { run: Some(run), message: "no".into() }));
+    w.inbox.push_back(Input::DirBuilt { alloc: alloc_id(9), result: Err("no".into()) });
+    w.inbox.push_back(Input::DirRemoved { alloc: alloc_id(1), result: Ok(()) });
+    w.pass(s(60));
+    assert_eq!(w.living(), ["web#1"]);
+    assert_eq!(w.take_trace(), ["forget ?", "stop ? 15 5s"]);
+}

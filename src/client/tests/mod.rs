@@ -1,0 +1,7 @@
+//! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
+
+mod faults;
+mod random_walks;
+pub mod samples;
+mod scripts;
+mod world;

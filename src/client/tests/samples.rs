@@ -1,0 +1,116 @@
+//! Small jobs and machines for tests.
+
+use crate::client::config::Config;
+use crate::model::alloc::{DesiredStatus, alloc_name};
+use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret, Uuid};
+use crate::model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use crate::model::node::{DriverInfo, NodeInfo};
+use crate::model::resources::Amount;
+use crate::model::time::{Span, Wall};
+use crate::model::value::Value;
+use crate::wire::rpc::Assignment;
+use std::collections::BTreeMap;
+
+pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+pub fn alloc_id(n: u8) -> AllocId {
+    AllocId(Uuid::from_bytes([n; 16]))
+}
+
+pub fn config() -> Config {
+    let mut config = Config::new(NodeId::default(), NodeSecret::default(), "/allocs/");
+    config.servers = vec![1];
+    config.dev = true;
+    config
+}
+
+pub fn info() -> NodeInfo {
+    let raw_exec = DriverInfo {
+        detected: true,
+        healthy: true,
+        description: String::new(),
+        attributes: BTreeMap::new(),
+        updated: Wall::NEVER,
+    };
+    NodeInfo {
+        id: NodeId::default(),
+        secret: NodeSecret::default(),
+        name: "n1".into(),
+        datacenter: "dc1".into(),
+        pool: "default".into(),
+        class: String::new(),
+        http_addr: String::new(),
+        attributes: map(&[("kernel.name", "linux")]),
+        meta: BTreeMap::new(),
+        capacity: Amount::ZERO,
+        reserved: Amount::ZERO,
+        cpu_cores: 1,
+        networks: vec![],
+        drivers: [("raw_exec".to_string(), raw_exec)].into(),
+        not_enforced: vec![],
+    }
+}
+
+pub fn restart(attempts: i64, mode: RestartMode) -> RestartPolicy {
+    RestartPolicy {
+        attempts,
+        interval: Span::minutes(30),
+        delay: Span::seconds(15),
+        mode,
+        render_templates: false,
+    }
+}
+
+pub fn task(name: &str) -> Task {
+    Task {
+        name: name.into(),
+        driver: "raw_exec".into(),
+        config: [("command".to_string(), Value::Text("/bin/serve".into()))].into(),
+        env: BTreeMap::new(),
+        meta: BTreeMap::new(),
+        user: String::new(),
+        constraints: vec![],
+        cpu_mhz: 100,
+        memory_mb: 64,
+        restart: restart(2, RestartMode::Fail),
+        lifecycle: None,
+        leader: false,
+        kill_signal: String::new(),
+        kill_timeout: Span::seconds(5),
+        shutdown_delay: Span::ZERO,
+        logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
+    }
+}
+
+pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
+    let group = TaskGroup {
+        name: "g".into(),
+        count: 1,
+        constraints: vec![],
+        restart: restart(2, RestartMode::Fail),
+        reschedule: None,
+        update: None,
+        migrate: None,
+        ephemeral_disk_mb: 300,
+        shutdown_delay: None,
+        tasks: tasks.to_vec(),
+        meta: BTreeMap::new(),
+    };
+    Assignment {
+        id: alloc_id(n),
+        name: alloc_name("job", "g", 3),
+        job: JobKey::new("default", "job"),
+        job_name: "job".into(),
+        job_type: JobType::Service,
+        job_version: 0,
+        job_meta: BTreeMap::new(),
+        region: "global".into(),
+        resources: group.resources(),
+        group,
+        desired: DesiredStatus::Run,
+        previous: None,
+        alloc_modify_index: 10,
+    }
+}
