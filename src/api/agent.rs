@@ -1,0 +1,96 @@
+//! What an agent tells of itself: `self`, `health`, the leader, the peers and the regions.
+//!
+//! Refuses to know: where these values come from. They are handed in, whole, by whoever runs the agent.
+
+use super::query::Query;
+use super::response::Response;
+use super::shape::agent::{HealthShape, PartHealth, SelfShape};
+use super::{Context, no_leader};
+use crate::model::id::NodeId;
+use crate::model::time::Span;
+
+/// What stays the same while the agent runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AgentInfo {
+    pub name: String,
+    pub region: String,
+    pub datacenter: String,
+    /// drover's own version.
+    pub version: String,
+    /// The version of the API that it speaks, for clients that compare it.
+    pub compatible_version: String,
+    pub bind_addr: String,
+    /// `host:port` that others reach the HTTP API at.
+    pub http_addr: String,
+    /// `host:port` that other servers and nodes reach this one at.
+    pub rpc_addr: String,
+    pub data_dir: String,
+    pub log_level: String,
+    pub dev: bool,
+    pub server: bool,
+    pub client: bool,
+    /// Jobs may not ask for more.
+    pub job_max_priority: i64,
+    /// Of a job that names none.
+    pub job_default_priority: i64,
+}
+
+/// What this agent's node says of itself at present.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientReport {
+    pub node_id: NodeId,
+    pub known_servers: Vec<String>,
+    pub allocations: u64,
+    /// How long ago a server last answered a heartbeat; `None` before the first.
+    pub since_heartbeat: Option<Span>,
+    pub heartbeat_ttl: Span,
+}
+
+pub fn own_self(ctx: &Context<'_>, q: &Query) -> Response {
+    Response::json(&SelfShape::new(ctx.agent, ctx.status, ctx.client), q.pretty)
+}
+
+/// 500 with the same JSON when a part is not well.
+pub fn health(ctx: &Context<'_>, q: &Query) -> Response {
+    let asked: Vec<&str> = q.all("type").collect();
+    let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
+    let health = HealthShape {
+        client: ctx.client.filter(|_| wanted("client")).map(client_health),
+        server: (ctx.agent.server && wanted("server")).then(|| server_health(ctx)),
+    };
+    let well = [&health.client, &health.server].into_iter().flatten().all(|part| part.ok);
+    Response::json(&health, q.pretty).status(if well { 200 } else { 500 })
+}
+
+fn client_health(client: &ClientReport) -> PartHealth {
+    if client.known_servers.is_empty() {
+        return PartHealth { ok: false, message: "no known servers".into() };
+    }
+    PartHealth { ok: true, message: "ok".into() }
+}
+
+fn server_health(ctx: &Context<'_>) -> PartHealth {
+    if let Some(fault) = &ctx.status.storage_fault {
+        return PartHealth { ok: false, message: fault.clone() };
+    }
+    match ctx.status.leader {
+        None => PartHealth { ok: false, message: no_leader().to_string() },
+        Some(_) => PartHealth { ok: true, message: "ok".into() },
+    }
+}
+
+/// The leader's RPC address; empty text when there is none.
+pub fn leader(ctx: &Context<'_>, q: &Query) -> Response {
+    let own = ctx.status.leader == Some(ctx.status.id);
+    Response::json(&if own { ctx.agent.rpc_addr.as_str() } else { "" }, q.pretty)
+}
+
+pub fn peers(ctx: &Context<'_>, q: &Query) -> Response {
+    let own = ctx.status.voters.contains(&ctx.status.id);
+    let peers: Vec<&str> = own.then_some(ctx.agent.rpc_addr.as_str()).into_iter().collect();
+    Response::json(&peers, q.pretty)
+}
+
+pub fn regions(ctx: &Context<'_>, q: &Query) -> Response {
+    Response::json(&[&ctx.agent.region], q.pretty)
+}

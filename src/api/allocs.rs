@@ -1,0 +1,167 @@
+//! Allocations: the list, one, and those of a job, an evaluation and a node.
+
+use super::page::{self, CHUNK, Page};
+use super::response::Response;
+use super::shape::alloc::{AllocShape, AllocStub, StubWants};
+use super::watch::WatchKey;
+use super::{Call, Outcome, blocking};
+use crate::model::alloc::Allocation;
+use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
+use crate::model::job::{Job, JobStatus};
+use crate::model::time::Wall;
+use crate::state::view::{Table, View};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+    let view = call.view()?;
+    let wants = StubWants {
+        resources: call.query.flag("resources", false)?,
+        task_states: call.query.flag("task_states", true)?,
+    };
+    let index = view.table_index(Table::Allocs);
+    blocking::answer(call, index, vec![WatchKey::Allocs], view.index(), || {
+        let page = page_of(call, &view)?;
+        Ok(page.mark(stubs(call, &view, &page.items, wants)?))
+    })
+}
+
+fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Allocation>, Response> {
+    let q = &call.query;
+    let from = page::place_token::<AllocId>(&q.next_token)?;
+    let wanted = |a: &Allocation| call.namespaces().is_none_or(|n| a.job.namespace == n);
+    let keep = |row: &Result<Allocation, Response>| row.as_ref().map_or(true, wanted);
+    if !q.prefix.is_empty() {
+        let found = by_prefix(view, &page::id_prefix("alloc", &q.prefix)?)?;
+        let from = from.map(|(_, id)| id);
+        return page::cut(
+            found.into_iter().map(Ok).filter(keep),
+            q,
+            from.as_ref(),
+            |a| a.id,
+            |a| a.id.to_string(),
+        );
+    }
+    let rows =
+        page::rows(|last: Option<&Allocation>| Ok(view.allocs(last.map(|a| (a.create_index, a.id)), CHUNK)?));
+    let name = |a: &Allocation| format!("{}.{}", a.create_index, a.id);
+    page::cut(rows.filter(keep), q, from.as_ref(), |a| (a.create_index, a.id), name)
+}
+
+/// Ordered by id. `prefix`: hex digits, any number of them.
+pub fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Allocation>, Response> {
+    let ids = view.alloc_ids(prefix, usize::MAX)?;
+    let found = ids.into_iter().map(|id| view.alloc(id)).collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let id: AllocId = page::full_id("alloc", id)?;
+    let view = call.view()?;
+    let alloc = view.alloc(id)?;
+    let index = alloc.as_ref().map_or_else(|| view.table_index(Table::Allocs), |a| a.modify_index);
+    blocking::answer(call, index, vec![WatchKey::Alloc(id)], view.index(), || {
+        let Some(alloc) = &alloc else { return Err(Response::text(404, "alloc not found")) };
+        let jobs = Jobs::of(&view, std::slice::from_ref(alloc))?;
+        Ok(Response::json(&AllocShape::new(alloc, jobs.get(alloc)), call.query.pretty))
+    })
+}
+
+/// With `all`, also those of an earlier job of the same id.
+pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let key = JobKey::new(call.namespace(), id);
+    let all = call.query.flag("all", false)?;
+    let view = call.view()?;
+    let index = view.table_index(Table::Allocs);
+    blocking::answer(call, index, vec![WatchKey::JobAllocs(key.clone())], view.index(), || {
+        let mut allocs = view.allocs_of_job(&key)?;
+        if !all && let Some(job) = view.job(&key)? {
+            allocs.retain(|a| a.job_create_index == job.create_index);
+        }
+        stubs(call, &view, &allocs, StubWants::default())
+    })
+}
+
+pub fn of_eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let id: EvalId = page::full_id("eval", id)?;
+    let view = call.view()?;
+    let index = view.table_index(Table::Allocs);
+    blocking::answer(call, index, vec![WatchKey::EvalAllocs(id)], view.index(), || {
+        stubs(call, &view, &view.allocs_of_eval(id)?, StubWants::default())
+    })
+}
+
+/// Whole allocations, each with its job.
+pub fn of_node(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let id: NodeId = page::full_id("node", id)?;
+    let view = call.view()?;
+    let index = view.table_index(Table::Allocs);
+    blocking::answer(call, index, vec![WatchKey::NodeAllocs(id)], view.index(), || {
+        let mut allocs = view.allocs_of_node(id)?;
+        allocs.retain(|a| {
+            call.namespaces().is_none_or(|n| call.query.namespace.is_none() || a.job.namespace == n)
+        });
+        let jobs = Jobs::of(&view, &allocs)?;
+        let shapes: Vec<_> = allocs.iter().map(|a| AllocShape::new(a, jobs.get(a))).collect();
+        Ok(Response::json(&shapes, call.query.pretty))
+    })
+}
+
+fn stubs(
+    call: &Call<'_>,
+    view: &View,
+    allocs: &[Allocation],
+    wants: StubWants,
+) -> Result<Response, Response> {
+    let jobs = Jobs::of(view, allocs)?;
+    let stubs: Vec<_> = allocs.iter().map(|a| AllocStub::new(a, jobs.get(a), wants)).collect();
+    Ok(Response::json(&stubs, call.query.pretty))
+}
+
+/// The versions of jobs that some allocations name, each looked up once.
+struct Jobs(BTreeMap<(JobKey, u64, u64), Option<Job>>);
+
+impl Jobs {
+    fn of(view: &View, allocs: &[Allocation]) -> Result<Jobs, Response> {
+        let mut jobs = BTreeMap::new();
+        for a in allocs {
+            if let Entry::Vacant(vacant) = jobs.entry(version_key(a)) {
+                vacant.insert(version_of(view, a)?);
+            }
+        }
+        Ok(Jobs(jobs))
+    }
+
+    fn get(&self, a: &Allocation) -> Option<&Job> {
+        self.0.get(&version_key(a))?.as_ref()
+    }
+}
+
+/// The job at the version that an allocation names. Of a version that is no longer tracked only the spec is known.
+fn version_of(view: &View, a: &Allocation) -> Result<Option<Job>, Response> {
+    let named = |job: &Job| job.create_index == a.job_create_index && job.version == a.job_version;
+    let newest = view.job(&a.job)?.filter(|job| named(job));
+    if let Some(job) = newest {
+        return Ok(Some(Arc::unwrap_or_clone(job)));
+    }
+    if let Some(job) = view.job_versions(&a.job)?.into_iter().find(named) {
+        return Ok(Some(job));
+    }
+    let spec = view.job_spec(&a.job, a.job_create_index, a.job_version)?;
+    Ok(spec.map(|spec| Job {
+        spec: Arc::unwrap_or_clone(spec),
+        version: a.job_version,
+        stable: false,
+        status: JobStatus::Dead,
+        status_description: String::new(),
+        submit_time: Wall::NEVER,
+        create_index: a.job_create_index,
+        modify_index: a.job_modify_index,
+        job_modify_index: a.job_modify_index,
+    }))
+}
+
+fn version_key(a: &Allocation) -> (JobKey, u64, u64) {
+    (a.job.clone(), a.job_create_index, a.job_version)
+}

@@ -1,0 +1,53 @@
+//! The rules of blocking queries, and the headers that tell a reader where it stands (reference: http-api 0.6, server 5).
+
+use super::query::MAX_WAIT;
+use super::response::Response;
+use super::watch::WatchKey;
+use super::{Call, Held, Outcome, Wait};
+use crate::model::time::{Mono, Span};
+
+/// Answers a read of `index`, or waits until it is above the asked one. `render` runs only if there is an answer.
+/// `keys` and `seen` say what was read and at which index of the state.
+pub fn answer(
+    call: &Call<'_>,
+    index: u64,
+    keys: Vec<WatchKey>,
+    seen: u64,
+    render: impl FnOnce() -> Result<Response, Response>,
+) -> Result<Outcome, Response> {
+    let index = index.max(1);
+    let asked = call.query.index;
+    if asked > 0 && index <= asked {
+        let until = call.held.query_until.unwrap_or_else(|| deadline(call));
+        if call.ctx.now < until {
+            let held = Held { query_until: Some(until), ..Held::default() };
+            return Ok(Outcome::Wait(Wait { keys, seen, wake_at: until, held }));
+        }
+    }
+    let response = match render() {
+        Ok(response) | Err(response) => response,
+    };
+    Ok(Outcome::Respond(
+        response
+            .with("X-Nomad-Index", index)
+            .with("X-Nomad-KnownLeader", call.ctx.status.leader.is_some())
+            .with("X-Nomad-LastContact", 0),
+    ))
+}
+
+/// The asked wait, at most `MAX_WAIT`, and up to a sixteenth of it more, so that queries that began together do not end
+/// together.
+fn deadline(call: &Call<'_>) -> Mono {
+    let wait = call.query.wait.unwrap_or(MAX_WAIT).min(MAX_WAIT);
+    let most = (wait.as_nanos() / 16).max(1) as u64;
+    let jitter = Span::nanos((mix(call.ctx.seed) % most) as i64);
+    call.ctx.now.after(wait + jitter)
+}
+
+/// SplitMix64's finalizer: spreads seeds that lie close together (Steele, Lea and Flood 2014).
+fn mix(seed: u64) -> u64 {
+    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,131 @@
+//! Evaluations: the list, one, and those of a job.
+
+use super::page::{self, CHUNK, Page};
+use super::response::Response;
+use super::shape::eval::EvalShape;
+use super::watch::WatchKey;
+use super::{Call, Outcome, blocking};
+use crate::model::eval::Evaluation;
+use crate::model::id::{EvalId, JobKey};
+use crate::state::view::{Table, View};
+use std::collections::BTreeMap;
+
+pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+    let view = call.view()?;
+    let index = view.table_index(Table::Evals);
+    blocking::answer(call, index, vec![WatchKey::Evals], view.index(), || {
+        let page = page_of(call, &view)?;
+        Ok(page.mark(shapes(call, &view, &page.items)?))
+    })
+}
+
+fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Evaluation>, Response> {
+    let q = &call.query;
+    let from = page::place_token::<EvalId>(&q.next_token)?;
+    let wanted = |e: &Evaluation| {
+        call.namespaces().is_none_or(|n| e.job.namespace == n)
+            && q.text("job").is_none_or(|job| job.is_empty() || e.job.id == job)
+            && q.text("status").is_none_or(|status| status.is_empty() || e.status.as_str() == status)
+    };
+    let keep = |row: &Result<Evaluation, Response>| row.as_ref().map_or(true, wanted);
+    if !q.prefix.is_empty() {
+        let found = by_prefix(view, &page::id_prefix("eval", &q.prefix)?)?;
+        let from = from.map(|(_, id)| id);
+        return page::cut(
+            found.into_iter().map(Ok).filter(keep),
+            q,
+            from.as_ref(),
+            |e| e.id,
+            |e| e.id.to_string(),
+        );
+    }
+    let rows =
+        page::rows(|last: Option<&Evaluation>| Ok(view.evals(last.map(|e| (e.create_index, e.id)), CHUNK)?));
+    let name = |e: &Evaluation| format!("{}.{}", e.create_index, e.id);
+    page::cut(rows.filter(keep), q, from.as_ref(), |e| (e.create_index, e.id), name)
+}
+
+/// Ordered by id. `prefix`: hex digits, any number of them.
+pub fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Evaluation>, Response> {
+    let ids = view.eval_ids(prefix, usize::MAX)?;
+    let found = ids.into_iter().map(|id| view.eval(id)).collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let id: EvalId = page::full_id("eval", id)?;
+    let related = call.query.flag("related", false)?;
+    let view = call.view()?;
+    let eval = view.eval(id)?;
+    let index = eval.as_ref().map_or_else(|| view.table_index(Table::Evals), |e| e.modify_index);
+    blocking::answer(call, index, vec![WatchKey::Eval(id)], view.index(), || {
+        let Some(eval) = &eval else { return Err(Response::text(404, "eval not found")) };
+        let pool = Pools::default().of(&view, &eval.job)?;
+        let shape = EvalShape::new(eval, &pool);
+        if !related {
+            return Ok(Response::json(&shape, call.query.pretty));
+        }
+        let family = family(&view, eval)?;
+        Ok(Response::json(&shape.related(&family), call.query.pretty))
+    })
+}
+
+/// The evaluations that this one names, and that they name, and so on, and those of its job that name any of these;
+/// oldest first, without itself.
+fn family(view: &View, eval: &Evaluation) -> Result<Vec<Evaluation>, Response> {
+    let of_job = view.evals_of_job(&eval.job)?;
+    let links = |e: &Evaluation| [e.next_eval, e.previous_eval, e.blocked_eval];
+    let mut members = vec![eval.id];
+    let mut seen = 0;
+    while seen < members.len() {
+        let id = members[seen];
+        seen += 1;
+        for other in &of_job {
+            let linked = (other.id == id).then(|| links(other)).into_iter().flatten().flatten();
+            let names_it = links(other).contains(&Some(id)).then_some(other.id);
+            for found in linked.chain(names_it) {
+                if !members.contains(&found) {
+                    members.push(found);
+                }
+            }
+        }
+    }
+    Ok(of_job.into_iter().filter(|e| e.id != eval.id && members.contains(&e.id)).collect())
+}
+
+pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let key = JobKey::new(call.namespace(), id);
+    let view = call.view()?;
+    let index = view.table_index(Table::Evals);
+    blocking::answer(call, index, vec![WatchKey::JobEvals(key.clone())], view.index(), || {
+        shapes(call, &view, &view.evals_of_job(&key)?)
+    })
+}
+
+fn shapes(call: &Call<'_>, view: &View, evals: &[Evaluation]) -> Result<Response, Response> {
+    let mut pools = Pools::default();
+    for eval in evals.iter().filter(|e| !e.failed_groups.is_empty()) {
+        pools.of(view, &eval.job)?;
+    }
+    let shapes: Vec<_> = evals.iter().map(|e| EvalShape::new(e, pools.known(&e.job))).collect();
+    Ok(Response::json(&shapes, call.query.pretty))
+}
+
+/// The node pools of jobs, each looked up once.
+#[derive(Default)]
+struct Pools(BTreeMap<JobKey, String>);
+
+impl Pools {
+    fn of(&mut self, view: &View, job: &JobKey) -> Result<String, Response> {
+        if let Some(pool) = self.0.get(job) {
+            return Ok(pool.clone());
+        }
+        let pool = view.job(job)?.map(|j| j.spec.node_pool.clone()).unwrap_or_default();
+        self.0.insert(job.clone(), pool.clone());
+        Ok(pool)
+    }
+
+    fn known(&self, job: &JobKey) -> &str {
+        self.0.get(job).map_or("", String::as_str)
+    }
+}

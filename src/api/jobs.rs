@@ -1,0 +1,249 @@
+//! Jobs: the list, one with its summary and versions, registration, deregistration, and the parsing of job files.
+
+use super::page::{self, CHUNK, Page};
+use super::response::Response;
+use super::shape::job::JobShape;
+use super::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, SummaryShape, VersionsShape};
+use super::watch::WatchKey;
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::jobspec::{self, Refused, Vars};
+use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
+use crate::model::id::JobKey;
+use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::validate::{Limits, validate};
+use crate::state::view::{Table, View};
+use crate::wire::request::{Action, Done};
+use std::sync::Arc;
+
+pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+    let view = call.view()?;
+    let with_meta = call.query.flag("meta", false)?;
+    let index = view.table_index(Table::Jobs);
+    blocking::answer(call, index, vec![WatchKey::Jobs], view.index(), || {
+        let page = page_of(call, &view)?;
+        let summaries = summaries(&view, &page.items)?;
+        let rows = page.items.iter().zip(&summaries);
+        let stubs: Vec<_> = rows.map(|(job, (key, s))| JobStub::new(job, key, s, with_meta)).collect();
+        Ok(page.mark(Response::json(&stubs, call.query.pretty)))
+    })
+}
+
+fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Arc<Job>>, Response> {
+    let q = &call.query;
+    let from = match q.next_token.split_once('.') {
+        Some((namespace, id)) => Some(JobKey::new(namespace, id)),
+        None if q.next_token.is_empty() => None,
+        None => return Err(Response::text(400, "next_token is not one that this list gives out")),
+    };
+    let rows = page::rows(|last: Option<&Arc<Job>>| {
+        let last = last.map(|job| job.spec.key());
+        Ok(view.jobs(call.namespaces(), &q.prefix, last.as_ref(), CHUNK)?)
+    });
+    let name = |job: &Arc<Job>| format!("{}.{}", job.spec.namespace, job.spec.id);
+    page::cut(rows, q, from.as_ref(), |job| job.spec.key(), name)
+}
+
+fn summaries(view: &View, jobs: &[Arc<Job>]) -> Result<Vec<(JobKey, JobSummary)>, Response> {
+    let one = |job: &Arc<Job>| {
+        let key = job.spec.key();
+        let summary = view.job_summary(&key)?.unwrap_or_default();
+        Ok((key, summary))
+    };
+    jobs.iter().map(one).collect()
+}
+
+pub fn one(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let key = JobKey::new(call.namespace(), id);
+    let view = call.view()?;
+    let job = view.job(&key)?;
+    let index = job.as_ref().map_or_else(|| view.table_index(Table::Jobs), |j| j.modify_index);
+    blocking::answer(call, index, vec![WatchKey::Job(key)], view.index(), || match &job {
+        Some(job) => Ok(Response::json(&JobShape::new(job), call.query.pretty)),
+        None => Err(not_found()),
+    })
+}
+
+fn not_found() -> Response {
+    Response::text(404, "job not found")
+}
+
+pub fn summary(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let key = JobKey::new(call.namespace(), id);
+    let view = call.view()?;
+    let summary = view.job_summary(&key)?;
+    let index = summary.as_ref().map_or_else(|| view.table_index(Table::Jobs), |s| s.modify_index);
+    blocking::answer(call, index, vec![WatchKey::Job(key.clone())], view.index(), || match &summary {
+        Some(summary) => Ok(Response::json(&SummaryShape::new(&key, summary), call.query.pretty)),
+        None => Err(not_found()),
+    })
+}
+
+pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let key = JobKey::new(call.namespace(), id);
+    let compared = |name| call.query.text(name).is_some_and(|v| !v.is_empty());
+    if call.query.flag("diffs", false)? || compared("diff_tag") || compared("diff_version") {
+        return Err(Response::not_supported("job/:id/versions with diffs"));
+    }
+    let view = call.view()?;
+    let versions = view.job_versions(&key)?;
+    let index = versions.first().map_or_else(|| view.table_index(Table::Jobs), |j| j.modify_index);
+    blocking::answer(call, index, vec![WatchKey::Job(key)], view.index(), || {
+        if versions.is_empty() {
+            return Err(Response::text(404, "job versions not found"));
+        }
+        let shape = VersionsShape {
+            versions: versions.iter().map(JobShape::new).collect(),
+            diffs: (),
+            index: index.max(1),
+            last_contact: 0,
+            known_leader: call.ctx.status.leader.is_some(),
+            next_token: "",
+        };
+        Ok(Response::json(&shape, call.query.pretty))
+    })
+}
+
+/// `id`: from the path, when the request names a job there.
+pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response> {
+    let wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
+    let mut spec = wanted.spec;
+    if id.is_some_and(|id| id != spec.id) {
+        return Err(Response::text(400, "Job ID does not match name"));
+    }
+    if let Some(namespace) = call.query.namespace.clone().or(wanted.namespace) {
+        spec.namespace = namespace;
+    }
+    let region = wanted.region.or_else(|| call.query.region.clone()).unwrap_or_else(|| spec.region.clone());
+    spec.region = own_region(call, region)?;
+    complete(call, &mut spec);
+    let validation =
+        validate(&spec, &Limits { max_priority: call.ctx.agent.job_max_priority, ..Limits::default() });
+    if !validation.is_ok() {
+        return Err(Response::text(500, validation.error_text()));
+    }
+    let action = Action::RegisterJob {
+        spec: Box::new(spec),
+        enforce_index: wanted.enforce_index,
+        eval_priority: wanted.eval_priority,
+        preserve_counts: wanted.preserve_counts,
+    };
+    let kind = AnswerKind::Registered { warnings: validation.warning_text() };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+fn refused(why: Refused) -> Response {
+    match &why {
+        Refused::NotSupported(_) => Response::text(501, why.to_string()),
+        Refused::Malformed(_) | Refused::Invalid(_) => Response::text(400, why.to_string()),
+    }
+}
+
+/// `global` is another name for the agent's own region.
+fn own_region(call: &Call<'_>, region: String) -> Result<String, Response> {
+    let own = &call.ctx.agent.region;
+    match region.as_str() {
+        "" | "global" => Ok(own.clone()),
+        named if named == own => Ok(region),
+        _ => Err(Response::text(500, "No path to region")),
+    }
+}
+
+fn complete(call: &Call<'_>, spec: &mut JobSpec) {
+    let priority = call.ctx.agent.job_default_priority;
+    canonical::complete(spec, &Defaults { priority, node_pool: DEFAULT_NODE_POOL.into() });
+}
+
+pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let q = &call.query;
+    // Here a value that cannot be read is a 500 (reference: http-api 1.1).
+    let flag = |name| q.flag(name, false).map_err(|bad| bad.status(500));
+    let purge = flag("purge")?;
+    // In every region of the job: it has only this one.
+    flag("global")?;
+    if flag("no_shutdown_delay")? {
+        return Err(Response::not_supported("job deregistration with no_shutdown_delay"));
+    }
+    let eval_priority = q.integer("eval_priority").map_err(|bad| bad.status(500))?.filter(|p| *p != 0);
+    if eval_priority.is_some_and(|p| !(1..=100).contains(&p)) {
+        return Err(Response::text(400, "Eval priority must be between 1 and 100 inclusively"));
+    }
+    let job = JobKey::new(call.namespace(), id);
+    let action = Action::DeregisterJob { job, purge, eval_priority };
+    Ok(Outcome::Act(action, Answer { kind: AnswerKind::Deregistered, pretty: q.pretty }))
+}
+
+/// What a done action says of its job: evaluation, where that was created, and the job's modify index.
+fn of_job(done: &Done) -> (String, u64, u64) {
+    match done {
+        Done::Job { eval: Some(eval), job_modify_index, index } => {
+            (eval.to_string(), *index, *job_modify_index)
+        }
+        Done::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
+        Done::Nothing { .. } => (String::new(), 0, 0),
+    }
+}
+
+pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
+    let (eval_id, eval_create_index, job_modify_index) = of_job(done);
+    let shape = RegisteredShape {
+        eval_id,
+        eval_create_index,
+        job_modify_index,
+        warnings,
+        index: done.index(),
+        last_contact: 0,
+        known_leader: false,
+        next_token: "",
+    };
+    Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
+}
+
+/// An unknown job is no error: nothing was done, and the index is 0 (reference: corrections, "More of the API").
+pub fn deregistered(done: &Done, pretty: bool) -> Response {
+    let (eval_id, eval_create_index, job_modify_index) = of_job(done);
+    let index = match done {
+        Done::Job { index, .. } => *index,
+        Done::Nothing { .. } => 0,
+    };
+    let shape = DeregisteredShape {
+        eval_id,
+        eval_create_index,
+        job_modify_index,
+        volume_eval_id: "",
+        volume_eval_index: 0,
+        index,
+        last_contact: 0,
+        known_leader: false,
+        next_token: "",
+    };
+    Response::json(&shape, pretty).with("X-Nomad-Index", index.max(1))
+}
+
+/// A job file to the API's JSON job. What is not built yet is in the answer all the same: only registering it is refused.
+pub fn parse(call: &Call<'_>) -> Result<Response, Response> {
+    let body = json::object(call.body()?)?;
+    if json::flag(&body, "hclv1")? {
+        return Err(Response::not_supported("jobs/parse with hclv1"));
+    }
+    let text = json::text(&body, "JobHCL")?.unwrap_or_default();
+    if text.is_empty() {
+        return Err(Response::text(400, "Job spec is empty"));
+    }
+    let variables = json::text(&body, "Variables")?.unwrap_or_default();
+    let files = match variables {
+        "" => vec![],
+        variables => vec![("input.vars".to_string(), variables.to_string())],
+    };
+    let vars = Vars { files, seed: call.ctx.seed, ..Vars::default() };
+    let parsed = jobspec::parse("input.hcl", text, &vars, None);
+    let Some(job) = parsed.job.filter(|_| parsed.diagnostics.is_empty()) else {
+        let why = jobspec::render(&parsed.diagnostics);
+        return Err(Response::text(400, format!("Failed to parse job: {why}")));
+    };
+    if !json::flag(&body, "Canonicalize")? {
+        return Ok(Response::json(&job, call.query.pretty));
+    }
+    let mut spec = jobspec::decode_job(&job).map_err(refused)?;
+    complete(call, &mut spec);
+    Ok(Response::json(&JobShape::of_spec(&spec), call.query.pretty))
+}

@@ -1,0 +1,274 @@
+//! The HTTP API without sockets: a request and what is known at present in, an answer or the work that leads to one out.
+//!
+//! Refuses to know: sockets, files, clocks and who runs it. Reads go through a view of the state and the published
+//! status; writes become an `Action` for the servers. Invariants: nothing here panics on any request; a view lives for
+//! one call only, a waiting query holds no more than its keys, an index and a deadline; every refusal is a sentence.
+
+pub mod agent;
+mod allocs;
+mod blocking;
+mod evals;
+mod jobs;
+mod json;
+mod logs;
+mod nodes;
+mod page;
+mod path;
+pub mod query;
+pub mod request;
+pub mod response;
+mod search;
+mod shape;
+#[cfg(test)]
+mod tests;
+pub mod watch;
+
+use crate::model::time::{Mono, Span};
+use crate::state::store::Reader;
+use crate::state::view::View;
+use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+use crate::wire::status::ServerStatus;
+use agent::{AgentInfo, ClientReport};
+pub use logs::{LogRequest, Origin};
+use path::Route;
+use query::Query;
+use request::{Method, Request};
+use response::Response;
+use watch::WatchKey;
+
+/// What is known at present, as values.
+pub struct Context<'a> {
+    pub reader: &'a Reader,
+    pub status: &'a ServerStatus,
+    pub agent: &'a AgentInfo,
+    /// `None` when this agent runs no node.
+    pub client: Option<&'a ClientReport>,
+    pub now: Mono,
+    /// Spreads the ends of waits that began together.
+    pub seed: u64,
+}
+
+/// What shall happen with a request.
+pub enum Outcome {
+    Respond(Response),
+    /// A write: give it to the servers, and their answer to `Answer::response`.
+    Act(Action, Answer),
+    /// Nothing to tell yet: ask again, with `held`, once a key changed past `seen` or `wake_at` has come.
+    Wait(Wait),
+    /// A task's output, read from this node's files.
+    Logs(LogRequest),
+}
+
+pub struct Wait {
+    /// Empty: only the time matters.
+    pub keys: Vec<WatchKey>,
+    /// The state's index that the keys were read at.
+    pub seen: u64,
+    pub wake_at: Mono,
+    pub held: Held,
+}
+
+/// What a request that waited brings back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// When a blocking query is answered with what there is.
+    query_until: Option<Mono>,
+    /// When a read is refused for want of a leader.
+    leader_until: Option<Mono>,
+}
+
+/// How the servers' answer to an action becomes a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    kind: AnswerKind,
+    pretty: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum AnswerKind {
+    Registered { warnings: String },
+    Deregistered,
+}
+
+impl Answer {
+    pub fn response(self, result: Result<Done, Refusal>) -> Response {
+        match result {
+            Err(refusal) => refusal.into(),
+            Ok(done) => match self.kind {
+                AnswerKind::Registered { warnings } => jobs::registered(&done, warnings, self.pretty),
+                AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
+            },
+        }
+    }
+}
+
+/// How long a read waits for a leader (reference: server 5, RPC hold), and how often it looks.
+const LEADER_HOLD: Span = Span::seconds(5);
+const LEADER_LOOK: Span = Span::millis(100);
+
+/// The sentence for want of a leader.
+fn no_leader() -> &'static str {
+    "No cluster leader"
+}
+
+/// One step of a request. Called again, with the `held` of the `Wait`, when the wait is over.
+pub fn route(request: &Request, ctx: &Context<'_>, held: Held) -> Outcome {
+    match step(request, ctx, held) {
+        Ok(outcome) => outcome,
+        Err(response) => Outcome::Respond(response),
+    }
+}
+
+fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Response> {
+    let bad = |why: request::BadTarget| Response::text(400, why.to_string());
+    let route = path::route(&request.decoded_path().map_err(bad)?);
+    match route {
+        Route::Unknown => return Err(Response::text(404, "")),
+        Route::NotBuilt(name) => return Err(Response::not_supported(name)),
+        _ if !takes(&route, request.method) => return Err(Response::invalid_method()),
+        _ => {}
+    }
+    let query = Query::new(request.parameters().map_err(bad)?)?;
+    check_region(&query, ctx)?;
+    if let Some(wait) = await_leader(&route, &query, ctx, held)? {
+        return Ok(Outcome::Wait(wait));
+    }
+    Call { request, query, ctx, held }.answer(route)
+}
+
+fn takes(route: &Route, method: Method) -> bool {
+    match route {
+        Route::Jobs => method == Method::Get || method.is_write(),
+        Route::Job(_) => method == Method::Get || method == Method::Delete || method.is_write(),
+        Route::JobsParse | Route::Search => method.is_write(),
+        _ => method == Method::Get,
+    }
+}
+
+/// Only the own region is known; `global` is another name for it.
+fn check_region(query: &Query, ctx: &Context<'_>) -> Result<(), Response> {
+    match query.region.as_deref() {
+        None | Some("global") => Ok(()),
+        Some(region) if region == ctx.agent.region => Ok(()),
+        Some(_) => Err(Response::text(500, "No path to region")),
+    }
+}
+
+/// Reads are consistent unless the caller takes stale ones: without a leader that has applied what came before it, they
+/// wait a little, then are refused.
+fn await_leader(
+    route: &Route,
+    query: &Query,
+    ctx: &Context<'_>,
+    held: Held,
+) -> Result<Option<Wait>, Response> {
+    let stateless = matches!(
+        route,
+        Route::JobsParse
+            | Route::Leader
+            | Route::Peers
+            | Route::Regions
+            | Route::AgentSelf
+            | Route::AgentHealth
+            | Route::Logs(_)
+    );
+    if stateless || query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
+        return Ok(None);
+    }
+    let until = held.leader_until.unwrap_or(ctx.now.after(LEADER_HOLD));
+    if ctx.now < until {
+        let held = Held { leader_until: Some(until), ..held };
+        let wake_at = ctx.now.after(LEADER_LOOK).min(until);
+        return Ok(Some(Wait { keys: vec![], seen: 0, wake_at, held }));
+    }
+    let why = match ctx.status.leader {
+        None => no_leader(),
+        Some(_) => "Not ready to serve consistent reads",
+    };
+    Err(Refusal::new(RefusalKind::Unavailable, why).into())
+}
+
+/// A request on its way to its answer.
+struct Call<'a> {
+    request: &'a Request,
+    query: Query,
+    ctx: &'a Context<'a>,
+    held: Held,
+}
+
+impl Call<'_> {
+    fn answer(&self, route: Route) -> Result<Outcome, Response> {
+        let write = self.request.method != Method::Get;
+        let (ctx, q) = (self.ctx, &self.query);
+        match route {
+            Route::Jobs if write => jobs::register(self, None),
+            Route::Jobs => jobs::list(self),
+            Route::JobsParse => jobs::parse(self).map(Outcome::Respond),
+            Route::Job(id) => match self.request.method {
+                Method::Get => jobs::one(self, id),
+                Method::Delete => jobs::deregister(self, id),
+                _ => jobs::register(self, Some(id)),
+            },
+            Route::JobAllocations(id) => allocs::of_job(self, id),
+            Route::JobEvaluations(id) => evals::of_job(self, id),
+            Route::JobSummary(id) => jobs::summary(self, id),
+            Route::JobVersions(id) => jobs::versions(self, id),
+            Route::JobDeployment(_) => self.nothing(&()),
+            Route::JobDeployments(_) | Route::Deployments | Route::DeploymentAllocations(_) => {
+                self.nothing::<[(); 0]>(&[])
+            }
+            Route::Deployment(_) => Err(Response::text(404, "deployment not found")),
+            Route::Allocations => allocs::list(self),
+            Route::Allocation(id) => allocs::one(self, &id),
+            Route::Evaluations => evals::list(self),
+            Route::Evaluation(id) => evals::one(self, &id),
+            Route::EvaluationAllocations(id) => allocs::of_eval(self, &id),
+            Route::Nodes => nodes::list(self),
+            Route::Node(id) => nodes::one(self, &id),
+            Route::NodeAllocations(id) => allocs::of_node(self, &id),
+            Route::Logs(id) => logs::request(self, &id).map(Outcome::Logs),
+            Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),
+            Route::Peers => Ok(Outcome::Respond(agent::peers(ctx, q))),
+            Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),
+            Route::AgentSelf => Ok(Outcome::Respond(agent::own_self(ctx, q))),
+            Route::AgentHealth => Ok(Outcome::Respond(agent::health(ctx, q))),
+            Route::Search => search::search(self).map(Outcome::Respond),
+            Route::NotBuilt(name) => Err(Response::not_supported(name)),
+            Route::Unknown => Err(Response::text(404, "")),
+        }
+    }
+
+    fn view(&self) -> Result<View, Response> {
+        Ok(self.ctx.reader.view()?)
+    }
+
+    /// The namespace that a single object is looked for in, and that lists are of unless it is `*`.
+    fn namespace(&self) -> &str {
+        self.query.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// `None`: every namespace.
+    fn namespaces(&self) -> Option<&str> {
+        Some(self.namespace()).filter(|n| *n != "*")
+    }
+
+    fn body(&self) -> Result<&[u8], Response> {
+        match self.request.body.as_slice() {
+            [] => Err(Response::text(400, "Request body is empty")),
+            body => Ok(body),
+        }
+    }
+
+    /// What no object of this region can have yet: there are no deployments. A blocking query for them waits to its end.
+    fn nothing<T: serde::Serialize>(&self, value: &T) -> Result<Outcome, Response> {
+        blocking::answer(self, 1, vec![], self.ctx.status.applied_index, || {
+            Ok(Response::json(value, self.query.pretty))
+        })
+    }
+}
+
+impl From<crate::state::fault::Fault> for Response {
+    fn from(fault: crate::state::fault::Fault) -> Response {
+        Response::text(500, format!("the state cannot be read: {fault}"))
+    }
+}

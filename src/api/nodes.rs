@@ -1,0 +1,56 @@
+//! Nodes: the list and one.
+
+use super::page::{self, Page};
+use super::response::Response;
+use super::shape::node::{NodeShape, NodeStub};
+use super::watch::WatchKey;
+use super::{Call, Outcome, blocking};
+use crate::model::id::NodeId;
+use crate::model::node::Node;
+use crate::state::view::{Table, View};
+use std::sync::Arc;
+
+pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+    let view = call.view()?;
+    let q = &call.query;
+    let fields = |name| {
+        q.flag(name, false).map_err(|r| {
+            let why = String::from_utf8_lossy(&r.body).into_owned();
+            Response::text(400, format!("Failed to parse node list fields: {why}"))
+        })
+    };
+    let (resources, os) = (fields("resources")?, fields("os")?);
+    let index = view.table_index(Table::Nodes);
+    blocking::answer(call, index, vec![WatchKey::Nodes], view.index(), || {
+        let page = page_of(call, &view)?;
+        let stubs: Vec<_> = page.items.iter().map(|n| NodeStub::new(n, resources, os)).collect();
+        Ok(page.mark(Response::json(&stubs, q.pretty)))
+    })
+}
+
+fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Arc<Node>>, Response> {
+    let q = &call.query;
+    let nodes = match q.prefix.as_str() {
+        "" => view.nodes()?,
+        prefix => by_prefix(view, &page::id_prefix("node", prefix)?)?,
+    };
+    let from = page::place_token::<NodeId>(&q.next_token)?.map(|(_, id)| id);
+    page::cut(nodes.into_iter().map(Ok), q, from.as_ref(), |n| n.info.id, |n| n.info.id.to_string())
+}
+
+fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Arc<Node>>, Response> {
+    let ids = view.node_ids(prefix, usize::MAX)?;
+    let found = ids.into_iter().map(|id| view.node(id)).collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let id: NodeId = page::full_id("node", id)?;
+    let view = call.view()?;
+    let node = view.node(id)?;
+    let index = node.as_ref().map_or_else(|| view.table_index(Table::Nodes), |n| n.modify_index);
+    blocking::answer(call, index, vec![WatchKey::Node(id)], view.index(), || match &node {
+        Some(node) => Ok(Response::json(&NodeShape::new(node), call.query.pretty)),
+        None => Err(Response::text(404, "node not found")),
+    })
+}

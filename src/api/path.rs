@@ -1,0 +1,236 @@
+//! Paths to routes. The whole list of what the API has, with what is built and what is not yet.
+//!
+//! Ids may hold slashes, raw or escaped, so a job's sub-resource is recognised by how the path ends (reference:
+//! http-api 0.1).
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    Jobs,
+    JobsParse,
+    Job(String),
+    JobAllocations(String),
+    JobEvaluations(String),
+    JobSummary(String),
+    JobVersions(String),
+    JobDeployment(String),
+    JobDeployments(String),
+    Allocations,
+    Allocation(String),
+    Evaluations,
+    Evaluation(String),
+    EvaluationAllocations(String),
+    Nodes,
+    Node(String),
+    NodeAllocations(String),
+    Deployments,
+    Deployment(String),
+    DeploymentAllocations(String),
+    Logs(String),
+    Leader,
+    Peers,
+    Regions,
+    AgentSelf,
+    AgentHealth,
+    Search,
+    /// The API has it; drover has not yet. Named as the reference names it.
+    NotBuilt(&'static str),
+    /// Nothing is there.
+    Unknown,
+}
+
+/// `path` is decoded.
+pub fn route(path: &str) -> Route {
+    let Some(path) = path.strip_prefix("/v1/") else {
+        return not_built(path, OUTSIDE);
+    };
+    match path {
+        "jobs" => Route::Jobs,
+        "jobs/parse" => Route::JobsParse,
+        "allocations" => Route::Allocations,
+        "evaluations" => Route::Evaluations,
+        "nodes" => Route::Nodes,
+        "deployments" => Route::Deployments,
+        "status/leader" => Route::Leader,
+        "status/peers" => Route::Peers,
+        "regions" => Route::Regions,
+        "agent/self" => Route::AgentSelf,
+        "agent/health" => Route::AgentHealth,
+        "search" => Route::Search,
+        _ => below(path),
+    }
+}
+
+/// Paths that carry an id.
+fn below(path: &str) -> Route {
+    if let Some(rest) = path.strip_prefix("job/") {
+        job(rest)
+    } else if let Some(id) = path.strip_prefix("allocation/") {
+        one(
+            id,
+            Route::Allocation,
+            &[("/stop", "allocation/:id/stop"), ("/services", "allocation/:id/services")],
+        )
+    } else if let Some(id) = path.strip_prefix("evaluation/") {
+        match id.strip_suffix("/allocations") {
+            Some(id) => Route::EvaluationAllocations(id.to_string()),
+            None => Route::Evaluation(id.to_string()),
+        }
+    } else if let Some(id) = path.strip_prefix("node/").filter(|id| !id.starts_with("pool")) {
+        match id.strip_suffix("/allocations") {
+            Some(id) => Route::NodeAllocations(id.to_string()),
+            None => one(id, Route::Node, NODE_PARTS),
+        }
+    } else if let Some(id) = path.strip_prefix("deployment/allocations/") {
+        Route::DeploymentAllocations(id.to_string())
+    } else if let Some(id) = path.strip_prefix("deployment/").filter(|id| !id.contains('/')) {
+        Route::Deployment(id.to_string())
+    } else if let Some(id) = path.strip_prefix("client/fs/logs/") {
+        Route::Logs(id.to_string())
+    } else {
+        not_built(path, KNOWN)
+    }
+}
+
+fn job(rest: &str) -> Route {
+    type Make = fn(String) -> Route;
+    const PARTS: [(&str, Make); 6] = [
+        ("/allocations", Route::JobAllocations),
+        ("/evaluations", Route::JobEvaluations),
+        ("/summary", Route::JobSummary),
+        ("/versions", Route::JobVersions),
+        ("/deployment", Route::JobDeployment),
+        ("/deployments", Route::JobDeployments),
+    ];
+    for (ending, make) in PARTS {
+        if let Some(id) = rest.strip_suffix(ending) {
+            return make(id.to_string());
+        }
+    }
+    if rest.ends_with("/tag") && rest.contains("/versions/") {
+        return Route::NotBuilt("job/:id/versions/:tag/tag");
+    }
+    one(rest, Route::Job, JOB_PARTS)
+}
+
+/// The object itself, unless the path ends in one of `parts` that are not built.
+fn one(rest: &str, make: fn(String) -> Route, parts: &[(&str, &'static str)]) -> Route {
+    match parts.iter().find(|(ending, _)| rest.ends_with(ending)) {
+        Some((_, name)) => Route::NotBuilt(name),
+        None => make(rest.to_string()),
+    }
+}
+
+const JOB_PARTS: &[(&str, &str)] = &[
+    ("/plan", "job/:id/plan"),
+    ("/revert", "job/:id/revert"),
+    ("/stable", "job/:id/stable"),
+    ("/evaluate", "job/:id/evaluate"),
+    ("/periodic/force", "job/:id/periodic/force"),
+    ("/dispatch", "job/:id/dispatch"),
+    ("/scale", "job/:id/scale"),
+    ("/services", "job/:id/services"),
+    ("/submission", "job/:id/submission"),
+    ("/actions", "job/:id/actions"),
+    ("/action", "job/:id/action"),
+];
+
+const NODE_PARTS: &[(&str, &str)] = &[
+    ("/drain", "node/:id/drain"),
+    ("/eligibility", "node/:id/eligibility"),
+    ("/evaluate", "node/:id/evaluate"),
+    ("/purge", "node/:id/purge"),
+];
+
+/// Beginnings of paths below `/v1/` that the API has and drover has not built: longer ones first where they overlap.
+const KNOWN: &[&str] = &[
+    "acl/",
+    "agent/force-leave",
+    "agent/host",
+    "agent/join",
+    "agent/keyring/",
+    "agent/members",
+    "agent/monitor",
+    "agent/pprof/",
+    "agent/reload",
+    "agent/schedulers",
+    "agent/servers",
+    "client/allocation/",
+    "client/fs/",
+    "client/gc",
+    "client/identity",
+    "client/metadata",
+    "client/stats",
+    "deployment/",
+    "evaluations/count",
+    "event/stream",
+    "jobs/statuses",
+    "metrics",
+    "namespace",
+    "node/pool",
+    "operator/",
+    "plugin",
+    "quota",
+    "recommendation",
+    "scaling/",
+    "search/fuzzy",
+    "sentinel/",
+    "service",
+    "system/",
+    "validate/job",
+    "var",
+    "volume",
+];
+
+/// Paths outside of `/v1/`.
+const OUTSIDE: &[&str] = &["/ui", "/.well-known/"];
+
+fn not_built(path: &str, known: &[&'static str]) -> Route {
+    let found = known.iter().find(|beginning| path.starts_with(**beginning));
+    found.map_or(Route::Unknown, |beginning| Route::NotBuilt(beginning.trim_end_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_where_the_reference_says() {
+        let id = |text: &str| text.to_string();
+        for (path, expected) in [
+            ("/v1/jobs", Route::Jobs),
+            ("/v1/jobs/parse", Route::JobsParse),
+            ("/v1/job/a", Route::Job(id("a"))),
+            ("/v1/job/", Route::Job(id(""))),
+            ("/v1/job/a/periodic-170", Route::Job(id("a/periodic-170"))),
+            ("/v1/job/a/b/allocations", Route::JobAllocations(id("a/b"))),
+            ("/v1/job/a/deployment", Route::JobDeployment(id("a"))),
+            ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
+            ("/v1/job/a/plan", Route::NotBuilt("job/:id/plan")),
+            ("/v1/job/a/periodic/force", Route::NotBuilt("job/:id/periodic/force")),
+            ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
+            ("/v1/allocation/x/stop", Route::NotBuilt("allocation/:id/stop")),
+            ("/v1/evaluation/x/allocations", Route::EvaluationAllocations(id("x"))),
+            ("/v1/evaluations/count", Route::NotBuilt("evaluations/count")),
+            ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
+            ("/v1/node/x/drain", Route::NotBuilt("node/:id/drain")),
+            ("/v1/node/pools", Route::NotBuilt("node/pool")),
+            ("/v1/node/pool/p/nodes", Route::NotBuilt("node/pool")),
+            ("/v1/deployment/x", Route::Deployment(id("x"))),
+            ("/v1/deployment/fail/x", Route::NotBuilt("deployment")),
+            ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
+            ("/v1/client/fs/logs/x", Route::Logs(id("x"))),
+            ("/v1/client/fs/cat/x", Route::NotBuilt("client/fs")),
+            ("/v1/search/fuzzy", Route::NotBuilt("search/fuzzy")),
+            ("/ui/jobs", Route::NotBuilt("/ui")),
+            ("/v1/nosuch", Route::Unknown),
+            ("/v1/", Route::Unknown),
+            ("/v1", Route::Unknown),
+            ("/", Route::Unknown),
+            ("", Route::Unknown),
+            ("/v2/jobs", Route::Unknown),
+        ] {
+            assert_eq!(route(path), expected, "{path}");
+        }
+    }
+}

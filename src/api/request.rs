@@ -1,0 +1,149 @@
+//! A request as a value: what a socket said, with nothing of the socket left.
+//!
+//! Refuses to know: routes and their meaning. Its work is to take paths and queries apart safely: percent-encoding is
+//! undone once, what is no UTF-8 or holds a NUL is refused, and the number of parameters is bounded.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+    Head,
+    Options,
+    /// Any other: no route takes it.
+    Other,
+}
+
+impl Method {
+    /// PUT and POST mean the same nearly everywhere (reference: http-api 0.1).
+    pub fn is_write(self) -> bool {
+        matches!(self, Method::Put | Method::Post)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub method: Method,
+    /// As it came: still percent-encoded, without the query.
+    pub path: String,
+    /// As it came, without the question mark.
+    pub query: String,
+    pub body: Vec<u8>,
+}
+
+/// How long a body may be, in bytes. Longer ones are refused before they are read.
+pub const MAX_BODY_BYTES: usize = 4 << 20;
+/// How long a path with its query may be, in bytes.
+pub const MAX_TARGET_BYTES: usize = 16 << 10;
+/// How many parameters a query may have.
+pub const MAX_PARAMETERS: usize = 128;
+
+/// Why a path or query could not be taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadTarget {
+    TooLong,
+    TooManyParameters,
+    Escape,
+    Encoding,
+    Nul,
+}
+
+impl fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadTarget::TooLong => write!(f, "path and query are longer than {MAX_TARGET_BYTES} bytes"),
+            BadTarget::TooManyParameters => {
+                write!(f, "the query has more than {MAX_PARAMETERS} parameters")
+            }
+            BadTarget::Escape => f.write_str("invalid URL escape: a % needs two hex digits"),
+            BadTarget::Encoding => f.write_str("path or query is not UTF-8 after decoding"),
+            BadTarget::Nul => f.write_str("path or query holds a NUL byte"),
+        }
+    }
+}
+
+impl Request {
+    /// The path, decoded.
+    pub fn decoded_path(&self) -> Result<String, BadTarget> {
+        if self.path.len() + self.query.len() > MAX_TARGET_BYTES {
+            return Err(BadTarget::TooLong);
+        }
+        decode(&self.path, false)
+    }
+
+    /// The query's parameters in their order, decoded.
+    pub fn parameters(&self) -> Result<Vec<(String, String)>, BadTarget> {
+        let mut parameters = Vec::new();
+        for pair in self.query.split('&').filter(|p| !p.is_empty()) {
+            if parameters.len() == MAX_PARAMETERS {
+                return Err(BadTarget::TooManyParameters);
+            }
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parameters.push((decode(key, true)?, decode(value, true)?));
+        }
+        Ok(parameters)
+    }
+}
+
+/// Undoes percent-encoding, once. In a query, `+` is a space.
+fn decode(text: &str, plus_is_space: bool) -> Result<String, BadTarget> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        out.push(match b {
+            b'%' => match (bytes.next().and_then(hex), bytes.next().and_then(hex)) {
+                (Some(high), Some(low)) => high << 4 | low,
+                _ => return Err(BadTarget::Escape),
+            },
+            b'+' if plus_is_space => b' ',
+            _ => b,
+        });
+    }
+    if out.contains(&0) {
+        return Err(BadTarget::Nul);
+    }
+    String::from_utf8(out).map_err(|_| BadTarget::Encoding)
+}
+
+fn hex(b: u8) -> Option<u8> {
+    (b as char).to_digit(16).map(|d| d as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_undone_once() {
+        for (text, query, plain) in [
+            ("/v1/job/a%2Fb", false, Ok("/v1/job/a/b")),
+            ("a%252Fb", false, Ok("a%2Fb")),
+            ("a+b", false, Ok("a+b")),
+            ("a+b%2B", true, Ok("a b+")),
+            ("%C3%A4", false, Ok("ä")),
+            ("%", false, Err(BadTarget::Escape)),
+            ("%4", false, Err(BadTarget::Escape)),
+            ("%zz", false, Err(BadTarget::Escape)),
+            ("%+1", false, Err(BadTarget::Escape)),
+            ("%ff", false, Err(BadTarget::Encoding)),
+            ("a%00", false, Err(BadTarget::Nul)),
+        ] {
+            assert_eq!(decode(text, query).as_deref(), plain.as_ref().map(|p| *p), "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_are_bounded() {
+        let request =
+            |query: String| Request { method: Method::Get, path: "/v1/jobs".into(), query, body: vec![] };
+        assert_eq!(
+            request("a=1&b&&c=x%20y=z".into()).parameters(),
+            Ok(vec![("a".into(), "1".into()), ("b".into(), String::new()), ("c".into(), "x y=z".into())])
+        );
+        assert_eq!(request("a&".repeat(MAX_PARAMETERS + 1)).parameters(), Err(BadTarget::TooManyParameters));
+        assert_eq!(request("a".repeat(MAX_TARGET_BYTES)).decoded_path(), Err(BadTarget::TooLong));
+    }
+}

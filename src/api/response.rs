@@ -1,0 +1,114 @@
+//! An answer as a value, and how refusals become statuses.
+
+use crate::wire::request::{Refusal, RefusalKind};
+use serde::Serialize;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+}
+
+/// How long a caller whose request was not taken shall wait, in seconds.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+impl Response {
+    /// 200 with JSON. `pretty` indents by four spaces and ends the line.
+    pub fn json<T: Serialize>(value: &T, pretty: bool) -> Response {
+        match encode(value, pretty) {
+            Ok(body) => {
+                let headers = vec![("Content-Type", "application/json".to_string())];
+                Response { status: 200, headers, body }
+            }
+            Err(why) => Response::text(500, format!("the answer could not be written as JSON: {why}")),
+        }
+    }
+
+    /// Plain text: how every error is told, and every empty answer.
+    pub fn text(status: u16, body: impl Into<String>) -> Response {
+        let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_string())];
+        Response { status, headers, body: body.into().into_bytes() }
+    }
+
+    pub fn not_supported(what: &str) -> Response {
+        Response::text(501, format!("not supported yet: {what}"))
+    }
+
+    pub fn invalid_method() -> Response {
+        Response::text(405, "Invalid method")
+    }
+
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Response {
+        self.headers.push((name, value.to_string()));
+        self
+    }
+
+    pub fn status(mut self, status: u16) -> Response {
+        self.status = status;
+        self
+    }
+
+    /// The first header of that name.
+    #[cfg(test)]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+}
+
+fn encode<T: Serialize>(value: &T, pretty: bool) -> Result<Vec<u8>, serde_json::Error> {
+    if !pretty {
+        return serde_json::to_vec(value);
+    }
+    let mut out = Vec::new();
+    let four = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, four))?;
+    out.push(b'\n');
+    Ok(out)
+}
+
+/// What is not coded otherwise is a 500 with its sentence (reference: http-api 0.3, server 1).
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Response {
+        let status = match refusal.kind {
+            RefusalKind::Invalid => 400,
+            RefusalKind::NotFound => 404,
+            RefusalKind::Conflict | RefusalKind::Validation | RefusalKind::Unavailable => 500,
+            RefusalKind::Busy => 429,
+        };
+        let response = Response::text(status, refusal.message);
+        match refusal.kind {
+            RefusalKind::Busy | RefusalKind::Unavailable => response.with("Retry-After", RETRY_AFTER_SECONDS),
+            _ => response,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn json_is_compact_or_pretty_and_never_html_escaped() {
+        let value = BTreeMap::from([("A", "<&>")]);
+        assert_eq!(Response::json(&value, false).body, br#"{"A":"<&>"}"#);
+        assert_eq!(Response::json(&value, true).body, b"{\n    \"A\": \"<&>\"\n}\n");
+    }
+
+    #[test]
+    fn refusals_have_their_status() {
+        for (kind, status, retry) in [
+            (RefusalKind::Invalid, 400, None),
+            (RefusalKind::NotFound, 404, None),
+            (RefusalKind::Conflict, 500, None),
+            (RefusalKind::Validation, 500, None),
+            (RefusalKind::Busy, 429, Some("1")),
+            (RefusalKind::Unavailable, 500, Some("1")),
+        ] {
+            let response = Response::from(Refusal::new(kind, "why"));
+            assert_eq!((response.status, response.header("retry-after")), (status, retry));
+            assert_eq!(response.body, b"why");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! An agent's account of itself as JSON: `self`, `health`, and the answers of `search`.
+
+use crate::api::agent::{AgentInfo, ClientReport};
+use crate::wire::status::ServerStatus;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Top-level members are lower case here (reference: http-api 0.2).
+#[derive(Serialize)]
+pub struct SelfShape<'a> {
+    config: ConfigShape<'a>,
+    member: MemberShape<'a>,
+    stats: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+}
+
+impl<'a> SelfShape<'a> {
+    pub fn new(agent: &'a AgentInfo, status: &ServerStatus, client: Option<&ClientReport>) -> Self {
+        SelfShape {
+            config: ConfigShape::new(agent),
+            member: MemberShape::new(agent, status),
+            stats: stats(agent, status, client),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ConfigShape<'a> {
+    region: &'a str,
+    datacenter: &'a str,
+    node_name: &'a str,
+    data_dir: &'a str,
+    log_level: &'a str,
+    bind_addr: &'a str,
+    dev_mode: bool,
+    ports: PortsShape,
+    server: EnabledShape,
+    client: EnabledShape,
+    version: VersionShape<'a>,
+    #[serde(rename = "UI")]
+    ui: UiShape,
+}
+
+impl<'a> ConfigShape<'a> {
+    fn new(a: &'a AgentInfo) -> Self {
+        ConfigShape {
+            region: &a.region,
+            datacenter: &a.datacenter,
+            node_name: &a.name,
+            data_dir: &a.data_dir,
+            log_level: &a.log_level,
+            bind_addr: &a.bind_addr,
+            dev_mode: a.dev,
+            ports: PortsShape { http: port_of(&a.http_addr), rpc: port_of(&a.rpc_addr), serf: 0 },
+            server: EnabledShape { enabled: a.server },
+            client: EnabledShape { enabled: a.client },
+            version: VersionShape {
+                version: &a.compatible_version,
+                version_prerelease: "",
+                version_metadata: "",
+                revision: &a.version,
+            },
+            ui: UiShape { enabled: false, show_cli_hints: false },
+        }
+    }
+}
+
+fn port_of(address: &str) -> u16 {
+    address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+struct PortsShape {
+    http: u16,
+    #[serde(rename = "RPC")]
+    rpc: u16,
+    #[serde(rename = "Serf")]
+    serf: u16,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct EnabledShape {
+    enabled: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct VersionShape<'a> {
+    version: &'a str,
+    version_prerelease: &'static str,
+    version_metadata: &'static str,
+    /// drover's own version: the member that names a build.
+    revision: &'a str,
+}
+
+#[derive(Serialize)]
+struct UiShape {
+    #[serde(rename = "Enabled")]
+    enabled: bool,
+    #[serde(rename = "ShowCLIHints")]
+    show_cli_hints: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct MemberShape<'a> {
+    name: String,
+    addr: &'a str,
+    port: u16,
+    tags: BTreeMap<&'static str, String>,
+    status: &'static str,
+    protocol_min: u8,
+    protocol_max: u8,
+    protocol_cur: u8,
+    delegate_min: u8,
+    delegate_max: u8,
+    delegate_cur: u8,
+}
+
+impl<'a> MemberShape<'a> {
+    fn new(a: &'a AgentInfo, status: &ServerStatus) -> Self {
+        let addr = a.rpc_addr.rsplit_once(':').map_or("", |(host, _)| host);
+        let tags = [
+            ("role", "nomad".to_string()),
+            ("region", a.region.clone()),
+            ("dc", a.datacenter.clone()),
+            ("build", a.compatible_version.clone()),
+            ("id", status.id.to_string()),
+            ("port", port_of(&a.rpc_addr).to_string()),
+        ];
+        MemberShape {
+            name: format!("{}.{}", a.name, a.region),
+            addr,
+            port: 0,
+            tags: tags.into(),
+            status: "alive",
+            protocol_min: 1,
+            protocol_max: 5,
+            protocol_cur: 2,
+            delegate_min: 2,
+            delegate_max: 5,
+            delegate_cur: 4,
+        }
+    }
+}
+
+/// Every value is text.
+fn stats(
+    agent: &AgentInfo,
+    status: &ServerStatus,
+    client: Option<&ClientReport>,
+) -> BTreeMap<&'static str, BTreeMap<&'static str, String>> {
+    let leader = status.leader == Some(status.id);
+    let mut stats = BTreeMap::from([(
+        "runtime",
+        BTreeMap::from([
+            ("version", agent.version.clone()),
+            ("arch", std::env::consts::ARCH.to_string()),
+            ("kernel.name", std::env::consts::OS.to_string()),
+        ]),
+    )]);
+    if agent.server {
+        let leader_addr = if leader { agent.rpc_addr.clone() } else { String::new() };
+        stats.insert(
+            "nomad",
+            BTreeMap::from([
+                ("server", "true".to_string()),
+                ("leader", leader.to_string()),
+                ("leader_addr", leader_addr),
+                ("bootstrap", (status.voters.len() <= 1).to_string()),
+                ("known_regions", "1".to_string()),
+            ]),
+        );
+        stats.insert("raft", raft_stats(status, leader));
+        stats.insert("broker", broker_stats(status));
+    }
+    if let Some(c) = client {
+        stats.insert("client", client_stats(c));
+    }
+    stats
+}
+
+fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        ("state", if leader { "Leader" } else { "Follower" }.to_string()),
+        ("term", status.term.to_string()),
+        ("applied_index", status.applied_index.to_string()),
+        ("num_peers", status.voters.len().saturating_sub(1).to_string()),
+    ])
+}
+
+fn broker_stats(status: &ServerStatus) -> BTreeMap<&'static str, String> {
+    let b = &status.broker;
+    BTreeMap::from([
+        ("total_ready", b.ready.to_string()),
+        ("total_unacked", b.unacked.to_string()),
+        ("total_pending", b.pending.to_string()),
+        ("total_waiting", b.waiting.to_string()),
+        ("total_blocked", b.blocked.to_string()),
+        ("total_failed", b.failed.to_string()),
+    ])
+}
+
+fn client_stats(c: &ClientReport) -> BTreeMap<&'static str, String> {
+    let since = c.since_heartbeat.map_or_else(|| "never".to_string(), |s| s.to_string());
+    BTreeMap::from([
+        ("node_id", c.node_id.to_string()),
+        ("known_servers", c.known_servers.join(",")),
+        ("num_allocations", c.allocations.to_string()),
+        ("last_heartbeat", since),
+        ("heartbeat_ttl", c.heartbeat_ttl.to_string()),
+    ])
+}
+
+/// `GET /v1/agent/health`: a part that was not asked for, or that this agent is not, is absent.
+#[derive(Serialize)]
+pub struct HealthShape {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<PartHealth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<PartHealth>,
+}
+
+#[derive(Serialize)]
+pub struct PartHealth {
+    pub ok: bool,
+    pub message: String,
+}
+
+/// `PUT /v1/search`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SearchShape {
+    pub matches: BTreeMap<&'static str, Vec<String>>,
+    pub truncations: BTreeMap<&'static str, bool>,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
+}

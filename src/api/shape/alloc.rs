@@ -1,0 +1,424 @@
+//! Allocations as JSON: the whole allocation (zero values left out), its stub in lists (every member written), its tasks'
+//! states and events, and the metric that explains a placement.
+
+use super::job::{JobShape, LifecycleShape, ResourcesShape};
+use super::{Null, is_zero, map_or_null, rfc3339};
+use crate::jobspec::duration;
+use crate::model::alloc::{AllocMetric, Allocation, NodeScore};
+use crate::model::job::Job;
+use crate::model::resources::{AllocResources, TaskResources};
+use crate::model::task::{TaskEvent, TaskState};
+use crate::model::time::Span;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// An allocation in a list.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AllocStub<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    name: &'a str,
+    namespace: &'a str,
+    #[serde(rename = "NodeID")]
+    node_id: String,
+    node_name: &'a str,
+    #[serde(rename = "JobID")]
+    job_id: &'a str,
+    job_type: &'static str,
+    job_version: u64,
+    task_group: &'a str,
+    allocated_resources: Option<AllocatedShape<'a>>,
+    desired_status: &'static str,
+    desired_description: &'a str,
+    client_status: &'static str,
+    client_description: &'a str,
+    desired_transition: TransitionShape,
+    task_states: Option<BTreeMap<&'a str, TaskStateShape<'a>>>,
+    deployment_status: Null,
+    #[serde(rename = "FollowupEvalID")]
+    followup_eval_id: &'static str,
+    next_allocation: String,
+    reschedule_tracker: Null,
+    preempted_allocations: Null,
+    preempted_by_allocation: &'static str,
+    create_index: u64,
+    modify_index: u64,
+    /// Nanoseconds since 1970.
+    create_time: i64,
+    modify_time: i64,
+}
+
+/// Which of a stub's heavy members the caller wants.
+#[derive(Clone, Copy)]
+pub struct StubWants {
+    pub resources: bool,
+    pub task_states: bool,
+}
+
+impl Default for StubWants {
+    fn default() -> Self {
+        StubWants { resources: false, task_states: true }
+    }
+}
+
+impl<'a> AllocStub<'a> {
+    /// `job` is the spec that the allocation names, where the region still has it.
+    pub fn new(a: &'a Allocation, job: Option<&Job>, wants: StubWants) -> Self {
+        AllocStub {
+            id: a.id.to_string(),
+            eval_id: a.eval_id.to_string(),
+            name: &a.name,
+            namespace: &a.job.namespace,
+            node_id: a.node_id.to_string(),
+            node_name: &a.node_name,
+            job_id: &a.job.id,
+            job_type: job.map_or("", |j| j.spec.job_type.as_str()),
+            job_version: a.job_version,
+            task_group: &a.group,
+            allocated_resources: wants.resources.then(|| AllocatedShape::new(&a.resources)),
+            desired_status: a.desired.as_str(),
+            desired_description: &a.desired_description,
+            client_status: a.client.as_str(),
+            client_description: &a.client_description,
+            desired_transition: TransitionShape::default(),
+            task_states: if wants.task_states { task_states(a) } else { None },
+            deployment_status: (),
+            followup_eval_id: "",
+            next_allocation: a.next.map(|n| n.to_string()).unwrap_or_default(),
+            reschedule_tracker: (),
+            preempted_allocations: (),
+            preempted_by_allocation: "",
+            create_index: a.create_index,
+            modify_index: a.modify_index,
+            create_time: a.create_time.0,
+            modify_time: a.modify_time.0,
+        }
+    }
+}
+
+/// The whole allocation with its job. Zero values are left out, as the reference says of this shape.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AllocShape<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    namespace: &'a str,
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    name: &'a str,
+    #[serde(rename = "NodeID")]
+    node_id: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    node_name: &'a str,
+    #[serde(rename = "JobID")]
+    job_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<JobShape<'a>>,
+    task_group: &'a str,
+    resources: ResourcesShape,
+    shared_resources: ResourcesShape,
+    task_resources: BTreeMap<&'a str, ResourcesShape>,
+    allocated_resources: AllocatedShape<'a>,
+    metrics: MetricShape<'a>,
+    desired_status: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    desired_description: &'a str,
+    desired_transition: TransitionShape,
+    client_status: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    client_description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_states: Option<BTreeMap<&'a str, TaskStateShape<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous_allocation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_allocation: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    create_index: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    modify_index: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    alloc_modify_index: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    create_time: i64,
+    #[serde(skip_serializing_if = "is_zero")]
+    modify_time: i64,
+}
+
+impl<'a> AllocShape<'a> {
+    pub fn new(a: &'a Allocation, job: Option<&'a Job>) -> Self {
+        let total = a.resources.total();
+        let legacy = |(name, t): (&'a String, &TaskResources)| {
+            (name.as_str(), ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0))
+        };
+        AllocShape {
+            id: a.id.to_string(),
+            namespace: &a.job.namespace,
+            eval_id: a.eval_id.to_string(),
+            name: &a.name,
+            node_id: a.node_id.to_string(),
+            node_name: &a.node_name,
+            job_id: &a.job.id,
+            job: job.map(JobShape::new),
+            task_group: &a.group,
+            resources: ResourcesShape::new(total.cpu_mhz, total.memory_mb, total.disk_mb),
+            shared_resources: ResourcesShape::new(0, 0, a.resources.disk_mb),
+            task_resources: a.resources.tasks.iter().map(legacy).collect(),
+            allocated_resources: AllocatedShape::new(&a.resources),
+            metrics: MetricShape::new(&a.metrics, job.map_or("", |j| &j.spec.node_pool)),
+            desired_status: a.desired.as_str(),
+            desired_description: &a.desired_description,
+            desired_transition: TransitionShape::default(),
+            client_status: a.client.as_str(),
+            client_description: &a.client_description,
+            task_states: task_states(a),
+            previous_allocation: a.previous.map(|p| p.to_string()),
+            next_allocation: a.next.map(|n| n.to_string()),
+            create_index: a.create_index,
+            modify_index: a.modify_index,
+            alloc_modify_index: a.alloc_modify_index,
+            create_time: a.create_time.0,
+            modify_time: a.modify_time.0,
+        }
+    }
+}
+
+/// What servers asked of an allocation beyond running or stopping: nothing yet.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TransitionShape {
+    migrate: Null,
+    reschedule: Null,
+    force_reschedule: Null,
+    no_shutdown_delay: Null,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocatedShape<'a> {
+    tasks: BTreeMap<&'a str, AllocatedTaskShape>,
+    task_lifecycles: BTreeMap<&'a str, Option<LifecycleShape>>,
+    shared: AllocatedSharedShape,
+}
+
+impl<'a> AllocatedShape<'a> {
+    fn new(r: &'a AllocResources) -> Self {
+        let task = |t: &TaskResources| AllocatedTaskShape {
+            cpu: AllocatedCpuShape { cpu_shares: t.cpu_mhz, reserved_cores: () },
+            memory: AllocatedMemoryShape { memory_mb: t.memory_mb, memory_max_mb: 0 },
+            networks: (),
+            devices: (),
+        };
+        AllocatedShape {
+            tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).collect(),
+            task_lifecycles: r
+                .tasks
+                .iter()
+                .map(|(n, t)| (n.as_str(), t.lifecycle.map(LifecycleShape::new)))
+                .collect(),
+            shared: AllocatedSharedShape { networks: (), disk_mb: r.disk_mb, ports: () },
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocatedTaskShape {
+    cpu: AllocatedCpuShape,
+    memory: AllocatedMemoryShape,
+    networks: Null,
+    devices: Null,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocatedCpuShape {
+    cpu_shares: i64,
+    reserved_cores: Null,
+}
+
+#[derive(Serialize)]
+struct AllocatedMemoryShape {
+    #[serde(rename = "MemoryMB")]
+    memory_mb: i64,
+    #[serde(rename = "MemoryMaxMB")]
+    memory_max_mb: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocatedSharedShape {
+    networks: Null,
+    #[serde(rename = "DiskMB")]
+    disk_mb: i64,
+    ports: Null,
+}
+
+fn task_states(a: &Allocation) -> Option<BTreeMap<&str, TaskStateShape<'_>>> {
+    let states = || a.task_states.iter().map(|(n, s)| (n.as_str(), TaskStateShape::new(s))).collect();
+    (!a.task_states.is_empty()).then(states)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskStateShape<'a> {
+    state: &'static str,
+    failed: bool,
+    restarts: u64,
+    last_restart: Option<String>,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+    events: Vec<EventShape<'a>>,
+    task_handle: Null,
+}
+
+impl<'a> TaskStateShape<'a> {
+    fn new(s: &'a TaskState) -> Self {
+        TaskStateShape {
+            state: s.phase.as_str(),
+            failed: s.failed,
+            restarts: s.restarts,
+            last_restart: rfc3339(s.last_restart),
+            started_at: rfc3339(s.started_at),
+            finished_at: rfc3339(s.finished_at),
+            events: s.events.iter().map(EventShape::new).collect(),
+            task_handle: (),
+        }
+    }
+}
+
+/// A task's event. The typed members are older forms of what `Details` says; they are filled from it.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct EventShape<'a> {
+    #[serde(rename = "Type")]
+    kind: &'a str,
+    /// Nanoseconds since 1970.
+    time: i64,
+    message: &'a str,
+    display_message: &'a str,
+    details: &'a BTreeMap<String, String>,
+    fails_task: bool,
+    restart_reason: &'a str,
+    setup_error: &'a str,
+    driver_error: &'a str,
+    exit_code: i64,
+    signal: i64,
+    /// Nanoseconds.
+    kill_timeout: i64,
+    kill_error: &'a str,
+    kill_reason: &'a str,
+    /// Nanoseconds.
+    start_delay: i64,
+    download_error: &'a str,
+    validation_error: &'a str,
+    disk_limit: i64,
+    failed_sibling: &'a str,
+    vault_error: &'a str,
+    task_signal_reason: &'a str,
+    task_signal: &'a str,
+    driver_message: &'a str,
+    generic_source: &'a str,
+}
+
+impl<'a> EventShape<'a> {
+    fn new(e: &'a TaskEvent) -> Self {
+        let text = |key: &str| e.details.get(key).map_or("", String::as_str);
+        let number = |key: &str| text(key).parse().unwrap_or(0);
+        EventShape {
+            kind: &e.kind,
+            time: e.at.0,
+            message: text("message"),
+            display_message: &e.message,
+            details: &e.details,
+            fails_task: text("fails_task") == "true",
+            restart_reason: text("restart_reason"),
+            setup_error: text("setup_error"),
+            driver_error: text("driver_error"),
+            exit_code: number("exit_code"),
+            signal: number("signal"),
+            kill_timeout: nanos(text("kill_timeout")),
+            kill_error: text("kill_error"),
+            kill_reason: text("kill_reason"),
+            start_delay: nanos(text("start_delay")),
+            download_error: text("download_error"),
+            validation_error: text("validation_error"),
+            disk_limit: number("disk_limit"),
+            failed_sibling: text("failed_sibling"),
+            vault_error: text("vault_error"),
+            task_signal_reason: text("task_signal_reason"),
+            task_signal: text("task_signal"),
+            driver_message: text("driver_message"),
+            generic_source: "",
+        }
+    }
+}
+
+/// A detail that is a duration: nanoseconds as a number, or `5s`, `1m30s` as Go prints them. What is neither counts as 0.
+fn nanos(text: &str) -> i64 {
+    text.parse().ok().or_else(|| duration::parse(text).ok().map(Span::as_nanos)).unwrap_or(0)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct MetricShape<'a> {
+    nodes_evaluated: u64,
+    nodes_filtered: u64,
+    nodes_in_pool: u64,
+    node_pool: &'a str,
+    /// An empty map, not null, when no node is ready (reference: corrections, "Placement and change").
+    nodes_available: &'a BTreeMap<String, u64>,
+    class_filtered: Option<&'a BTreeMap<String, u64>>,
+    constraint_filtered: Option<&'a BTreeMap<String, u64>>,
+    nodes_exhausted: u64,
+    class_exhausted: Option<&'a BTreeMap<String, u64>>,
+    dimension_exhausted: Option<&'a BTreeMap<String, u64>>,
+    quota_exhausted: Null,
+    resources_exhausted: Null,
+    scores: Null,
+    score_meta_data: Option<Vec<ScoreShape<'a>>>,
+    /// Nanoseconds.
+    allocation_time: i64,
+    coalesced_failures: u64,
+}
+
+impl<'a> MetricShape<'a> {
+    pub fn new(m: &'a AllocMetric, node_pool: &'a str) -> Self {
+        MetricShape {
+            nodes_evaluated: m.nodes_evaluated,
+            nodes_filtered: m.nodes_filtered,
+            nodes_in_pool: m.nodes_in_pool,
+            node_pool,
+            nodes_available: &m.nodes_available,
+            class_filtered: map_or_null(&m.class_filtered),
+            constraint_filtered: map_or_null(&m.constraint_filtered),
+            nodes_exhausted: m.nodes_exhausted,
+            class_exhausted: map_or_null(&m.class_exhausted),
+            dimension_exhausted: map_or_null(&m.dimension_exhausted),
+            quota_exhausted: (),
+            resources_exhausted: (),
+            scores: (),
+            score_meta_data: (!m.scores.is_empty()).then(|| m.scores.iter().map(ScoreShape::new).collect()),
+            allocation_time: m.allocation_time.as_nanos(),
+            coalesced_failures: m.coalesced_failures,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ScoreShape<'a> {
+    #[serde(rename = "NodeID")]
+    node_id: String,
+    scores: &'a BTreeMap<String, f64>,
+    norm_score: f64,
+}
+
+impl<'a> ScoreShape<'a> {
+    fn new(s: &'a NodeScore) -> Self {
+        ScoreShape { node_id: s.node_id.to_string(), scores: &s.scores, norm_score: s.normalized }
+    }
+}

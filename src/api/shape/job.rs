@@ -1,0 +1,481 @@
+//! The whole job as JSON: what its user wrote after defaults, and what the servers know of it.
+
+use super::{ConstraintShape, Null, map_or_null};
+use crate::model::job::{
+    DelayFunction, HealthCheck, Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy,
+    Task, TaskGroup, UpdatePolicy,
+};
+use crate::model::resources::{Hook, Lifecycle};
+use crate::model::value::Value;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct JobShape<'a> {
+    stop: bool,
+    region: &'a str,
+    namespace: &'a str,
+    #[serde(rename = "ID")]
+    id: &'a str,
+    #[serde(rename = "ParentID")]
+    parent_id: &'static str,
+    name: &'a str,
+    #[serde(rename = "Type")]
+    job_type: &'static str,
+    priority: i64,
+    all_at_once: bool,
+    datacenters: &'a [String],
+    node_pool: &'a str,
+    constraints: Option<Vec<ConstraintShape<'a>>>,
+    affinities: Null,
+    spreads: Null,
+    task_groups: Vec<GroupShape<'a>>,
+    update: UpdateShape,
+    multiregion: Null,
+    periodic: Null,
+    parameterized_job: Null,
+    dispatched: bool,
+    dispatch_idempotency_token: &'static str,
+    payload: Null,
+    meta: Option<&'a BTreeMap<String, String>>,
+    consul_token: &'static str,
+    consul_namespace: &'static str,
+    vault_token: &'static str,
+    vault_namespace: &'static str,
+    #[serde(rename = "NomadTokenID")]
+    nomad_token_id: &'static str,
+    status: &'static str,
+    status_description: &'a str,
+    stable: bool,
+    version: u64,
+    /// Nanoseconds since 1970.
+    submit_time: i64,
+    create_index: u64,
+    modify_index: u64,
+    job_modify_index: u64,
+    #[serde(rename = "UI")]
+    ui: Null,
+    version_tag: Null,
+}
+
+impl<'a> JobShape<'a> {
+    pub fn new(job: &'a Job) -> Self {
+        JobShape {
+            status: job.status.as_str(),
+            status_description: &job.status_description,
+            stable: job.stable,
+            version: job.version,
+            submit_time: job.submit_time.0,
+            create_index: job.create_index,
+            modify_index: job.modify_index,
+            job_modify_index: job.job_modify_index,
+            ..JobShape::of_spec(&job.spec)
+        }
+    }
+
+    /// A job that the region does not know: nothing of what servers add.
+    pub fn of_spec(spec: &'a JobSpec) -> Self {
+        JobShape {
+            stop: spec.stop,
+            region: &spec.region,
+            namespace: &spec.namespace,
+            id: &spec.id,
+            parent_id: "",
+            name: &spec.name,
+            job_type: spec.job_type.as_str(),
+            priority: spec.priority,
+            all_at_once: spec.all_at_once,
+            datacenters: &spec.datacenters,
+            node_pool: &spec.node_pool,
+            constraints: ConstraintShape::list(&spec.constraints),
+            affinities: (),
+            spreads: (),
+            task_groups: spec.groups.iter().map(GroupShape::new).collect(),
+            update: UpdateShape::of_job(spec),
+            multiregion: (),
+            periodic: (),
+            parameterized_job: (),
+            dispatched: false,
+            dispatch_idempotency_token: "",
+            payload: (),
+            meta: map_or_null(&spec.meta),
+            consul_token: "",
+            consul_namespace: "",
+            vault_token: "",
+            vault_namespace: "",
+            nomad_token_id: "",
+            status: "",
+            status_description: "",
+            stable: false,
+            version: 0,
+            submit_time: 0,
+            create_index: 0,
+            modify_index: 0,
+            job_modify_index: 0,
+            ui: (),
+            version_tag: (),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct GroupShape<'a> {
+    name: &'a str,
+    count: i64,
+    update: Option<UpdateShape>,
+    migrate: Option<MigrateShape>,
+    constraints: Option<Vec<ConstraintShape<'a>>>,
+    affinities: Null,
+    spreads: Null,
+    scaling: Null,
+    restart_policy: RestartShape,
+    reschedule_policy: Option<RescheduleShape>,
+    ephemeral_disk: DiskShape,
+    networks: Null,
+    services: Null,
+    volumes: Null,
+    consul: Null,
+    disconnect: Null,
+    tasks: Vec<TaskShape<'a>>,
+    meta: Option<&'a BTreeMap<String, String>>,
+    /// Nanoseconds.
+    shutdown_delay: Option<i64>,
+    stop_after_client_disconnect: Null,
+    max_client_disconnect: Null,
+    max_run_duration: Null,
+    prevent_reschedule_on_lost: bool,
+}
+
+impl<'a> GroupShape<'a> {
+    fn new(g: &'a TaskGroup) -> Self {
+        GroupShape {
+            name: &g.name,
+            count: g.count,
+            update: g.update.as_ref().map(UpdateShape::of_group),
+            migrate: g.migrate.as_ref().map(MigrateShape::new),
+            constraints: ConstraintShape::list(&g.constraints),
+            affinities: (),
+            spreads: (),
+            scaling: (),
+            restart_policy: RestartShape::new(&g.restart),
+            reschedule_policy: g.reschedule.as_ref().map(RescheduleShape::new),
+            ephemeral_disk: DiskShape { sticky: false, size_mb: g.ephemeral_disk_mb, migrate: false },
+            networks: (),
+            services: (),
+            volumes: (),
+            consul: (),
+            disconnect: (),
+            tasks: g.tasks.iter().map(TaskShape::new).collect(),
+            meta: map_or_null(&g.meta),
+            shutdown_delay: g.shutdown_delay.map(|d| d.as_nanos()),
+            stop_after_client_disconnect: (),
+            max_client_disconnect: (),
+            max_run_duration: (),
+            prevent_reschedule_on_lost: false,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct DiskShape {
+    sticky: bool,
+    #[serde(rename = "SizeMB")]
+    size_mb: i64,
+    migrate: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskShape<'a> {
+    name: &'a str,
+    driver: &'a str,
+    user: &'a str,
+    config: Option<BTreeMap<&'a str, FreeForm<'a>>>,
+    env: Option<&'a BTreeMap<String, String>>,
+    services: Null,
+    vault: Null,
+    consul: Null,
+    templates: Null,
+    constraints: Option<Vec<ConstraintShape<'a>>>,
+    affinities: Null,
+    resources: ResourcesShape,
+    restart_policy: RestartShape,
+    dispatch_payload: Null,
+    lifecycle: Option<LifecycleShape>,
+    meta: Option<&'a BTreeMap<String, String>>,
+    /// Nanoseconds.
+    kill_timeout: i64,
+    log_config: LogShape,
+    artifacts: Null,
+    leader: bool,
+    /// Nanoseconds.
+    shutdown_delay: i64,
+    volume_mounts: Null,
+    scaling_policies: Null,
+    kill_signal: &'a str,
+    kind: &'static str,
+    #[serde(rename = "CSIPluginConfig")]
+    csi_plugin_config: Null,
+    identity: Null,
+    identities: Null,
+    actions: Null,
+    schedule: Null,
+    secrets: Null,
+}
+
+impl<'a> TaskShape<'a> {
+    fn new(t: &'a Task) -> Self {
+        TaskShape {
+            name: &t.name,
+            driver: &t.driver,
+            user: &t.user,
+            config: (!t.config.is_empty())
+                .then(|| t.config.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).collect()),
+            env: map_or_null(&t.env),
+            services: (),
+            vault: (),
+            consul: (),
+            templates: (),
+            constraints: ConstraintShape::list(&t.constraints),
+            affinities: (),
+            resources: ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0),
+            restart_policy: RestartShape::new(&t.restart),
+            dispatch_payload: (),
+            lifecycle: t.lifecycle.map(LifecycleShape::new),
+            meta: map_or_null(&t.meta),
+            kill_timeout: t.kill_timeout.as_nanos(),
+            log_config: LogShape {
+                max_files: t.logs.max_files,
+                max_file_size_mb: t.logs.max_file_size_mb,
+                disabled: t.logs.disabled,
+            },
+            artifacts: (),
+            leader: t.leader,
+            shutdown_delay: t.shutdown_delay.as_nanos(),
+            volume_mounts: (),
+            scaling_policies: (),
+            kill_signal: &t.kill_signal,
+            kind: "",
+            csi_plugin_config: (),
+            identity: (),
+            identities: (),
+            actions: (),
+            schedule: (),
+            secrets: (),
+        }
+    }
+}
+
+/// A task's `config` as its user wrote it: whole numbers stay whole.
+struct FreeForm<'a>(&'a Value);
+
+impl Serialize for FreeForm<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => s.serialize_unit(),
+            Value::Bool(b) => s.serialize_bool(*b),
+            Value::Int(i) => s.serialize_i64(*i),
+            Value::Float(f) => s.serialize_f64(*f),
+            Value::Text(t) => s.serialize_str(t),
+            Value::List(l) => s.collect_seq(l.iter().map(FreeForm)),
+            Value::Map(m) => {
+                let mut map = s.serialize_map(Some(m.len()))?;
+                for (k, v) in m {
+                    map.serialize_entry(k, &FreeForm(v))?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+/// The one-block form of resources: a task's ask in a job, and an allocation's legacy totals.
+#[derive(Serialize)]
+pub struct ResourcesShape {
+    #[serde(rename = "CPU")]
+    cpu: i64,
+    #[serde(rename = "Cores")]
+    cores: i64,
+    #[serde(rename = "MemoryMB")]
+    memory_mb: i64,
+    #[serde(rename = "MemoryMaxMB")]
+    memory_max_mb: i64,
+    #[serde(rename = "DiskMB")]
+    disk_mb: i64,
+    #[serde(rename = "IOPS")]
+    iops: i64,
+    #[serde(rename = "Networks")]
+    networks: Null,
+    #[serde(rename = "Devices")]
+    devices: Null,
+    #[serde(rename = "NUMA")]
+    numa: Null,
+}
+
+impl ResourcesShape {
+    pub fn new(cpu: i64, memory_mb: i64, disk_mb: i64) -> Self {
+        ResourcesShape {
+            cpu,
+            cores: 0,
+            memory_mb,
+            memory_max_mb: 0,
+            disk_mb,
+            iops: 0,
+            networks: (),
+            devices: (),
+            numa: (),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LifecycleShape {
+    hook: &'static str,
+    sidecar: bool,
+}
+
+impl LifecycleShape {
+    pub fn new(l: Lifecycle) -> Self {
+        let hook = match l.hook {
+            Hook::Prestart => "prestart",
+            Hook::Poststart => "poststart",
+            Hook::Poststop => "poststop",
+        };
+        LifecycleShape { hook, sidecar: l.sidecar }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct LogShape {
+    max_files: i64,
+    #[serde(rename = "MaxFileSizeMB")]
+    max_file_size_mb: i64,
+    disabled: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct RestartShape {
+    attempts: i64,
+    interval: i64,
+    delay: i64,
+    mode: &'static str,
+    render_templates: bool,
+}
+
+impl RestartShape {
+    fn new(r: &RestartPolicy) -> Self {
+        let mode = match r.mode {
+            RestartMode::Fail => "fail",
+            RestartMode::Delay => "delay",
+        };
+        RestartShape {
+            attempts: r.attempts,
+            interval: r.interval.as_nanos(),
+            delay: r.delay.as_nanos(),
+            mode,
+            render_templates: r.render_templates,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct RescheduleShape {
+    attempts: i64,
+    interval: i64,
+    delay: i64,
+    delay_function: &'static str,
+    max_delay: i64,
+    unlimited: bool,
+}
+
+impl RescheduleShape {
+    fn new(r: &ReschedulePolicy) -> Self {
+        let delay_function = match r.delay_function {
+            DelayFunction::Constant => "constant",
+            DelayFunction::Exponential => "exponential",
+            DelayFunction::Fibonacci => "fibonacci",
+        };
+        RescheduleShape {
+            attempts: r.attempts,
+            interval: r.interval.as_nanos(),
+            delay: r.delay.as_nanos(),
+            delay_function,
+            max_delay: r.max_delay.as_nanos(),
+            unlimited: r.unlimited,
+        }
+    }
+}
+
+fn health_check(h: HealthCheck) -> &'static str {
+    match h {
+        HealthCheck::Checks => "checks",
+        HealthCheck::TaskStates => "task_states",
+        HealthCheck::Manual => "manual",
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct MigrateShape {
+    max_parallel: i64,
+    health_check: &'static str,
+    min_healthy_time: i64,
+    healthy_deadline: i64,
+}
+
+impl MigrateShape {
+    fn new(m: &MigratePolicy) -> Self {
+        MigrateShape {
+            max_parallel: m.max_parallel,
+            health_check: health_check(m.health_check),
+            min_healthy_time: m.min_healthy_time.as_nanos(),
+            healthy_deadline: m.healthy_deadline.as_nanos(),
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct UpdateShape {
+    stagger: i64,
+    max_parallel: i64,
+    health_check: &'static str,
+    min_healthy_time: i64,
+    healthy_deadline: i64,
+    progress_deadline: i64,
+    canary: i64,
+    auto_revert: bool,
+    auto_promote: bool,
+}
+
+impl UpdateShape {
+    /// Always present on a job; only the two members that concern a job as a whole have values.
+    fn of_job(spec: &JobSpec) -> Self {
+        spec.update.map_or_else(UpdateShape::default, |u| UpdateShape {
+            stagger: u.stagger.as_nanos(),
+            max_parallel: u.max_parallel,
+            ..UpdateShape::default()
+        })
+    }
+
+    fn of_group(u: &UpdatePolicy) -> Self {
+        UpdateShape {
+            stagger: u.stagger.as_nanos(),
+            max_parallel: u.max_parallel,
+            health_check: health_check(u.health_check),
+            min_healthy_time: u.min_healthy_time.as_nanos(),
+            healthy_deadline: u.healthy_deadline.as_nanos(),
+            progress_deadline: u.progress_deadline.as_nanos(),
+            canary: u.canary,
+            auto_revert: u.auto_revert,
+            auto_promote: u.auto_promote,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What is told about jobs beside the job itself: its stub in lists, its summary, its versions, and what became of its
+//! registration or deregistration.
+
+use super::job::JobShape;
+use super::{Null, list_or_null, map_or_null};
+use crate::model::id::JobKey;
+use crate::model::job::{GroupSummary, Job, JobSummary};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A job in a list.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct JobStub<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    #[serde(rename = "ParentID")]
+    parent_id: &'static str,
+    name: &'a str,
+    namespace: &'a str,
+    datacenters: Option<&'a [String]>,
+    node_pool: &'a str,
+    multiregion: Null,
+    #[serde(rename = "Type")]
+    job_type: &'static str,
+    priority: i64,
+    periodic: bool,
+    parameterized_job: bool,
+    stop: bool,
+    status: &'static str,
+    status_description: &'a str,
+    job_summary: SummaryShape<'a>,
+    create_index: u64,
+    modify_index: u64,
+    job_modify_index: u64,
+    submit_time: i64,
+    meta: Option<&'a BTreeMap<String, String>>,
+}
+
+impl<'a> JobStub<'a> {
+    /// `with_meta`: the caller asked for `meta`; otherwise the member is `null`.
+    pub fn new(job: &'a Job, key: &'a JobKey, summary: &'a JobSummary, with_meta: bool) -> Self {
+        let spec = &job.spec;
+        JobStub {
+            id: &spec.id,
+            parent_id: "",
+            name: &spec.name,
+            namespace: &spec.namespace,
+            datacenters: list_or_null(&spec.datacenters),
+            node_pool: &spec.node_pool,
+            multiregion: (),
+            job_type: spec.job_type.as_str(),
+            priority: spec.priority,
+            periodic: false,
+            parameterized_job: false,
+            stop: spec.stop,
+            status: job.status.as_str(),
+            status_description: &job.status_description,
+            job_summary: SummaryShape::new(key, summary),
+            create_index: job.create_index,
+            modify_index: job.modify_index,
+            job_modify_index: job.job_modify_index,
+            submit_time: job.submit_time.0,
+            meta: if with_meta { map_or_null(&spec.meta) } else { None },
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SummaryShape<'a> {
+    #[serde(rename = "JobID")]
+    job_id: &'a str,
+    namespace: &'a str,
+    summary: BTreeMap<&'a str, GroupSummaryShape>,
+    children: ChildrenShape,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> SummaryShape<'a> {
+    pub fn new(job: &'a JobKey, summary: &'a JobSummary) -> Self {
+        SummaryShape {
+            job_id: &job.id,
+            namespace: &job.namespace,
+            summary: summary.groups.iter().map(|(g, s)| (g.as_str(), GroupSummaryShape::new(s))).collect(),
+            children: ChildrenShape::default(),
+            create_index: summary.create_index,
+            modify_index: summary.modify_index,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct GroupSummaryShape {
+    queued: u64,
+    complete: u64,
+    failed: u64,
+    running: u64,
+    starting: u64,
+    lost: u64,
+    unknown: u64,
+}
+
+impl GroupSummaryShape {
+    fn new(s: &GroupSummary) -> Self {
+        GroupSummaryShape {
+            queued: s.queued,
+            complete: s.complete,
+            failed: s.failed,
+            running: s.running,
+            starting: s.starting,
+            lost: s.lost,
+            unknown: s.unknown,
+        }
+    }
+}
+
+/// Never null (reference: corrections, "Jobs"); no job has children yet.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ChildrenShape {
+    pending: u64,
+    running: u64,
+    dead: u64,
+}
+
+/// `GET /v1/job/:id/versions`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct VersionsShape<'a> {
+    pub versions: Vec<JobShape<'a>>,
+    pub diffs: Null,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
+}
+
+/// The answer to a registration.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RegisteredShape {
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub eval_create_index: u64,
+    pub job_modify_index: u64,
+    pub warnings: String,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
+}
+
+/// The answer to a deregistration.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DeregisteredShape {
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub eval_create_index: u64,
+    pub job_modify_index: u64,
+    #[serde(rename = "VolumeEvalID")]
+    pub volume_eval_id: &'static str,
+    pub volume_eval_index: u64,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
+}

@@ -1,0 +1,78 @@
+//! The JSON that leaves drover: one struct per shape, every member of it, in the names of the field's API.
+//!
+//! Refuses to know: where the values come from and who asked. Rules: members are PascalCase; a member that exists in the
+//! API but has no value here is `null` (its type is `Null`) unless the reference says that the shape leaves zero values out
+//! (allocations and evaluations); durations are nanoseconds, times as noted at the member.
+
+pub mod agent;
+pub mod alloc;
+pub mod eval;
+pub mod job;
+pub mod job_answers;
+pub mod node;
+
+use crate::model::constraint::Constraint;
+use crate::model::time::Wall;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A member that is always `null` today.
+pub type Null = ();
+
+/// RFC 3339 with nanoseconds as far as they are needed, in UTC; `None` (so `null`) for "never" (reference: corrections,
+/// "Zero times are null in all answers").
+pub fn rfc3339(at: Wall) -> Option<String> {
+    if at.is_never() {
+        return None;
+    }
+    jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok().map(|t| t.to_string())
+}
+
+/// Go's nil slice: an empty list is `null`.
+pub fn list_or_null<T>(list: &[T]) -> Option<&[T]> {
+    (!list.is_empty()).then_some(list)
+}
+
+/// Go's nil map: an empty map is `null`.
+pub fn map_or_null<V>(map: &BTreeMap<String, V>) -> Option<&BTreeMap<String, V>> {
+    (!map.is_empty()).then_some(map)
+}
+
+pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[derive(Serialize)]
+pub struct ConstraintShape<'a> {
+    #[serde(rename = "LTarget")]
+    left: &'a str,
+    #[serde(rename = "RTarget")]
+    right: &'a str,
+    #[serde(rename = "Operand")]
+    operand: &'a str,
+}
+
+impl<'a> ConstraintShape<'a> {
+    pub fn list(constraints: &'a [Constraint]) -> Option<Vec<ConstraintShape<'a>>> {
+        let one = |c: &'a Constraint| ConstraintShape { left: &c.left, right: &c.right, operand: &c.operand };
+        (!constraints.is_empty()).then(|| constraints.iter().map(one).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_go_writes_them() {
+        for (nanos, text) in [
+            (0, None),
+            (1_714_551_630_000_000_000, Some("2024-05-01T08:20:30Z")),
+            (1_714_551_630_120_000_000, Some("2024-05-01T08:20:30.12Z")),
+            (i64::MAX, Some("2262-04-11T23:47:16.854775807Z")),
+            (-1, Some("1969-12-31T23:59:59.999999999Z")),
+        ] {
+            assert_eq!(rfc3339(Wall(nanos)).as_deref(), text);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
+
+use super::{Null, map_or_null, rfc3339};
+use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo};
+use crate::model::resources::Amount;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The ports that dynamic ones are drawn from: what the API tells of every node.
+const MIN_DYNAMIC_PORT: u16 = 20_000;
+const MAX_DYNAMIC_PORT: u16 = 32_000;
+
+/// A node in a list.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeStub<'a> {
+    address: &'a str,
+    #[serde(rename = "ID")]
+    id: String,
+    attributes: Option<BTreeMap<&'a str, &'a str>>,
+    datacenter: &'a str,
+    name: &'a str,
+    node_pool: &'a str,
+    node_class: &'a str,
+    version: &'a str,
+    drain: bool,
+    scheduling_eligibility: &'static str,
+    status: &'static str,
+    status_description: &'a str,
+    drivers: BTreeMap<&'a str, DriverShape<'a>>,
+    host_volumes: Null,
+    node_resources: Option<NodeResourcesShape<'a>>,
+    reserved_resources: Option<ReservedShape>,
+    last_drain: Null,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> NodeStub<'a> {
+    /// `resources` and `os`: the query parameters of the same names.
+    pub fn new(node: &'a Node, resources: bool, os: bool) -> Self {
+        let info = &node.info;
+        let os_name = || info.attributes.get_key_value("os.name").map(|(k, v)| (k.as_str(), v.as_str()));
+        NodeStub {
+            address: host_of(&info.http_addr),
+            id: info.id.to_string(),
+            attributes: os.then(|| os_name().into_iter().collect()),
+            datacenter: &info.datacenter,
+            name: &info.name,
+            node_pool: &info.pool,
+            node_class: &info.class,
+            version: info.attributes.get("nomad.version").map_or("", String::as_str),
+            drain: false,
+            scheduling_eligibility: eligibility(node),
+            status: node.status.as_str(),
+            status_description: &node.status_description,
+            drivers: drivers(info),
+            host_volumes: (),
+            node_resources: resources.then(|| NodeResourcesShape::new(info)),
+            reserved_resources: resources.then(|| ReservedShape::new(info.reserved)),
+            last_drain: (),
+            create_index: node.create_index,
+            modify_index: node.modify_index,
+        }
+    }
+}
+
+/// `10.0.0.5` of `10.0.0.5:4646`, `::1` of `[::1]:4646`.
+fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+}
+
+fn eligibility(node: &Node) -> &'static str {
+    if node.eligible { "eligible" } else { "ineligible" }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeShape<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "SecretID")]
+    secret_id: &'static str,
+    datacenter: &'a str,
+    name: &'a str,
+    cgroup_parent: &'static str,
+    #[serde(rename = "HTTPAddr")]
+    http_addr: &'a str,
+    #[serde(rename = "TLSEnabled")]
+    tls_enabled: bool,
+    attributes: &'a BTreeMap<String, String>,
+    node_resources: NodeResourcesShape<'a>,
+    reserved_resources: ReservedShape,
+    links: Null,
+    meta: Option<&'a BTreeMap<String, String>>,
+    node_class: &'a str,
+    node_pool: &'a str,
+    computed_class: &'a str,
+    drain_strategy: Null,
+    drain: bool,
+    scheduling_eligibility: &'static str,
+    status: &'static str,
+    status_description: &'a str,
+    /// Seconds since 1970.
+    status_updated_at: i64,
+    events: Vec<NodeEventShape<'a>>,
+    drivers: BTreeMap<&'a str, DriverShape<'a>>,
+    #[serde(rename = "CSIControllerPlugins")]
+    csi_controller_plugins: Null,
+    #[serde(rename = "CSINodePlugins")]
+    csi_node_plugins: Null,
+    host_volumes: Null,
+    host_networks: Null,
+    last_drain: Null,
+    last_missed_heartbeat_index: u64,
+    last_alloc_update_index: u64,
+    create_index: u64,
+    modify_index: u64,
+    /// drover's own member: the limits that this node cannot enforce, in sentences.
+    not_enforced: &'a [String],
+}
+
+impl<'a> NodeShape<'a> {
+    pub fn new(node: &'a Node) -> Self {
+        let info = &node.info;
+        NodeShape {
+            id: info.id.to_string(),
+            secret_id: "",
+            datacenter: &info.datacenter,
+            name: &info.name,
+            cgroup_parent: "",
+            http_addr: &info.http_addr,
+            tls_enabled: false,
+            attributes: &info.attributes,
+            node_resources: NodeResourcesShape::new(info),
+            reserved_resources: ReservedShape::new(info.reserved),
+            links: (),
+            meta: map_or_null(&info.meta),
+            node_class: &info.class,
+            node_pool: &info.pool,
+            computed_class: &node.computed_class,
+            drain_strategy: (),
+            drain: false,
+            scheduling_eligibility: eligibility(node),
+            status: node.status.as_str(),
+            status_description: &node.status_description,
+            status_updated_at: node.status_updated.unix_seconds(),
+            events: node.events.iter().map(NodeEventShape::new).collect(),
+            drivers: drivers(info),
+            csi_controller_plugins: (),
+            csi_node_plugins: (),
+            host_volumes: (),
+            host_networks: (),
+            last_drain: (),
+            last_missed_heartbeat_index: node.last_missed_heartbeat_index,
+            last_alloc_update_index: node.last_alloc_update_index,
+            create_index: node.create_index,
+            modify_index: node.modify_index,
+            not_enforced: &info.not_enforced,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NodeResourcesShape<'a> {
+    cpu: NodeCpuShape,
+    memory: MemoryShape,
+    disk: DiskShape,
+    devices: Null,
+    node_networks: Option<Vec<NodeNetworkShape<'a>>>,
+    networks: Option<Vec<NetworkShape<'a>>>,
+    min_dynamic_port: u16,
+    max_dynamic_port: u16,
+}
+
+impl<'a> NodeResourcesShape<'a> {
+    fn new(info: &'a NodeInfo) -> Self {
+        let some = !info.networks.is_empty();
+        NodeResourcesShape {
+            cpu: NodeCpuShape {
+                cpu_shares: info.capacity.cpu_mhz,
+                total_cpu_cores: info.cpu_cores,
+                reservable_cpu_cores: (0..info.cpu_cores).collect(),
+            },
+            memory: MemoryShape { memory_mb: info.capacity.memory_mb },
+            disk: DiskShape { disk_mb: info.capacity.disk_mb },
+            devices: (),
+            node_networks: some.then(|| info.networks.iter().map(NodeNetworkShape::new).collect()),
+            networks: some.then(|| info.networks.iter().map(NetworkShape::new).collect()),
+            min_dynamic_port: MIN_DYNAMIC_PORT,
+            max_dynamic_port: MAX_DYNAMIC_PORT,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NodeCpuShape {
+    cpu_shares: i64,
+    total_cpu_cores: u16,
+    reservable_cpu_cores: Vec<u16>,
+}
+
+#[derive(Serialize)]
+struct MemoryShape {
+    #[serde(rename = "MemoryMB")]
+    memory_mb: i64,
+}
+
+#[derive(Serialize)]
+struct DiskShape {
+    #[serde(rename = "DiskMB")]
+    disk_mb: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NodeNetworkShape<'a> {
+    mode: &'static str,
+    device: &'a str,
+    mac_address: &'a str,
+    speed: i64,
+    addresses: Vec<AddressShape<'a>>,
+}
+
+impl<'a> NodeNetworkShape<'a> {
+    fn new(n: &'a crate::model::node::NodeNetwork) -> Self {
+        NodeNetworkShape {
+            mode: "host",
+            device: &n.device,
+            mac_address: &n.mac,
+            speed: n.speed_mbit,
+            addresses: n.addresses.iter().map(|a| AddressShape::new(a)).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AddressShape<'a> {
+    family: &'static str,
+    alias: &'static str,
+    address: &'a str,
+    reserved_ports: &'static str,
+    gateway: &'static str,
+}
+
+impl<'a> AddressShape<'a> {
+    fn new(address: &'a str) -> Self {
+        let family = if address.contains(':') { "ipv6" } else { "ipv4" };
+        AddressShape { family, alias: "default", address, reserved_ports: "", gateway: "" }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NetworkShape<'a> {
+    mode: &'static str,
+    device: &'a str,
+    #[serde(rename = "CIDR")]
+    cidr: String,
+    #[serde(rename = "IP")]
+    ip: &'a str,
+    #[serde(rename = "MBits")]
+    mbits: i64,
+    #[serde(rename = "DNS")]
+    dns: Null,
+    reserved_ports: Null,
+    dynamic_ports: Null,
+}
+
+impl<'a> NetworkShape<'a> {
+    fn new(n: &'a crate::model::node::NodeNetwork) -> Self {
+        let ip = n.addresses.first().map_or("", String::as_str);
+        let cidr = match ip {
+            "" => String::new(),
+            v6 if v6.contains(':') => format!("{v6}/128"),
+            v4 => format!("{v4}/32"),
+        };
+        NetworkShape {
+            mode: "host",
+            device: &n.device,
+            cidr,
+            ip,
+            mbits: n.speed_mbit,
+            dns: (),
+            reserved_ports: (),
+            dynamic_ports: (),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReservedShape {
+    cpu: ReservedCpuShape,
+    memory: MemoryShape,
+    disk: DiskShape,
+    networks: ReservedNetworksShape,
+}
+
+impl ReservedShape {
+    fn new(reserved: Amount) -> Self {
+        ReservedShape {
+            cpu: ReservedCpuShape { cpu_shares: reserved.cpu_mhz, reserved_cpu_cores: () },
+            memory: MemoryShape { memory_mb: reserved.memory_mb },
+            disk: DiskShape { disk_mb: reserved.disk_mb },
+            networks: ReservedNetworksShape { reserved_host_ports: "" },
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReservedCpuShape {
+    cpu_shares: i64,
+    reserved_cpu_cores: Null,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ReservedNetworksShape {
+    reserved_host_ports: &'static str,
+}
+
+fn drivers(info: &NodeInfo) -> BTreeMap<&str, DriverShape<'_>> {
+    info.drivers.iter().map(|(name, d)| (name.as_str(), DriverShape::new(d))).collect()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct DriverShape<'a> {
+    attributes: Option<&'a BTreeMap<String, String>>,
+    detected: bool,
+    healthy: bool,
+    health_description: &'a str,
+    update_time: Option<String>,
+}
+
+impl<'a> DriverShape<'a> {
+    fn new(d: &'a DriverInfo) -> Self {
+        DriverShape {
+            attributes: map_or_null(&d.attributes),
+            detected: d.detected,
+            healthy: d.healthy,
+            health_description: &d.description,
+            update_time: rfc3339(d.updated),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NodeEventShape<'a> {
+    message: &'a str,
+    subsystem: &'a str,
+    details: Option<&'a BTreeMap<String, String>>,
+    timestamp: Option<String>,
+    create_index: u64,
+}
+
+impl<'a> NodeEventShape<'a> {
+    fn new(e: &'a NodeEvent) -> Self {
+        NodeEventShape {
+            message: &e.message,
+            subsystem: &e.subsystem,
+            details: map_or_null(&e.details),
+            timestamp: rfc3339(e.at),
+            create_index: e.create_index,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Requests that nobody means well with: every one is answered, and none with a 200.
+
+use super::*;
+
+#[test]
+fn wrong_methods_are_refused() {
+    let world = World::running();
+    for (method, target) in [
+        (Method::Delete, "/v1/jobs"),
+        (Method::Put, "/v1/allocations"),
+        (Method::Get, "/v1/jobs/parse"),
+        (Method::Get, "/v1/search"),
+        (Method::Post, "/v1/job/a/summary"),
+        (Method::Head, "/v1/jobs"),
+        (Method::Options, "/v1/nodes"),
+        (Method::Other, "/v1/job/a"),
+        (Method::Put, "/v1/client/fs/logs/x"),
+    ] {
+        let response = world.respond(method, target, "{}");
+        assert_eq!((response.status, text(&response).as_str()), (405, "Invalid method"), "{target}");
+    }
+}
+
+#[test]
+fn bad_targets_are_refused() {
+    let world = World::running();
+    for target in [
+        "/v1/job/%",
+        "/v1/job/%zz",
+        "/v1/job/%ff",
+        "/v1/job/a%00b",
+        "/v1/jobs?prefix=%ff",
+        "/v1/jobs?prefix=%0",
+        "/v1/jobs?index=99999999999999999999",
+        "/v1/jobs?index=-1",
+        "/v1/jobs?wait=forever",
+        "/v1/jobs?per_page=abc",
+        "/v1/jobs?per_page=-1",
+        "/v1/jobs?next_token=x",
+        "/v1/evaluations?next_token=x.y",
+        "/v1/allocations?next_token=1.2.3",
+        "/v1/nodes?resources=maybe",
+        "/v1/jobs?stale=5",
+    ] {
+        assert_eq!(world.get(target).status, 400, "{target}");
+    }
+    for target in ["/v1/allocation/abc", "/v1/evaluation/../../etc", "/v1/node/%2e%2e", "/v1/evaluation/"] {
+        let response = world.get(target);
+        assert!(matches!(response.status, 404 | 500), "{target}: {}", response.status);
+    }
+}
+
+#[test]
+fn huge_requests_are_bounded() {
+    let world = World::running();
+    let long = format!("/v1/job/{}", "a".repeat(1 << 20));
+    assert_eq!(world.get(&long).status, 400);
+    let many = format!("/v1/jobs?{}", "a=1&".repeat(1000));
+    assert_eq!(world.get(&many).status, 400);
+    for body in [
+        "[".repeat(1 << 20),
+        format!("{{\"Job\":{}", "{\"a\":".repeat(1 << 18)),
+        format!("{{\"Job\":{{\"ID\":{}", "[".repeat(1 << 20)),
+        "\u{0}".repeat(1000),
+        "{\"Job\":5}".into(),
+        "{\"Job\":{\"TaskGroups\":5}}".into(),
+        "{\"Job\":{\"ID\":\"a\",\"Priority\":1e400}}".into(),
+    ] {
+        let response = world.respond(Method::Put, "/v1/jobs", &body);
+        assert_eq!(response.status, 400, "{}", text(&response));
+        assert!(response.body.len() < 1000, "the refusal is short");
+    }
+    for (target, body) in
+        [("/v1/search", "[".repeat(1 << 20)), ("/v1/jobs/parse", "{\"JobHCL\":".repeat(99_999))]
+    {
+        assert_eq!(world.respond(Method::Put, target, &body).status, 400);
+    }
+    let deep = serde_json::json!({ "JobHCL": "{[(".repeat(50_000) }).to_string();
+    assert_eq!(world.respond(Method::Put, "/v1/jobs/parse", &deep).status, 400);
+}
+
+/// Seeded garbage in every place: no panic, and always an answer.
+#[test]
+fn noise_is_answered() {
+    let world = World::running();
+    let alphabet: Vec<&str> =
+        "/ v1 job jobs node allocation % %2F ? & = index wait per_page * .. \u{e4} 0 -1 +"
+            .split(' ')
+            .collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let methods = [Method::Get, Method::Put, Method::Delete];
+    for _ in 0..5_000 {
+        let mut target = "/v1/".to_string();
+        for _ in 0..next(12) {
+            target.push_str(alphabet[next(alphabet.len())]);
+        }
+        let request = request(methods[next(3)], &target, "{\"Prefix\":\"a\"}");
+        if let Outcome::Respond(response) = world.step(&request, Held::default()) {
+            assert!((200..600).contains(&response.status), "{target}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The API over a real store: requests in, answers out, no socket.
+
+mod hostile;
+mod reads;
+mod shapes;
+mod waits;
+mod writes;
+
+use super::agent::{AgentInfo, ClientReport};
+use super::request::{Method, Request};
+use super::response::Response;
+use super::{Answer, Context, Held, LogRequest, Outcome, Wait, route};
+use crate::model::alloc::ClientStatus;
+use crate::model::eval::EvalStatus;
+use crate::model::time::{Mono, Span};
+use crate::state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
+use crate::wire::command::Command;
+use crate::wire::request::Action;
+use crate::wire::status::ServerStatus;
+use serde_json::Value;
+
+/// A region with its leader, a node and what these tests register.
+struct World {
+    region: Region,
+    status: ServerStatus,
+    agent: AgentInfo,
+    client: Option<ClientReport>,
+    now: Mono,
+}
+
+impl World {
+    fn new() -> World {
+        let agent = AgentInfo {
+            name: "edge-1".into(),
+            region: "eu".into(),
+            datacenter: "dc1".into(),
+            version: "0.1.0".into(),
+            compatible_version: "2.0.5".into(),
+            http_addr: "127.0.0.1:4646".into(),
+            rpc_addr: "127.0.0.1:4647".into(),
+            server: true,
+            client: true,
+            job_max_priority: 100,
+            job_default_priority: 50,
+            ..AgentInfo::default()
+        };
+        let status =
+            ServerStatus { id: 7, leader: Some(7), ready: true, voters: vec![7], ..ServerStatus::default() };
+        let client = ClientReport {
+            node_id: node_id(1),
+            known_servers: vec!["127.0.0.1:4647".into()],
+            allocations: 0,
+            since_heartbeat: None,
+            heartbeat_ttl: Span::seconds(10),
+        };
+        World { region: Region::new(), status, agent, client: Some(client), now: Mono(0) }
+    }
+
+    /// With node 1, job `web` and its evaluation 1, and allocation 1 that runs.
+    fn running() -> World {
+        let mut world = World::new();
+        world.region.ready_node(1);
+        world.job("web", 1);
+        let job = world.region.job("web");
+        let allocs = vec![alloc(1, &job, node_id(1), eval_id(1))];
+        let mut done = eval(1, "web");
+        done.status = EvalStatus::Complete;
+        let plan = Command::ApplyPlan { eval: eval_id(1), nodes: place(allocs), evals: vec![done], at: AT };
+        world.region.run(&plan);
+        world.report(ClientStatus::Running);
+        world
+    }
+
+    fn job(&mut self, id: &str, eval_number: u128) {
+        self.region.run(&register(spec(id, 1), Some(eval(eval_number, id)))).reply.unwrap();
+    }
+
+    fn report(&mut self, client: ClientStatus) {
+        let mut update = report(1, client);
+        for state in update.task_states.values_mut() {
+            state.started_at = AT;
+        }
+        let updates = vec![update];
+        self.region.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    }
+
+    fn step(&self, request: &Request, held: Held) -> Outcome {
+        let reader = self.region.store.reader();
+        let context = Context {
+            reader: &reader,
+            status: &self.status,
+            agent: &self.agent,
+            client: self.client.as_ref(),
+            now: self.now,
+            seed: 3,
+        };
+        route(request, &context, held)
+    }
+
+    fn respond(&self, method: Method, target: &str, body: &str) -> Response {
+        match self.step(&request(method, target, body), Held::default()) {
+            Outcome::Respond(response) => response,
+            Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
+            Outcome::Wait(_) => panic!("{target}: a wait"),
+            Outcome::Logs(logs) => panic!("{target}: {logs:?}"),
+        }
+    }
+
+    fn get(&self, target: &str) -> Response {
+        self.respond(Method::Get, target, "")
+    }
+
+    fn json(&self, target: &str) -> Value {
+        let response = self.get(target);
+        assert_eq!(response.status, 200, "{target}: {}", text(&response));
+        serde_json::from_slice(&response.body).unwrap()
+    }
+
+    fn act(&self, method: Method, target: &str, body: &str) -> (Action, Answer) {
+        match self.step(&request(method, target, body), Held::default()) {
+            Outcome::Act(action, answer) => (action, answer),
+            Outcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
+            Outcome::Wait(_) | Outcome::Logs(_) => panic!("{target}: no action"),
+        }
+    }
+
+    fn wait(&self, target: &str, held: Held) -> Option<Wait> {
+        match self.step(&request(Method::Get, target, ""), held) {
+            Outcome::Wait(wait) => Some(wait),
+            Outcome::Respond(_) | Outcome::Act(..) | Outcome::Logs(_) => None,
+        }
+    }
+
+    fn logs(&self, target: &str) -> Result<LogRequest, String> {
+        match self.step(&request(Method::Get, target, ""), Held::default()) {
+            Outcome::Logs(logs) => Ok(logs),
+            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            Outcome::Act(..) | Outcome::Wait(_) => panic!("{target}: no logs"),
+        }
+    }
+}
+
+fn request(method: Method, target: &str, body: &str) -> Request {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Request { method, path: path.into(), query: query.into(), body: body.as_bytes().to_vec() }
+}
+
+fn text(response: &Response) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}

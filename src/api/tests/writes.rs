@@ -1,0 +1,182 @@
+//! Registration, deregistration and parsing: what becomes an action, and how its result is told.
+
+use super::*;
+use crate::model::id::JobKey;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+
+/// A small job as clients send it.
+fn job(id: &str, more: &str) -> String {
+    format!(
+        r#"{{"ID":"{id}","Name":"{id}","Type":"batch"{more},"TaskGroups":[{{"Name":"g","Count":1,"Tasks":[
+        {{"Name":"t","Driver":"raw_exec","Config":{{"command":"/bin/true"}}}}]}}]}}"#
+    )
+}
+
+fn registered(action: Action) -> (crate::model::job::JobSpec, Option<u64>) {
+    match action {
+        Action::RegisterJob { spec, enforce_index, .. } => (*spec, enforce_index),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_registration_becomes_an_action() {
+    let world = World::new();
+    let body = format!(r#"{{"Job":{},"EnforceIndex":true,"JobModifyIndex":7}}"#, job("a", ""));
+    for method in [Method::Put, Method::Post] {
+        for target in ["/v1/jobs", "/v1/job/a"] {
+            let (spec, enforce) = registered(world.act(method, target, &body).0);
+            assert_eq!((spec.id.as_str(), enforce), ("a", Some(7)));
+            assert_eq!((spec.region.as_str(), spec.namespace.as_str()), ("eu", "default"));
+            assert_eq!((spec.priority, spec.datacenters.as_slice()), (50, &["*".to_string()][..]));
+        }
+    }
+}
+
+#[test]
+fn namespaces_and_regions_have_their_order() {
+    let world = World::new();
+    let cases = [
+        ("/v1/jobs", r#","Namespace":"job""#, "", "job"),
+        ("/v1/jobs", r#","Namespace":"job""#, r#","Namespace":"body""#, "body"),
+        ("/v1/jobs?namespace=query", r#","Namespace":"job""#, r#","Namespace":"body""#, "query"),
+        ("/v1/jobs", "", "", "default"),
+    ];
+    for (target, in_job, in_body, namespace) in cases {
+        let body = format!(r#"{{"Job":{}{in_body}}}"#, job("a", in_job));
+        assert_eq!(registered(world.act(Method::Put, target, &body).0).0.namespace, namespace);
+    }
+    let elsewhere = format!(r#"{{"Job":{},"Region":"us"}}"#, job("a", ""));
+    assert_eq!(text(&world.respond(Method::Put, "/v1/jobs", &elsewhere)), "No path to region");
+    let own = format!(r#"{{"Job":{}}}"#, job("a", r#","Region":"global""#));
+    assert_eq!(registered(world.act(Method::Put, "/v1/jobs", &own).0).0.region, "eu");
+}
+
+#[test]
+fn what_cannot_be_registered_is_told_why() {
+    let world = World::new();
+    let good = format!(r#"{{"Job":{}}}"#, job("a", ""));
+    for (target, body, status, part) in [
+        ("/v1/jobs", "", 400, "Request body is empty"),
+        ("/v1/jobs", "{", 400, "EOF"),
+        ("/v1/jobs", "{}", 400, "Job must be specified"),
+        ("/v1/jobs", r#"{"Job":null}"#, 400, "Job must be specified"),
+        ("/v1/job/b", good.as_str(), 400, "Job ID does not match name"),
+        ("/v1/jobs", &format!(r#"{{"Job":{}}}"#, job("a", r#","Priority":101"#)), 500, "error occurred:"),
+        (
+            "/v1/jobs",
+            &format!(r#"{{"Job":{},"EvalPriority":101}}"#, job("a", "")),
+            400,
+            "Eval priority must be between 1 and 100 inclusively",
+        ),
+        (
+            "/v1/jobs",
+            &format!(r#"{{"Job":{}}}"#, job("a", r#","Periodic":{"Enabled":true,"Spec":"* * * * *"}"#)),
+            501,
+            "not supported yet",
+        ),
+    ] {
+        let response = world.respond(Method::Put, target, body);
+        assert_eq!(response.status, status, "{body}: {}", text(&response));
+        assert!(text(&response).contains(part), "{body}: {}", text(&response));
+    }
+}
+
+#[test]
+fn results_are_told_as_clients_read_them() {
+    let world = World::new();
+    let body = format!(r#"{{"Job":{}}}"#, job("a", ""));
+    let answer = || world.act(Method::Put, "/v1/jobs", &body).1;
+    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 4, index: 9 };
+    let response = answer().response(Ok(done));
+    let told: Value = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!(told["EvalID"], eval_id(1).to_string());
+    assert_eq!(
+        (&told["EvalCreateIndex"], &told["JobModifyIndex"], &told["Index"]),
+        (&9.into(), &4.into(), &9.into())
+    );
+    assert_eq!(response.header("X-Nomad-Index"), Some("9"));
+    let conflict = "Enforcing job modify index 0: job already exists";
+    let refused = answer().response(Err(Refusal::new(RefusalKind::Conflict, conflict)));
+    assert_eq!((refused.status, text(&refused).as_str()), (500, conflict));
+    let busy = answer().response(Err(Refusal::new(RefusalKind::Busy, "later")));
+    assert_eq!((busy.status, busy.header("Retry-After")), (429, Some("1")));
+}
+
+#[test]
+fn a_deregistration_becomes_an_action() {
+    let world = World::new();
+    let (action, answer) =
+        world.act(Method::Delete, "/v1/job/a%2Fb?purge=true&eval_priority=60&namespace=n", "");
+    let expected =
+        Action::DeregisterJob { job: JobKey::new("n", "a/b"), purge: true, eval_priority: Some(60) };
+    assert_eq!(action, expected);
+    let unknown = answer.response(Ok(Done::Nothing { index: 5 }));
+    let told: Value = serde_json::from_slice(&unknown.body).unwrap();
+    assert_eq!((&told["EvalID"], &told["Index"]), (&"".into(), &0.into()));
+    let bad = world.respond(Method::Delete, "/v1/job/a?purge=maybe", "");
+    assert_eq!(bad.status, 500, "{}", text(&bad));
+    assert!(text(&bad).starts_with("Failed to parse value of"), "{}", text(&bad));
+    assert_eq!(world.respond(Method::Delete, "/v1/job/a?no_shutdown_delay=true", "").status, 501);
+    world.act(
+        Method::Delete,
+        "/v1/job/a?global=true&purge=false&eval_priority=0&no_shutdown_delay=false",
+        "",
+    );
+}
+
+#[test]
+fn job_files_are_parsed() {
+    let world = World::new();
+    let parse = |body: &Value| world.respond(Method::Put, "/v1/jobs/parse", &body.to_string());
+    let hcl = r#"
+variable "n" {
+  default = 1
+}
+job "a" {
+  group "g" {
+    count = var.n
+    task "t" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/true"
+      }
+    }
+  }
+}"#;
+    let parsed = parse(&serde_json::json!({ "JobHCL": hcl, "Variables": "n = 3" }));
+    assert_eq!(parsed.status, 200, "{}", text(&parsed));
+    let job: Value = serde_json::from_slice(&parsed.body).unwrap();
+    assert_eq!((&job["ID"], &job["TaskGroups"][0]["Count"]), (&"a".into(), &3.into()));
+    assert_eq!(job["Priority"], Value::Null, "nothing is filled in");
+    let canonical = parse(&serde_json::json!({ "jobhcl": hcl, "Canonicalize": true }));
+    let job: Value = serde_json::from_slice(&canonical.body).unwrap();
+    assert_eq!((&job["Priority"], &job["Type"]), (&50.into(), &"service".into()));
+    for (body, status, part) in [
+        (serde_json::json!({}), 400, "Job spec is empty"),
+        (serde_json::json!({ "JobHCL": "job {" }), 400, "Failed to parse job: "),
+        (serde_json::json!({ "JobHCL": hcl, "hclv1": true }), 501, "not supported yet"),
+        (serde_json::json!({ "JobHCL": 5 }), 400, "JobHCL"),
+    ] {
+        let response = parse(&body);
+        assert_eq!(response.status, status, "{body}");
+        assert!(text(&response).contains(part), "{}", text(&response));
+    }
+}
+
+/// What the API prints of a job is accepted again, and means the same.
+#[test]
+fn a_stored_job_survives_its_own_json() {
+    let mut world = World::new();
+    let more = r#","Priority":70,"Meta":{"k":"v"},"Constraints":[{"LTarget":"${attr.cpu.arch}","RTarget":"arm64","Operand":"="}]"#;
+    for job_type in ["batch", "service"] {
+        let sent = job("a", more).replace("batch", job_type);
+        let (spec, _) = registered(world.act(Method::Put, "/v1/jobs", &format!(r#"{{"Job":{sent}}}"#)).0);
+        let mut stored = spec.clone();
+        stored.id = job_type.into();
+        world.region.run(&register(stored.clone(), None)).reply.unwrap();
+        let printed = text(&world.get(&format!("/v1/job/{job_type}")));
+        let (again, _) = registered(world.act(Method::Put, "/v1/jobs", &format!(r#"{{"Job":{printed}}}"#)).0);
+        assert_eq!(again, stored);
+    }
+}
