@@ -1,0 +1,134 @@
+//! A store's file. redb gives up for good on the first error of its storage, so a full disk must never reach it: a reserve
+//! of allocated space lies beside the file, and is given up in the moment in which the disk is full. From then on the
+//! owner is told to write nothing until the reserve is whole again.
+
+use redb::StorageBackend;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// More than one turn ever writes.
+const RESERVE_BYTES: u64 = 8 << 20;
+
+#[derive(Debug)]
+pub struct Disk {
+    file: File,
+    reserve: Arc<Reserve>,
+}
+
+/// Space kept for the turn that finds the disk full.
+#[derive(Debug)]
+pub struct Reserve {
+    path: PathBuf,
+    /// The reserve was given up, or could never be made: no new writes.
+    spent: AtomicBool,
+    lock: Mutex<()>,
+}
+
+impl Disk {
+    /// Opens or creates the store's file (0600) and its reserve. A full disk is no error: the store opens for reading
+    /// what it has, and `Reserve::is_spent` tells.
+    pub fn open(path: &Path) -> io::Result<Disk> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let reserve = Reserve {
+            path: path.with_extension("reserve"),
+            spent: AtomicBool::new(true),
+            lock: Mutex::new(()),
+        };
+        reserve.refill();
+        Ok(Disk { file, reserve: Arc::new(reserve) })
+    }
+
+    pub fn reserve(&self) -> Arc<Reserve> {
+        self.reserve.clone()
+    }
+
+    /// Runs `op` again after giving up the reserve, if the disk was full.
+    fn with_reserve<T>(&self, op: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match op() {
+            Err(e) if is_full(&e) && self.reserve.give_up() => op(),
+            result => result,
+        }
+    }
+}
+
+fn is_full(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl Reserve {
+    pub fn is_spent(&self) -> bool {
+        self.spent.load(Ordering::Acquire)
+    }
+
+    /// Tries to make the reserve whole; true when it is.
+    pub fn refill(&self) -> bool {
+        let Ok(_guard) = self.lock.lock() else { return false };
+        if !self.is_spent() {
+            return true;
+        }
+        match self.allocate() {
+            Ok(()) => self.spent.store(false, Ordering::Release),
+            Err(error) => {
+                tracing::debug!(path = %self.path.display(), %error, "no room for the reserve");
+                // half a reserve would only take the room that others need
+                fs::remove_file(&self.path).unwrap_or_default();
+            }
+        }
+        !self.is_spent()
+    }
+
+    fn allocate(&self) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                // a file system that cannot reserve: zeros are the next best
+                for at in (0..RESERVE_BYTES).step_by(1 << 16) {
+                    file.write_all_at(&[0; 1 << 16], at)?;
+                }
+                Ok(())
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// True when there was a reserve to give up.
+    fn give_up(&self) -> bool {
+        let Ok(_guard) = self.lock.lock() else { return false };
+        if self.is_spent() {
+            return false;
+        }
+        self.spent.store(true, Ordering::Release);
+        tracing::error!(path = %self.path.display(), "the disk is full: no new writes until there is room again");
+        fs::remove_file(&self.path).is_ok()
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.with_reserve(|| self.file.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.with_reserve(|| self.file.sync_data())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.with_reserve(|| self.file.write_all_at(data, offset))
+    }
+}

@@ -1,0 +1,197 @@
+//! One connection: requests read within their limits, answers written, one after the other.
+
+use super::body::ReplyBody;
+use super::gate::{Gate, Served};
+use super::patience::{Patient, WRITE_TIMEOUT};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, stream};
+use crate::api::request::{MAX_BODY_BYTES, Method, Request};
+use crate::api::response::Response;
+use async_channel::Receiver;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use smol::Timer;
+use smol::future::or;
+use smol::io::{AsyncReadExt, AsyncWriteExt};
+use smol::net::TcpStream;
+use smol_hyper::rt::{FuturesIo, SmolTimer};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a head may be, in bytes: request line and headers together.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+const MAX_HEADERS: usize = 64;
+/// How much of a body that is too long is read and thrown away.
+const MAX_DISCARDED_BYTES: usize = 16 << 20;
+
+pub async fn serve(
+    executor: Arc<smol::Executor<'static>>,
+    gate: Arc<Gate>,
+    socket: TcpStream,
+    stop: Receiver<()>,
+) {
+    // Small answers shall not wait for more to send with them.
+    let _ = socket.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let (executor, gate) = (executor.clone(), gate.clone());
+        async move { Ok::<_, Infallible>(reply(executor, gate, request).await) }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(SmolTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS)
+            .half_close(false)
+            .serve_connection(FuturesIo::new(Patient::new(socket, WRITE_TIMEOUT)), service)
+    );
+    let ended = or(
+        async {
+            // A connection that ends badly ends all the same.
+            let _ = connection.as_mut().await;
+            true
+        },
+        async {
+            let _ = stop.recv().await;
+            false
+        },
+    )
+    .await;
+    if !ended {
+        connection.as_mut().graceful_shutdown();
+        or(async { connection.await.is_ok() }, async {
+            Timer::after(GRACE).await;
+            false
+        })
+        .await;
+    }
+}
+
+const CROWDED: &str = "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
+
+/// Tells a connection that there are too many, and closes it.
+pub async fn refuse(mut socket: TcpStream) {
+    let head = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\n";
+    let answer = format!("{head}Content-Length: {}\r\n\r\n{CROWDED}", CROWDED.len());
+    let tell = async {
+        if socket.write_all(answer.as_bytes()).await.is_ok() && socket.close().await.is_ok() {
+            // What the peer still sends is read, so that the answer is not lost to a reset.
+            let _ = smol::io::copy(socket.take(MAX_DISCARDED_BYTES as u64), &mut smol::io::sink()).await;
+        }
+    };
+    or(tell, async {
+        Timer::after(Duration::from_secs(1)).await;
+    })
+    .await;
+}
+
+async fn reply(
+    executor: Arc<smol::Executor<'static>>,
+    gate: Arc<Gate>,
+    request: hyper::Request<Incoming>,
+) -> hyper::Response<ReplyBody> {
+    let extra = gate.response_headers.clone();
+    let mut reply = match read(request).await {
+        Err(response) => whole(response),
+        Ok(request) => match gate.answer(&request).await {
+            Served::Whole(response) => whole(response),
+            Served::Logs(logs) => match stream::logs(&executor, gate, logs).await {
+                Err(response) => whole(response),
+                Ok((content_type, chunks)) => {
+                    let mut reply = hyper::Response::new(ReplyBody::stream(chunks));
+                    reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
+                    reply
+                }
+            },
+        },
+    };
+    for (name, value) in extra {
+        set(&mut reply, &name, &value);
+    }
+    reply
+}
+
+fn whole(response: Response) -> hyper::Response<ReplyBody> {
+    let mut reply = hyper::Response::new(ReplyBody::whole(response.body));
+    *reply.status_mut() =
+        hyper::StatusCode::from_u16(response.status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in response.headers {
+        set(&mut reply, name, &value);
+    }
+    reply
+}
+
+/// A header that cannot be written is left out.
+fn set(reply: &mut hyper::Response<ReplyBody>, name: &str, value: &str) {
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+        reply.headers_mut().insert(name, value);
+    }
+}
+
+/// The request with its whole body, or why it was not taken.
+async fn read(request: hyper::Request<Incoming>) -> Result<Request, Response> {
+    let (head, body) = request.into_parts();
+    // Who asks first is told before sending anything.
+    let asks_first = head.headers.contains_key(hyper::header::EXPECT);
+    if asks_first && body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(too_long());
+    }
+    let body = or(collect(body), async {
+        Timer::after(BODY_TIMEOUT).await;
+        Err(closing(Response::text(408, "the request body did not come within 30 seconds")))
+    })
+    .await?;
+    Ok(Request {
+        method: method(&head.method),
+        path: head.uri.path().to_string(),
+        query: head.uri.query().unwrap_or_default().to_string(),
+        body,
+    })
+}
+
+/// A body that is too long is read on and thrown away for a while: a peer that is still sending would otherwise see its
+/// connection reset instead of the answer.
+async fn collect(mut body: Incoming) -> Result<Vec<u8>, Response> {
+    let (mut bytes, mut total) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            closing(Response::text(400, format!("the request body could not be read: {error}")))
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        total += data.len();
+        if total <= MAX_BODY_BYTES {
+            bytes.extend_from_slice(&data);
+        } else {
+            bytes = Vec::new();
+            if total > MAX_BODY_BYTES + MAX_DISCARDED_BYTES {
+                break;
+            }
+        }
+    }
+    if total > MAX_BODY_BYTES { Err(too_long()) } else { Ok(bytes) }
+}
+
+fn too_long() -> Response {
+    closing(Response::text(413, format!("the request body is longer than {MAX_BODY_BYTES} bytes")))
+}
+
+/// What is left of the body is not read: the connection cannot go on.
+fn closing(response: Response) -> Response {
+    response.with("Connection", "close")
+}
+
+fn method(method: &hyper::Method) -> Method {
+    match *method {
+        hyper::Method::GET => Method::Get,
+        hyper::Method::PUT => Method::Put,
+        hyper::Method::POST => Method::Post,
+        hyper::Method::DELETE => Method::Delete,
+        hyper::Method::HEAD => Method::Head,
+        hyper::Method::OPTIONS => Method::Options,
+        _ => Method::Other,
+    }
+}

@@ -1,0 +1,205 @@
+//! What stands between requests and the brains: the state's reader, the published values, the queue of actions and the
+//! sleeping queries. Whoever runs the agent makes one and keeps it current.
+
+use super::waiting::Waiting;
+use crate::api::agent::{AgentInfo, ClientReport};
+use crate::api::request::Request;
+use crate::api::response::Response;
+use crate::api::watch::NotRegistered;
+use crate::api::{Context, Held, LogRequest, Outcome, Wait, route};
+use crate::model::id::AllocId;
+use crate::model::time::Mono;
+use crate::state::store::Reader;
+use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+use crate::wire::status::ServerStatus;
+use async_channel::{Sender, TrySendError};
+use smol::Timer;
+use smol::future::or;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// A value that is replaced whole and read without waiting for its writer.
+#[derive(Debug)]
+pub struct Published<T>(RwLock<Arc<T>>);
+
+impl<T> Published<T> {
+    pub fn new(value: T) -> Published<T> {
+        Published(RwLock::new(Arc::new(value)))
+    }
+
+    pub fn set(&self, value: T) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+    }
+
+    pub fn get(&self) -> Arc<T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A write on its way to the servers' turn.
+pub struct Ask {
+    pub action: Action,
+    pub reply: Reply,
+}
+
+/// Where the answer to an action goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
+pub struct Reply(Sender<Result<Done, Refusal>>);
+
+impl Reply {
+    /// The caller may have left: then this does nothing.
+    pub fn send(self, result: Result<Done, Refusal>) {
+        let _ = self.0.try_send(result);
+    }
+}
+
+/// What a gate is made of.
+pub struct Parts {
+    pub agent: AgentInfo,
+    /// Of the store that is open now; set anew when it is opened again.
+    pub reader: Reader,
+    pub status: Arc<Published<ServerStatus>>,
+    /// `None` inside: this agent runs no node.
+    pub client: Arc<Published<Option<ClientReport>>>,
+    /// Bounded; when it is full, callers are told to come back.
+    pub actions: Sender<Ask>,
+    /// Where this node's allocations have their directories, each named by its id.
+    pub alloc_dir: PathBuf,
+    /// The process's monotonic time.
+    pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
+    /// Random; spreads the ends of waits.
+    pub seed: u64,
+    /// Added to every response.
+    pub response_headers: Vec<(String, String)>,
+}
+
+pub struct Gate {
+    pub agent: AgentInfo,
+    pub reader: Published<Reader>,
+    pub status: Arc<Published<ServerStatus>>,
+    pub client: Arc<Published<Option<ClientReport>>>,
+    pub waiting: Waiting,
+    actions: Sender<Ask>,
+    pub(super) alloc_dir: PathBuf,
+    clock: Box<dyn Fn() -> Mono + Send + Sync>,
+    seed: AtomicU64,
+    pub(super) response_headers: Vec<(String, String)>,
+}
+
+/// How long a caller waits for the servers' answer to a write.
+const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What becomes of a request.
+pub enum Served {
+    Whole(Response),
+    Logs(LogRequest),
+}
+
+impl Gate {
+    pub fn new(parts: Parts) -> Gate {
+        Gate {
+            agent: parts.agent,
+            reader: Published::new(parts.reader),
+            status: parts.status,
+            client: parts.client,
+            waiting: Waiting::default(),
+            actions: parts.actions,
+            alloc_dir: parts.alloc_dir,
+            clock: parts.clock,
+            seed: AtomicU64::new(parts.seed),
+            response_headers: parts.response_headers,
+        }
+    }
+
+    /// Takes a request to its answer, through as many waits as it needs.
+    pub async fn answer(&self, request: &Request) -> Served {
+        let mut held = Held::default();
+        loop {
+            match self.step(request, held) {
+                Outcome::Respond(response) => return Served::Whole(response),
+                Outcome::Logs(logs) => return Served::Logs(logs),
+                Outcome::Act(action, answer) => {
+                    return Served::Whole(answer.response(self.ask(action).await));
+                }
+                Outcome::Wait(wait) => {
+                    held = wait.held;
+                    if let Err(refusal) = self.wait(wait).await {
+                        return Served::Whole(refusal.into());
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&self, request: &Request, held: Held) -> Outcome {
+        let (reader, status, client) = (self.reader.get(), self.status.get(), self.client.get());
+        let context = Context {
+            reader: &reader,
+            status: &status,
+            agent: &self.agent,
+            client: client.as_ref().as_ref(),
+            now: (self.clock)(),
+            seed: self.seed.fetch_add(1, Ordering::Relaxed),
+        };
+        route(request, &context, held)
+    }
+
+    async fn ask(&self, action: Action) -> Result<Done, Refusal> {
+        let unavailable = |message: &str| Refusal::new(RefusalKind::Unavailable, message);
+        let (reply, answered) = async_channel::bounded(1);
+        match self.actions.try_send(Ask { action, reply: Reply(reply) }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                let message = "too many writes are waiting: try again in a second";
+                return Err(Refusal::new(RefusalKind::Busy, message));
+            }
+            Err(TrySendError::Closed(_)) => {
+                return Err(unavailable("this agent is stopping: ask another one"));
+            }
+        }
+        let answer = async {
+            answered.recv().await.unwrap_or_else(|_| {
+                Err(unavailable(
+                    "the server gave up on this write; it may still have happened: look before you repeat it",
+                ))
+            })
+        };
+        or(answer, async {
+            Timer::after(ACTION_TIMEOUT).await;
+            Err(unavailable(
+                "no answer within 30 seconds; the write may still happen: look before you repeat it",
+            ))
+        })
+        .await
+    }
+
+    async fn wait(&self, wait: Wait) -> Result<(), Refusal> {
+        let left = wait.wake_at.since((self.clock)()).as_nanos();
+        let timeout = async {
+            Timer::after(Duration::from_nanos(left.unsigned_abs())).await;
+        };
+        if wait.keys.is_empty() {
+            timeout.await;
+            return Ok(());
+        }
+        match self.waiting.sleep(wait.keys, wait.seen) {
+            Ok(asleep) => or(asleep.woken(), timeout).await,
+            Err(NotRegistered::Changed) => smol::future::yield_now().await,
+            Err(NotRegistered::Full) => {
+                let message =
+                    "too many blocking queries are waiting: try again in a second, or without index";
+                return Err(Refusal::new(RefusalKind::Busy, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The allocation has ended or is gone: nothing more will be written to its logs.
+    pub(super) fn ended(&self, id: AllocId) -> bool {
+        match self.reader.get().view().and_then(|view| view.alloc(id)) {
+            Ok(alloc) => alloc.is_none_or(|a| a.client_terminal()),
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Blocking queries asleep: the pure registry of `api::watch` with a waker for each of its tokens.
+
+use crate::api::watch::{NotRegistered, Token, WatchKey, Watchers, keys_of};
+use crate::wire::change::Change;
+use async_channel::{Receiver, Sender};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Default)]
+pub struct Waiting {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    watchers: Watchers,
+    wakers: BTreeMap<Token, Sender<()>>,
+}
+
+/// A place among the waiting, given up when dropped.
+pub struct Asleep<'a> {
+    waiting: &'a Waiting,
+    token: Token,
+    woken: Receiver<()>,
+}
+
+impl Waiting {
+    /// To be called after each turn, once views show its changes. `index` is the state's index that they show.
+    pub fn notify(&self, index: u64, changes: &[Change]) {
+        let mut inner = self.inner();
+        for token in inner.watchers.notify(index, keys_of(changes)) {
+            // Dropping the waker wakes its receiver.
+            inner.wakers.remove(&token);
+        }
+    }
+
+    pub fn sleep(&self, keys: Vec<WatchKey>, seen: u64) -> Result<Asleep<'_>, NotRegistered> {
+        let mut inner = self.inner();
+        let token = inner.watchers.register(keys, seen)?;
+        let (waker, woken) = async_channel::bounded(1);
+        inner.wakers.insert(token, waker);
+        Ok(Asleep { waiting: self, token, woken })
+    }
+
+    /// How many queries sleep at present.
+    #[cfg(test)]
+    pub fn sleeping(&self) -> usize {
+        self.inner().watchers.waiting()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asleep<'_> {
+    pub async fn woken(&self) {
+        let _ = self.woken.recv().await;
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.waiting.inner();
+        inner.watchers.forget(self.token);
+        inner.wakers.remove(&self.token);
+    }
+}

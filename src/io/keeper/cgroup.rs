@@ -1,0 +1,390 @@
+//! Control groups, v1 and v2: one group per run, for its limits and to find everything it started.
+//!
+//! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
+//! sentences that say what to enable. Reference: client 27.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What this machine has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cgroups {
+    version: Version,
+    /// Limits that will not hold here, each with the way to make it hold.
+    pub not_enforced: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Version {
+    None,
+    /// Our directory in each hierarchy.
+    V1(Vec<(Controller, PathBuf)>),
+    /// `own`: the keeper's delegated cgroup, where processes may only be in leaves.
+    V2 {
+        base: PathBuf,
+        own: bool,
+        controllers: Vec<Controller>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Controller {
+    Cpu,
+    Memory,
+    Freezer,
+}
+
+/// 0 means: not limited.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    pub cpu_mhz: u64,
+    pub memory_bytes: u64,
+}
+
+/// A v1 `cpu.shares` below this is refused by the kernel.
+const MIN_SHARES: u64 = 2;
+const MAX_SHARES: u64 = 262_144;
+
+impl Cgroups {
+    /// Looks, and changes nothing.
+    pub fn survey() -> Cgroups {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let version = find(&mounts, &own);
+        let not_enforced = not_enforced(&version);
+        Cgroups { version, not_enforced }
+    }
+
+    /// `1` or `2`; `None` where there are none that can be used.
+    pub fn version(&self) -> Option<u8> {
+        match self.version {
+            Version::None => None,
+            Version::V1(_) => Some(1),
+            Version::V2 { .. } => Some(2),
+        }
+    }
+
+    /// None at all: runs have no limits, and their processes are found by kinship.
+    pub fn none() -> Cgroups {
+        Cgroups { version: Version::None, not_enforced: not_enforced(&Version::None) }
+    }
+
+    /// Makes our part of the tree.
+    pub fn prepare(&self) -> io::Result<()> {
+        match &self.version {
+            Version::None => Ok(()),
+            Version::V1(dirs) => dirs.iter().try_for_each(|(_, dir)| make(dir)),
+            Version::V2 { base, own, controllers } => {
+                make(base)?;
+                if *own {
+                    let leaf = base.join("keeper");
+                    make(&leaf)?;
+                    fs::write(leaf.join("cgroup.procs"), "0")?;
+                }
+                controllers.iter().try_for_each(|c| {
+                    let word = if *c == Controller::Cpu { "+cpu" } else { "+memory" };
+                    fs::write(base.join("cgroup.subtree_control"), word)
+                })
+            }
+        }
+    }
+
+    /// The group of one run. `name` is a label and part of an id: no slashes, no leading dot.
+    pub fn group(&self, name: &str) -> Group {
+        let dirs = match &self.version {
+            Version::None => vec![],
+            Version::V1(dirs) => dirs.iter().map(|(c, dir)| (Some(*c), dir.join(name))).collect(),
+            Version::V2 { base, .. } => vec![(None, base.join(format!("{name}.scope")))],
+        };
+        let controllers = match &self.version {
+            Version::V2 { controllers, .. } => controllers.clone(),
+            _ => vec![],
+        };
+        Group { dirs, controllers }
+    }
+}
+
+pub struct Group {
+    /// v1: one for each controller. v2: one.
+    dirs: Vec<(Option<Controller>, PathBuf)>,
+    /// v2: what is on in it.
+    controllers: Vec<Controller>,
+}
+
+impl Group {
+    /// Whether there is any: without, a run's processes have to be found by kinship.
+    pub fn exists(&self) -> bool {
+        self.dirs.first().is_some_and(|(_, dir)| dir.is_dir())
+    }
+
+    /// Files to which a process writes `0` to become a member.
+    pub fn create(&self, limits: Limits) -> io::Result<Vec<File>> {
+        let mut procs = Vec::new();
+        for (controller, dir) in &self.dirs {
+            make(dir)?;
+            match controller {
+                Some(Controller::Cpu) if limits.cpu_mhz > 0 => {
+                    fs::write(dir.join("cpu.shares"), shares(limits.cpu_mhz).to_string())?;
+                }
+                Some(Controller::Memory) if limits.memory_bytes > 0 => limit_memory_v1(dir, limits)?,
+                None => self.limit_v2(dir, limits)?,
+                _ => {}
+            }
+            procs.push(OpenOptions::new().write(true).open(dir.join("cgroup.procs"))?);
+        }
+        Ok(procs)
+    }
+
+    fn limit_v2(&self, dir: &Path, limits: Limits) -> io::Result<()> {
+        if limits.cpu_mhz > 0 && self.controllers.contains(&Controller::Cpu) {
+            fs::write(dir.join("cpu.weight"), weight(limits.cpu_mhz).to_string())?;
+        }
+        if limits.memory_bytes > 0 && self.controllers.contains(&Controller::Memory) {
+            fs::write(dir.join("memory.max"), limits.memory_bytes.to_string())?;
+            // Absent without swap accounting; without swap there is nothing to limit.
+            write_if_present(&dir.join("memory.swap.max"), "0")?;
+        }
+        Ok(())
+    }
+
+    /// SIGKILL to all members, once. Whether there were any.
+    pub fn kill(&self) -> bool {
+        if let Some((None, dir)) = self.dirs.first()
+            && fs::write(dir.join("cgroup.kill"), "1").is_ok()
+        {
+            return !self.members().is_empty();
+        }
+        let freezer = self.dir_of(Controller::Freezer).map(|dir| dir.join("freezer.state"));
+        let freeze = |state: &str| {
+            if let Some(file) = &freezer {
+                // A group that cannot be frozen is killed all the same, by coming back until it is empty.
+                fs::write(file, state).unwrap_or_default();
+            }
+        };
+        if self.members().is_empty() {
+            return false;
+        }
+        freeze("FROZEN");
+        let members = self.members();
+        for pid in &members {
+            super::process::signal(*pid, libc::SIGKILL);
+        }
+        freeze("THAWED");
+        !members.is_empty()
+    }
+
+    /// Zombies count: they leave when they are waited for.
+    pub fn members(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = Vec::new();
+        for (_, dir) in &self.dirs {
+            let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+            all.extend(text.lines().filter_map(|l| l.parse::<u32>().ok()));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// How many members the kernel has killed for memory.
+    pub fn oom_kills(&self) -> u64 {
+        let count = |file: PathBuf| {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            text.lines().find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+        };
+        let v1 = self.dir_of(Controller::Memory).map_or(0, |dir| count(dir.join("memory.oom_control")));
+        let v2 = self.dirs.iter().find(|(c, _)| c.is_none());
+        v1.max(v2.map_or(0, |(_, dir)| count(dir.join("memory.events"))))
+    }
+
+    /// Removes what is empty.
+    pub fn remove(&self) {
+        for (_, dir) in &self.dirs {
+            // Still populated: left for the next keeper's sweep.
+            fs::remove_dir(dir).unwrap_or_default();
+        }
+    }
+
+    fn dir_of(&self, controller: Controller) -> Option<&Path> {
+        self.dirs.iter().find(|(c, _)| *c == Some(controller)).map(|(_, dir)| dir.as_path())
+    }
+}
+
+fn limit_memory_v1(dir: &Path, limits: Limits) -> io::Result<()> {
+    let bytes = limits.memory_bytes.to_string();
+    fs::write(dir.join("memory.limit_in_bytes"), &bytes)?;
+    write_if_present(&dir.join("memory.memsw.limit_in_bytes"), &bytes)?;
+    write_if_present(&dir.join("memory.swappiness"), "0")
+}
+
+fn write_if_present(file: &Path, text: &str) -> io::Result<()> {
+    match OpenOptions::new().write(true).open(file) {
+        Ok(mut f) => f.write_all(text.as_bytes()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+fn make(dir: &Path) -> io::Result<()> {
+    match fs::create_dir(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            Err(io::Error::new(e.kind(), format!("the cgroup {} cannot be made: {e}", dir.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shares(mhz: u64) -> u64 {
+    mhz.clamp(MIN_SHARES, MAX_SHARES)
+}
+
+/// `1 + (shares - 2) * 9999 / 262142`, in whole numbers (reference: client 27).
+fn weight(mhz: u64) -> u64 {
+    1 + (shares(mhz) - 2) * 9999 / 262_142
+}
+
+/// `mounts`: /proc/self/mountinfo; `own`: /proc/self/cgroup. A hybrid tree counts as v1.
+fn find(mounts: &str, own: &str) -> Version {
+    let mut v1 = Vec::new();
+    let mut v2 = None;
+    for line in mounts.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let Some(mount) = left.split(' ').nth(4) else { continue };
+        let mut right = right.split(' ');
+        match right.next() {
+            Some("cgroup") => {
+                let options = right.next_back().unwrap_or_default();
+                v1.extend(options.split(',').filter_map(controller).map(|c| (c, PathBuf::from(mount))));
+            }
+            Some("cgroup2") => v2 = Some(PathBuf::from(mount)),
+            _ => {}
+        }
+    }
+    if v1.iter().any(|(c, _)| *c != Controller::Freezer) {
+        return usable_v1(v1);
+    }
+    v2.map_or(Version::None, |mount| usable_v2(&mount, own))
+}
+
+fn usable_v1(mut hierarchies: Vec<(Controller, PathBuf)>) -> Version {
+    hierarchies.retain_mut(|(_, dir)| {
+        let root = dir.clone();
+        dir.push("drover");
+        writable(dir) || (!dir.exists() && writable(&root))
+    });
+    if hierarchies.is_empty() { Version::None } else { Version::V1(hierarchies) }
+}
+
+fn usable_v2(mount: &Path, own: &str) -> Version {
+    let slice = mount.join("drover.slice");
+    if writable(&slice) || (!slice.exists() && writable(mount)) {
+        return v2(slice, &mount.join("cgroup.subtree_control"), false);
+    }
+    let own =
+        own.lines().find_map(|l| l.strip_prefix("0::/")).map(|p| mount.join(p.trim_end_matches("/keeper")));
+    match own {
+        Some(base) if writable(&base) && writable(&base.join("cgroup.subtree_control")) => {
+            let offered = base.join("cgroup.controllers");
+            v2(base, &offered, true)
+        }
+        _ => Version::None,
+    }
+}
+
+fn v2(base: PathBuf, offered: &Path, own: bool) -> Version {
+    let offered = fs::read_to_string(offered).unwrap_or_default();
+    let controllers = offered.split_ascii_whitespace().filter_map(controller).collect();
+    Version::V2 { base, own, controllers }
+}
+
+fn controller(name: &str) -> Option<Controller> {
+    match name {
+        "cpu" => Some(Controller::Cpu),
+        "memory" => Some(Controller::Memory),
+        "freezer" => Some(Controller::Freezer),
+        _ => None,
+    }
+}
+
+fn writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+fn not_enforced(version: &Version) -> Vec<String> {
+    let has = |wanted: Controller| match version {
+        Version::None => false,
+        Version::V1(dirs) => dirs.iter().any(|(c, _)| *c == wanted),
+        Version::V2 { controllers, .. } => controllers.contains(&wanted),
+    };
+    if *version == Version::None {
+        return vec![
+            "cpu and memory limits are not enforced: no control group can be written; run drover as root, or under \
+             systemd with Delegate=yes"
+                .into(),
+        ];
+    }
+    let mut sentences = Vec::new();
+    if !has(Controller::Cpu) {
+        sentences.push(
+            "cpu weights are not enforced: the cpu controller is off for drover; run it under systemd with \
+             Delegate=yes, or: echo +cpu > /sys/fs/cgroup/cgroup.subtree_control"
+                .to_string(),
+        );
+    }
+    if !has(Controller::Memory) {
+        sentences.push(
+            "memory limits are not enforced: the memory controller is off; on a Raspberry Pi append \
+             cgroup_enable=memory cgroup_memory=1 to the line in /boot/firmware/cmdline.txt and reboot, elsewhere: \
+             echo +memory > /sys/fs/cgroup/cgroup.subtree_control"
+                .to_string(),
+        );
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_those_of_the_reference() {
+        let cases = [
+            (0, 1),
+            (2, 1),
+            (100, 4),
+            (250, 10),
+            (500, 19),
+            (1000, 39),
+            (2000, 77),
+            (4000, 153),
+            (u64::MAX, 10_000),
+        ];
+        for (mhz, want) in cases {
+            assert_eq!(weight(mhz), want, "{mhz}");
+        }
+        assert_eq!((shares(0), shares(1), shares(500)), (2, 2, 500));
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_its_remedy() {
+        let v2 = |controllers| Version::V2 { base: PathBuf::from("/x"), own: false, controllers };
+        let cases = [
+            (Version::None, vec!["Delegate=yes"]),
+            (v2(vec![]), vec!["+cpu", "cgroup_enable=memory"]),
+            (v2(vec![Controller::Cpu]), vec!["cgroup_enable=memory"]),
+            (v2(vec![Controller::Memory, Controller::Cpu]), vec![]),
+            (Version::V1(vec![(Controller::Memory, PathBuf::new())]), vec!["+cpu"]),
+        ];
+        for (version, words) in cases {
+            let told = not_enforced(&version);
+            assert_eq!(told.len(), words.len(), "{version:?}");
+            assert!(told.iter().zip(words).all(|(t, w)| t.contains(w)), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_cgroups_has_none() {
+        assert_eq!(find("22 1 0:5 / /proc rw - proc proc rw\n", ""), Version::None);
+        assert_eq!(find("garbage\n", "0::/"), Version::None);
+    }
+}

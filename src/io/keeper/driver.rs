@@ -1,0 +1,508 @@
+//! The keeper's loop: what is ready becomes inputs, the brain's effects become system calls.
+//!
+//! Refuses to know: policy. A turn takes what epoll says, gives it to the brain, obeys what may be done at once, makes the
+//! journal durable with at most one sync, and only then releases and tells.
+
+use super::cgroup::Cgroups;
+use super::client::{Client, End};
+use super::epoll::{Epoll, Token};
+use super::journal::Journal;
+use super::output::View;
+use super::signals::{Signals, Told};
+use super::tasks::Tasks;
+use super::{process, upgrade};
+use crate::keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
+use crate::model::id::Uuid;
+use crate::model::time::{Mono, Span, Wall};
+use crate::wire::keeper::Event;
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data_dir: PathBuf,
+    /// The read end of a pipe whose write end only the agent has: when it closes, everything ends.
+    pub dev_fd: Option<RawFd>,
+    /// Given by a keeper that replaced its own binary: the listening socket.
+    pub listen_fd: Option<RawFd>,
+}
+
+const MAX_CLIENTS: usize = 16;
+/// How long another keeper of the same directory may take to go.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// After a failed write of the journal.
+const JOURNAL_RETRY: Span = Span::seconds(1);
+/// Turns held back while the journal cannot be written.
+const MAX_STALLED_TURNS: usize = 20_000;
+/// How long answers may take to leave before the process ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Runs until told to leave. Errors are those of starting.
+pub fn run(options: Options) -> Result<(), String> {
+    let inherited = upgrade::inherited(&options);
+    let mut driver = Driver::start(options)?;
+    drop(inherited);
+    driver.serve().map_err(|e| format!("the keeper cannot go on: {e}"))
+}
+
+/// One line to standard error: the journal of systemd, or the keeper's log file.
+pub fn log(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    // Nobody is left to tell when even this fails.
+    writeln!(io::stderr(), "drover keeper: {line}").unwrap_or_default();
+}
+
+struct Driver {
+    options: Options,
+    exe: PathBuf,
+    started: Instant,
+    keeper: Keeper,
+    epoll: Epoll,
+    signals: Signals,
+    listener: UnixListener,
+    agent: Option<File>,
+    clients: BTreeMap<u32, Client>,
+    next_client: u32,
+    tasks: Tasks,
+    journal: Journal,
+    /// Turns whose journal bytes could not be written yet, and when to try again.
+    stalled: Option<Stalled>,
+    inputs: Vec<Input>,
+    view: View,
+    leaving: Leaving,
+    /// Held for as long as this process lives.
+    _lock: File,
+}
+
+struct Stalled {
+    write: Write,
+    turns: Vec<Turn>,
+    retry: Mono,
+}
+
+impl Stalled {
+    /// The tasks outlive a keeper that ends because it would have to remember too much.
+    fn add(&mut self, turn: Turn) -> io::Result<()> {
+        self.write = joined(std::mem::replace(&mut self.write, Write::Nothing), turn.write.clone());
+        if !turn.is_idle() {
+            self.turns.push(turn);
+        }
+        if self.turns.len() > MAX_STALLED_TURNS {
+            return Err(io::Error::other("its journal could not be written for too long"));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Leaving {
+    No,
+    /// The tasks live on.
+    Terminate,
+    /// Everything ended.
+    Exit,
+    /// As soon as no start is half done.
+    Upgrade,
+}
+
+impl Driver {
+    fn start(options: Options) -> Result<Driver, String> {
+        let dir = super::dir(&options.data_dir);
+        let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&dir)
+            .map_err(failed("the keeper's directory"))?;
+        let lock = lock(&dir)?;
+        let exe = std::env::current_exe().map_err(failed("the path of this binary"))?;
+        let signals = Signals::new().map_err(failed("signals"))?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(|e| format!("the keeper cannot be the subreaper of its tasks: {e}"))?;
+        let open_files = process::raise_open_files().map_err(failed("the limit of open files"))?;
+        let boot_id = boot_id()?;
+        let (mut journal, content) = Journal::open(dir.join("journal")).map_err(failed("the journal"))?;
+        let (keeper, restored) = Keeper::restore(boot_id, std::process::id(), &content, wall_now());
+        if restored.lost_bytes > 0 {
+            log(format_args!("{} bytes of the journal were damaged and are left out", restored.lost_bytes));
+        }
+        journal.write(&restored.write).map_err(failed("the journal"))?;
+        let epoll = Epoll::new().map_err(|e| format!("epoll: {e}"))?;
+        let mut cgroups = Cgroups::survey();
+        if let Err(e) = cgroups.prepare() {
+            log(format_args!("{e}; tasks run without limits"));
+            cgroups = Cgroups::none();
+        }
+        let view = View::new().map_err(failed("a pipe"))?;
+        let mut tasks = Tasks::new(cgroups, open_files);
+        let inputs = restore(&mut tasks, &epoll, restored);
+        let listener = listen(&options)?;
+        // SAFETY: the number was given on the command line as ours to own; nothing else here uses it.
+        let agent = options.dev_fd.map(|fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
+        let mut driver = Driver {
+            options,
+            exe,
+            started: Instant::now(),
+            keeper,
+            epoll,
+            signals,
+            listener,
+            agent,
+            clients: BTreeMap::new(),
+            next_client: 0,
+            tasks,
+            journal,
+            stalled: None,
+            inputs,
+            view,
+            leaving: Leaving::No,
+            _lock: lock,
+        };
+        driver.watch().map_err(|e| format!("epoll: {e}"))?;
+        driver.tasks.reap(&mut driver.inputs);
+        Ok(driver)
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
+        self.epoll.watch(&self.listener, Token::Listener)?;
+        self.epoll.watch(&self.signals, Token::Signals)?;
+        if let Some(agent) = &self.agent {
+            self.epoll.watch(agent, Token::Agent)?;
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        loop {
+            if self.leaving == Leaving::Upgrade && self.quiet() {
+                // Comes back only if the new binary could not be executed.
+                let error = upgrade::replace(&self.exe, &self.options, &self.listener, self.agent.as_ref());
+                log(format_args!("{} cannot be executed: {error}; this binary goes on", self.exe.display()));
+                self.leaving = Leaving::No;
+            }
+            if matches!(self.leaving, Leaving::Terminate | Leaving::Exit) && self.inputs.is_empty() {
+                return self.leave();
+            }
+            for token in self.epoll.wait(self.patience())? {
+                self.ready(token);
+            }
+            self.turn()?;
+        }
+    }
+
+    /// Until when epoll may wait; `None`: for ever.
+    fn patience(&self) -> Option<Span> {
+        if !self.inputs.is_empty() {
+            return Some(Span::ZERO);
+        }
+        let retry = self.stalled.as_ref().map(|s| s.retry);
+        let due = [self.keeper.next_deadline(), retry].into_iter().flatten().min()?;
+        // One more, because a wait that ends a little early would spin.
+        Some(due.since(self.now()) + Span::millis(1))
+    }
+
+    fn quiet(&self) -> bool {
+        self.inputs.is_empty() && self.stalled.is_none() && self.keeper.settled()
+    }
+
+    fn now(&self) -> Mono {
+        Mono(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn ready(&mut self, token: Token) {
+        match token {
+            Token::Listener => self.accept(),
+            Token::Signals => self.signalled(),
+            Token::Agent => self.agent_gone(),
+            Token::Client(id) => self.converse(id),
+            Token::Process(slot) => self.tasks.process_ended(slot, &mut self.inputs),
+            Token::Exec(slot) => self.tasks.executed(slot, &mut self.inputs),
+            Token::Stdout(slot) => self.tasks.pump_stdout(slot, &mut self.view),
+            Token::Stderr(slot) => self.tasks.pump_stderr(slot, &mut self.view),
+        }
+    }
+
+    fn accept(&mut self) {
+        let Ok((stream, _)) = self.listener.accept() else { return };
+        if self.clients.len() >= MAX_CLIENTS {
+            return log(format_args!("a connection was refused: there are {MAX_CLIENTS} already"));
+        }
+        match Client::accept(stream) {
+            Ok(client) => {
+                self.next_client = self.next_client.wrapping_add(1);
+                let id = self.next_client;
+                match self.epoll.watch(&client, Token::Client(id)) {
+                    Ok(()) => drop(self.clients.insert(id, client)),
+                    Err(e) => log(format_args!("a connection was refused: {e}")),
+                }
+            }
+            Err(e) => log(format_args!("a connection was refused: {e}; it must come from this user or root")),
+        }
+    }
+
+    fn signalled(&mut self) {
+        for told in self.signals.read() {
+            match told {
+                Told::Child => self.tasks.reap(&mut self.inputs),
+                Told::Terminate => self.leaving = Leaving::Terminate,
+                Told::Upgrade => self.leaving = Leaving::Upgrade,
+            }
+        }
+    }
+
+    fn agent_gone(&mut self) {
+        // Nothing is ever written to that pipe: readable means closed.
+        self.agent = None;
+        self.inputs.push(Input::AgentGone);
+    }
+
+    fn converse(&mut self, id: u32) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        match client.receive() {
+            Ok(commands) => {
+                let input = |command| Input::Command { client: u64::from(id), command };
+                self.inputs.extend(commands.into_iter().map(input));
+                self.flush(id);
+            }
+            Err(End::Closed) => self.hang_up(id),
+            Err(End::Protocol(message)) => {
+                let event = Event::Refused { run: None, message };
+                if !client.send(&event) || client.flush().is_err() {
+                    log(format_args!("a client that broke the protocol could not be told so"));
+                }
+                self.hang_up(id);
+            }
+        }
+    }
+
+    fn flush(&mut self, id: u32) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let going = match client.flush() {
+            Ok(true) if client.closing => false,
+            Ok(empty) => self.epoll.watch_writable(&*client, Token::Client(id), !empty).is_ok(),
+            Err(_) => false,
+        };
+        if !going {
+            self.hang_up(id);
+        }
+    }
+
+    fn hang_up(&mut self, id: u32) {
+        if self.clients.remove(&id).is_some() {
+            self.inputs.push(Input::Gone { client: u64::from(id) });
+        }
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let now = self.now();
+        if self.stalled.as_ref().is_some_and(|s| s.retry <= now) {
+            self.retry_journal();
+        }
+        if self.inputs.is_empty() && self.keeper.next_deadline().is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        let inputs = std::mem::take(&mut self.inputs);
+        let mut turn = self.keeper.turn(now, wall_now(), inputs);
+        self.obey_all(std::mem::take(&mut turn.now));
+        if let Some(stalled) = &mut self.stalled {
+            return stalled.add(turn);
+        }
+        match self.journal.write(&turn.write) {
+            Ok(()) => self.obey_all(turn.later(Durable)),
+            Err(e) => self.stall(turn, &e),
+        }
+        Ok(())
+    }
+
+    fn stall(&mut self, turn: Turn, error: &io::Error) {
+        log(format_args!("the journal cannot be written: {error}; starts wait until it can"));
+        self.inputs.push(Input::Journal { fault: Some(error.to_string()) });
+        let retry = self.now().after(JOURNAL_RETRY);
+        self.stalled = Some(Stalled { write: turn.write.clone(), turns: vec![turn], retry });
+    }
+
+    fn retry_journal(&mut self) {
+        let Some(mut stalled) = self.stalled.take() else { return };
+        if self.journal.write(&stalled.write).is_err() {
+            stalled.retry = self.now().after(JOURNAL_RETRY);
+            self.stalled = Some(stalled);
+            return;
+        }
+        log(format_args!("the journal can be written again"));
+        self.inputs.push(Input::Journal { fault: None });
+        for turn in stalled.turns {
+            self.obey_all(turn.later(Durable));
+        }
+    }
+
+    fn obey_all(&mut self, effects: Vec<Effect>) {
+        if effects.is_empty() {
+            return;
+        }
+        for effect in effects {
+            self.obey(effect);
+        }
+        let waiting: Vec<u32> = self.clients.keys().copied().collect();
+        waiting.into_iter().for_each(|id| self.flush(id));
+    }
+
+    fn obey(&mut self, effect: Effect) {
+        match effect {
+            Effect::Spawn { run, spec } => self.tasks.spawn(run, &spec, &self.epoll, &mut self.inputs),
+            Effect::Release { run } => self.tasks.release(run),
+            Effect::Signal { run, signal } => self.tasks.signal(run, signal),
+            Effect::Kill { run } => self.tasks.kill(run),
+            Effect::Sweep { run } => {
+                let empty = self.tasks.sweep(run);
+                self.inputs.push(Input::Swept { run, empty });
+            }
+            Effect::Close { run } => self.tasks.close(run, &mut self.view),
+            Effect::Send { client, event } => self.send(client as u32, &event),
+            Effect::Disconnect { client } => {
+                if let Some(client) = self.clients.get_mut(&(client as u32)) {
+                    client.closing = true;
+                }
+            }
+            Effect::Exit => self.leaving = Leaving::Exit,
+        }
+    }
+
+    fn send(&mut self, id: u32, event: &Event) {
+        if let Some(client) = self.clients.get_mut(&id)
+            && !client.send(event)
+        {
+            log(format_args!("a client that does not read was cut off"));
+            self.hang_up(id);
+        }
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        let until = Instant::now() + LAST_WORDS;
+        while Instant::now() < until {
+            let unsent = self.clients.values_mut().filter_map(|c| c.flush().ok()).any(|empty| !empty);
+            if !unsent {
+                break;
+            }
+            self.epoll.wait(Some(Span::millis(10)))?;
+        }
+        if self.leaving == Leaving::Exit {
+            self.tasks.end_strays();
+            fs::remove_file(super::socket_path(&self.options.data_dir))?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes up what the journal knows of this boot; what is gone is told as an exit that nobody saw.
+fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
+    let mut inputs = Vec::new();
+    for (run, label) in restored.ended {
+        tasks.clear(run, &label);
+    }
+    for adopted in restored.running {
+        tasks.adopt(adopted, epoll, &mut inputs);
+    }
+    inputs
+}
+
+/// One write that does both, in order.
+fn joined(first: Write, second: Write) -> Write {
+    match (first, second) {
+        (first, Write::Nothing) => first,
+        (_, Write::Replace(all)) => Write::Replace(all),
+        (Write::Nothing, second) => second,
+        (Write::Replace(mut all), Write::Append { bytes, .. }) => {
+            all.extend(bytes);
+            Write::Replace(all)
+        }
+        (Write::Append { mut bytes, sync }, Write::Append { bytes: more, sync: also }) => {
+            bytes.extend(more);
+            Write::Append { bytes, sync: sync || also }
+        }
+    }
+}
+
+/// Two keepers in one directory would start everything twice.
+fn lock(dir: &Path) -> Result<File, String> {
+    let path = dir.join("lock");
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = open.map_err(|e| format!("{}: {e}", path.display()))?;
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => {
+                return Err(format!(
+                    "another keeper runs in {}: one data directory has one keeper (drover keeper status shows it)",
+                    dir.display()
+                ));
+            }
+        }
+    }
+}
+
+fn listen(options: &Options) -> Result<UnixListener, String> {
+    let path = super::socket_path(&options.data_dir);
+    let failed = |e: io::Error| format!("the socket {}: {e}", path.display());
+    if let Some(fd) = options.listen_fd {
+        // SAFETY: the keeper that executed us left this number to us.
+        let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        listener.set_nonblocking(true).map_err(failed)?;
+        return Ok(listener);
+    }
+    // We hold the lock: whatever is there is nobody's.
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    // A socket's name may be 108 bytes, a directory's more: bind through the directory's descriptor.
+    let dir = File::open(super::dir(&options.data_dir)).map_err(failed)?;
+    let short = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&dir));
+    let listener = UnixListener::bind(short).map_err(failed)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Connects to the keeper of `data_dir`, however long its path.
+pub fn connect(data_dir: &Path) -> io::Result<UnixStream> {
+    let dir = File::open(super::dir(data_dir))?;
+    UnixStream::connect(format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&dir)))
+}
+
+fn boot_id() -> Result<Uuid, String> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    let text = fs::read_to_string(PATH).map_err(|e| format!("{PATH}: {e}"))?;
+    text.trim().parse().map_err(|e| format!("{PATH}: {e}"))
+}
+
+pub fn wall_now() -> Wall {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Wall(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalled_writes_are_joined_in_order() {
+        let append = |b: &[u8], sync| Write::Append { bytes: b.to_vec(), sync };
+        for (first, second, want) in [
+            (Write::Nothing, append(b"a", false), append(b"a", false)),
+            (append(b"a", true), Write::Nothing, append(b"a", true)),
+            (append(b"a", false), append(b"b", true), append(b"ab", true)),
+            (append(b"a", true), Write::Replace(b"x".to_vec()), Write::Replace(b"x".to_vec())),
+            (Write::Replace(b"x".to_vec()), append(b"b", false), Write::Replace(b"xb".to_vec())),
+        ] {
+            assert_eq!(joined(first, second), want);
+        }
+    }
+}

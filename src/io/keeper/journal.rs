@@ -1,0 +1,119 @@
+//! The journal's file: appended to, synced, and replaced as a whole.
+//!
+//! Refuses to know: what the bytes mean. A failed append leaves the file as it was before.
+
+use crate::keeper::brain::Write as Wanted;
+use crate::keeper::journal::MAX_JOURNAL_BYTES;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Kept free behind the journal's end, so that a full disk does not reach it soon.
+const RESERVE_BYTES: u64 = 64 << 10;
+
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Journal {
+    /// The journal and what is in it.
+    pub fn open(path: PathBuf) -> io::Result<(Self, Vec<u8>)> {
+        let file = options().open(&path)?;
+        let mut content = Vec::new();
+        (&file).take(MAX_JOURNAL_BYTES as u64).read_to_end(&mut content)?;
+        let journal = Journal { path, file, bytes: content.len() as u64 };
+        journal.reserve();
+        Ok((journal, content))
+    }
+
+    /// Returns once what has to be durable is.
+    pub fn write(&mut self, wanted: &Wanted) -> io::Result<()> {
+        match wanted {
+            Wanted::Nothing => Ok(()),
+            Wanted::Append { bytes, sync } => self.append(bytes, *sync),
+            Wanted::Replace(bytes) => self.replace(bytes),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8], sync: bool) -> io::Result<()> {
+        let written = (&self.file).write_all(bytes);
+        let synced = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        match synced {
+            Ok(()) => self.bytes += bytes.len() as u64,
+            // Half an entry in the middle would cost the entries behind it; what cannot even be cut is skipped by reading.
+            Err(_) => self.file.set_len(self.bytes).unwrap_or_default(),
+        }
+        synced
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let beside = self.path.with_extension("new");
+        let made = fs::remove_file(&beside);
+        if let Err(e) = made
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            return Err(e);
+        }
+        let file = options().create_new(true).open(&beside)?;
+        (&file).write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)?;
+        sync_dir(&self.path)?;
+        self.file = file;
+        self.bytes = bytes.len() as u64;
+        self.reserve();
+        Ok(())
+    }
+
+    /// Best effort: file systems that cannot do it have no reserve.
+    fn reserve(&self) {
+        let reserved = fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.bytes, RESERVE_BYTES);
+        if let Err(e) = reserved
+            && e == rustix::io::Errno::NOSPC
+        {
+            super::driver::log(format_args!("the disk is full: the journal has no reserve"));
+        }
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    options
+}
+
+fn sync_dir(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appends_and_replacements_are_what_is_read_back() {
+        let dir = std::env::temp_dir().join(format!("drover-journal-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        let path = dir.join("journal");
+        let (mut journal, content) = Journal::open(path.clone()).expect("open");
+        assert!(content.is_empty());
+        for (wanted, after) in [
+            (Wanted::Append { bytes: b"abc".to_vec(), sync: true }, "abc"),
+            (Wanted::Append { bytes: b"d".to_vec(), sync: false }, "abcd"),
+            (Wanted::Nothing, "abcd"),
+            (Wanted::Replace(b"x".to_vec()), "x"),
+            (Wanted::Append { bytes: b"y".to_vec(), sync: true }, "xy"),
+        ] {
+            journal.write(&wanted).expect("write");
+            assert_eq!(Journal::open(path.clone()).expect("open").1, after.as_bytes());
+        }
+        fs::remove_dir_all(&dir).expect("remove");
+    }
+}

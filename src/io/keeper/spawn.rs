@@ -1,0 +1,356 @@
+//! Making a task's process: everything is prepared before the fork, and the child waits before it executes anything.
+//!
+//! Refuses to know: why a run starts. The child becomes the command only once it reads a byte from its release pipe; if the
+//! keeper dies first, the pipe ends and so does the child. So no command ever runs that the journal does not know.
+
+use super::cgroup::{Group, Limits};
+use super::output::TaskEnds;
+use super::signals;
+use super::users::{self, User};
+use crate::wire::keeper::RunSpec;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why there is no process, for people; whether the same may work later.
+#[derive(Debug, PartialEq)]
+pub struct Failure {
+    pub message: String,
+    pub retryable: bool,
+}
+
+/// All that a child needs, allocated before the fork.
+pub struct Prepared {
+    program: CString,
+    args: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+    pub user: Option<User>,
+}
+
+/// A child that waits for its release.
+pub struct Waiting {
+    pub pid: u32,
+    release: File,
+    /// Readable once the child executed its command (end of file) or could not (a stage and an errno).
+    pub exec: File,
+}
+
+/// What became of a released child.
+#[derive(Debug, PartialEq)]
+pub enum Executed {
+    Yes,
+    No(Failure),
+    NotYet,
+}
+
+pub fn prepare(spec: &RunSpec) -> Result<Prepared, Failure> {
+    let user = match spec.user.as_str() {
+        "" => None,
+        name => Some(users::find(name).map_err(|message| Failure { message, retryable: false })?),
+    };
+    if !Path::new(&spec.cwd).is_dir() {
+        let message = format!("the working directory {} does not exist", spec.cwd);
+        return Err(Failure { message, retryable: false });
+    }
+    let program = find_program(spec)?;
+    make_executable(spec, &program);
+    let text = |s: &str| CString::new(s).map_err(|_| never("a text contains a NUL byte"));
+    let args = std::iter::once(&spec.command).chain(&spec.args).map(|a| text(a)).collect::<Result<_, _>>()?;
+    let env = spec.env.iter().map(|(k, v)| text(&format!("{k}={v}"))).collect::<Result<_, _>>()?;
+    let program = text(&program.to_string_lossy())?;
+    Ok(Prepared { program, args, env, cwd: text(&spec.cwd)?, user })
+}
+
+fn never(message: &str) -> Failure {
+    Failure { message: message.into(), retryable: false }
+}
+
+/// With a slash: as it is, from the working directory. Without: the first file in `search`, then in `PATH` of `env`.
+fn find_program(spec: &RunSpec) -> Result<PathBuf, Failure> {
+    if spec.command.contains('/') {
+        let program = Path::new(&spec.cwd).join(&spec.command);
+        return match fs::metadata(&program) {
+            Ok(m) if m.is_file() => Ok(program),
+            Ok(_) => Err(never(&format!("{} is no file", program.display()))),
+            Err(e) => Err(never(&format!("{} cannot be executed: {e}", program.display()))),
+        };
+    }
+    let path = spec.env.iter().rfind(|(k, _)| k == "PATH").map(|(_, v)| v.as_str()).unwrap_or_default();
+    let dirs = spec.search.iter().map(String::as_str).chain(path.split(':').filter(|d| !d.is_empty()));
+    dirs.map(|dir| Path::new(&spec.cwd).join(dir).join(&spec.command)).find(|p| p.is_file()).ok_or_else(
+        || {
+            never(&format!(
+                "the command {:?} was not found in {} nor in PATH ({path})",
+                spec.command,
+                spec.search.join(", ")
+            ))
+        },
+    )
+}
+
+/// What a task brought along (a download, a template) is made executable; what belongs to the system is left alone.
+fn make_executable(spec: &RunSpec, program: &Path) {
+    const EXECUTE: u32 = 0o111;
+    let own = spec.search.iter().chain([&spec.cwd]).any(|dir| dir != "/" && program.starts_with(dir));
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(program);
+    if let (true, Ok(file)) = (own, file)
+        && let Ok(meta) = file.metadata()
+        && meta.is_file()
+        && meta.mode() & EXECUTE != EXECUTE
+    {
+        // If it cannot be changed, executing says so.
+        file.set_permissions(fs::Permissions::from_mode(meta.mode() | EXECUTE)).unwrap_or_default();
+    }
+}
+
+/// The cgroup's files to join by. Limits that this machine cannot enforce were told by its fingerprint.
+pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, Failure> {
+    let limits = Limits { cpu_mhz: spec.cpu_mhz, memory_bytes: spec.memory_bytes };
+    group
+        .create(limits)
+        .map_err(|e| Failure { message: format!("the task's cgroup cannot be made: {e}"), retryable: true })
+}
+
+/// Forks. `ends`: output, or /dev/null. `open_files`: the limit that tasks get.
+pub fn fork(
+    prepared: &Prepared,
+    ends: Option<TaskEnds>,
+    join: Vec<File>,
+    open_files: &libc::rlimit,
+) -> Result<Waiting, Failure> {
+    let failed = |what: &str, e: io::Error| Failure { message: format!("{what}: {e}"), retryable: true };
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null");
+    let null = null.map_err(|e| failed("/dev/null", e))?;
+    let (release_read, release) = pipe().map_err(|e| failed("pipe", e))?;
+    let (exec, exec_write) = pipe().map_err(|e| failed("pipe", e))?;
+    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
+        texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (argv, envp) = (pointers(&prepared.args), pointers(&prepared.env));
+    let groups = prepared.user.as_ref().map(|u| u.groups.clone());
+    let child = Child {
+        release: release_read.as_raw_fd(),
+        report: exec_write.as_raw_fd(),
+        stdio: [
+            null.as_raw_fd(),
+            ends.as_ref().map_or(null.as_raw_fd(), |e| e.stdout.as_raw_fd()),
+            ends.as_ref().map_or(null.as_raw_fd(), |e| e.stderr.as_raw_fd()),
+        ],
+        join: &join.iter().map(AsRawFd::as_raw_fd).collect::<Vec<_>>(),
+        cwd: prepared.cwd.as_ptr(),
+        ids: prepared.user.as_ref().map(|u| (u.uid, u.gid)),
+        groups: groups.as_deref().unwrap_or_default(),
+        open_files,
+        program: prepared.program.as_ptr(),
+        argv: argv.as_ptr(),
+        envp: envp.as_ptr(),
+    };
+    // SAFETY: this process has one thread, so the child's memory is whole; the child calls only async-signal-safe
+    // functions on memory prepared above (`Child::run`) and never returns.
+    match unsafe { libc::fork() } {
+        -1 => Err(failed("the process cannot be forked", io::Error::last_os_error())),
+        // SAFETY: we are in the freshly forked child.
+        0 => unsafe { child.run() },
+        pid => Ok(Waiting { pid: pid as u32, release: release.into(), exec: exec.into() }),
+    }
+}
+
+impl Waiting {
+    pub fn release(&mut self) {
+        // Fails only if the child is dead, which its exit tells.
+        self.release.write_all(b"!").unwrap_or_default();
+    }
+
+    pub fn executed(&mut self) -> Executed {
+        let mut report = [0u8; 5];
+        match self.exec.read(&mut report) {
+            Ok(0) => Executed::Yes,
+            Ok(5) => {
+                let [stage, a, b, c, d] = report;
+                let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
+                let what = STAGES.get(usize::from(stage)).copied().unwrap_or("starting it");
+                Executed::No(Failure { message: format!("{what}: {error}"), retryable: is_passing(&error) })
+            }
+            Ok(_) => Executed::No(Failure { message: "the child's report is torn".into(), retryable: true }),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Executed::NotYet,
+            Err(e) => Executed::No(Failure { message: format!("the child's report: {e}"), retryable: true }),
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [
+        libc::EAGAIN,
+        libc::ENOMEM,
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ETXTBSY,
+        libc::ENOSPC,
+        libc::EIO,
+        libc::EBUSY,
+    ];
+    error.raw_os_error().is_some_and(|e| passing.contains(&e))
+}
+
+/// Close-on-exec; the read end does not block (the child polls).
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    Ok((read, write))
+}
+
+const STAGES: [&str; 6] = [
+    "a session of its own",
+    "joining the task's cgroup",
+    "attaching input and output",
+    "entering the working directory",
+    "becoming the task's user",
+    "executing the command",
+];
+
+/// What the child works with: numbers and pointers into the parent's memory as it was at the fork.
+struct Child<'a> {
+    release: RawFd,
+    report: RawFd,
+    stdio: [RawFd; 3],
+    join: &'a [RawFd],
+    cwd: *const libc::c_char,
+    ids: Option<(u32, u32)>,
+    groups: &'a [u32],
+    open_files: &'a libc::rlimit,
+    program: *const libc::c_char,
+    argv: *const *const libc::c_char,
+    envp: *const *const libc::c_char,
+}
+
+impl Child<'_> {
+    /// # Safety
+    /// Only in a child right after fork. Allocates nothing, unwinds nowhere, returns never.
+    unsafe fn run(&self) -> ! {
+        // SAFETY: async-signal-safe functions only; every pointer is to memory that the fork copied and that nobody
+        // changes; descriptors were open at the fork.
+        unsafe {
+            let stage = self.become_command();
+            let error = io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            let mut report = [stage, 0, 0, 0, 0];
+            report[1..].copy_from_slice(&error.to_ne_bytes());
+            libc::write(self.report, report.as_ptr().cast(), report.len());
+            libc::_exit(127)
+        }
+    }
+
+    /// Returns the stage that failed, with errno set.
+    unsafe fn become_command(&self) -> u8 {
+        // SAFETY: as in `run`.
+        unsafe {
+            if libc::setsid() == -1 {
+                return 0;
+            }
+            for procs in self.join {
+                if libc::write(*procs, c"0".as_ptr().cast(), 1) != 1 {
+                    return 1;
+                }
+            }
+            for (target, source) in self.stdio.iter().enumerate() {
+                if libc::dup2(*source, target as RawFd) == -1 {
+                    return 2;
+                }
+            }
+            signals::reset_in_child();
+            libc::umask(0o022);
+            self.await_release();
+            libc::setrlimit(libc::RLIMIT_NOFILE, self.open_files);
+            if libc::chdir(self.cwd) == -1 {
+                return 3;
+            }
+            if !self.become_user() {
+                return 4;
+            }
+            libc::execve(self.program, self.argv, self.envp);
+            5
+        }
+    }
+
+    unsafe fn await_release(&self) {
+        let mut byte = 0u8;
+        let mut ready = libc::pollfd { fd: self.release, events: libc::POLLIN, revents: 0 };
+        // SAFETY: as in `run`; poll and read get pointers to live locals.
+        unsafe {
+            loop {
+                libc::poll(&mut ready, 1, -1);
+                match libc::read(self.release, (&raw mut byte).cast(), 1) {
+                    1 => return,
+                    // The keeper is gone: this run never was.
+                    0 => libc::_exit(126),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    unsafe fn become_user(&self) -> bool {
+        let Some((uid, gid)) = self.ids else { return true };
+        // SAFETY: as in `run`; `groups` is valid for its length.
+        unsafe {
+            // A keeper without privileges can be no one else, but may be asked to be who it is.
+            if libc::geteuid() == uid && libc::getegid() == gid && uid != 0 {
+                return true;
+            }
+            libc::setgroups(self.groups.len() as _, self.groups.as_ptr()) == 0
+                && libc::setresgid(gid, gid, gid) == 0
+                && libc::setresuid(uid, uid, uid) == 0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::run::tests::spec;
+
+    #[test]
+    fn programs_are_looked_for_where_the_spec_says() {
+        let dir = std::env::temp_dir().join(format!("drover-find-{}", std::process::id()));
+        fs::create_dir_all(dir.join("local")).expect("directories");
+        for file in ["local/tool", "other"] {
+            fs::write(dir.join(file), "#!/bin/sh\n").expect("a file");
+        }
+        let at = |p: &str| dir.join(p).display().to_string();
+        let mut wanted = spec();
+        wanted.cwd = at("");
+        wanted.search = vec![at("local"), at("")];
+        wanted.env = vec![("PATH".into(), "/nowhere:/bin".into())];
+        for (command, found) in [
+            ("tool", Some(at("local/tool"))),
+            ("other", Some(at("other"))),
+            ("sh", Some("/bin/sh".into())),
+            ("./other", Some(at("./other"))),
+            ("/bin/sh", Some("/bin/sh".into())),
+            ("no-such", None),
+            ("./no-such", None),
+            ("local", None),
+            ("./local", None),
+        ] {
+            wanted.command = command.into();
+            let got = find_program(&wanted).ok().map(|p| p.display().to_string());
+            assert_eq!(got, found, "{command}");
+        }
+        wanted.command = "other".into();
+        prepare(&wanted).expect("prepared");
+        assert_eq!(fs::metadata(dir.join("other")).expect("meta").mode() & 0o111, 0o111);
+        fs::remove_dir_all(&dir).expect("remove");
+    }
+
+    #[test]
+    fn errors_that_pass_are_told_from_those_that_stay() {
+        for (errno, passes) in
+            [(libc::ENOENT, false), (libc::EACCES, false), (libc::ENOEXEC, false), (libc::EAGAIN, true)]
+        {
+            assert_eq!(is_passing(&io::Error::from_raw_os_error(errno)), passes);
+        }
+    }
+}

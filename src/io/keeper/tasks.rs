@@ -1,0 +1,297 @@
+//! The processes, pipes and cgroups of the runs at hand.
+//!
+//! Refuses to know: the journal, clients, and why anything is started or killed.
+
+use super::cgroup::{Cgroups, Group};
+use super::driver::log;
+use super::epoll::{Epoll, Token};
+use super::output::{Output, TaskEnds, View};
+use super::process;
+use super::spawn::{self, Executed, Failure, Waiting};
+use crate::keeper::brain::{Adopted, Input};
+use crate::model::id::RunId;
+use crate::model::task::{Exit, ExitStatus};
+use crate::wire::keeper::RunSpec;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+pub struct Tasks {
+    cgroups: Cgroups,
+    /// What tasks get as their limit of open files.
+    open_files: libc::rlimit,
+    live: BTreeMap<u32, Task>,
+    slots: BTreeMap<RunId, u32>,
+    by_pid: BTreeMap<u32, u32>,
+    next_slot: u32,
+}
+
+struct Task {
+    run: RunId,
+    pid: u32,
+    /// With the pid, the process that is meant.
+    start_ticks: u64,
+    /// It was waited for, or is known to be gone: the pid may be another's.
+    ended: bool,
+    /// Until it has executed its command.
+    waiting: Option<Waiting>,
+    /// Of a process that is not our child.
+    pidfd: Option<OwnedFd>,
+    output: Option<Output>,
+    group: Group,
+}
+
+impl Tasks {
+    pub fn new(cgroups: Cgroups, open_files: libc::rlimit) -> Self {
+        Tasks {
+            cgroups,
+            open_files,
+            live: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            by_pid: BTreeMap::new(),
+            next_slot: 0,
+        }
+    }
+
+    pub fn spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll, inputs: &mut Vec<Input>) {
+        let input = match self.try_spawn(run, spec, epoll) {
+            Ok((pid, start_ticks)) => Input::Spawned { run, pid, start_ticks },
+            Err(Failure { message, retryable }) => {
+                self.group(run, &spec.label).remove();
+                Input::SpawnFailed { run, message, retryable }
+            }
+        };
+        inputs.push(input);
+    }
+
+    fn try_spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll) -> Result<(u32, u64), Failure> {
+        let prepared = spawn::prepare(spec)?;
+        let owner = prepared.user.as_ref().map(|u| (u.uid, u.gid));
+        let (output, ends) = open_output(spec, owner)?.map_or((None, None), |(o, e)| (Some(o), Some(e)));
+        let group = self.group(run, &spec.label);
+        let join = spawn::join_files(&group, spec)?;
+        let waiting = spawn::fork(&prepared, ends, join, &self.open_files)?;
+        let pid = waiting.pid;
+        let Some(stat) = process::stat(pid) else {
+            return Err(Failure { message: "the new process is gone again".into(), retryable: true });
+        };
+        let start_ticks = stat.start_ticks;
+        let waiting = Some(waiting);
+        let task = Task { run, pid, start_ticks, ended: false, waiting, pidfd: None, output, group };
+        self.insert(task, epoll).map_err(|message| Failure { message, retryable: true })?;
+        Ok((pid, start_ticks))
+    }
+
+    /// Takes up a run of an earlier keeper, or of this process before it replaced its binary.
+    pub fn adopt(&mut self, adopted: Adopted, epoll: &Epoll, inputs: &mut Vec<Input>) {
+        let Adopted { run, label, process: known, logs } = adopted;
+        let pid = known.pid;
+        let output = logs.and_then(|logs| match Output::reopen(&logs) {
+            Ok(output) => Some(output),
+            Err(e) => {
+                log(format_args!("the output of {label} is lost: {}: {e}", logs.dir));
+                None
+            }
+        });
+        // The descriptor first, then the comparison: what it stands for cannot change in between.
+        let pidfd = process::watch(pid);
+        let same = process::stat(pid).filter(|s| s.start_ticks == known.start_ticks);
+        let ours = same.is_some_and(|s| s.parent == std::process::id());
+        let group = self.group(run, &label);
+        let gone = same.is_none() || (pidfd.is_none() && !ours);
+        let pidfd = pidfd.filter(|_| !ours && !gone);
+        let start_ticks = known.start_ticks;
+        let task = Task { run, pid, start_ticks, ended: gone, waiting: None, pidfd, output, group };
+        if let Err(e) = self.insert(task, epoll) {
+            log(format_args!("{label} cannot be watched: {e}"));
+        }
+        if gone {
+            self.by_pid.remove(&pid);
+            let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
+            inputs.push(Input::Exited { run, exit });
+        }
+    }
+
+    /// Ends whatever an ended run of this boot still has.
+    pub fn clear(&mut self, run: RunId, label: &str) {
+        let group = self.group(run, label);
+        if group.exists() {
+            group.kill();
+            group.remove();
+        }
+    }
+
+    fn group(&self, run: RunId, label: &str) -> Group {
+        self.cgroups.group(&format!("{label}.{}", run.0.short()))
+    }
+
+    fn insert(&mut self, task: Task, epoll: &Epoll) -> Result<(), String> {
+        let slot = self.next_slot;
+        self.next_slot = self.next_slot.wrapping_add(1);
+        let watched = task.watch(epoll, slot);
+        self.slots.insert(task.run, slot);
+        self.by_pid.insert(task.pid, slot);
+        self.live.insert(slot, task);
+        watched.map_err(|e| format!("epoll: {e}"))
+    }
+
+    fn of(&mut self, run: RunId) -> Option<&mut Task> {
+        self.live.get_mut(self.slots.get(&run)?)
+    }
+
+    pub fn release(&mut self, run: RunId) {
+        if let Some(waiting) = self.of(run).and_then(|t| t.waiting.as_mut()) {
+            waiting.release();
+        }
+    }
+
+    /// The child executed its command, or said why not.
+    pub fn executed(&mut self, slot: u32, inputs: &mut Vec<Input>) {
+        let Some(task) = self.live.get_mut(&slot) else { return };
+        let Some(waiting) = &mut task.waiting else { return };
+        let run = task.run;
+        match waiting.executed() {
+            Executed::NotYet => return,
+            Executed::Yes => inputs.push(Input::Executed { run }),
+            Executed::No(Failure { message, retryable }) => {
+                task.ended = true;
+                // It is on its way out; once it has left, its cgroup can go too.
+                if self.by_pid.remove(&task.pid).is_some() {
+                    process::finish(task.pid);
+                }
+                inputs.push(Input::SpawnFailed { run, message, retryable });
+            }
+        }
+        task.waiting = None;
+    }
+
+    /// A process that is not our child ended.
+    pub fn process_ended(&mut self, slot: u32, inputs: &mut Vec<Input>) {
+        if let Some(task) = self.live.get_mut(&slot)
+            && task.pidfd.take().is_some()
+        {
+            self.by_pid.remove(&task.pid);
+            task.end(ExitStatus::Unknown, inputs);
+        }
+    }
+
+    /// Waits for every child that ended: the tasks, and what was left to us by them.
+    pub fn reap(&mut self, inputs: &mut Vec<Input>) {
+        while let Some((pid, status)) = process::reap() {
+            let Some(slot) = self.by_pid.remove(&pid) else { continue };
+            self.executed(slot, inputs);
+            if let Some(task) = self.live.get_mut(&slot) {
+                task.end(status, inputs);
+            }
+        }
+    }
+
+    pub fn signal(&mut self, run: RunId, signal: i32) {
+        if let Some(task) = self.of(run) {
+            task.signal(signal);
+        }
+    }
+
+    pub fn kill(&mut self, run: RunId) {
+        if let Some(task) = self.of(run) {
+            task.kill_others();
+            task.signal(libc::SIGKILL);
+        }
+    }
+
+    /// Kills what the main process left behind. Whether nothing is left.
+    pub fn sweep(&mut self, run: RunId) -> bool {
+        self.of(run).is_none_or(|task| !task.kill_others())
+    }
+
+    pub fn close(&mut self, run: RunId, view: &mut View) {
+        let Some(mut task) = self.slots.remove(&run).and_then(|slot| self.live.remove(&slot)) else { return };
+        if let Some(output) = task.output.take() {
+            output.close(view);
+        }
+        task.group.remove();
+    }
+
+    /// The last act: children that no run could be blamed for. With cgroups there are none.
+    pub fn end_strays(&self) {
+        for stray in process::children_of(std::process::id()) {
+            process::signal(stray.pid, libc::SIGKILL);
+        }
+    }
+
+    pub fn pump_stdout(&mut self, slot: u32, view: &mut View) {
+        if let Some(output) = self.live.get_mut(&slot).and_then(|t| t.output.as_mut()) {
+            output.pump_stdout(view);
+        }
+    }
+
+    pub fn pump_stderr(&mut self, slot: u32, view: &mut View) {
+        if let Some(output) = self.live.get_mut(&slot).and_then(|t| t.output.as_mut()) {
+            output.pump_stderr(view);
+        }
+    }
+}
+
+fn open_output(spec: &RunSpec, owner: Option<(u32, u32)>) -> Result<Option<(Output, TaskEnds)>, Failure> {
+    let Some(logs) = &spec.logs else { return Ok(None) };
+    let opened = Output::create(logs, owner);
+    opened
+        .map(Some)
+        .map_err(|e| Failure { message: format!("the log directory {}: {e}", logs.dir), retryable: true })
+}
+
+impl Task {
+    fn watch(&self, epoll: &Epoll, slot: u32) -> rustix::io::Result<()> {
+        if let Some(output) = &self.output {
+            epoll.watch(&output.stdout, Token::Stdout(slot))?;
+            epoll.watch(&output.stderr, Token::Stderr(slot))?;
+        }
+        if let Some(waiting) = &self.waiting {
+            epoll.watch(&waiting.exec, Token::Exec(slot))?;
+        }
+        match &self.pidfd {
+            Some(pidfd) => epoll.watch(pidfd, Token::Process(slot)),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, status: ExitStatus, inputs: &mut Vec<Input>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let oom_killed = status != ExitStatus::Code(0) && self.group.oom_kills() > 0;
+        inputs.push(Input::Exited { run: self.run, exit: Exit { status, oom_killed } });
+    }
+
+    fn signal(&self, signal: i32) {
+        match &self.pidfd {
+            _ if self.ended => {}
+            Some(pidfd) => process::signal_by(pidfd, signal),
+            None => process::signal(self.pid, signal),
+        }
+    }
+
+    /// SIGKILL to everything of the run but its main process. Whether there was anything.
+    fn kill_others(&self) -> bool {
+        if self.group.exists() {
+            return self.group.kill();
+        }
+        self.kill_strays() | self.kill_family()
+    }
+
+    /// What lost its parents came to us, and still writes to this run's pipes.
+    fn kill_strays(&self) -> bool {
+        let Some(output) = &self.output else { return false };
+        let strays = process::children_of(std::process::id()).into_iter();
+        let strays = strays.filter(|p| p.pid != self.pid && !p.zombie && output.is_held_by(p.pid));
+        strays.map(|p| process::signal(p.pid, libc::SIGKILL)).count() > 0
+    }
+
+    fn kill_family(&self) -> bool {
+        // A number is not given out again while a group or session bears it: if another bears it now, ours is empty.
+        if process::stat(self.pid).is_some_and(|s| s.start_ticks != self.start_ticks) {
+            return false;
+        }
+        let others = process::family(self.pid).into_iter().filter(|p| p.pid != self.pid && !p.zombie);
+        others.map(|p| process::signal(p.pid, libc::SIGKILL)).count() > 0
+    }
+}
