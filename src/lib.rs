@@ -3,8 +3,28 @@
 //! This file is the map, in reading order. Each room imports only from the floors below it; `tests/tidy` keeps it so.
 
 mod model;
+
+mod jobspec;
 mod raft;
-mod server;
+mod scheduler;
 mod wire;
 
-pub fn main() {}
+mod state;
+
+mod api;
+mod client;
+mod keeper;
+mod server;
+
+mod io;
+
+mod agent;
+
+mod cli;
+
+#[cfg(test)]
+mod sim;
+
+pub fn main() -> std::process::ExitCode {
+    cli::main()
+}

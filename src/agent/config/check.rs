@@ -1,0 +1,68 @@
+//! What must hold of a configuration as a whole, once all sources are read. Fills in what follows from other values.
+
+use super::Config;
+use crate::jobspec::diagnostic::Diagnostic;
+
+/// All that is wrong; nothing when the configuration can be run.
+pub fn check(config: &mut Config) -> Vec<Diagnostic> {
+    if config.http.addresses.is_empty() {
+        config.http.addresses = vec![config.bind_addr];
+    }
+    let found = [roles(config), server(config), directories(config), pool(config)];
+    found.into_iter().flatten().map(|text| Diagnostic::nowhere("configuration", text, "")).collect()
+}
+
+fn roles(config: &Config) -> Option<String> {
+    let text = match (config.server.enabled, config.client.enabled) {
+        (true, true) => return None,
+        (false, false) => {
+            "Neither server nor client is enabled: say server { enabled = true } and client { enabled = true }, or -dev"
+        }
+        (true, false) => "not supported yet: an agent that is only a server; add client { enabled = true }",
+        (false, true) => "not supported yet: an agent that is only a client; add server { enabled = true }",
+    };
+    Some(text.to_string())
+}
+
+fn server(config: &Config) -> Option<String> {
+    let s = &config.server;
+    match s.bootstrap_expect {
+        0 if s.enabled => {
+            return Some("server.bootstrap_expect is missing: say bootstrap_expect = 1".to_string());
+        }
+        0 | 1 => {}
+        n => {
+            return Some(format!(
+                "not supported yet: server.bootstrap_expect = {n}; this release runs one server"
+            ));
+        }
+    }
+    if !(100..=32_766).contains(&s.job_max_priority) {
+        return Some(format!(
+            "server.job_max_priority must be from 100 to 32766, not {}",
+            s.job_max_priority
+        ));
+    }
+    if !(50..s.job_max_priority).contains(&s.job_default_priority) {
+        let (max, given) = (s.job_max_priority - 1, s.job_default_priority);
+        return Some(format!("server.job_default_priority must be from 50 to {max}, not {given}"));
+    }
+    None
+}
+
+fn directories(config: &Config) -> Option<String> {
+    let missing = !config.dev && config.data_dir.is_none();
+    missing
+        .then(|| "data_dir is missing: say data_dir = \"/var/lib/drover\", or -data-dir, or -dev".to_string())
+}
+
+/// Reference: http-api 4, names of node pools.
+fn pool(config: &Config) -> Option<String> {
+    let pool = &config.client.node_pool;
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if pool == "all" {
+        return Some("client.node_pool may not be \"all\": every node is in it already".to_string());
+    }
+    let wrong = pool.is_empty() || !pool.chars().all(valid);
+    wrong.then(|| format!("client.node_pool {pool:?} may only have letters, digits, \"-\" and \"_\""))
+}

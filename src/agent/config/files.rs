@@ -1,0 +1,67 @@
+//! Reads configuration files and folders from disk, and asks the machine for what defaults need.
+
+use super::{Machine, SourceFile};
+use crate::jobspec::diagnostic::Diagnostic;
+use std::fs;
+use std::path::Path;
+
+/// A folder with more configuration files than this is surely the wrong one.
+const MAX_FILES: usize = 1000;
+
+/// The files that `-config` names: a file, or of a folder its `*.hcl` and `*.json` in alphabetical order, not of folders within.
+pub fn read(path: &str) -> Result<Vec<SourceFile>, Diagnostic> {
+    let fail = |name: &str, e: std::io::Error| {
+        Diagnostic::nowhere(name, "Cannot read the configuration", e.to_string())
+    };
+    if !fs::metadata(path).map_err(|e| fail(path, e))?.is_dir() {
+        return Ok(vec![read_one(path).map_err(|e| fail(path, e))?]);
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(|e| fail(path, e))?.take(MAX_FILES) {
+        let entry = entry.map_err(|e| fail(path, e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_config(&name) && entry.path().is_file() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let full = |name: &String| Path::new(path).join(name).to_string_lossy().into_owned();
+    names.iter().map(full).map(|p| read_one(&p).map_err(|e| fail(&p, e))).collect()
+}
+
+fn read_one(path: &str) -> std::io::Result<SourceFile> {
+    Ok(SourceFile { name: path.to_string(), text: fs::read_to_string(path)? })
+}
+
+/// Editors leave `name~`, `.#name`, `#name#` and `.name.swp` behind.
+fn is_config(name: &str) -> bool {
+    let temporary = name.starts_with(['.', '#']) || name.ends_with('~');
+    !temporary && (name.ends_with(".hcl") || name.ends_with(".json"))
+}
+
+/// The host's name and the processors this process may use.
+pub fn machine() -> Machine {
+    let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Machine { hostname, cpus: u32::try_from(cpus).unwrap_or(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_configuration_files_of_a_folder_are_read() {
+        for (name, expected) in [
+            ("a.hcl", true),
+            ("b.json", true),
+            ("c.txt", false),
+            (".a.hcl", false),
+            ("#a.hcl#", false),
+            ("a.hcl~", false),
+            ("a.hcl.swp", false),
+        ] {
+            assert_eq!(is_config(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The agent's configuration: defaults, then files in the order given, then flags; the result is one plain `Config`.
+//!
+//! Refuses to know: where files lie (`files` reads them) and what the agent does with a value. Nothing is ignored in silence: a key
+//! that nobody knows, a value that is out of range and a feature that is not built are each refused with their place.
+
+mod check;
+pub mod files;
+mod schema;
+mod syntax;
+mod walk;
+
+use crate::jobspec::diagnostic::Diagnostic;
+use crate::model::time::Span;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+/// All that an agent is told. Every duration is a `Span`; sizes carry their unit in the name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Everything in memory or in a directory of its own that goes with the process; tasks end with it.
+    pub dev: bool,
+    pub region: String,
+    pub datacenter: String,
+    /// The node's and the server's name: the host's, unless told otherwise.
+    pub name: String,
+    /// Absolute. `None` in dev mode only: a temporary directory.
+    pub data_dir: Option<PathBuf>,
+    pub bind_addr: IpAddr,
+    pub log: LogConfig,
+    pub http: HttpConfig,
+    pub server: ServerConfig,
+    pub client: ClientConfig,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogConfig {
+    pub level: LogLevel,
+    /// One JSON object a line instead of text.
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpConfig {
+    pub port: u16,
+    /// What to listen on; never empty.
+    pub addresses: Vec<IpAddr>,
+    /// Added to every answer.
+    pub response_headers: BTreeMap<String, String>,
+    /// Open connections of one address; 0 is no limit.
+    pub max_conns_per_client: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    pub enabled: bool,
+    /// Always 1 in this release.
+    pub bootstrap_expect: u32,
+    /// Scheduler threads; 0 runs none, so that nothing is placed.
+    pub num_schedulers: u32,
+    pub heartbeat_grace: Span,
+    pub min_heartbeat_ttl: Span,
+    pub max_heartbeats_per_second: f64,
+    /// The time to live that nodes get from a new leader.
+    pub failover_heartbeat_ttl: Span,
+    pub job_tracked_versions: u32,
+    pub job_default_priority: i64,
+    pub job_max_priority: i64,
+    pub job_max_source_size_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConfig {
+    pub enabled: bool,
+    pub node_class: String,
+    pub node_pool: String,
+    pub meta: BTreeMap<String, String>,
+    pub options: BTreeMap<String, String>,
+    /// `None`: the default route's.
+    pub network_interface: Option<String>,
+    /// MHz of all cores. 0: detect.
+    pub cpu_total_compute_mhz: u64,
+    /// 0: detect.
+    pub memory_total_mb: u64,
+    /// 0: detect.
+    pub disk_total_mb: u64,
+    /// 0: detect.
+    pub disk_free_mb: u64,
+    pub reserved: Reserved,
+    /// A task's own `kill_timeout` is held to this.
+    pub max_kill_timeout: Span,
+    /// Absolute. `None`: `client` in the data directory.
+    pub state_dir: Option<PathBuf>,
+    /// Absolute. `None`: `alloc` in the data directory.
+    pub alloc_dir: Option<PathBuf>,
+    /// Ended allocations kept beyond this are removed.
+    pub gc_max_allocs: u32,
+    /// Tasks may run as plain processes of the agent's user.
+    pub raw_exec_enabled: bool,
+}
+
+/// What tasks never get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reserved {
+    pub cpu_mhz: u64,
+    pub memory_mb: u64,
+    pub disk_mb: u64,
+}
+
+/// What the machine says of itself and some defaults follow from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub hostname: String,
+    /// Usable processors, at least 1.
+    pub cpus: u32,
+}
+
+/// A configuration file's name and text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    pub name: String,
+    pub text: String,
+}
+
+/// Where the configuration comes from. Later wins: dev or plain defaults, files, flags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    pub dev: bool,
+    pub files: Vec<SourceFile>,
+    /// A key's full name (`client.node_class`), its value as text, and the flag's name for messages (`-node-class`). Of
+    /// `client.meta` the value is `key=value`.
+    pub flags: Vec<FlagSetting>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagSetting {
+    pub key: &'static str,
+    pub value: String,
+    pub flag: &'static str,
+}
+
+/// A configuration that was accepted, and what the user should know nevertheless.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    pub config: Config,
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads all sources; all that is wrong is told at once.
+    pub fn load(sources: &Sources, machine: &Machine) -> Result<Loaded, Vec<Diagnostic>> {
+        let mut loading = walk::Loading::new(Config::defaults(sources.dev, machine));
+        for file in &sources.files {
+            loading.file(file);
+        }
+        for setting in &sources.flags {
+            loading.flag(setting);
+        }
+        let (mut config, warnings, mut errors) = loading.finish();
+        if errors.is_empty() {
+            errors = check::check(&mut config);
+        }
+        if errors.is_empty() { Ok(Loaded { config, warnings }) } else { Err(errors) }
+    }
+
+    /// What holds where nothing else was said (reference: cli 4.3 to 4.7).
+    pub fn defaults(dev: bool, machine: &Machine) -> Config {
+        let bind = if dev { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+        Config {
+            dev,
+            region: "global".to_string(),
+            datacenter: "dc1".to_string(),
+            name: machine.hostname.clone(),
+            data_dir: None,
+            bind_addr: IpAddr::V4(bind),
+            log: LogConfig { level: if dev { LogLevel::Debug } else { LogLevel::Info }, json: false },
+            http: HttpConfig {
+                port: 4646,
+                addresses: Vec::new(),
+                response_headers: BTreeMap::new(),
+                max_conns_per_client: 100,
+            },
+            server: ServerConfig::defaults(dev, machine),
+            client: ClientConfig::defaults(dev),
+        }
+    }
+}
+
+impl ServerConfig {
+    fn defaults(dev: bool, machine: &Machine) -> ServerConfig {
+        ServerConfig {
+            enabled: dev,
+            bootstrap_expect: if dev { 1 } else { 0 },
+            num_schedulers: machine.cpus.max(1),
+            heartbeat_grace: Span::seconds(10),
+            min_heartbeat_ttl: Span::seconds(10),
+            max_heartbeats_per_second: 50.0,
+            failover_heartbeat_ttl: Span::minutes(5),
+            job_tracked_versions: 6,
+            job_default_priority: 50,
+            job_max_priority: 100,
+            job_max_source_size_bytes: 1_000_000,
+        }
+    }
+}
+
+impl ClientConfig {
+    fn defaults(dev: bool) -> ClientConfig {
+        ClientConfig {
+            enabled: dev,
+            node_class: String::new(),
+            node_pool: "default".to_string(),
+            meta: BTreeMap::new(),
+            options: BTreeMap::new(),
+            network_interface: dev.then(|| "lo".to_string()),
+            cpu_total_compute_mhz: 0,
+            memory_total_mb: 0,
+            disk_total_mb: 0,
+            disk_free_mb: 0,
+            reserved: Reserved::default(),
+            max_kill_timeout: Span::seconds(30),
+            state_dir: None,
+            alloc_dir: None,
+            gc_max_allocs: 50,
+            raw_exec_enabled: dev,
+        }
+    }
+}
+
+impl LogLevel {
+    const ALL: [(&'static str, LogLevel); 6] = [
+        ("TRACE", LogLevel::Trace),
+        ("DEBUG", LogLevel::Debug),
+        ("INFO", LogLevel::Info),
+        ("WARN", LogLevel::Warn),
+        ("ERROR", LogLevel::Error),
+        ("OFF", LogLevel::Off),
+    ];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, level)| *level == self).map_or("INFO", |(name, _)| name)
+    }
+
+    fn parse(text: &str) -> Option<LogLevel> {
+        Self::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, level)| *level)
+    }
+}
+
+/// What an agent says of itself as it starts: right-aligned keys, sorted (reference: cli 4.7). `version` as `v0.1.0`;
+/// `node_id` once it is known.
+pub fn banner(config: &Config, version: &str, node_id: Option<&str>) -> String {
+    /// Keys end in this column.
+    const KEY_WIDTH: usize = 18;
+    let addresses: Vec<String> = config
+        .http
+        .addresses
+        .iter()
+        .map(|ip| std::net::SocketAddr::new(*ip, config.http.port).to_string())
+        .collect();
+    let http = format!("HTTP: {}", addresses.join(", "));
+    let mut rows = vec![
+        ("Advertise Addrs", http.clone()),
+        ("Bind Addrs", http),
+        ("Client", config.client.enabled.to_string()),
+        ("Log Level", config.log.level.name().to_string()),
+    ];
+    if let Some(id) = node_id {
+        rows.push(("Node Id", id.to_string()));
+    }
+    rows.push(("Region", format!("{} (DC: {})", config.region, config.datacenter)));
+    rows.push(("Server", config.server.enabled.to_string()));
+    rows.push(("Version", version.to_string()));
+    let lines: String = rows.iter().map(|(key, value)| format!("{key:>KEY_WIDTH$}: {value}\n")).collect();
+    format!(
+        "==> drover agent configuration:\n\n{lines}\n==> drover agent started! Log data will stream in below:\n"
+    )
+}
+
+#[cfg(test)]
+mod tests;

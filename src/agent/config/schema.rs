@@ -1,0 +1,352 @@
+//! Every key that a configuration may name: its kind, where its value goes, and whether drover has built what it asks for.
+//!
+//! Refuses to know: syntax and positions. To build a feature, its entry changes from `NotYet` to a setter.
+
+use super::{Config, LogLevel};
+use crate::model::time::Span;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// One key and what it means.
+pub struct Key {
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+/// What a key holds. A setter's `Err` is a sentence on why the value is refused.
+pub enum Kind {
+    Text(fn(&mut Config, &str) -> Result<(), String>),
+    /// Upstream's rule: a later file can only switch it on.
+    Bool(fn(&mut Config)),
+    /// Both ways, whatever was said before.
+    Switch(fn(&mut Config, bool)),
+    /// A whole number in this range; a zero outside it means "the default" and is passed over.
+    Int(std::ops::RangeInclusive<u64>, fn(&mut Config, u64)),
+    Float(fn(&mut Config, f64)),
+    Duration(fn(&mut Config, Span)),
+    Size(fn(&mut Config, u64)),
+    /// Entries are added; an entry said again is replaced.
+    Map(fn(&mut Config, &str, &str) -> Result<(), String>),
+    Block(&'static [Key]),
+    /// A block with one label, of which only these are built.
+    Labelled(&'static str, &'static [Key]),
+    /// Known, not built: refused, unless the value asks for nothing (empty, zero, false) or is one of these.
+    NotYet(&'static [&'static str]),
+    /// A whole block that is known and not built: as `NotYet` for each of its values.
+    NotYetBlock,
+    /// Accepted, and without effect by its nature.
+    Ignored,
+    /// Accepted, and the user is told that it has no effect.
+    Absent,
+}
+
+const fn key(name: &'static str, kind: Kind) -> Key {
+    Key { name, kind }
+}
+
+const fn not_yet(name: &'static str) -> Key {
+    key(name, Kind::NotYet(&[]))
+}
+
+const PORT: std::ops::RangeInclusive<u64> = 1..=65_535;
+const COUNT: std::ops::RangeInclusive<u64> = 1..=u32::MAX as u64;
+const COUNT_OR_ZERO: std::ops::RangeInclusive<u64> = 0..=u32::MAX as u64;
+const AMOUNT: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
+
+pub static TOP: &[Key] = &[
+    key("region", Kind::Text(|c, v| name(v, &mut c.region, &['\0']))),
+    key("datacenter", Kind::Text(|c, v| name(v, &mut c.datacenter, &['\0', '*']))),
+    key("name", Kind::Text(|c, v| name(v, &mut c.name, &['\0']))),
+    key("data_dir", Kind::Text(|c, v| directory(v, &mut c.data_dir))),
+    key("bind_addr", Kind::Text(|c, v| address(v).map(|ip| c.bind_addr = ip))),
+    key("log_level", Kind::Text(log_level)),
+    key("log_json", Kind::Bool(|c| c.log.json = true)),
+    key("http_api_response_headers", Kind::Map(header)),
+    key("leave_on_interrupt", Kind::NotYet(&[])),
+    key("leave_on_terminate", Kind::NotYet(&[])),
+    key("disable_update_check", Kind::Ignored),
+    key("disable_anonymous_signature", Kind::Ignored),
+    key("ports", Kind::Block(PORTS)),
+    key("addresses", Kind::Block(ADDRESSES)),
+    key("advertise", Kind::NotYetBlock),
+    key("server", Kind::Block(SERVER)),
+    key("client", Kind::Block(CLIENT)),
+    key("plugin", Kind::Labelled("raw_exec", PLUGIN)),
+    key("limits", Kind::Block(LIMITS)),
+    key("acl", Kind::NotYetBlock),
+    key("tls", Kind::NotYetBlock),
+    key("telemetry", Kind::NotYetBlock),
+    key("autopilot", Kind::NotYetBlock),
+    key("ui", Kind::NotYetBlock),
+    key("rpc", Kind::NotYetBlock),
+    key("keyring", Kind::NotYetBlock),
+    key("reporting", Kind::NotYetBlock),
+    key("eventlog", Kind::NotYetBlock),
+    key("consul", Kind::Absent),
+    key("vault", Kind::Absent),
+    key("sentinel", Kind::Absent),
+    key("audit", Kind::Absent),
+    not_yet("plugin_dir"),
+    not_yet("log_include_location"),
+    not_yet("log_file"),
+    not_yet("log_rotate_bytes"),
+    not_yet("log_rotate_duration"),
+    not_yet("log_rotate_max_files"),
+    not_yet("enable_debug"),
+    not_yet("enable_syslog"),
+    key("syslog_facility", Kind::NotYet(&["LOCAL0"])),
+];
+
+static PORTS: &[Key] = &[
+    key("http", Kind::Int(PORT, |c, v| c.http.port = u16::try_from(v).unwrap_or(c.http.port))),
+    key("rpc", Kind::NotYet(&["4647"])),
+    key("serf", Kind::NotYet(&["4648"])),
+];
+
+static ADDRESSES: &[Key] = &[key("http", Kind::Text(http_addresses)), not_yet("rpc"), not_yet("serf")];
+
+static LIMITS: &[Key] = &[
+    key(
+        "http_max_conns_per_client",
+        Kind::Int(COUNT_OR_ZERO, |c, v| c.http.max_conns_per_client = u32_of(v)),
+    ),
+    not_yet("https_handshake_timeout"),
+    not_yet("rpc_handshake_timeout"),
+    not_yet("rpc_max_conns_per_client"),
+];
+
+static PLUGIN: &[Key] = &[
+    key("config", Kind::Block(&[key("enabled", Kind::Switch(|c, v| c.client.raw_exec_enabled = v))])),
+    not_yet("args"),
+];
+
+static SERVER: &[Key] = &[
+    key("enabled", Kind::Bool(|c| c.server.enabled = true)),
+    key("bootstrap_expect", Kind::Int(COUNT, |c, v| c.server.bootstrap_expect = u32_of(v))),
+    key("num_schedulers", Kind::Int(0..=1024, |c, v| c.server.num_schedulers = u32_of(v))),
+    key("heartbeat_grace", Kind::Duration(|c, v| c.server.heartbeat_grace = v)),
+    key("min_heartbeat_ttl", Kind::Duration(|c, v| c.server.min_heartbeat_ttl = v)),
+    key("max_heartbeats_per_second", Kind::Float(|c, v| c.server.max_heartbeats_per_second = v)),
+    key("failover_heartbeat_ttl", Kind::Duration(|c, v| c.server.failover_heartbeat_ttl = v)),
+    key("job_tracked_versions", Kind::Int(COUNT, |c, v| c.server.job_tracked_versions = u32_of(v))),
+    key("job_default_priority", Kind::Int(AMOUNT, |c, v| c.server.job_default_priority = i64_of(v))),
+    key("job_max_priority", Kind::Int(AMOUNT, |c, v| c.server.job_max_priority = i64_of(v))),
+    key("job_max_source_size", Kind::Size(|c, v| c.server.job_max_source_size_bytes = v)),
+    key("raft_protocol", Kind::Ignored),
+    key("protocol_version", Kind::Ignored),
+    key("license_path", Kind::Ignored),
+    not_yet("authoritative_region"),
+    not_yet("data_dir"),
+    not_yet("raft_multiplier"),
+    not_yet("raft_snapshot_threshold"),
+    not_yet("raft_snapshot_interval"),
+    not_yet("raft_trailing_logs"),
+    key("raft_boltdb", Kind::NotYetBlock),
+    key("raft_logstore", Kind::NotYetBlock),
+    not_yet("enabled_schedulers"),
+    not_yet("node_gc_threshold"),
+    not_yet("job_gc_interval"),
+    not_yet("job_gc_threshold"),
+    not_yet("eval_gc_threshold"),
+    not_yet("batch_eval_gc_threshold"),
+    not_yet("deployment_gc_threshold"),
+    not_yet("csi_volume_claim_gc_interval"),
+    not_yet("csi_volume_claim_gc_threshold"),
+    not_yet("csi_plugin_gc_threshold"),
+    not_yet("acl_token_gc_threshold"),
+    not_yet("root_key_gc_interval"),
+    not_yet("root_key_gc_threshold"),
+    not_yet("root_key_rotation_threshold"),
+    not_yet("start_join"),
+    not_yet("retry_join"),
+    not_yet("retry_max"),
+    not_yet("retry_interval"),
+    key("server_join", Kind::NotYetBlock),
+    not_yet("rejoin_after_leave"),
+    not_yet("encrypt"),
+    key("default_scheduler_config", Kind::NotYetBlock),
+    key("plan_rejection_tracker", Kind::NotYetBlock),
+    not_yet("enable_event_broker"),
+    not_yet("event_buffer_size"),
+    key("search", Kind::NotYetBlock),
+    not_yet("deploy_query_rate_limit"),
+    not_yet("non_voting_server"),
+    not_yet("redundancy_zone"),
+    not_yet("upgrade_version"),
+    not_yet("job_max_count"),
+    not_yet("plan_apply_pipeline"),
+    not_yet("oidc_issuer"),
+    not_yet("start_timeout"),
+    key("client_introduction", Kind::NotYetBlock),
+    not_yet("log_file"),
+    not_yet("non_production"),
+];
+
+static CLIENT: &[Key] = &[
+    key("enabled", Kind::Bool(|c| c.client.enabled = true)),
+    key("node_class", Kind::Text(|c, v| name(v, &mut c.client.node_class, &['\0']))),
+    key("node_pool", Kind::Text(|c, v| name(v, &mut c.client.node_pool, &['\0']))),
+    key("meta", Kind::Map(meta)),
+    key("options", Kind::Map(option)),
+    key("network_interface", Kind::Text(interface)),
+    key("cpu_total_compute", Kind::Int(AMOUNT, |c, v| c.client.cpu_total_compute_mhz = v)),
+    key("memory_total_mb", Kind::Int(AMOUNT, |c, v| c.client.memory_total_mb = v)),
+    key("disk_total_mb", Kind::Int(AMOUNT, |c, v| c.client.disk_total_mb = v)),
+    key("disk_free_mb", Kind::Int(AMOUNT, |c, v| c.client.disk_free_mb = v)),
+    key("reserved", Kind::Block(RESERVED)),
+    key("max_kill_timeout", Kind::Duration(|c, v| c.client.max_kill_timeout = v)),
+    key("state_dir", Kind::Text(|c, v| directory(v, &mut c.client.state_dir))),
+    key("alloc_dir", Kind::Text(|c, v| directory(v, &mut c.client.alloc_dir))),
+    key("gc_max_allocs", Kind::Int(COUNT, |c, v| c.client.gc_max_allocs = u32_of(v))),
+    key("no_host_uuid", Kind::NotYet(&["true"])),
+    key("client_min_port", Kind::Ignored),
+    key("client_max_port", Kind::Ignored),
+    not_yet("servers"),
+    key("server_join", Kind::NotYetBlock),
+    key("chroot_env", Kind::NotYetBlock),
+    not_yet("network_speed"),
+    not_yet("reservable_cores"),
+    not_yet("min_dynamic_port"),
+    not_yet("max_dynamic_port"),
+    not_yet("gc_interval"),
+    not_yet("gc_parallel_destroys"),
+    not_yet("gc_disk_usage_threshold"),
+    not_yet("gc_inode_usage_threshold"),
+    not_yet("gc_volumes_on_node_gc"),
+    key("disable_remote_exec", Kind::Ignored),
+    not_yet("cni_path"),
+    not_yet("cni_config_dir"),
+    not_yet("bridge_network_name"),
+    not_yet("bridge_network_subnet"),
+    not_yet("bridge_network_subnet_ipv6"),
+    not_yet("bridge_network_hairpin_mode"),
+    not_yet("bind_wildcard_default_host_network"),
+    key("host_volume", Kind::NotYetBlock),
+    key("host_network", Kind::NotYetBlock),
+    not_yet("cgroup_parent"),
+    not_yet("nomad_service_discovery"),
+    key("template", Kind::NotYetBlock),
+    key("artifact", Kind::NotYetBlock),
+    key("drain_on_shutdown", Kind::NotYetBlock),
+    not_yet("alloc_mounts_dir"),
+    not_yet("host_volumes_dir"),
+    not_yet("host_volume_plugin_dir"),
+    not_yet("common_plugin_dir"),
+    not_yet("preferred_address_family"),
+    not_yet("node_max_allocs"),
+    not_yet("log_file"),
+    not_yet("default_ineligible"),
+    key("users", Kind::NotYetBlock),
+    key("fingerprint", Kind::NotYetBlock),
+    not_yet("cpu_disable_dmidecode"),
+];
+
+static RESERVED: &[Key] = &[
+    key("cpu", Kind::Int(AMOUNT, |c, v| c.client.reserved.cpu_mhz = v)),
+    key("memory", Kind::Int(AMOUNT, |c, v| c.client.reserved.memory_mb = v)),
+    key("disk", Kind::Int(AMOUNT, |c, v| c.client.reserved.disk_mb = v)),
+    not_yet("cores"),
+    not_yet("reserved_ports"),
+];
+
+fn u32_of(v: u64) -> u32 {
+    u32::try_from(v).unwrap_or(u32::MAX)
+}
+
+fn i64_of(v: u64) -> i64 {
+    i64::try_from(v).unwrap_or(i64::MAX)
+}
+
+fn name(value: &str, into: &mut String, refused: &[char]) -> Result<(), String> {
+    if let Some(c) = value.chars().find(|c| refused.contains(c)) {
+        return Err(format!("it may not contain {c:?}"));
+    }
+    if value.len() > 128 {
+        return Err("it may have at most 128 bytes".to_string());
+    }
+    *into = value.to_string();
+    Ok(())
+}
+
+fn directory(value: &str, into: &mut Option<PathBuf>) -> Result<(), String> {
+    let path = PathBuf::from(value);
+    if !path.is_absolute() {
+        return Err(format!("{value:?} must be an absolute path, one that begins with \"/\""));
+    }
+    *into = Some(path);
+    Ok(())
+}
+
+fn address(value: &str) -> Result<IpAddr, String> {
+    if value.contains("{{") {
+        return Err("not supported yet: address templates; write the IP address itself".to_string());
+    }
+    let bare = value.trim().trim_start_matches('[').trim_end_matches(']');
+    bare.parse().map_err(|_| format!("{value:?} is not an IP address"))
+}
+
+fn http_addresses(config: &mut Config, value: &str) -> Result<(), String> {
+    if value.contains("unix:") {
+        return Err("not supported yet: unix sockets; write IP addresses, separated by spaces".to_string());
+    }
+    let found: Result<Vec<IpAddr>, String> = value.split_whitespace().map(address).collect();
+    config.http.addresses = found?;
+    Ok(())
+}
+
+fn log_level(config: &mut Config, value: &str) -> Result<(), String> {
+    let known = "TRACE, DEBUG, INFO, WARN, ERROR or OFF";
+    let level = LogLevel::parse(value).ok_or_else(|| format!("{value:?} is no log level: use {known}"))?;
+    config.log.level = level;
+    Ok(())
+}
+
+fn interface(config: &mut Config, value: &str) -> Result<(), String> {
+    if value.contains("{{") {
+        return Err("not supported yet: address templates; write the interface's name".to_string());
+    }
+    config.client.network_interface = Some(value.to_string());
+    Ok(())
+}
+
+/// RFC 9110 section 5: a token, and a value without control characters.
+fn header(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if key.is_empty() || !key.bytes().all(token) || value.chars().any(char::is_control) {
+        return Err(format!("{key:?} = {value:?} is no HTTP header"));
+    }
+    config.http.response_headers.insert(key.to_string(), value.to_string());
+    Ok(())
+}
+
+/// Identifiers, with dots: they become names of environment variables and of attributes.
+fn meta(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
+    let part_is_valid = |part: &str| {
+        let mut chars = part.chars();
+        chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+            && chars.all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    if !key.split('.').all(part_is_valid) {
+        return Err(format!(
+            "{key:?} is no metadata key: use letters, digits, \"_\", \"-\" and dots between words"
+        ));
+    }
+    config.client.meta.insert(key.to_string(), value.to_string());
+    Ok(())
+}
+
+fn option(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
+    match key {
+        "driver.raw_exec.enable" => {
+            let on = match value {
+                "1" | "true" | "t" | "T" | "True" | "TRUE" => true,
+                "0" | "false" | "f" | "F" | "False" | "FALSE" | "" => false,
+                _ => return Err(format!("{value:?} is neither true nor false")),
+            };
+            config.client.raw_exec_enabled = on;
+        }
+        _ => return Err("not supported yet".to_string()),
+    }
+    config.client.options.insert(key.to_string(), value.to_string());
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! Tables for loading: merging, refusals with their places, defaults and the banner.
+
+use super::*;
+
+fn machine() -> Machine {
+    Machine { hostname: "board".to_string(), cpus: 4 }
+}
+
+fn sources(dev: bool, files: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Sources {
+    let file = |(name, text): &(&str, &str)| SourceFile { name: name.to_string(), text: text.to_string() };
+    let flag =
+        |(key, value): &(&'static str, &str)| FlagSetting { key, value: value.to_string(), flag: "-flag" };
+    Sources { dev, files: files.iter().map(file).collect(), flags: flags.iter().map(flag).collect() }
+}
+
+fn load(sources: &Sources) -> Result<Loaded, Vec<String>> {
+    Config::load(sources, &machine()).map_err(|all| all.iter().map(Diagnostic::to_string).collect())
+}
+
+const BASE: &str =
+    "data_dir = \"/d\"\nserver {\n enabled = true\n bootstrap_expect = 1\n}\nclient { enabled = true }\n";
+
+/// `BASE`, and then `more`.
+fn with(more: &str) -> Config {
+    load(&sources(false, &[("base.hcl", BASE), ("more.hcl", more)], &[])).unwrap().config
+}
+
+fn refusals(more: &str) -> Vec<String> {
+    match load(&sources(false, &[("base.hcl", BASE), ("more.hcl", more)], &[])) {
+        Ok(_) => Vec::new(),
+        Err(all) => all,
+    }
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    let config = with("");
+    assert_eq!(
+        (config.region.as_str(), config.datacenter.as_str(), config.name.as_str()),
+        ("global", "dc1", "board")
+    );
+    assert_eq!(config.bind_addr, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    assert_eq!(config.http.addresses, [config.bind_addr]);
+    assert_eq!((config.http.port, config.http.max_conns_per_client), (4646, 100));
+    assert_eq!((config.log.level, config.log.json), (LogLevel::Info, false));
+    assert_eq!(config.server.num_schedulers, 4);
+    assert_eq!(config.server.heartbeat_grace, Span::seconds(10));
+    assert_eq!(config.client.max_kill_timeout, Span::seconds(30));
+    assert!(!config.client.raw_exec_enabled && config.client.network_interface.is_none());
+}
+
+#[test]
+fn dev_mode_needs_nothing_else() {
+    let config = load(&sources(true, &[], &[])).unwrap().config;
+    assert!(config.dev && config.server.enabled && config.client.enabled && config.client.raw_exec_enabled);
+    assert_eq!(config.http.addresses, [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
+    assert_eq!((config.log.level, config.data_dir), (LogLevel::Debug, None));
+    assert_eq!(config.client.network_interface.as_deref(), Some("lo"));
+}
+
+#[test]
+fn every_kind_of_value_reaches_its_place() {
+    let config = with(
+        r#"
+        # remarks of all kinds
+        region = "eu" // like this
+        /* or this */
+        log_level = "warn"
+        log_json = true
+        bind_addr = "127.0.0.1"
+        ports { http = 14646 }
+        addresses { http = "127.0.0.1 ::1" }
+        http_api_response_headers { "X-A" = "b" }
+        limits { http_max_conns_per_client = 0 }
+        server {
+          num_schedulers = 0
+          heartbeat_grace = "1m30s"
+          max_heartbeats_per_second = 12.5
+          job_max_source_size = "2MiB"
+          job_max_priority = 200
+          job_default_priority = "60"
+        }
+        client {
+          meta { "rack" = "r1" room = "2" "a.b" = "c" }
+          options = { "driver.raw_exec.enable" = "1" }
+          reserved { cpu = 100 memory = 64 disk = 5 }
+          max_kill_timeout = "45s"
+          state_dir = "/s"
+          node_pool = "edge"
+          network_interface = "eth0"
+        }
+        "#,
+    );
+    assert_eq!((config.region.as_str(), config.log.level, config.log.json), ("eu", LogLevel::Warn, true));
+    assert_eq!(config.http.port, 14646);
+    let shown: Vec<String> = config.http.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["127.0.0.1", "::1"]);
+    assert_eq!(config.http.response_headers, [("X-A".to_string(), "b".to_string())].into());
+    assert_eq!((config.http.max_conns_per_client, config.server.num_schedulers), (0, 0));
+    assert_eq!(config.server.heartbeat_grace, Span::seconds(90));
+    assert_eq!(config.server.max_heartbeats_per_second, 12.5);
+    assert_eq!(config.server.job_max_source_size_bytes, 2 << 20);
+    assert_eq!((config.server.job_max_priority, config.server.job_default_priority), (200, 60));
+    let meta: Vec<(&str, &str)> = config.client.meta.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(meta, [("a.b", "c"), ("rack", "r1"), ("room", "2")]);
+    assert!(config.client.raw_exec_enabled);
+    assert_eq!(config.client.reserved, Reserved { cpu_mhz: 100, memory_mb: 64, disk_mb: 5 });
+    assert_eq!(config.client.state_dir, Some(PathBuf::from("/s")));
+    assert_eq!(
+        (config.client.node_pool.as_str(), config.client.network_interface.as_deref()),
+        ("edge", Some("eth0"))
+    );
+}
+
+#[test]
+fn json_says_the_same_as_hcl() {
+    let json = r#"{"data_dir": "/d", "server": [{"enabled": true, "bootstrap_expect": 1}],
+        "client": {"enabled": true, "meta": [{"a": "b"}], "reserved": {"cpu": 7}},
+        "plugin": [{"raw_exec": [{"config": [{"enabled": true}]}]}], "//": "a remark"}"#;
+    let hcl = r#"data_dir = "/d" server { enabled = true bootstrap_expect = 1 }
+        client { enabled = true meta { a = "b" } reserved { cpu = 7 } }
+        plugin "raw_exec" { config { enabled = true } }"#;
+    let one = load(&sources(false, &[("a.json", json)], &[])).unwrap();
+    assert_eq!(one, load(&sources(false, &[("a.hcl", hcl)], &[])).unwrap());
+    assert!(one.config.client.raw_exec_enabled);
+}
+
+#[test]
+fn later_sources_win_and_zeros_say_nothing() {
+    let first = r#"region = "a" log_json = true client { meta { x = "1" y = "1" } gc_max_allocs = 7 }"#;
+    let second = r#"region = "" log_json = false client { meta { y = "2" } gc_max_allocs = 0 }"#;
+    let files = [("base.hcl", BASE), ("1.hcl", first), ("2.hcl", second)];
+    let config = load(&sources(false, &files, &[])).unwrap().config;
+    assert_eq!((config.region.as_str(), config.log.json, config.client.gc_max_allocs), ("a", true, 7));
+    assert_eq!(config.client.meta, [("x".into(), "1".into()), ("y".into(), "2".into())].into());
+    let flags =
+        [("region", "f"), ("client.meta", "x=3=4"), ("client.node_class", "big"), ("log_level", "TRACE")];
+    let config = load(&sources(false, &files, &flags)).unwrap().config;
+    assert_eq!((config.region.as_str(), config.client.node_class.as_str()), ("f", "big"));
+    assert_eq!((config.client.meta["x"].as_str(), config.log.level), ("3=4", LogLevel::Trace));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    for (text, expected) in [
+        ("regoin = \"x\"", "more.hcl:1,1-7: Unknown configuration key \"regoin\"; did you mean \"region\"?"),
+        (
+            "server {\n  heartbeat_gracee = \"1s\"\n}",
+            "more.hcl:2,3-19: Unknown configuration key \"server.heartbeat_gracee\"; did you mean \"server.heartbeat_grace\"?",
+        ),
+        ("tls {\n  http = true\n}", "more.hcl:2,3-7: not supported yet: tls.http"),
+        ("acl { enabled = true }", "more.hcl:1,7-14: not supported yet: acl.enabled"),
+        ("client { servers = [\"a\"] }", "more.hcl:1,10-17: not supported yet: client.servers"),
+        ("client { host_volume \"v\" { path = \"/v\" } }", "not supported yet: client.host_volume.v.path"),
+        ("client { options { \"docker.x\" = \"1\" } }", "not supported yet: client.options.docker.x"),
+        ("plugin \"docker\" { }", "more.hcl:1,8-16: not supported yet: plugin \"docker\""),
+        ("ports { rpc = 1 }", "not supported yet: ports.rpc"),
+        ("leave_on_interrupt = true", "not supported yet: leave_on_interrupt"),
+        ("limits { https_handshake_timeout = \"1s\" }", "not supported yet: limits.https_handshake_timeout"),
+        ("log_level = \"loud\"", "more.hcl:1,13-19: Invalid value of log_level; \"loud\" is no log level"),
+        ("data_dir = \"relative\"", "must be an absolute path"),
+        ("bind_addr = \"{{ GetPrivateIP }}\"", "not supported yet: address templates"),
+        ("bind_addr = \"host\"", "\"host\" is not an IP address"),
+        ("ports { http = 70000 }", "it must be from 1 to 65535"),
+        ("ports { http = -1 }", "\"-1\" is not a whole number"),
+        ("server { heartbeat_grace = \"soon\" }", "is not a duration"),
+        ("server { heartbeat_grace = \"-1s\" }", "it may not be negative"),
+        ("server { job_max_source_size = \"big\" }", "is no size"),
+        ("server { enabled = \"maybe\" }", "neither true nor false"),
+        ("server = 3", "server must be a block"),
+        ("region = [\"a\"]", "it must be a single value"),
+        ("client { meta { \"a b\" = \"c\" } }", "is no metadata key"),
+        ("client { meta { a = [1] } }", "client.meta.a must be a text"),
+        ("region = \"x", "more.hcl:1,10-12: Syntax error; a closing quote is missing"),
+        ("region \"x\"", "either \"=\" and a value or a block"),
+        ("server {", "a closing brace is missing"),
+        ("region = eu", "put text in double quotes"),
+        ("server { bootstrap_expect = 3 }", "not supported yet: server.bootstrap_expect = 3"),
+        ("server { job_max_priority = 50 }", "must be from 100 to 32766"),
+        ("server { job_default_priority = 100 }", "must be from 50 to 99"),
+        ("client { node_pool = \"all\" }", "may not be \"all\""),
+    ] {
+        let found = refusals(text);
+        assert!(found.len() == 1 && found[0].contains(expected), "{text}: {found:#?}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let found = refusals("regoin = \"x\"\nlog_level = \"loud\"\nserver { encrypt = \"k\" }\n");
+    assert_eq!(found.len(), 3, "{found:#?}");
+}
+
+#[test]
+fn harmless_values_of_unbuilt_features_are_accepted() {
+    let text = r#"
+        tls { http = false ca_file = "" }
+        acl { enabled = false }
+        ports { rpc = 4647 serf = 4648 }
+        leave_on_interrupt = false
+        leave_on_terminate = false
+        disable_update_check = true
+        client { no_host_uuid = true servers = [] }
+        server { retry_join = [] raft_protocol = 3 }
+    "#;
+    assert_eq!(refusals(text), Vec::<String>::new());
+    let loaded =
+        load(&sources(false, &[("base.hcl", BASE), ("v.hcl", "vault { enabled = true }")], &[])).unwrap();
+    assert_eq!(loaded.warnings, ["v.hcl: vault has no effect: drover does not work with it"]);
+}
+
+#[test]
+fn an_agent_needs_both_roles_and_a_place_for_its_data() {
+    let server = "server { enabled = true bootstrap_expect = 1 }";
+    for (text, expected) in [
+        ("", "Neither server nor client is enabled"),
+        (server, "only a server"),
+        ("client { enabled = true }", "only a client"),
+        (
+            "data_dir = \"/d\" client { enabled = true } server { enabled = true }",
+            "bootstrap_expect is missing",
+        ),
+        ("client { enabled = true } server { enabled = true bootstrap_expect = 1 }", "data_dir is missing"),
+    ] {
+        let found = load(&sources(false, &[("a.hcl", text)], &[])).unwrap_err();
+        assert!(found[0].contains(expected), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn the_annotated_example_is_accepted_with_all_its_remarks_switched_on() {
+    let shipped = include_str!("../../../config/agent.hcl");
+    let key =
+        |line: &str| line.split('=').next().is_some_and(|k| line.contains('=') && !k.trim().contains(' '));
+    let all: Vec<String> = shipped
+        .lines()
+        .map(|line| match line.trim_start().strip_prefix("# ") {
+            Some(rest) if key(rest) || rest.ends_with('{') || rest.trim() == "}" => rest.to_string(),
+            _ => line.to_string(),
+        })
+        .collect();
+    for text in [shipped, &all.join("\n")] {
+        let loaded = load(&sources(false, &[("agent.hcl", text)], &[])).unwrap();
+        assert!(loaded.config.client.raw_exec_enabled && loaded.warnings.is_empty());
+    }
+}
+
+#[test]
+fn hostile_texts_are_refused_not_obeyed() {
+    for text in ["[", "{", "a {", "a = [", "\"a\" \"b\" ", "a = {b = ", "/*", "a = <<", "-", "a = \"\\u12"] {
+        for repeat in [1, 3, 100_000] {
+            let long = text.repeat(repeat);
+            assert!(!refusals(&long).is_empty(), "{text:?} x {repeat}");
+        }
+    }
+    let long = format!("region = \"{}\"", "x".repeat(1 << 20));
+    assert!(refusals(&long)[0].contains("longer than 1048576 bytes"));
+}
+
+#[test]
+fn the_banner_is_aligned_to_the_right() {
+    let config = load(&sources(true, &[], &[])).unwrap().config;
+    let expected = "\
+==> drover agent configuration:
+
+   Advertise Addrs: HTTP: 127.0.0.1:4646
+        Bind Addrs: HTTP: 127.0.0.1:4646
+            Client: true
+         Log Level: DEBUG
+           Node Id: 1234
+            Region: global (DC: dc1)
+            Server: true
+           Version: v0.1.0
+
+==> drover agent started! Log data will stream in below:
+";
+    assert_eq!(banner(&config, "v0.1.0", Some("1234")), expected);
+}

@@ -1,0 +1,324 @@
+//! Walks one source after the other along the schema, sets values and collects what is wrong with its place.
+//!
+//! Merge rules (reference: cli 4.1): a later value wins; an empty or zero value says nothing; a plain boolean can only be switched
+//! on; entries of maps add up. Keys are matched without regard to case.
+
+use super::schema::{Key, Kind, TOP};
+use super::syntax::{self, Item, Node, Value};
+use super::{Config, FlagSetting, SourceFile};
+use crate::jobspec::diagnostic::{Diagnostic, Source};
+use crate::jobspec::duration;
+use crate::jobspec::nearest::nearest;
+use crate::model::time::Span;
+use std::ops::{Range, RangeInclusive};
+
+/// A longer configuration file is not read.
+const MAX_FILE_BYTES: usize = 1 << 20;
+
+pub struct Loading {
+    config: Config,
+    warnings: Vec<String>,
+    errors: Vec<Diagnostic>,
+}
+
+impl Loading {
+    pub fn new(config: Config) -> Loading {
+        Loading { config, warnings: Vec::new(), errors: Vec::new() }
+    }
+
+    pub fn finish(self) -> (Config, Vec<String>, Vec<Diagnostic>) {
+        (self.config, self.warnings, self.errors)
+    }
+
+    pub fn file(&mut self, file: &SourceFile) {
+        if file.text.len() > MAX_FILE_BYTES {
+            let summary = format!("Configuration file is longer than {MAX_FILE_BYTES} bytes");
+            return self.errors.push(Diagnostic::nowhere(&file.name, summary, ""));
+        }
+        let place = Source { name: &file.name, text: &file.text };
+        match syntax::parse(&file.text) {
+            Ok(items) => self.items(place, "", TOP, &items),
+            Err(e) => self.refuse(place, e.at, "Syntax error", e.message),
+        }
+    }
+
+    /// One flag: as if its key stood in a file that was read last.
+    pub fn flag(&mut self, setting: &FlagSetting) {
+        let text = setting.value.clone();
+        let place = Source { name: setting.flag, text: &setting.value };
+        let mut keys: &[Key] = TOP;
+        let mut parts = setting.key.split('.').peekable();
+        while let Some(part) = parts.next() {
+            let Some(found) = keys.iter().find(|k| k.name == part) else { return };
+            match &found.kind {
+                Kind::Block(inner) if parts.peek().is_some() => keys = inner,
+                Kind::Map(set) => return self.map_flag(setting, *set),
+                kind => {
+                    let at = 0..text.len();
+                    let node = Node { value: Value::Text(text.clone()), at };
+                    return self.value(place, setting.key, kind, &node);
+                }
+            }
+        }
+    }
+
+    fn map_flag(&mut self, setting: &FlagSetting, set: fn(&mut Config, &str, &str) -> Result<(), String>) {
+        let refused = match setting.value.split_once('=') {
+            Some((key, value)) => set(&mut self.config, key, value).err(),
+            None => Some(format!("{:?} is not key=value", setting.value)),
+        };
+        if let Some(why) = refused {
+            self.errors.push(Diagnostic::nowhere(setting.flag, "Invalid value", why));
+        }
+    }
+
+    fn items(&mut self, place: Source<'_>, above: &str, keys: &'static [Key], items: &[Item]) {
+        for item in items {
+            match keys.iter().find(|k| k.name.eq_ignore_ascii_case(&item.key)) {
+                Some(found) => self.known(place, &join(above, found.name), &found.kind, item),
+                None => self.unknown(place, above, keys, item),
+            }
+        }
+    }
+
+    fn unknown(&mut self, place: Source<'_>, above: &str, keys: &[Key], item: &Item) {
+        // JSON files carry remarks this way
+        if item.key == "//" {
+            return;
+        }
+        let detail = match nearest(&item.key, keys.iter().map(|k| k.name)) {
+            Some(name) => format!("did you mean {:?}?", join(above, name)),
+            None => "see the reference of configuration keys".to_string(),
+        };
+        let summary = format!("Unknown configuration key {:?}", join(above, &item.key));
+        self.refuse(place, item.key_at.clone(), summary, detail);
+    }
+
+    fn known(&mut self, place: Source<'_>, name: &str, kind: &'static Kind, item: &Item) {
+        match kind {
+            Kind::Block(keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
+                loading.items(place, name, keys, items);
+            }),
+            Kind::Labelled(label, keys) => {
+                self.each_object(place, name, &item.node, &mut |loading, items| {
+                    loading.labelled(place, name, label, keys, items);
+                })
+            }
+            Kind::Map(set) => self.each_object(place, name, &item.node, &mut |loading, items| {
+                loading.entries(place, name, *set, items);
+            }),
+            Kind::NotYet(_) | Kind::NotYetBlock => self.not_yet(place, name, kind, &item.node, &item.key_at),
+            Kind::Ignored => {}
+            Kind::Absent => {
+                let text = format!("{}: {name} has no effect: drover does not work with it", place.name);
+                if !self.warnings.contains(&text) {
+                    self.warnings.push(text);
+                }
+            }
+            _ => self.value(place, name, kind, &item.node),
+        }
+    }
+
+    /// A block may be written as a block, as an object, or (in JSON) as a list of objects.
+    fn each_object(
+        &mut self,
+        place: Source<'_>,
+        name: &str,
+        node: &Node,
+        visit: &mut dyn FnMut(&mut Loading, &[Item]),
+    ) {
+        match &node.value {
+            Value::Object(items) => visit(self, items),
+            Value::List(nodes) if nodes.iter().all(|n| matches!(n.value, Value::Object(_))) => {
+                nodes.iter().for_each(|n| self.each_object(place, name, n, visit));
+            }
+            Value::Null => {}
+            _ => self.refuse(
+                place,
+                node.at.clone(),
+                format!("{name} must be a block"),
+                format!("{name} {{ ... }}"),
+            ),
+        }
+    }
+
+    fn labelled(&mut self, place: Source<'_>, name: &str, label: &str, keys: &'static [Key], items: &[Item]) {
+        for item in items {
+            if item.key == label {
+                let below = format!("{name}.{label}");
+                self.each_object(place, &below, &item.node, &mut |loading, items| {
+                    loading.items(place, &below, keys, items);
+                });
+            } else {
+                let summary = format!("not supported yet: {name} {:?}", item.key);
+                self.refuse(place, item.key_at.clone(), summary, format!("known is {name} {label:?}"));
+            }
+        }
+    }
+
+    fn entries(
+        &mut self,
+        place: Source<'_>,
+        name: &str,
+        set: fn(&mut Config, &str, &str) -> Result<(), String>,
+        items: &[Item],
+    ) {
+        for item in items {
+            let full = join(name, &item.key);
+            let Some(text) = scalar(&item.node.value) else {
+                self.refuse(
+                    place,
+                    item.node.at.clone(),
+                    format!("{full} must be a text"),
+                    "put it in double quotes",
+                );
+                continue;
+            };
+            match set(&mut self.config, &item.key, &text) {
+                Ok(()) => {}
+                Err(why) if why == "not supported yet" => {
+                    self.refuse(place, item.key_at.clone(), format!("not supported yet: {full}"), "");
+                }
+                Err(why) => self.refuse(place, item.key_at.clone(), format!("Invalid value of {full}"), why),
+            }
+        }
+    }
+
+    fn not_yet(&mut self, place: Source<'_>, name: &str, kind: &Kind, node: &Node, key_at: &Range<usize>) {
+        let harmless = |text: &str| match kind {
+            Kind::NotYet(values) => values.contains(&text),
+            _ => false,
+        };
+        match &node.value {
+            Value::Null | Value::Bool(false) => {}
+            Value::Text(text) if text.is_empty() || harmless(text) => {}
+            Value::Number(text) if text.parse::<f64>() == Ok(0.0) || harmless(text) => {}
+            Value::Bool(true) if harmless("true") => {}
+            Value::List(nodes) if nodes.is_empty() => {}
+            Value::List(nodes) if nodes.iter().all(|n| matches!(n.value, Value::Object(_))) => {
+                nodes.iter().for_each(|n| self.not_yet(place, name, kind, n, key_at));
+            }
+            Value::Object(items) if matches!(kind, Kind::NotYetBlock) => {
+                for item in items {
+                    self.not_yet(place, &join(name, &item.key), kind, &item.node, &item.key_at);
+                }
+            }
+            _ => self.refuse(place, key_at.clone(), format!("not supported yet: {name}"), ""),
+        }
+    }
+
+    fn value(&mut self, place: Source<'_>, name: &str, kind: &Kind, node: &Node) {
+        if let Err(why) = self.set(kind, &node.value) {
+            self.refuse(place, node.at.clone(), format!("Invalid value of {name}"), why);
+        }
+    }
+
+    fn set(&mut self, kind: &Kind, value: &Value) -> Result<(), String> {
+        if matches!(value, Value::Null) {
+            return Ok(());
+        }
+        let text = scalar(value).ok_or("it must be a single value")?;
+        let config = &mut self.config;
+        match kind {
+            Kind::Text(set) if !text.is_empty() => set(config, &text)?,
+            Kind::Bool(set) => {
+                let on = boolean(&text)?;
+                if on {
+                    set(config);
+                }
+            }
+            Kind::Switch(set) => set(config, boolean(&text)?),
+            Kind::Int(range, set) => whole(&text, range)?.into_iter().for_each(|n| set(config, n)),
+            Kind::Float(set) => float(&text)?.into_iter().for_each(|n| set(config, n)),
+            Kind::Duration(set) => span(&text)?.into_iter().for_each(|span| set(config, span)),
+            Kind::Size(set) => size(&text)?.into_iter().for_each(|bytes| set(config, bytes)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn refuse(
+        &mut self,
+        place: Source<'_>,
+        at: Range<usize>,
+        summary: impl Into<String>,
+        detail: impl Into<String>,
+    ) {
+        self.errors.push(Diagnostic::at(place, at, summary, detail));
+    }
+}
+
+fn join(above: &str, name: &str) -> String {
+    if above.is_empty() { name.to_string() } else { format!("{above}.{name}") }
+}
+
+/// Text, number or boolean as text; lists and objects are none.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) | Value::Number(text) => Some(text.clone()),
+        Value::Bool(b) => Some(b.to_string()),
+        Value::Null => Some(String::new()),
+        Value::List(_) | Value::Object(_) => None,
+    }
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" | "" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+/// `None`: a zero that says nothing.
+fn whole(text: &str, range: &RangeInclusive<u64>) -> Result<Option<u64>, String> {
+    let digits = text.strip_suffix(".0").unwrap_or(text);
+    let n: u64 = match digits {
+        "" => 0,
+        _ => digits.parse().map_err(|_| format!("{text:?} is not a whole number from 0 up"))?,
+    };
+    match range.contains(&n) {
+        true => Ok(Some(n)),
+        false if n == 0 => Ok(None),
+        false => Err(format!("it must be from {} to {}", range.start(), range.end())),
+    }
+}
+
+fn float(text: &str) -> Result<Option<f64>, String> {
+    let n: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if !n.is_finite() || n < 0.0 {
+        return Err("it must be zero or more".to_string());
+    }
+    Ok(Some(n).filter(|n| *n > 0.0))
+}
+
+fn span(text: &str) -> Result<Option<Span>, String> {
+    let span = duration::parse(text).map_err(|e| e.to_string())?;
+    if span < Span::ZERO {
+        return Err("it may not be negative".to_string());
+    }
+    Ok(Some(span).filter(|span| *span > Span::ZERO))
+}
+
+/// Bytes as people write them: `1M`, `512KiB`, `100 GB`. Without `i` a unit is a power of 1000.
+fn size(text: &str) -> Result<Option<u64>, String> {
+    let wrong = || format!("{text:?} is no size: write it like \"1M\", \"512KiB\" or \"100GB\"");
+    let lower = text.trim().to_ascii_lowercase();
+    let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let number: f64 = lower[..digits].parse().map_err(|_| wrong())?;
+    let unit: f64 = match lower[digits..].trim() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" | "ki" => 1024.0,
+        "mib" | "mi" => 1024.0 * 1024.0,
+        "gib" | "gi" => 1024.0 * 1024.0 * 1024.0,
+        "tib" | "ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * unit;
+    // beyond 2^53 an f64 no longer counts single bytes
+    if bytes > 9e15 { Err(wrong()) } else { Ok(Some(bytes as u64).filter(|bytes| *bytes > 0)) }
+}

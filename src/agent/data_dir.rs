@@ -1,0 +1,145 @@
+//! The data directory: who owns it, in which format it is, where things lie in it. What cannot be read is refused or set
+//! aside with a sentence, never emptied.
+
+use crate::io::entropy;
+use crate::model::id::{NodeId, NodeSecret};
+use rustix::fs::{FlockOperation, flock};
+use std::fmt::Display;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The format that this build writes. See docs/ondisk.md.
+const FORMAT: u32 = 1;
+
+pub struct DataDir {
+    root: PathBuf,
+    /// Held as long as the agent lives.
+    _lock: File,
+    throw_away: bool,
+}
+
+impl DataDir {
+    /// Takes the directory for this agent alone, creating what is missing (0700).
+    pub fn open(root: &Path, throw_away: bool) -> Result<DataDir, String> {
+        let at = |what: &str, e: io::Error| format!("data directory {}: {what}: {e}", root.display());
+        make_dir(root, 0o700).map_err(|e| at("cannot be created", e))?;
+        let lock = lock(&root.join("lock")).map_err(|e| at("cannot be locked", e))?.ok_or_else(|| {
+            format!(
+                "data directory {}: another drover agent is using it; stop that one or choose another",
+                root.display()
+            )
+        })?;
+        check_format(root)?;
+        for (name, mode) in [("server", 0o700), ("client", 0o700), ("keeper", 0o700), ("alloc", 0o711)] {
+            make_dir(&root.join(name), mode).map_err(|e| at(name, e))?;
+        }
+        Ok(DataDir { root: root.to_path_buf(), _lock: lock, throw_away })
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn server_store(&self) -> PathBuf {
+        self.root.join("server/state.redb")
+    }
+
+    pub fn client_store(&self) -> PathBuf {
+        self.root.join("client/state.redb")
+    }
+
+    /// The node's identity, made at the first start.
+    pub fn identity(&self) -> Result<(NodeId, NodeSecret), String> {
+        let dir = self.root.join("client");
+        let id = kept(&dir.join("client-id"), NodeId::from_random)?;
+        let secret = kept(&dir.join("secret-id"), NodeSecret::from_random)?;
+        Ok((id, secret))
+    }
+
+    /// Lets tasks of other users pass through to their own directories, without letting them list anything: done when the
+    /// first such task is placed here, so that a node without any keeps its directory closed.
+    pub fn let_users_pass(root: &Path) -> io::Result<()> {
+        fs::set_permissions(root, fs::Permissions::from_mode(0o711))
+    }
+
+    /// Removes a throw-away directory; any other stays as it is.
+    pub fn close(self) {
+        if self.throw_away
+            && let Err(error) = fs::remove_dir_all(&self.root)
+        {
+            tracing::warn!(path = %self.root.display(), %error, "the throw-away data directory could not be removed");
+        }
+    }
+}
+
+fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).recursive(path.parent().is_some_and(|p| !p.exists())).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// `None` when somebody else holds it.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn check_format(root: &Path) -> Result<(), String> {
+    let path = root.join("format");
+    match fs::read_to_string(&path) {
+        Ok(text) => match text.trim().parse::<u32>() {
+            Ok(FORMAT) => Ok(()),
+            Ok(found) if found > FORMAT => Err(format!(
+                "data directory {}: written in format {found}, this drover reads format {FORMAT}; use a newer drover",
+                root.display()
+            )),
+            _ => Err(format!(
+                "{} does not hold a format number: this is no drover data directory, or it is damaged; restore it or \
+                 choose another data_dir",
+                path.display()
+            )),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            write_durably(&path, format!("{FORMAT}\n").as_bytes())
+                .map_err(|e| format!("{}: {e}", path.display()))
+        }
+        Err(e) => Err(format!("{}: {e}", path.display())),
+    }
+}
+
+/// The id in the file, or a new one put there.
+fn kept<T: FromStr + Display>(path: &Path, make: impl Fn(u128) -> T) -> Result<T, String> {
+    let named = |e: &dyn Display| format!("{}: {e}", path.display());
+    match fs::read_to_string(path) {
+        Ok(text) => text.trim().parse().map_err(|_| {
+            named(&"does not hold an id: restore the file, or remove it to make this machine a new node")
+        }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let id = make(entropy::u128().map_err(|e| named(&e))?);
+            write_durably(path, id.to_string().as_bytes()).map_err(|e| named(&e))?;
+            Ok(id)
+        }
+        Err(e) => Err(named(&e)),
+    }
+}
+
+/// Whole or not at all: a file that a power cut leaves half-written would be taken for damage.
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,82 @@
+//! Who this agent is, in the words of others: to API callers, and as a node to the servers.
+
+use super::config::Config;
+use crate::api::agent::AgentInfo;
+use crate::io::{clock, fingerprint};
+use crate::model::id::{NodeId, NodeSecret};
+use crate::model::node::NodeInfo;
+use crate::model::resources::Amount;
+use crate::model::time::Wall;
+use std::net::SocketAddr;
+use std::path::Path;
+
+pub type Node = (NodeId, NodeSecret);
+
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
+    let rpc = config.http.addresses.first().map(|ip| SocketAddr::new(*ip, RPC_PORT));
+    AgentInfo {
+        name: config.name.clone(),
+        region: config.region.clone(),
+        datacenter: config.datacenter.clone(),
+        version: VERSION.to_string(),
+        compatible_version: fingerprint::COMPATIBLE_VERSION.to_string(),
+        bind_addr: config.bind_addr.to_string(),
+        http_addr: http_addr(config),
+        rpc_addr: rpc.map(|a| a.to_string()).unwrap_or_default(),
+        data_dir: data_dir.display().to_string(),
+        log_level: config.log.level.name().to_string(),
+        dev: config.dev,
+        server: config.server.enabled,
+        client: config.client.enabled,
+        job_max_priority: config.server.job_max_priority,
+        job_default_priority: config.server.job_default_priority,
+    }
+}
+
+/// Where servers will meet, once there are several.
+const RPC_PORT: u16 = 4647;
+
+/// Looks at the machine: to be called off the main thread.
+pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
+    let given = |n: u64| i64::try_from(n).ok().filter(|n| *n > 0);
+    let client = &config.client;
+    let settings = fingerprint::Config {
+        alloc_dir: alloc_dir.to_path_buf(),
+        network_interface: client.network_interface.clone(),
+        cpu_total_compute_mhz: given(client.cpu_total_compute_mhz),
+        memory_total_mb: given(client.memory_total_mb),
+        disk_total_mb: given(client.disk_total_mb),
+        disk_free_mb: given(client.disk_free_mb),
+        raw_exec: client.raw_exec_enabled,
+    };
+    let found = fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER));
+    let reserved = &client.reserved;
+    NodeInfo {
+        id: node.0,
+        secret: node.1,
+        name: config.name.clone(),
+        datacenter: config.datacenter.clone(),
+        pool: client.node_pool.clone(),
+        class: client.node_class.clone(),
+        http_addr: http_addr(config),
+        attributes: found.attributes,
+        meta: client.meta.clone(),
+        capacity: found.capacity,
+        reserved: Amount {
+            cpu_mhz: given(reserved.cpu_mhz).unwrap_or(0),
+            memory_mb: given(reserved.memory_mb).unwrap_or(0),
+            disk_mb: given(reserved.disk_mb).unwrap_or(0),
+        },
+        cpu_cores: found.cpu_cores,
+        networks: found.networks,
+        drivers: found.drivers,
+        not_enforced: found.not_enforced,
+    }
+}
+
+fn http_addr(config: &Config) -> String {
+    let first = config.http.addresses.first();
+    first.map(|ip| SocketAddr::new(*ip, config.http.port).to_string()).unwrap_or_default()
+}

@@ -1,0 +1,441 @@
+//! The composition of one process: configuration, the turn loops, shutdown.
+//!
+//! Refuses to know: command lines, tables of text, and any policy. Invariants: each brain has one thread, and only that
+//! thread touches it; whatever ends the agent, a durable agent's tasks go on and a `-dev` agent's do not.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stderr)]
+
+mod client_loop;
+pub mod config;
+mod data_dir;
+mod identity;
+mod inbox;
+mod logging;
+mod server_loop;
+mod signals;
+mod supervisor;
+mod workers;
+
+use crate::client::{self, Client};
+use crate::io::http::{self, Gate, Parts, Published};
+use crate::io::keeper_link::{self, Link, Starter};
+use crate::io::{clock, entropy};
+use crate::model::time::Span;
+use crate::server::heartbeat::HeartbeatRules;
+use crate::state::local::LocalStore;
+use crate::wire::status::ServerStatus;
+use async_channel::{Receiver, Sender};
+use client_loop::ClientLoop;
+use config::{Config, LogLevel};
+use data_dir::DataDir;
+use logging::Logging;
+use server_loop::{Opened, ServerLoop};
+use signals::{Signal, Signals};
+use smol::future::or;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The raft id of a region's only server.
+const SERVER_ID: u64 = 1;
+/// How long after the tasks' own time to end the agent waits for them.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// An agent that is up, for whoever started it.
+pub struct Started {
+    /// Where its HTTP API is.
+    pub http: SocketAddr,
+    stop: Sender<Result<(), String>>,
+}
+
+impl Started {
+    /// Ends the agent, with a sentence if it shall count as a failure.
+    pub fn stop(&self, why: Result<(), String>) {
+        // it may be ending already
+        self.stop.try_send(why).unwrap_or_default();
+    }
+}
+
+/// Reads the log level anew, as its owner would have it now.
+pub type Reload = Box<dyn Fn() -> Result<LogLevel, String> + Send>;
+
+/// Runs the agent until it is told to stop. `started` is called on a thread of its own once the HTTP API answers.
+pub fn run(config: Config, reload: Reload, started: impl FnOnce(Started) + Send + 'static) -> ExitCode {
+    let logging = logging::init(&config.log);
+    abort_on_panic();
+    match Agent::start(config, logging, reload).and_then(|agent| agent.serve(started)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("drover agent: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A panic is a bug of ours: the process ends, its supervisor starts it again, the tasks live on. Only a scheduler worker
+/// catches its own.
+fn abort_on_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        print(info);
+        if !workers::panics_are_caught() {
+            std::process::abort();
+        }
+    }));
+}
+
+struct Agent {
+    config: Config,
+    logging: Logging,
+    reload: Reload,
+    dir: DataDir,
+    executor: Arc<smol::Executor<'static>>,
+    gate: Arc<Gate>,
+    listeners: Vec<TcpListener>,
+    server_mail: Sender<server_loop::Mail>,
+    client_mail: Sender<client_loop::Mail>,
+    keeper: Sender<crate::wire::keeper::Command>,
+    /// A brain's thread ended, and why.
+    ended: Receiver<(Part, Result<(), String>)>,
+    threads: Vec<JoinHandle<()>>,
+    signals: Signals,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Server,
+    Client,
+}
+
+impl Agent {
+    fn start(config: Config, logging: Logging, reload: Reload) -> Result<Agent, String> {
+        let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
+        let dir = open_data_dir(&config)?;
+        let listeners = listen(&config)?;
+        let executor = Arc::new(smol::Executor::new());
+        let (server_mail, to_server) = async_channel::bounded(inbox::CAPACITY);
+        let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
+        let opened = Opened::open(dir.server_store(), server_config(&config))?;
+        let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
+        let node = dir.identity()?;
+        let gate = Arc::new(Gate::new(Parts {
+            agent: identity::agent_info(&config, dir.root()),
+            reader: opened.reader(),
+            status: Arc::new(Published::new(ServerStatus::default())),
+            client: Arc::new(Published::new(None)),
+            actions: asks,
+            alloc_dir: alloc_dir(&config, &dir),
+            clock: Box::new(clock::mono),
+            seed: entropy::u64().map_err(|e| e.to_string())?,
+            response_headers: config.http.response_headers.clone().into_iter().collect(),
+        }));
+        let forward = forward_asks(to_forward, server_mail.clone());
+        executor.spawn(forward).detach();
+
+        let (link, drive_link) = keeper_link::open(dir.root().to_path_buf(), starter(&config)?);
+        executor.spawn(drive_link).detach();
+        let Link { commands: keeper, notices } = link;
+        executor.spawn(forward_notices(notices, client_mail.clone())).detach();
+
+        let (tell_end, ended) = async_channel::bounded(2);
+        let mut threads = vec![];
+        let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
+        for n in 0..config.server.num_schedulers {
+            let (tasks, results, gate) = (tasks.clone(), server_mail.clone(), gate.clone());
+            threads.push(spawn(&format!("scheduler-{n}"), move || {
+                workers::run(&tasks, &results, || gate.reader.get());
+            })?);
+        }
+        let ways = server_loop::Ways { to_node: client_mail.clone(), workers: work, gate: gate.clone() };
+        let server = ServerLoop::new(opened, ways);
+        threads.push(spawn_part(Part::Server, tell_end.clone(), move || server.run(&to_server))?);
+
+        let ways = client_loop::Ways {
+            to_server: server_mail.clone(),
+            keeper: keeper.clone(),
+            own: client_mail.clone(),
+            report: gate.client.clone(),
+            executor: executor.clone(),
+            data_dir: dir.root().to_path_buf(),
+            alloc_dir: alloc_dir(&config, &dir),
+        };
+        let client = ClientLoop::new(open_client(&config, &dir, node)?, ways);
+        threads.push(spawn_part(Part::Client, tell_end, move || client.run(&to_client))?);
+
+        let agent = Agent {
+            config,
+            logging,
+            reload,
+            dir,
+            executor,
+            gate,
+            listeners,
+            server_mail,
+            client_mail,
+            keeper,
+            ended,
+            threads,
+            signals,
+        };
+        agent.fingerprint(node);
+        Ok(agent)
+    }
+
+    /// Looks at the machine, off the main thread, and tells the client.
+    fn fingerprint(&self, node: identity::Node) {
+        let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, &self.dir));
+        let mail = self.client_mail.clone();
+        let look = async move {
+            let info = smol::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
+            let input = crate::client::effects::Input::Fingerprint(Box::new(info));
+            mail.send(client_loop::Mail::Brain(input)).await.unwrap_or_default();
+        };
+        self.executor.spawn(look).detach();
+    }
+
+    fn serve(mut self, started: impl FnOnce(Started) + Send + 'static) -> Result<(), String> {
+        let executor = self.executor.clone();
+        smol::block_on(executor.run(async move {
+            let (stop_http, http_stops) = async_channel::bounded::<()>(1);
+            let mut servers = vec![];
+            let http = self.listeners.first().and_then(|l| l.local_addr().ok()).ok_or("no HTTP address")?;
+            for listener in std::mem::take(&mut self.listeners) {
+                let listener = smol::Async::new(listener).map_err(|e| e.to_string())?.into();
+                let limits = http::Limits {
+                    per_address: self.config.http.max_conns_per_client as usize,
+                    ..http::Limits::default()
+                };
+                let serve = http::serve(
+                    self.executor.clone(),
+                    listener,
+                    self.gate.clone(),
+                    limits,
+                    http_stops.clone(),
+                );
+                servers.push(self.executor.spawn(serve));
+            }
+            tracing::info!(address = %format!("http://{http}"), "drover agent is up");
+            supervisor::ready();
+            let (stop, asked_to_stop) = async_channel::bounded(1);
+            spawn("started", move || started(Started { http, stop }))?;
+            let watchdog = supervisor::watchdog(self.server_mail.clone(), self.client_mail.clone());
+            self.executor.spawn(watchdog).detach();
+
+            let outcome = self.wait(&asked_to_stop).await;
+            supervisor::stopping();
+            drop(stop_http);
+            let stopped = self.stop_brains().await;
+            for server in servers {
+                server.await;
+            }
+            self.close(stopped.is_ok());
+            outcome.and(stopped)
+        }))
+    }
+
+    /// Until a signal, the starter or a brain's end says that it is over.
+    async fn wait(&mut self, asked_to_stop: &Receiver<Result<(), String>>) -> Result<(), String> {
+        enum Woken {
+            Signal(Signal),
+            Asked(Result<(), String>),
+            Ended(Part, Result<(), String>),
+        }
+        loop {
+            let signal = async { Woken::Signal(self.signals.next().await) };
+            let asked = async {
+                match asked_to_stop.recv().await {
+                    Ok(why) => Woken::Asked(why),
+                    // the starter has nothing more to say
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            let ended = async {
+                match self.ended.recv().await {
+                    Ok((part, why)) => Woken::Ended(part, why),
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            match or(signal, or(asked, ended)).await {
+                Woken::Signal(Signal::Stop) => return Ok(()),
+                Woken::Signal(Signal::Reload) => self.reload(),
+                Woken::Asked(why) => return why,
+                Woken::Ended(part, Ok(())) => return Err(format!("the {part:?} ended by itself")),
+                Woken::Ended(_, Err(why)) => return Err(why),
+            }
+        }
+    }
+
+    fn reload(&self) {
+        match (self.reload)() {
+            Ok(level) => self.logging.set(level),
+            Err(why) => tracing::error!(why, "the configuration is not reloaded"),
+        }
+    }
+
+    /// Tasks of a `-dev` agent are stopped within their own time; those of a durable one do not notice. A second signal
+    /// ends the waiting.
+    async fn stop_brains(&mut self) -> Result<(), String> {
+        let kill_tasks = self.config.dev;
+        let input = crate::client::effects::Input::Shutdown { kill_tasks };
+        self.client_mail.try_send(client_loop::Mail::Brain(input)).unwrap_or_default();
+        let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
+        let done = async {
+            while let Ok((part, result)) = self.ended.recv().await {
+                if part == Part::Client {
+                    return result;
+                }
+            }
+            Ok(())
+        };
+        let patience = async {
+            smol::Timer::after(limit).await;
+            Err("the tasks did not end in time".to_string())
+        };
+        let impatient = async {
+            self.signals.next().await;
+            Err("stopped by a second signal".to_string())
+        };
+        let result = or(done, or(patience, impatient)).await;
+        if kill_tasks {
+            self.end_keeper().await;
+        }
+        self.server_mail.try_send(server_loop::Mail::Stop).unwrap_or_default();
+        result
+    }
+
+    /// A `-dev` agent takes its keeper with it.
+    async fn end_keeper(&self) {
+        let shutdown = crate::wire::keeper::Command::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
+        self.keeper.try_send(shutdown).unwrap_or_default();
+        let gone = async {
+            while keeper_link::answers(self.dir.root()) {
+                smol::Timer::after(Duration::from_millis(5)).await;
+            }
+        };
+        or(gone, async {
+            smol::Timer::after(STOP_GRACE).await;
+        })
+        .await;
+    }
+
+    /// The stores are closed before the directory is given up, unless a brain did not stop: that one is not waited for.
+    fn close(self, stopped: bool) {
+        let threads = if stopped { self.threads } else { vec![] };
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the agent panicked");
+            }
+        }
+        self.dir.close();
+    }
+}
+
+const SIGKILL: i32 = 9;
+/// Told to tasks as NOMAD_PARENT_CGROUP.
+const PARENT_CGROUP: &str = "drover";
+
+fn open_data_dir(config: &Config) -> Result<DataDir, String> {
+    match &config.data_dir {
+        Some(path) => DataDir::open(path, false),
+        None => {
+            let name = format!("drover-dev-{:016x}", entropy::u64().map_err(|e| e.to_string())?);
+            DataDir::open(&std::env::temp_dir().join(name), true)
+        }
+    }
+}
+
+fn alloc_dir(config: &Config, dir: &DataDir) -> PathBuf {
+    config.client.alloc_dir.clone().unwrap_or_else(|| dir.root().join("alloc"))
+}
+
+fn listen(config: &Config) -> Result<Vec<TcpListener>, String> {
+    let bind = |ip: &std::net::IpAddr| {
+        let address = SocketAddr::new(*ip, config.http.port);
+        TcpListener::bind(address).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                format!(
+                    "{address} is in use: another agent may be running; stop it or choose another ports.http"
+                )
+            }
+            _ => format!("{address}: {e}"),
+        })
+    };
+    config.http.addresses.iter().map(bind).collect()
+}
+
+fn starter(config: &Config) -> Result<Starter, String> {
+    let exe = std::env::current_exe().map_err(|e| format!("the path of this binary: {e}"))?;
+    if config.dev {
+        Ok(Starter::AgentForItself { exe })
+    } else if supervisor::is_systemd() {
+        Ok(Starter::Another)
+    } else {
+        Ok(Starter::Agent { exe })
+    }
+}
+
+fn server_config(config: &Config) -> crate::server::Config {
+    crate::server::Config {
+        id: SERVER_ID,
+        heartbeats: HeartbeatRules {
+            min_ttl: config.server.min_heartbeat_ttl,
+            max_per_second: config.server.max_heartbeats_per_second,
+            grace: config.server.heartbeat_grace,
+            failover_ttl: config.server.failover_heartbeat_ttl,
+        },
+        workers: config.server.num_schedulers as usize,
+    }
+}
+
+fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<Client, String> {
+    let path = match &config.client.state_dir {
+        Some(state_dir) => state_dir.join("state.redb"),
+        None => dir.client_store(),
+    };
+    let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let disk = crate::io::disk::Disk::open(&path).map_err(|e| named(&e))?;
+    let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
+    let mut settings =
+        client::config::Config::new(node.0, node.1, alloc_dir(config, dir).display().to_string());
+    settings.region.clone_from(&config.region);
+    settings.servers = vec![SERVER_ID];
+    settings.max_kill_timeout = config.client.max_kill_timeout;
+    settings.dev = config.dev;
+    settings.host_env = std::env::vars().collect();
+    settings.parent_cgroup = PARENT_CGROUP.to_string();
+    let seed = entropy::u64().map_err(|e| named(&e))?;
+    Ok(Client::new(settings, store, recovered, seed, clock::now()))
+}
+
+async fn forward_asks(asks: Receiver<http::Ask>, mail: Sender<server_loop::Mail>) {
+    while let Ok(ask) = asks.recv().await {
+        if mail.send(server_loop::Mail::Ask(ask)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn forward_notices(notices: Receiver<keeper_link::Notice>, mail: Sender<client_loop::Mail>) {
+    while let Ok(notice) = notices.recv().await {
+        if mail.send(client_loop::Mail::Keeper(notice)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    thread::Builder::new().name(name.to_string()).spawn(body).map_err(|e| format!("thread {name}: {e}"))
+}
+
+fn spawn_part(
+    part: Part,
+    ended: Sender<(Part, Result<(), String>)>,
+    body: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Result<JoinHandle<()>, String> {
+    spawn(&format!("{part:?}").to_lowercase(), move || {
+        let result = body();
+        ended.try_send((part, result)).unwrap_or_default();
+    })
+}

@@ -1,0 +1,190 @@
+//! The thread of the server's brain: collects inputs, runs turns, obeys effects. A fault of the storage discards the brain
+//! and opens it again from its disk: what was not durable never happened, and whoever waits is told that nobody knows.
+
+use super::client_loop;
+use super::inbox;
+use crate::io::disk::{Disk, Reserve};
+use crate::io::http::{Ask, Gate, Reply};
+use crate::io::{clock, entropy};
+use crate::model::time::{Mono, Span};
+use crate::server::effects::{Effect, Input, ScheduleTask};
+use crate::server::{Config, Server, Turn};
+use crate::state::fault::Fault;
+use crate::state::store::{Options, Reader, Store};
+use crate::wire::rpc::Peer;
+use async_channel::{Receiver, Sender};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What reaches the server's thread.
+pub enum Mail {
+    Brain(Input),
+    Ask(Ask),
+    /// Answered: the thread is alive.
+    Ping(Sender<()>),
+    Stop,
+}
+
+/// Where the server's effects go.
+pub struct Ways {
+    pub to_node: Sender<client_loop::Mail>,
+    pub workers: Sender<ScheduleTask>,
+    pub gate: Arc<Gate>,
+}
+
+/// How often a full disk is looked at again.
+const SPACE_CHECK: Span = Span::seconds(1);
+/// Reopenings without a good turn in between, after which the process ends and its supervisor decides.
+const MAX_REOPENINGS: u32 = 3;
+
+/// The brain on its disk.
+pub struct Opened {
+    path: PathBuf,
+    config: Config,
+    server: Server,
+    reserve: Arc<Reserve>,
+}
+
+impl Opened {
+    pub fn open(path: PathBuf, config: Config) -> Result<Opened, String> {
+        let (server, reserve) = open_server(&path, &config)?;
+        Ok(Opened { path, config, server, reserve })
+    }
+
+    pub fn reader(&self) -> Reader {
+        self.server.reader()
+    }
+}
+
+pub struct ServerLoop {
+    opened: Opened,
+    ways: Ways,
+    waiting: BTreeMap<u64, Reply>,
+    next_token: u64,
+    told_free: bool,
+    next_space_check: Mono,
+    reopenings: u32,
+}
+
+impl ServerLoop {
+    pub fn new(opened: Opened, ways: Ways) -> ServerLoop {
+        ServerLoop {
+            opened,
+            ways,
+            waiting: BTreeMap::new(),
+            next_token: 0,
+            told_free: true,
+            next_space_check: Mono::default(),
+            reopenings: 0,
+        }
+    }
+
+    /// Runs until told to stop, or until the storage is beyond help.
+    pub fn run(mut self, mail: &Receiver<Mail>) -> Result<(), String> {
+        loop {
+            let letters =
+                inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
+            let mut inputs = Vec::with_capacity(letters.len() + 1);
+            let mut stop = false;
+            for letter in letters {
+                match letter {
+                    Mail::Brain(input) => inputs.push(input),
+                    Mail::Ask(ask) => inputs.push(self.enlist(ask)),
+                    Mail::Ping(answer) => answer.try_send(()).unwrap_or_default(),
+                    Mail::Stop => stop = true,
+                }
+            }
+            inputs.extend(self.space());
+            match self.opened.server.turn(clock::now(), inputs) {
+                Ok(turn) => self.obey(turn),
+                Err(fault) => self.reopen(&fault)?,
+            }
+            if stop {
+                return Ok(());
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        let space = (!self.told_free).then_some(self.next_space_check);
+        self.opened.server.next_deadline().into_iter().chain(space).min()
+    }
+
+    fn enlist(&mut self, ask: Ask) -> Input {
+        self.next_token += 1;
+        self.waiting.insert(self.next_token, ask.reply);
+        Input::Request { token: self.next_token, action: ask.action }
+    }
+
+    /// What the brain is to know of the disk's room, when that has changed.
+    fn space(&mut self) -> Option<Input> {
+        let now = clock::mono();
+        if self.opened.reserve.is_spent() && now >= self.next_space_check {
+            self.next_space_check = now.after(SPACE_CHECK);
+            self.opened.reserve.refill();
+        }
+        let free = !self.opened.reserve.is_spent();
+        if free == self.told_free {
+            return None;
+        }
+        self.told_free = free;
+        Some(Input::Space { free })
+    }
+
+    fn obey(&mut self, turn: Turn) {
+        self.reopenings = 0;
+        let status = self.opened.server.status();
+        let applied = status.applied_index;
+        if *self.ways.gate.status.get() != status {
+            self.ways.gate.status.set(status);
+        }
+        self.ways.gate.waiting.notify(applied, &turn.changes);
+        for effect in turn.effects {
+            match effect {
+                Effect::Send { to: Peer::Node(_), bytes } => {
+                    let from = Peer::Server(self.opened.config.id);
+                    inbox::send_or_lose(
+                        &self.ways.to_node,
+                        "a frame to the node",
+                        client_loop::frame(from, bytes),
+                    );
+                }
+                // the only server of its region has nobody else to talk to
+                Effect::Send { to: Peer::Server(_), .. } => {}
+                Effect::Reply { token, result } => {
+                    if let Some(reply) = self.waiting.remove(&token) {
+                        reply.send(result);
+                    }
+                }
+                Effect::Schedule(task) => inbox::send_or_lose(&self.ways.workers, "an evaluation", *task),
+            }
+        }
+    }
+
+    fn reopen(&mut self, fault: &Fault) -> Result<(), String> {
+        tracing::error!(%fault, "the server's storage failed: opening it again");
+        self.reopenings += 1;
+        if self.reopenings > MAX_REOPENINGS {
+            return Err(format!("the server's storage fails again and again: {fault}"));
+        }
+        // unanswered, their callers are told that nobody knows
+        self.waiting.clear();
+        let (path, config) = (self.opened.path.clone(), self.opened.config.clone());
+        self.opened = Opened::open(path, config)?;
+        self.ways.gate.reader.set(self.opened.reader());
+        self.told_free = true;
+        Ok(())
+    }
+}
+
+fn open_server(path: &std::path::Path, config: &Config) -> Result<(Server, Arc<Reserve>), String> {
+    let named = |e: &dyn Display| format!("{}: {e}", path.display());
+    let disk = Disk::open(path).map_err(|e| named(&e))?;
+    let reserve = disk.reserve();
+    let (store, recovered) = Store::open(disk, Options::default()).map_err(|e| named(&e))?;
+    let seed = entropy::u64().map_err(|e| named(&e))?;
+    let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;
+    Ok((server, reserve))
+}

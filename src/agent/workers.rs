@@ -1,0 +1,44 @@
+//! Scheduler workers: threads that turn evaluations into decisions on a view of the state. The one place where a panic is
+//! caught: a poisonous evaluation must not kill one leader after the other.
+
+use super::server_loop::Mail;
+use crate::model::plan::Decision;
+use crate::scheduler;
+use crate::server::effects::{Input, ScheduleTask};
+use crate::state::store::Reader;
+use async_channel::{Receiver, Sender};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True while this thread's panics are caught: everywhere else a panic ends the process.
+pub fn panics_are_caught() -> bool {
+    GUARDED.get()
+}
+
+/// Works until its sender is gone.
+pub fn run(tasks: &Receiver<ScheduleTask>, results: &Sender<Mail>, reader: impl Fn() -> Arc<Reader>) {
+    while let Ok(task) = tasks.recv_blocking() {
+        let (eval, token) = (task.eval.id, task.token);
+        GUARDED.set(true);
+        let result = catch_unwind(AssertUnwindSafe(|| decide(&task, &reader())));
+        GUARDED.set(false);
+        let result = result.unwrap_or_else(|_| Err("the scheduler panicked on this evaluation".into()));
+        if results.send_blocking(Mail::Brain(Input::Planned { eval, token, result })).is_err() {
+            return;
+        }
+    }
+}
+
+fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, String> {
+    let view = reader.view().map_err(|e| e.to_string())?;
+    if view.index() < task.min_index {
+        return Err(format!("the state has not reached index {}", task.min_index));
+    }
+    let decision = scheduler::schedule(&view, view.fleet(), &task.eval, task.attempt, task.at, task.seed);
+    view.fault().map_or(Ok(Box::new(decision)), |fault| Err(fault.to_string()))
+}

@@ -1,0 +1,244 @@
+//! Nomad's command line habits, turned into what argh understands: `-flag`, `--flag`, `-flag=value`, `-flag value`, booleans
+//! as `-x=false`, `-` and everything after `--` as arguments. Global flags are taken out on the way.
+//!
+//! Pure. Refuses to know: what a flag does. One kindness beyond Go's rules: flags may also follow arguments.
+
+use crate::jobspec::nearest::nearest;
+use argh::{CommandInfoWithArgs, FlagInfo, FlagInfoKind};
+use std::fmt;
+
+/// A flag that every networked command knows. `value`: it takes one.
+pub struct GlobalFlag {
+    pub name: &'static str,
+    pub value: bool,
+    pub built: bool,
+    pub help: &'static str,
+}
+
+const fn global(name: &'static str, value: bool, built: bool, help: &'static str) -> GlobalFlag {
+    GlobalFlag { name, value, built, help }
+}
+
+pub static GLOBAL_FLAGS: &[GlobalFlag] = &[
+    global("address", true, true, "the agent's HTTP address [DROVER_ADDR, NOMAD_ADDR]"),
+    global("region", true, true, "the region to ask [.._REGION]"),
+    global("namespace", true, true, "the namespace; * is all of them where lists are shown [.._NAMESPACE]"),
+    global("token", true, true, "sent as X-Nomad-Token [.._TOKEN]"),
+    global("no-color", false, true, "no colours [.._CLI_NO_COLOR]"),
+    global("force-color", false, true, "colours without a terminal, too [.._CLI_FORCE_COLOR]"),
+    global("ca-cert", true, false, ""),
+    global("ca-path", true, false, ""),
+    global("client-cert", true, false, ""),
+    global("client-key", true, false, ""),
+    global("tls-server-name", true, false, ""),
+    global("tls-skip-verify", false, false, ""),
+    global("insecure", false, false, ""),
+];
+
+/// A command line, sorted out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    pub help: bool,
+    /// For argh: long flags with their values, then `--`, then arguments.
+    pub args: Vec<String>,
+    /// Global flags in order; a switch has the value `true` or `false`.
+    pub globals: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum FlagError {
+    Unknown { flag: String, nearest: Option<String> },
+    ValueMissing(String),
+    NotABoolean { flag: String, value: String },
+    NotSupported(String),
+}
+
+impl fmt::Display for FlagError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlagError::Unknown { flag, nearest: Some(near) } => {
+                write!(f, "unknown flag -{flag}; did you mean -{near}?")
+            }
+            FlagError::Unknown { flag, nearest: None } => write!(f, "unknown flag -{flag}"),
+            FlagError::ValueMissing(flag) => write!(f, "the flag -{flag} needs a value"),
+            FlagError::NotABoolean { flag, value } => {
+                write!(f, "the flag -{flag} is true or false, not {value:?}")
+            }
+            FlagError::NotSupported(flag) => write!(f, "not supported yet: -{flag}"),
+        }
+    }
+}
+
+/// What a known flag wants.
+enum Shape {
+    Switch,
+    /// An option of argh's whose value is `true` or `false` and may be left out.
+    Boolean,
+    Value,
+}
+
+/// Sorts `args` by the flags that `command` declares and, of a networked one, the global ones.
+pub fn split(args: &[String], command: &CommandInfoWithArgs, networked: bool) -> Result<Split, FlagError> {
+    let globals = if networked { GLOBAL_FLAGS } else { &[] };
+    let mut out = Split::default();
+    let mut positionals = Vec::new();
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        if arg == "--" {
+            positionals.extend(rest.cloned());
+            break;
+        }
+        let Some(body) = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).filter(|b| !b.is_empty())
+        else {
+            positionals.push(arg.clone());
+            continue;
+        };
+        let (name, given) = match body.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (body, None),
+        };
+        if matches!(name, "h" | "help") {
+            out.help = true;
+            continue;
+        }
+        if let Some(own) = own_flag(command, name) {
+            own_argument(&mut out.args, own, given, &mut rest)?;
+        } else if let Some(found) = globals.iter().find(|g| g.name == name) {
+            out.globals.push((found.name, global_value(found, given, &mut rest)?));
+        } else {
+            return Err(unknown(command, globals, name));
+        }
+    }
+    if !positionals.is_empty() {
+        out.args.push("--".to_string());
+        out.args.extend(positionals);
+    }
+    Ok(out)
+}
+
+fn own_flag(command: &CommandInfoWithArgs, name: &str) -> Option<&'static FlagInfo<'static>> {
+    command.flags.iter().find(|f| f.long.trim_start_matches('-') == name)
+}
+
+fn shape(flag: &FlagInfo<'_>) -> Shape {
+    match flag.kind {
+        FlagInfoKind::Switch => Shape::Switch,
+        FlagInfoKind::Option { arg_name: "bool" } => Shape::Boolean,
+        FlagInfoKind::Option { .. } => Shape::Value,
+    }
+}
+
+fn own_argument<'a>(
+    out: &mut Vec<String>,
+    flag: &FlagInfo<'_>,
+    given: Option<String>,
+    rest: &mut impl Iterator<Item = &'a String>,
+) -> Result<(), FlagError> {
+    let name = flag.long.trim_start_matches('-');
+    let long = format!("--{name}");
+    match shape(flag) {
+        Shape::Switch => {
+            if boolean(name, given)? {
+                // twice the same switch is an error to argh, and none to Go
+                if !out.contains(&long) {
+                    out.push(long);
+                }
+            } else {
+                out.retain(|arg| *arg != long);
+            }
+        }
+        Shape::Boolean => {
+            let value = boolean(name, given)?;
+            replace(out, long, value.to_string());
+        }
+        Shape::Value => {
+            let value = value_of(name, given, rest)?;
+            if matches!(flag.optionality, argh::Optionality::Repeating) {
+                out.extend([long, value]);
+            } else {
+                replace(out, long, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The last one said counts.
+fn replace(out: &mut Vec<String>, long: String, value: String) {
+    if let Some(at) = out.iter().step_by(1).position(|arg| *arg == long) {
+        out.drain(at..(at + 2).min(out.len()));
+    }
+    out.extend([long, value]);
+}
+
+fn global_value<'a>(
+    flag: &GlobalFlag,
+    given: Option<String>,
+    rest: &mut impl Iterator<Item = &'a String>,
+) -> Result<String, FlagError> {
+    let value =
+        if flag.value { value_of(flag.name, given, rest)? } else { boolean(flag.name, given)?.to_string() };
+    if flag.built || value == "false" || value.is_empty() {
+        Ok(value)
+    } else {
+        Err(FlagError::NotSupported(flag.name.to_string()))
+    }
+}
+
+fn value_of<'a>(
+    name: &str,
+    given: Option<String>,
+    rest: &mut impl Iterator<Item = &'a String>,
+) -> Result<String, FlagError> {
+    given.or_else(|| rest.next().cloned()).ok_or_else(|| FlagError::ValueMissing(name.to_string()))
+}
+
+/// As Go's `strconv.ParseBool` takes them.
+fn boolean(name: &str, given: Option<String>) -> Result<bool, FlagError> {
+    match given.as_deref() {
+        None | Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
+        Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
+        Some(value) => Err(FlagError::NotABoolean { flag: name.to_string(), value: value.to_string() }),
+    }
+}
+
+fn unknown(command: &CommandInfoWithArgs, globals: &[GlobalFlag], name: &str) -> FlagError {
+    let own = command.flags.iter().map(|f| f.long.trim_start_matches('-'));
+    let known = own.chain(globals.iter().filter(|g| g.built).map(|g| g.name));
+    FlagError::Unknown { flag: name.to_string(), nearest: nearest(name, known).map(str::to_string) }
+}
+
+/// argh's help text in the house's spelling: one dash, and the global flags at the end.
+pub fn help_text(argh_text: &str, networked: bool) -> String {
+    let mut out = String::new();
+    for line in argh_text.trim_end().lines() {
+        out.push_str(&respelled(line));
+        out.push('\n');
+    }
+    if networked {
+        out.push_str("\nGlobal options:\n");
+        for flag in GLOBAL_FLAGS.iter().filter(|g| g.built) {
+            out.push_str(&option_line(flag.name, flag.help));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn respelled(line: &str) -> String {
+    let line = line.replace("--help, help", "--h, -help").replace("[--]", "").replace("[--", "[-");
+    if line.starts_with("Usage:") {
+        return line.replace(" --", " -").replace("  ", " ");
+    }
+    let Some(option) = line.strip_prefix("  --") else { return line };
+    let Some((name, about)) = option.split_once(' ') else { return format!("  -{option}") };
+    // `-h, -help` has a blank of its own
+    match about.strip_prefix("-help") {
+        Some(about) => option_line(&format!("{name} -help"), about.trim_start()),
+        None => option_line(name, about.trim_start()),
+    }
+}
+
+fn option_line(name: &str, about: &str) -> String {
+    format!("  {:<17} {about}", format!("-{name}"))
+}

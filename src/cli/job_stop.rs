@@ -1,0 +1,111 @@
+//! `drover job stop`.
+
+use crate::cli::Run;
+use crate::cli::monitor;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, path};
+use crate::cli::shapes::RegisterAnswer;
+use argh::{ArgsInfo, FromArgs};
+use std::process::ExitCode;
+
+/// stop jobs: their tasks end, the jobs stay known unless -purge is given
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job stop -purge cache")]
+pub struct JobStop {
+    /// do not wait for the evaluation: print its id
+    #[argh(switch)]
+    detach: bool,
+    /// forget the job and its allocations at once
+    #[argh(switch)]
+    purge: bool,
+    /// do not ask when only the beginning of an id is given
+    #[argh(switch)]
+    yes: bool,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// stop a multiregion job everywhere (not supported yet)
+    #[argh(switch)]
+    global: bool,
+    /// do not wait for the groups' shutdown_delay (not supported yet)
+    #[argh(switch)]
+    no_shutdown_delay: bool,
+    /// priority of the evaluation, 1 to 100
+    #[argh(option)]
+    eval_priority: Option<u8>,
+    /// ids of jobs, or beginnings of ids
+    #[argh(positional)]
+    job: Vec<String>,
+}
+
+impl Run for JobStop {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        if self.job.is_empty() {
+            return Err(Failure::usage("This command takes at least one argument: <job>"));
+        }
+        if self.global {
+            return Err(Failure::new("not supported yet: -global"));
+        }
+        if self.no_shutdown_delay {
+            return Err(Failure::new("not supported yet: -no-shutdown-delay"));
+        }
+        let mut evals = Vec::new();
+        let mut code = 0;
+        for prefix in &self.job {
+            match self.stop(session, prefix) {
+                Ok(Some(eval)) => evals.push(eval),
+                Ok(None) => {}
+                Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+                Err(failure) if self.job.len() == 1 => return Err(failure),
+                Err(failure) => {
+                    session.out.error(&failure.to_string());
+                    code = 1;
+                }
+            }
+        }
+        for eval in evals {
+            code = code.max(monitor::follow(session, &eval, self.verbose)?);
+        }
+        Ok(code.into())
+    }
+}
+
+impl JobStop {
+    /// The evaluation to be monitored, if there is one.
+    fn stop(&self, session: &Session, prefix: &str) -> Outcome<Option<String>> {
+        let job = session.job(prefix)?;
+        if job.id != *prefix && !self.yes && !confirmed(session, &job.id)? {
+            session.out.line("Cancelled job stop")?;
+            return Ok(None);
+        }
+        let priority = self.eval_priority.map(|p| p.to_string());
+        let mut query = vec![("purge", if self.purge { "true" } else { "false" })];
+        query.extend(priority.as_deref().map(|p| ("eval_priority", p)));
+        if !job.job_summary.namespace.is_empty() {
+            query.push(("namespace", &job.job_summary.namespace));
+        }
+        let answer: RegisterAnswer = session.client.delete(&path("job", &job.id), &query)?;
+        if answer.eval_id.is_empty() {
+            return Ok(None);
+        }
+        if self.detach {
+            session.out.line(&answer.eval_id)?;
+            return Ok(None);
+        }
+        Ok(Some(answer.eval_id))
+    }
+}
+
+/// Only `y` and nothing else says yes.
+fn confirmed(session: &Session, id: &str) -> Outcome<bool> {
+    let answer = session.out.ask(&format!("Are you sure you want to stop job {id:?}? [y/N]"))?;
+    match answer.as_str() {
+        "y" => Ok(true),
+        "" | "n" | "N" => Ok(false),
+        _ if answer.starts_with(['y', 'Y']) => {
+            session.out.line("For confirmation, an exact 'y' is required.")?;
+            Ok(false)
+        }
+        _ => Ok(false),
+    }
+}

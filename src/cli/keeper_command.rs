@@ -1,0 +1,66 @@
+//! `drover keeper run|status|stop`: thin calls into the keeper's driver.
+
+use crate::cli::Run;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::Session;
+use crate::io::keeper::{self, Options};
+use crate::io::keeper_cli;
+use argh::{ArgsInfo, FromArgs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// run the keeper: the parent of all tasks, which outlives the agent
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover keeper run -data-dir /var/lib/drover")]
+pub struct KeeperRun {
+    /// the agent's data directory
+    #[argh(option)]
+    data_dir: String,
+    /// end with all tasks when this file descriptor closes
+    #[argh(option)]
+    dev_fd: Option<i32>,
+    /// the listening socket, given by a keeper that replaced its own binary
+    #[argh(option)]
+    listen_fd: Option<i32>,
+}
+
+/// list the processes that the keeper runs
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover keeper status -data-dir /var/lib/drover")]
+pub struct KeeperStatus {
+    /// the agent's data directory
+    #[argh(option)]
+    data_dir: String,
+}
+
+/// stop the keeper and all tasks that it runs
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover keeper stop -data-dir /var/lib/drover")]
+pub struct KeeperStop {
+    /// the agent's data directory
+    #[argh(option)]
+    data_dir: String,
+}
+
+impl Run for KeeperRun {
+    fn run(self, _session: &mut Session) -> Outcome<ExitCode> {
+        let data_dir = PathBuf::from(self.data_dir);
+        told(keeper::run(Options { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
+    }
+}
+
+impl Run for KeeperStatus {
+    fn run(self, _session: &mut Session) -> Outcome<ExitCode> {
+        told(keeper_cli::status(Path::new(&self.data_dir)))
+    }
+}
+
+impl Run for KeeperStop {
+    fn run(self, _session: &mut Session) -> Outcome<ExitCode> {
+        told(keeper_cli::stop(Path::new(&self.data_dir)))
+    }
+}
+
+fn told(result: Result<(), String>) -> Outcome<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS).map_err(Failure::new)
+}

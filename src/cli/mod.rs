@@ -1,0 +1,191 @@
+//! The command line: finds the command, sorts out its flags, runs it and turns what comes of it into an exit code.
+//!
+//! Refuses to know: what an agent does with a request. Exit codes: 0 done, 1 any error, 2 not everything was placed, 127 unknown
+//! command. Formatting is pure and apart from I/O.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod agent_command;
+mod agent_jobs;
+mod alloc_logs;
+mod alloc_status;
+mod commands;
+mod disk;
+mod flags;
+mod frames;
+mod http;
+mod job_file;
+mod job_run;
+mod job_status;
+mod job_stop;
+mod keeper_command;
+mod layout;
+mod monitor;
+mod node_status;
+mod output;
+mod session;
+mod settings;
+mod shapes;
+mod status;
+mod version;
+
+use crate::jobspec::nearest::nearest;
+use commands::{COMMANDS, Command, NOT_SUPPORTED};
+use output::{Failure, Outcome, Output};
+use session::Session;
+use settings::Settings;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+const UNKNOWN_COMMAND: u8 = 127;
+
+/// A parsed command.
+pub trait Run {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode>;
+}
+
+/// Text for the user, and the end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Say {
+    /// What was asked for: on stdout, exit code 0.
+    Help(String),
+    /// What is wrong: on stderr, with an exit code.
+    Wrong(String, u8),
+}
+
+/// A command that is ready to be run.
+pub struct Prepared {
+    settings: Settings,
+    run: Ready,
+}
+
+type Ready = Box<dyn FnOnce(&mut Session) -> Outcome<ExitCode>>;
+
+type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+pub fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let env = |name: &str| std::env::var(name).ok();
+    let prepared =
+        choose(&args).and_then(|(command, rest)| Ok((command, (command.prepare)(command, rest, &env)?)));
+    match prepared {
+        Ok((command, prepared)) => {
+            let outcome = (prepared.run)(&mut Session::new(&prepared.settings));
+            finish(command, &prepared.settings, outcome)
+        }
+        Err(say) => say_it(&say),
+    }
+}
+
+/// The command that is meant, and what is left of the arguments.
+fn choose(args: &[String]) -> Result<(&'static Command, &[String]), Say> {
+    match args.first().map(String::as_str) {
+        Some("-h" | "-help" | "--help") => return Err(Say::Help(overview(""))),
+        Some("-v" | "-version" | "--version") => {
+            return Err(Say::Help(format!("drover {}\n", version::text())));
+        }
+        _ => {}
+    }
+    let words: Vec<&str> =
+        args.iter().map(String::as_str).take_while(|w| !w.starts_with('-')).take(3).collect();
+    for length in (1..=words.len()).rev() {
+        let name = words[..length].join(" ");
+        let name = commands::unalias(&name);
+        if let Some(command) = COMMANDS.iter().find(|c| c.name == name) {
+            return Ok((command, &args[length..]));
+        }
+        if NOT_SUPPORTED.contains(&name) {
+            return Err(Say::Wrong(format!("not supported yet: {name}"), 1));
+        }
+    }
+    Err(no_command(args, &words))
+}
+
+/// `drover`, `drover job` and `drover jbo run`.
+fn no_command(args: &[String], words: &[&str]) -> Say {
+    let group = words.first().copied().unwrap_or("");
+    let members = overview(group);
+    let help = args.iter().any(|a| matches!(a.as_str(), "-h" | "-help" | "--help"));
+    match (words, members.is_empty()) {
+        (_, false) if help => return Say::Help(members),
+        ([], _) => return Say::Wrong(members, UNKNOWN_COMMAND),
+        ([_], false) => return Say::Wrong(members, 1),
+        _ => {}
+    }
+    let typed = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+    let known = || COMMANDS.iter().map(|c| c.name).chain(NOT_SUPPORTED.iter().copied());
+    let hint = match nearest(&typed, known()).or_else(|| nearest(group, known())) {
+        Some(name) => format!("Did you mean \"drover {name}\"?"),
+        None => "\"drover -h\" lists the commands.".to_string(),
+    };
+    Say::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), UNKNOWN_COMMAND)
+}
+
+/// The commands of a group (all of them: ""), one a line; empty when there are none.
+fn overview(group: &str) -> String {
+    let inside =
+        |c: &&Command| group.is_empty() || c.name.split(' ').next() == Some(group) && c.name != group;
+    let lines: String =
+        COMMANDS.iter().filter(inside).map(|c| format!("  {:<16}{}\n", c.name, c.about)).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    let usage = if group.is_empty() { "drover <command>" } else { &format!("drover {group} <command>") };
+    format!(
+        "Usage: {usage} [-flag ...] [argument ...]\n\nCommands:\n{lines}\n\"drover <command> -h\" says more.\n"
+    )
+}
+
+/// Parses `args` as a `T`.
+fn prepare<T: argh::FromArgs + argh::ArgsInfo + Run + 'static>(
+    command: &Command,
+    args: &[String],
+    env: Env<'_>,
+) -> Result<Prepared, Say> {
+    let name = format!("drover {}", command.name);
+    let help = || {
+        let text = T::from_args(&[&name], &["--help"]).err().map(|e| e.output).unwrap_or_default();
+        flags::help_text(&text, command.networked)
+    };
+    let usage = |text: String| Say::Wrong(format!("{text}\n\n{}", help()), 1);
+    let split =
+        flags::split(args, &T::get_args_info(), command.networked).map_err(|e| usage(e.to_string()))?;
+    if split.help {
+        return Err(Say::Help(help()));
+    }
+    let words: Vec<&str> = split.args.iter().map(String::as_str).collect();
+    let parsed = T::from_args(&[&name], &words).map_err(|e| usage(e.output.trim_end().to_string()))?;
+    let settings = Settings::new(&split.globals, env).map_err(|text| Say::Wrong(text, 1))?;
+    Ok(Prepared { settings, run: Box::new(move |session| parsed.run(session)) })
+}
+
+fn finish(command: &Command, settings: &Settings, outcome: Outcome<ExitCode>) -> ExitCode {
+    match outcome {
+        Ok(code) => code,
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Message { text, hint }) => {
+            let out = Output::new(settings);
+            out.error(&text);
+            if hint {
+                out.stderr_line(&format!("For additional help try \"drover {} -h\"", command.name));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A reader that went away wants to hear no more.
+fn say_it(say: &Say) -> ExitCode {
+    match say {
+        Say::Help(text) => {
+            let _closed = std::io::stdout().lock().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Say::Wrong(text, code) => {
+            let _closed = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
+            ExitCode::from(*code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Follows an evaluation to its end and tells what changes (reference: cli 3.4).
+//!
+//! `Tale` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
+
+use crate::cli::layout;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, path};
+use crate::cli::shapes::{Alloc, AllocMetric, Eval};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The first look again comes this soon; each further one twice as late, up to `POLL_INTERVAL`.
+const FIRST_INTERVAL: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Evaluations that follow one another for longer are not waited for.
+const MAX_FOLLOWED: usize = 32;
+/// The longest wait between two evaluations that is sat out.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+
+/// Follows `eval_id` and the evaluations after it. The value is the exit code.
+pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
+    let mut code = 0;
+    let mut next = eval_id.to_string();
+    for _ in 0..MAX_FOLLOWED {
+        let eval = follow_one(session, &next, verbose)?;
+        code = code.max(exit_code(&eval));
+        if eval.next_eval.is_empty() {
+            return Ok(code);
+        }
+        let wait = Duration::from_nanos(u64::try_from(eval.wait).unwrap_or(0)).min(MAX_WAIT);
+        let id = layout::id(&eval.next_eval, verbose);
+        let text = if wait.is_zero() {
+            format!("Monitoring next evaluation {id:?}")
+        } else {
+            format!("Monitoring next evaluation {id:?} in {}", layout::units(wait.as_secs()))
+        };
+        say(session, &Line::Info(text))?;
+        std::thread::sleep(wait);
+        next = eval.next_eval;
+    }
+    Err(Failure::new(format!("Stopped monitoring after {MAX_FOLLOWED} evaluations in a row")))
+}
+
+fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
+    say(session, &Line::Info(format!("Monitoring evaluation {:?}", layout::id(id, verbose))))?;
+    let mut tale = Tale { verbose, ..Tale::default() };
+    let mut pause = FIRST_INTERVAL;
+    loop {
+        let eval: Eval = session.client.get(&path("evaluation", id), &[])?;
+        let allocs: Vec<Alloc> =
+            session.client.get(&format!("{}/allocations", path("evaluation", id)), &[])?;
+        for line in tale.update(&eval, &allocs) {
+            say(session, &line)?;
+        }
+        if is_terminal(&eval.status) {
+            for line in ending(&eval, verbose) {
+                say(session, &line)?;
+            }
+            return Ok(eval);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(POLL_INTERVAL);
+    }
+}
+
+fn say(session: &Session, line: &Line) -> Outcome<()> {
+    let now = session.time(session.now());
+    match line {
+        Line::Info(text) => session.out.line(&session.out.bold(&format!("==> {now}: {text}"))),
+        Line::Plain(text) => session.out.line(&format!("    {now}: {text}")),
+        Line::Detail(text) => session.out.line(&format!("    {text}")),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Line {
+    /// Begins with an arrow and the time.
+    Info(String),
+    /// Indented, with the time.
+    Plain(String),
+    /// Indented, without.
+    Detail(String),
+}
+
+fn is_terminal(status: &str) -> bool {
+    matches!(status, "complete" | "failed" | "canceled")
+}
+
+fn exit_code(eval: &Eval) -> u8 {
+    match eval.status.as_str() {
+        _ if !eval.failed_tg_allocs.is_empty() => 2,
+        "complete" => 0,
+        _ => 1,
+    }
+}
+
+/// What was told already.
+#[derive(Default)]
+struct Tale {
+    verbose: bool,
+    status: String,
+    deployment: String,
+    triggered: bool,
+    /// Client status by allocation.
+    allocs: BTreeMap<String, String>,
+}
+
+impl Tale {
+    fn update(&mut self, eval: &Eval, allocs: &[Alloc]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let id = |full: &str| layout::id(full, self.verbose);
+        if !self.triggered {
+            let trigger = if eval.node_id.is_empty() {
+                format!("Evaluation triggered by job {:?}", eval.job_id)
+            } else {
+                format!("Evaluation triggered by node {:?}", id(&eval.node_id))
+            };
+            lines.push(Line::Plain(trigger));
+            self.triggered = true;
+            self.status = "pending".to_string();
+        }
+        if eval.deployment_id != self.deployment {
+            lines.push(Line::Plain(format!("Evaluation within deployment: {:?}", id(&eval.deployment_id))));
+            self.deployment = eval.deployment_id.clone();
+        }
+        for alloc in allocs {
+            if let Some(text) = alloc_line(self.allocs.get(&alloc.id), eval, alloc, self.verbose) {
+                lines.push(Line::Plain(text));
+            }
+            self.allocs.insert(alloc.id.clone(), alloc.client_status.clone());
+        }
+        if eval.status != self.status {
+            lines.push(Line::Plain(format!(
+                "Evaluation status changed: {:?} -> {:?}",
+                self.status, eval.status
+            )));
+            self.status = eval.status.clone();
+        }
+        lines
+    }
+}
+
+fn alloc_line(before: Option<&String>, eval: &Eval, alloc: &Alloc, verbose: bool) -> Option<String> {
+    let id = layout::id(&alloc.id, verbose);
+    let Some(before) = before else {
+        let verb = if alloc.create_index < eval.create_index { "modified" } else { "created" };
+        let node = layout::id(&alloc.node_id, verbose);
+        return Some(format!("Allocation {id:?} {verb}: node {node:?}, group {:?}", alloc.task_group));
+    };
+    let changed = *before != alloc.client_status;
+    let description = &alloc.client_description;
+    changed.then(|| {
+        format!("Allocation {id:?} status changed: {before:?} -> {:?} ({description})", alloc.client_status)
+    })
+}
+
+fn ending(eval: &Eval, verbose: bool) -> Vec<Line> {
+    let id = layout::id(&eval.id, verbose);
+    let finished = format!("Evaluation {id:?} finished with status {:?}", eval.status);
+    if eval.failed_tg_allocs.is_empty() {
+        let mut lines = vec![Line::Info(finished)];
+        if eval.status != "complete" && !eval.status_description.is_empty() {
+            lines.push(Line::Detail(eval.status_description.clone()));
+        }
+        return lines;
+    }
+    let mut lines = vec![Line::Info(format!("{finished} but failed to place all allocations:"))];
+    for (group, metric) in &eval.failed_tg_allocs {
+        let unplaced = layout::count(metric.coalesced_failures + 1, "allocation");
+        lines.push(Line::Detail(format!("Task Group {group:?} (failed to place {unplaced}):")));
+        lines.extend(placement_failures(metric).into_iter().map(|text| Line::Detail(format!("  * {text}"))));
+    }
+    if !eval.blocked_eval.is_empty() {
+        let blocked = layout::id(&eval.blocked_eval, verbose);
+        let text = format!("Evaluation {blocked:?} waiting for additional capacity to place remainder");
+        lines.push(Line::Detail(text));
+    }
+    lines
+}
+
+/// Why allocations of a group found no node, one reason a line.
+pub fn placement_failures(metric: &AllocMetric) -> Vec<String> {
+    let mut out = Vec::new();
+    if metric.nodes_evaluated == 0 {
+        out.push("No nodes were eligible for evaluation".to_string());
+    }
+    for (datacenter, available) in &metric.nodes_available {
+        if *available == 0 {
+            out.push(format!("No nodes are available in datacenter {datacenter:?}"));
+        }
+    }
+    let nodes = |n: &u64| layout::count(*n, "node");
+    for (class, n) in &metric.class_filtered {
+        out.push(format!("Class {class:?}: {} excluded by filter", nodes(n)));
+    }
+    for (constraint, n) in &metric.constraint_filtered {
+        out.push(format!("Constraint {constraint:?}: {} excluded by filter", nodes(n)));
+    }
+    if metric.nodes_exhausted > 0 {
+        out.push(format!("Resources exhausted on {}", nodes(&metric.nodes_exhausted)));
+    }
+    for (class, n) in &metric.class_exhausted {
+        out.push(format!("Class {class:?} exhausted on {}", nodes(n)));
+    }
+    for (dimension, n) in &metric.dimension_exhausted {
+        out.push(format!("Dimension {dimension:?} exhausted on {}", nodes(n)));
+    }
+    out.extend(metric.quota_exhausted.iter().map(|q| format!("Quota limit hit {q:?}")));
+    out
+}

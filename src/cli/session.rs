@@ -1,0 +1,168 @@
+//! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
+
+use crate::cli::http::{Client, encode};
+use crate::cli::layout;
+use crate::cli::output::{Failure, Outcome, Output};
+use crate::cli::settings::Settings;
+use crate::cli::shapes::{Alloc, JobStub, NodeStub};
+use jiff::tz::TimeZone;
+
+pub struct Session {
+    pub client: Client,
+    pub out: Output,
+    pub zone: TimeZone,
+}
+
+impl Session {
+    pub fn new(settings: &Settings) -> Session {
+        Session { client: Client::new(settings), out: Output::new(settings), zone: TimeZone::system() }
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn now(&self) -> i64 {
+        i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
+    }
+
+    pub fn time(&self, unix_nanos: i64) -> String {
+        layout::time(unix_nanos, &self.zone)
+    }
+
+    /// The job with this id, or the only one whose id begins so.
+    pub fn job(&self, prefix: &str) -> Outcome<JobStub> {
+        let jobs: Vec<JobStub> = self.client.get("/v1/jobs", &[("prefix", prefix)])?;
+        let exact: Vec<&JobStub> = jobs.iter().filter(|j| j.id == prefix).collect();
+        if let [only] = exact[..] {
+            return Ok(only.clone());
+        }
+        match &jobs[..] {
+            [] => Err(Failure::new(format!("No job(s) with prefix or ID {prefix:?} found"))),
+            [only] => Ok(only.clone()),
+            many => Err(ambiguous(prefix, "jobs", &job_table(many, self))),
+        }
+    }
+
+    /// The allocation with this id, or the only one whose id begins so.
+    pub fn alloc_id(&self, prefix: &str) -> Outcome<String> {
+        if is_full_id(prefix) {
+            return Ok(prefix.to_string());
+        }
+        let even = even_prefix(prefix)?;
+        let mut found: Vec<Alloc> = self.client.get("/v1/allocations", &[("prefix", &even)])?;
+        found.retain(|a| a.id.starts_with(prefix));
+        match &found[..] {
+            [] => Err(Failure::new(format!("No allocation(s) with prefix or id {prefix:?} found"))),
+            [only] => Ok(only.id.clone()),
+            many => {
+                let table = crate::cli::alloc_status::alloc_table(many, self.now(), false);
+                Err(ambiguous(prefix, "allocations", &table))
+            }
+        }
+    }
+
+    /// The node with this id, or the only one whose id begins so.
+    pub fn node_id(&self, prefix: &str) -> Outcome<String> {
+        if is_full_id(prefix) {
+            return Ok(prefix.to_string());
+        }
+        let even = even_prefix(prefix)?;
+        let mut found: Vec<NodeStub> = self.client.get("/v1/nodes", &[("prefix", &even)])?;
+        found.retain(|n| n.id.starts_with(prefix));
+        match &found[..] {
+            [] => Err(Failure::new(format!("No node(s) with prefix or id {prefix:?} found"))),
+            [only] => Ok(only.id.clone()),
+            many => {
+                Err(ambiguous(prefix, "nodes", &crate::cli::node_status::node_table(many, &[], false, false)))
+            }
+        }
+    }
+}
+
+/// `/v1/<kind>/<id>` with the id encoded.
+pub fn path(kind: &str, id: &str) -> String {
+    format!("/v1/{kind}/{}", encode(id))
+}
+
+/// The list of jobs that `job status` shows (reference: cli 3.1), with namespaces when several may be in it.
+pub fn job_table(jobs: &[JobStub], session: &Session) -> String {
+    let with_namespace = session.client.namespace() == "*";
+    let mut header = vec!["ID", "Type", "Priority", "Status", "Submit Date"];
+    if with_namespace {
+        header.insert(1, "Namespace");
+    }
+    let row = |job: &JobStub| {
+        let mut row = vec![
+            job.id.clone(),
+            job_type(&job.kind, job.periodic, job.parameterized_job),
+            job.priority.to_string(),
+            job_state(&job.status, job.stop),
+            session.time(job.submit_time),
+        ];
+        if with_namespace {
+            row.insert(1, job.job_summary.namespace.clone());
+        }
+        row
+    };
+    layout::table(&header, &jobs.iter().map(row).collect::<Vec<_>>())
+}
+
+pub fn job_type(kind: &str, periodic: bool, parameterized: bool) -> String {
+    let suffix = match (periodic, parameterized) {
+        (true, true) => "/periodic/parameterized",
+        (true, false) => "/periodic",
+        (false, true) => "/parameterized",
+        (false, false) => "",
+    };
+    format!("{kind}{suffix}")
+}
+
+pub fn job_state(status: &str, stop: bool) -> String {
+    if stop { format!("{status} (stopped)") } else { status.to_string() }
+}
+
+fn is_full_id(id: &str) -> bool {
+    id.parse::<crate::model::id::Uuid>().is_ok()
+}
+
+/// Lists take prefixes of whole bytes only: an odd digit is left off.
+fn even_prefix(prefix: &str) -> Outcome<String> {
+    if prefix.chars().count() < 2 {
+        return Err(Failure::new("Identifier must contain at least two characters."));
+    }
+    let valid = |c: char| c.is_ascii_hexdigit() || c == '-';
+    if !prefix.chars().all(valid) || prefix.len() > 36 {
+        return Err(Failure::new(format!(
+            "{prefix:?} is no id and no beginning of one: hex digits and dashes only"
+        )));
+    }
+    let digits = prefix.bytes().filter(|b| *b != b'-').count();
+    Ok(prefix[..prefix.len() - digits % 2].to_string())
+}
+
+fn ambiguous(prefix: &str, what: &str, table: &str) -> Failure {
+    Failure::new(format!("Prefix {prefix:?} matched multiple {what}\n\n{}", table.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_made_even() {
+        for (prefix, expected) in [
+            ("ab", Some("ab")),
+            ("abc", Some("ab")),
+            ("01234567-8", Some("01234567-")),
+            ("a", None),
+            ("xyz", None),
+        ] {
+            assert_eq!(even_prefix(prefix).ok().as_deref(), expected, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn types_and_states_carry_their_suffix() {
+        assert_eq!(job_type("batch", true, false), "batch/periodic");
+        assert_eq!(job_type("batch", false, true), "batch/parameterized");
+        assert_eq!(job_state("dead", true), "dead (stopped)");
+    }
+}

@@ -1,0 +1,342 @@
+//! What the commands read of the API's answers (reference: http-api). Everything has a default: an older agent may say less.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct JobStub {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub name: String,
+    pub namespace: String,
+    #[serde(rename = "Type")]
+    pub kind: String,
+    pub priority: i64,
+    pub periodic: bool,
+    pub parameterized_job: bool,
+    pub stop: bool,
+    pub status: String,
+    pub submit_time: i64,
+    pub job_summary: JobSummary,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Job {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub name: String,
+    pub namespace: String,
+    #[serde(rename = "Type")]
+    pub kind: String,
+    pub priority: i64,
+    pub datacenters: Vec<String>,
+    pub node_pool: String,
+    pub periodic: Option<serde_json::Value>,
+    pub parameterized_job: Option<serde_json::Value>,
+    pub stop: bool,
+    pub status: String,
+    pub submit_time: i64,
+    pub version: u64,
+    pub task_groups: Vec<TaskGroup>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskGroup {
+    pub name: String,
+    pub tasks: Vec<Task>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Task {
+    pub name: String,
+    pub lifecycle: Option<Lifecycle>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Lifecycle {
+    pub hook: String,
+    pub sidecar: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct JobSummary {
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    pub namespace: String,
+    pub summary: BTreeMap<String, GroupSummary>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct GroupSummary {
+    pub queued: i64,
+    pub starting: i64,
+    pub running: i64,
+    pub failed: i64,
+    pub complete: i64,
+    pub lost: i64,
+    pub unknown: i64,
+}
+
+/// Allocation and its list stub alike: the stub leaves out `job`, `task_resources`, `metrics` and so on.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Alloc {
+    #[serde(rename = "ID")]
+    pub id: String,
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub name: String,
+    pub namespace: String,
+    #[serde(rename = "NodeID")]
+    pub node_id: String,
+    pub node_name: String,
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    pub job_version: u64,
+    pub task_group: String,
+    pub desired_status: String,
+    pub desired_description: String,
+    pub client_status: String,
+    pub client_description: String,
+    pub task_states: BTreeMap<String, TaskState>,
+    #[serde(rename = "DeploymentID")]
+    pub deployment_id: String,
+    pub deployment_status: Option<DeploymentHealth>,
+    #[serde(rename = "FollowupEvalID")]
+    pub followup_eval_id: String,
+    pub next_allocation: String,
+    pub reschedule_tracker: Option<RescheduleTracker>,
+    pub create_index: u64,
+    pub create_time: i64,
+    pub modify_time: i64,
+    pub job: Option<AllocJob>,
+    pub task_resources: BTreeMap<String, LegacyResources>,
+    pub resources: LegacyResources,
+    pub metrics: AllocMetric,
+}
+
+/// The job within an allocation, whose version stands on the job.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocJob {
+    pub version: u64,
+    pub task_groups: Vec<AllocGroup>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocGroup {
+    pub name: String,
+    pub tasks: Vec<Task>,
+    pub reschedule_policy: Option<ReschedulePolicy>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ReschedulePolicy {
+    pub attempts: u64,
+    pub unlimited: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RescheduleTracker {
+    pub events: Vec<serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct DeploymentHealth {
+    pub healthy: Option<bool>,
+    pub canary: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct LegacyResources {
+    #[serde(rename = "CPU")]
+    pub cpu: i64,
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+    #[serde(rename = "MemoryMaxMB")]
+    pub memory_max_mb: i64,
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskState {
+    pub state: String,
+    pub failed: bool,
+    pub restarts: u64,
+    pub last_restart: String,
+    pub started_at: String,
+    pub finished_at: String,
+    /// Oldest first.
+    pub events: Vec<TaskEvent>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskEvent {
+    #[serde(rename = "Type")]
+    pub kind: String,
+    pub time: i64,
+    pub display_message: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocMetric {
+    pub nodes_evaluated: u64,
+    pub nodes_filtered: u64,
+    pub nodes_exhausted: u64,
+    pub nodes_available: BTreeMap<String, u64>,
+    pub class_filtered: BTreeMap<String, u64>,
+    pub constraint_filtered: BTreeMap<String, u64>,
+    pub class_exhausted: BTreeMap<String, u64>,
+    pub dimension_exhausted: BTreeMap<String, u64>,
+    pub quota_exhausted: Vec<String>,
+    pub score_meta_data: Vec<NodeScore>,
+    /// Nanoseconds.
+    pub allocation_time: i64,
+    pub coalesced_failures: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeScore {
+    #[serde(rename = "NodeID")]
+    pub node_id: String,
+    pub scores: BTreeMap<String, f64>,
+    pub norm_score: f64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Eval {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub priority: i64,
+    pub triggered_by: String,
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    #[serde(rename = "NodeID")]
+    pub node_id: String,
+    #[serde(rename = "DeploymentID")]
+    pub deployment_id: String,
+    pub status: String,
+    pub status_description: String,
+    /// Nanoseconds.
+    pub wait: i64,
+    pub next_eval: String,
+    pub blocked_eval: String,
+    #[serde(rename = "FailedTGAllocs")]
+    pub failed_tg_allocs: BTreeMap<String, AllocMetric>,
+    pub create_index: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RegisterAnswer {
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub warnings: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct SearchAnswer {
+    pub matches: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeStub {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub address: String,
+    pub datacenter: String,
+    pub name: String,
+    pub node_pool: String,
+    pub node_class: String,
+    pub version: String,
+    pub drain: bool,
+    pub scheduling_eligibility: String,
+    pub status: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Node {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub datacenter: String,
+    pub name: String,
+    pub node_pool: String,
+    pub node_class: String,
+    pub drain: bool,
+    pub scheduling_eligibility: String,
+    pub status: String,
+    pub attributes: BTreeMap<String, String>,
+    pub meta: BTreeMap<String, String>,
+    pub drivers: BTreeMap<String, Driver>,
+    /// Oldest first.
+    pub events: Vec<NodeEvent>,
+    pub node_resources: NodeResources,
+    pub reserved_resources: NodeResources,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Driver {
+    pub detected: bool,
+    pub healthy: bool,
+    pub health_description: String,
+    pub update_time: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeEvent {
+    pub message: String,
+    pub subsystem: String,
+    pub timestamp: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeResources {
+    pub cpu: NodeCpu,
+    pub memory: NodeMemory,
+    pub disk: NodeDisk,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeCpu {
+    /// MHz.
+    pub cpu_shares: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeMemory {
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NodeDisk {
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+}

@@ -1,0 +1,94 @@
+//! `drover status [id]`: finds what has this id and shows it.
+
+use crate::cli::Run;
+use crate::cli::alloc_status::{self, AllocStatus};
+use crate::cli::job_status::{self, JobStatus};
+use crate::cli::layout;
+use crate::cli::node_status::{self, NodeStatus};
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, path};
+use crate::cli::shapes::{Eval, SearchAnswer};
+use argh::{ArgsInfo, FromArgs};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// show the job, allocation, evaluation or node with this id; without an id: all jobs
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover status 1a2b3c4d")]
+pub struct Status {
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    id: Option<String>,
+}
+
+impl Run for Status {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let Some(id) = self.id else {
+            return JobStatus::list(self.verbose).run(session);
+        };
+        let body = serde_json::json!({"Prefix": id, "Context": "all"});
+        let answer: SearchAnswer = session.client.put("/v1/search", &[], &body)?;
+        match pick(&answer.matches, &id)? {
+            ("jobs", found) => job_status::show(session, &JobStatus::one(found, self.verbose)),
+            ("allocs", found) => alloc_status::show(session, &AllocStatus::one(found, self.verbose)),
+            ("nodes", found) => node_status::show(session, &NodeStatus::one(found, self.verbose)),
+            ("evals", found) => show_eval(session, found, self.verbose),
+            (context, _) => Err(Failure::new(format!("not supported yet: showing {context}"))),
+        }
+    }
+}
+
+/// The only context whose first match is exactly `id`, or else the only match of all (reference: http-api 7).
+fn pick<'a>(matches: &'a BTreeMap<String, Vec<String>>, id: &str) -> Outcome<(&'a str, &'a str)> {
+    let all: Vec<(&str, &str)> =
+        matches.iter().flat_map(|(c, ids)| ids.iter().map(move |i| (c.as_str(), i.as_str()))).collect();
+    let exact: Vec<_> = all.iter().filter(|(_, found)| *found == id).collect();
+    match (&all[..], &exact[..]) {
+        ([], _) => Err(Failure::new(format!("No matches found for id {id:?}"))),
+        ([only], _) => Ok(*only),
+        (_, [only]) => Ok(**only),
+        (many, _) => {
+            let rows: Vec<_> = many.iter().map(|(c, i)| vec![c.to_string(), i.to_string()]).collect();
+            let table = layout::table(&["Kind", "ID"], &rows);
+            Err(Failure::new(format!("Multiple matches found for id {id:?}\n\n{}", table.trim_end())))
+        }
+    }
+}
+
+fn show_eval(session: &Session, id: &str, verbose: bool) -> Outcome<ExitCode> {
+    let eval: Eval = session.client.get(&path("evaluation", id), &[])?;
+    let failures = !eval.failed_tg_allocs.is_empty();
+    session.out.text(&layout::key_values(&[
+        ("ID", layout::id(&eval.id, verbose)),
+        ("Status", eval.status.clone()),
+        ("Status Description", eval.status_description.clone()),
+        ("TriggeredBy", eval.triggered_by.clone()),
+        ("Job ID", eval.job_id.clone()),
+        ("Priority", eval.priority.to_string()),
+        ("Placement Failures", failures.to_string()),
+    ]))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_match_or_one_exact_match_is_picked() {
+        let matches = |all: &[(&str, &[&str])]| -> BTreeMap<String, Vec<String>> {
+            all.iter()
+                .map(|(c, ids)| (c.to_string(), ids.iter().map(ToString::to_string).collect()))
+                .collect()
+        };
+        let one = matches(&[("jobs", &["web"]), ("nodes", &[])]);
+        assert_eq!(pick(&one, "w").ok(), Some(("jobs", "web")));
+        let exact = matches(&[("jobs", &["web", "web2"])]);
+        assert_eq!(pick(&exact, "web").ok(), Some(("jobs", "web")));
+        assert!(pick(&exact, "we").is_err());
+        assert!(pick(&matches(&[]), "x").is_err());
+    }
+}

@@ -1,0 +1,153 @@
+//! Tables for the command line: flags, help, unknown commands.
+
+use super::*;
+use argh::{ArgsInfo, FromArgs};
+use flags::{FlagError, Split, split};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_string).collect()
+}
+
+fn run_split(line: &str) -> Result<Split, FlagError> {
+    split(&words(line), &job_run::JobRun::get_args_info(), true)
+}
+
+#[test]
+fn nomads_spellings_of_flags_become_arghs() {
+    for (line, expected) in [
+        ("-detach a.hcl", "--detach -- a.hcl"),
+        ("--detach a.hcl", "--detach -- a.hcl"),
+        ("-detach=true a.hcl", "--detach -- a.hcl"),
+        ("-detach=false a.hcl", "-- a.hcl"),
+        ("-detach -detach a.hcl", "--detach -- a.hcl"),
+        ("-detach -detach=false a.hcl", "-- a.hcl"),
+        ("a.hcl -detach", "--detach -- a.hcl"),
+        ("-var a=1 --var=b=2 -", "--var a=1 --var b=2 -- -"),
+        ("-check-index 3 -check-index=4 x", "--check-index 4 -- x"),
+        ("-hcl2-strict x", "--hcl2-strict true -- x"),
+        ("-hcl2-strict=false x", "--hcl2-strict false -- x"),
+        ("-- -detach", "-- -detach"),
+        ("-var -detach x", "--var -detach -- x"),
+    ] {
+        assert_eq!(run_split(line).map(|s| s.args), Ok(words(expected)), "{line}");
+    }
+}
+
+#[test]
+fn what_argh_gets_is_what_it_understands() {
+    for line in
+        ["-detach -var a=1 -hcl2-strict=false -eval-priority=7 a.hcl", "-", "", "-output -json -verbose x"]
+    {
+        let split = run_split(line).unwrap();
+        let args: Vec<&str> = split.args.iter().map(String::as_str).collect();
+        assert!(job_run::JobRun::from_args(&["x"], &args).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn wrong_flags_are_refused_by_name() {
+    for (line, expected) in [
+        ("-detahc x", "unknown flag -detahc; did you mean -detach?"),
+        ("-adress=x", "unknown flag -adress; did you mean -address?"),
+        ("-qqqqqqqqqq", "unknown flag -qqqqqqqqqq"),
+        ("-var", "the flag -var needs a value"),
+        ("-detach=maybe", "the flag -detach is true or false, not \"maybe\""),
+        ("-ca-cert=x", "not supported yet: -ca-cert"),
+        ("-insecure", "not supported yet: -insecure"),
+    ] {
+        assert_eq!(run_split(line).map_err(|e| e.to_string()), Err(expected.to_string()), "{line}");
+    }
+}
+
+#[test]
+fn global_flags_are_taken_out() {
+    let split = run_split("-address http://a:1 -no-color x -namespace=n -force-color=false").unwrap();
+    assert_eq!(split.args, words("-- x"));
+    let expected =
+        [("address", "http://a:1"), ("no-color", "true"), ("namespace", "n"), ("force-color", "false")];
+    assert_eq!(split.globals, expected.map(|(n, v)| (n, v.to_string())));
+    assert!(run_split("-h").unwrap().help && run_split("x --help").unwrap().help);
+}
+
+#[test]
+fn every_command_has_help_with_an_example_and_its_own_flags() {
+    for command in COMMANDS {
+        let ask = |line: &str| (command.prepare)(command, &words(line), &|_| None).err();
+        let Some(Say::Help(help)) = ask("-h") else { panic!("{}: no help", command.name) };
+        let example =
+            help.split("Examples:").nth(1).is_some_and(|e| e.contains(&format!("drover {}", command.name)));
+        assert!(example && help.contains("  -h, -help ") && !help.contains(" --"), "{help}");
+        assert_eq!(help.contains("-address"), command.networked, "{help}");
+        let expected = format!("unknown flag -no-such-flag\n\n{help}");
+        assert_eq!(ask("-no-such-flag"), Some(Say::Wrong(expected, 1)), "{}", command.name);
+    }
+}
+
+#[test]
+fn options_are_aligned() {
+    let Err(Say::Help(help)) = prepared("job stop -h") else { panic!("no help") };
+    let shown = "  -purge            forget the job and its allocations at once\n";
+    assert!(help.contains(shown) && help.contains("  -address          the agent's"), "{help}");
+}
+
+/// Chosen and prepared, but not run.
+fn prepared(line: &str) -> Result<&'static str, Say> {
+    let args = words(line);
+    let (command, rest) = choose(&args)?;
+    (command.prepare)(command, rest, &|_| None).map(|_| command.name)
+}
+
+#[test]
+fn commands_are_found_by_name_and_alias() {
+    for (line, expected) in [
+        ("job run a", "job run"),
+        ("run a", "job run"),
+        ("stop a b", "job stop"),
+        ("logs -f a", "alloc logs"),
+        ("status", "status"),
+        ("status job run", "status"),
+        ("alloc-status a", "alloc status"),
+        ("keeper run -data-dir /d", "keeper run"),
+        ("version", "version"),
+    ] {
+        let found = prepared(line).map_err(|_| ());
+        let too_many = line == "status job run";
+        assert_eq!(found, if too_many { Err(()) } else { Ok(expected) }, "{line}");
+    }
+}
+
+#[test]
+fn unknown_commands_exit_127_and_unbuilt_ones_1() {
+    for (line, code, expected) in [
+        ("", 127, "Usage: drover <command>"),
+        ("jbo run", 127, "Unknown command \"drover jbo run\". Did you mean \"drover job run\"?"),
+        ("job rnu x", 127, "Did you mean \"drover job run\"?"),
+        ("qqqqqqqqq", 127, "\"drover -h\" lists the commands."),
+        ("job", 1, "Usage: drover job <command>"),
+        ("job plan x", 1, "not supported yet: job plan"),
+        ("plan x", 1, "not supported yet: job plan"),
+        ("operator raft list-peers", 1, "not supported yet: operator"),
+    ] {
+        match prepared(line) {
+            Err(Say::Wrong(text, found)) => {
+                assert!(found == code && text.contains(expected), "{line}: {text}")
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    for (line, expected) in [
+        ("-h", "  job run "),
+        ("job -h", "  job stop "),
+        ("--version", "drover v"),
+        ("keeper -help", "  keeper run "),
+    ] {
+        assert!(matches!(prepared(line), Err(Say::Help(text)) if text.contains(expected)), "{line}");
+    }
+}
+
+#[test]
+fn no_command_is_both_built_and_not() {
+    for command in COMMANDS {
+        assert!(!NOT_SUPPORTED.contains(&command.name), "{}", command.name);
+    }
+}

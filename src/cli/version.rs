@@ -1,0 +1,24 @@
+//! `drover version`.
+
+use crate::cli::Run;
+use crate::cli::output::Outcome;
+use crate::cli::session::Session;
+use argh::{ArgsInfo, FromArgs};
+use std::process::ExitCode;
+
+/// print the version
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover version")]
+pub struct Version {}
+
+impl Run for Version {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        session.out.line(&format!("drover {}", text()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// As `v0.1.0`.
+pub fn text() -> String {
+    format!("v{}", env!("CARGO_PKG_VERSION"))
+}
