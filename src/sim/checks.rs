@@ -1,0 +1,212 @@
+//! What must always be so, and what must be so once the world is left alone. Each check says in a sentence what it found.
+
+use super::ledger::Left;
+use super::world::World;
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::eval::EvalStatus;
+use crate::model::id::{AllocId, EvalId, JobKey, RunId};
+use crate::model::job::Job;
+use crate::model::node::NodeStatus;
+use crate::model::resources::Amount;
+use crate::state::check;
+use crate::state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl World {
+    /// After every turn in which the state moved.
+    pub fn check_server(&mut self) -> Result<(), String> {
+        let Some(server) = &self.server.server else { return Ok(()) };
+        let view = server.reader().view().map_err(|e| e.to_string())?;
+        let (index, digest) = (view.index(), view.digest());
+        if let Some(known) = self.server.digests.insert(index, digest)
+            && known != digest
+        {
+            return Err(format!("index {index} was applied twice, to different states"));
+        }
+        no_node_is_over_committed(&view)?;
+        no_name_lives_twice(&view)?;
+        if index.is_multiple_of(16) {
+            check::consistent(&view)?;
+        }
+        if let Some(queued) = server.queued_at_rest() {
+            queues_are_what_the_state_says(&view, &queued)?;
+        }
+        for alloc in allocs(&view)? {
+            if alloc.server_terminal() {
+                self.stopped.insert(alloc.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// A task dies only because its servers, its own policy or its own siblings want it to: an agent or keeper that
+    /// died is never a reason. Groups here have one task, so what may be killed is what was stopped or is gone.
+    pub fn check_kill(&self, n: usize, run: RunId) -> Result<(), String> {
+        let Some(process) = self.nodes[n].processes.values().find(|p| p.run == run && p.running) else {
+            return Ok(());
+        };
+        let alloc = process.label.split('.').next().and_then(|id| id.parse::<AllocId>().ok());
+        let Some(alloc) = alloc else { return Err(format!("{} is no label", process.label)) };
+        if self.stopped.contains(&alloc) {
+            return Ok(());
+        }
+        let Some(server) = &self.server.server else { return Err(unwanted(&process.label)) };
+        let view = server.reader().view().map_err(|e| e.to_string())?;
+        match view.alloc(alloc).map_err(|e| e.to_string())? {
+            None => Ok(()),
+            Some(a) if a.server_terminal() => Ok(()),
+            Some(_) => Err(unwanted(&process.label)),
+        }
+    }
+
+    /// Of one task, one process.
+    pub fn check_processes(&self) -> Result<(), String> {
+        for node in &self.nodes {
+            let mut labels = BTreeSet::new();
+            for process in node.processes.values().filter(|p| p.running) {
+                if !labels.insert(&process.label) {
+                    return Err(format!("{} runs twice on node {}", process.label, node.number));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Without faults and without users, after a while: nothing waits that could be done, and what is wanted is so.
+    pub fn check_settled(&self) -> Result<(), String> {
+        let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
+        let view = server.reader().view().map_err(|e| e.to_string())?;
+        check::consistent(&view)?;
+        for node in view.nodes().map_err(|e| e.to_string())? {
+            if node.status != NodeStatus::Ready {
+                return Err(format!("node {} is {}", node.info.name, node.status.as_str()));
+            }
+        }
+        if let Some(eval) = view.open_evals(EvalStatus::Pending).map_err(|e| e.to_string())?.first() {
+            return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
+        }
+        self.acknowledged_is_there(&view)?;
+        for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
+            self.job_is_as_wanted(&view, &job)?;
+        }
+        self.nodes_run_what_is_wanted(&view)
+    }
+
+    fn acknowledged_is_there(&self, view: &View) -> Result<(), String> {
+        for (key, may_be) in self.ledger.jobs() {
+            let job = view.job(key).map_err(|e| e.to_string())?;
+            let is = |left: &Left| match (left, &job) {
+                (Left::Nothing, job) => job.is_none(),
+                // stopping what does not exist leaves nothing
+                (Left::Stopped, job) => job.as_ref().is_none_or(|j| j.spec.stop),
+                (Left::Spec(spec), Some(job)) => **spec == job.spec,
+                (Left::Spec(_), None) => false,
+            };
+            if !may_be.iter().any(is) {
+                return Err(format!(
+                    "{key} is none of the {} things that users were told it is",
+                    may_be.len()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn job_is_as_wanted(&self, view: &View, job: &Job) -> Result<(), String> {
+        let key = job.spec.key();
+        let live = live(view, &key)?;
+        if job.spec.stop {
+            let running = live.iter().filter(|a| !a.terminal()).count();
+            return if running == 0 {
+                Ok(())
+            } else {
+                Err(format!("{key} is stopped, {running} allocations are not"))
+            };
+        }
+        let blocked = view.open_evals(EvalStatus::Blocked).map_err(|e| e.to_string())?;
+        let waits = blocked.iter().any(|e| e.job == key);
+        let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
+        let current = live.iter().filter(|a| a.job_version == job.version || !a.terminal()).count();
+        if current > wanted || (current < wanted && !waits) {
+            return Err(format!("{key} wants {wanted}, has {current}, and nothing waits: {live:#?}"));
+        }
+        Ok(())
+    }
+
+    fn nodes_run_what_is_wanted(&self, view: &View) -> Result<(), String> {
+        for node in &self.nodes {
+            let mut wanted = BTreeSet::new();
+            for alloc in view.allocs_of_node(node.id()).map_err(|e| e.to_string())? {
+                if !alloc.server_terminal() && alloc.client == ClientStatus::Running {
+                    wanted.insert(format!("{}.main", alloc.id));
+                }
+                if alloc.server_terminal() && !alloc.client_terminal() {
+                    return Err(format!("{} was stopped and is still {}", alloc.id, alloc.client.as_str()));
+                }
+            }
+            for process in node.processes.values() {
+                if !wanted.contains(&process.label) {
+                    return Err(format!(
+                        "{} runs on node {}, and nobody wants it",
+                        process.label, node.number
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unwanted(label: &str) -> String {
+    format!("{label} was killed though it was to run")
+}
+
+fn allocs(view: &View) -> Result<Vec<Allocation>, String> {
+    view.allocs(None, usize::MAX).map_err(|e| e.to_string())
+}
+
+/// What the servers want to run, or what ended by itself.
+fn live(view: &View, key: &JobKey) -> Result<Vec<Allocation>, String> {
+    let mut all = view.allocs_of_job(key).map_err(|e| e.to_string())?;
+    all.retain(|a| !a.server_terminal() && a.client != ClientStatus::Lost);
+    Ok(all)
+}
+
+fn no_node_is_over_committed(view: &View) -> Result<(), String> {
+    let mut used: BTreeMap<_, Amount> = BTreeMap::new();
+    for alloc in allocs(view)?.iter().filter(|a| !a.terminal()) {
+        let sum = used.entry(alloc.node_id).or_default();
+        *sum = sum.plus(alloc.resources.total());
+    }
+    for node in view.nodes().map_err(|e| e.to_string())? {
+        let sum = used.get(&node.info.id).copied().unwrap_or_default();
+        if let Some(dimension) = node.available().lacks(sum) {
+            return Err(format!("node {} is over-committed in {dimension}: {sum:?}", node.info.name));
+        }
+    }
+    Ok(())
+}
+
+fn no_name_lives_twice(view: &View) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for alloc in allocs(view)? {
+        if !alloc.terminal() && !names.insert((alloc.job.clone(), alloc.name.clone())) {
+            return Err(format!("{} of {} lives twice", alloc.name, alloc.job));
+        }
+    }
+    Ok(())
+}
+
+/// What a new leader would build from the state is what this one has.
+fn queues_are_what_the_state_says(view: &View, queued: &BTreeSet<EvalId>) -> Result<(), String> {
+    let mut open = BTreeSet::new();
+    for status in [EvalStatus::Pending, EvalStatus::Blocked] {
+        open.extend(view.open_evals(status).map_err(|e| e.to_string())?.iter().map(|e| e.id));
+    }
+    if open == *queued {
+        return Ok(());
+    }
+    let missing: Vec<_> = open.difference(queued).collect();
+    let surplus: Vec<_> = queued.difference(&open).collect();
+    Err(format!("the queues lack {missing:?} and hold {surplus:?} that the state does not know as open"))
+}

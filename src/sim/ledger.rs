@@ -1,0 +1,66 @@
+//! What users were told: every acknowledged write, and every write of which nobody knows. At the end the state must hold,
+//! for each job, what one of the writes that may have been last would have left.
+
+use crate::model::id::JobKey;
+use crate::model::job::JobSpec;
+use std::collections::BTreeMap;
+
+/// What a write leaves of its job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Left {
+    Nothing,
+    Spec(Box<JobSpec>),
+    Stopped,
+}
+
+#[derive(Default)]
+pub struct Ledger {
+    open: BTreeMap<u64, (JobKey, Left)>,
+    /// What each job may be now, newest last. More than one only while an outcome is unknown.
+    may_be: BTreeMap<JobKey, Vec<Left>>,
+    pub acknowledged: u64,
+    pub refused: u64,
+    pub unknown: u64,
+}
+
+impl Ledger {
+    pub fn asked(&mut self, token: u64, job: JobKey, left: Left) {
+        self.open.insert(token, (job, left));
+    }
+
+    /// A job with a write under way gets no other one: otherwise their order would be a guess.
+    pub fn is_free(&self, job: &JobKey) -> bool {
+        self.open.values().all(|(j, _)| j != job)
+    }
+
+    /// False if nobody asked, or the question was answered already.
+    pub fn acknowledge(&mut self, token: u64) -> bool {
+        let Some((job, left)) = self.open.remove(&token) else { return false };
+        self.acknowledged += 1;
+        self.may_be.insert(job, vec![left]);
+        true
+    }
+
+    pub fn refuse(&mut self, token: u64) -> bool {
+        self.refused += 1;
+        self.open.remove(&token).is_some()
+    }
+
+    pub fn lose(&mut self, token: u64) -> bool {
+        let Some((job, left)) = self.open.remove(&token) else { return false };
+        self.unknown += 1;
+        self.may_be.entry(job).or_insert_with(|| vec![Left::Nothing]).push(left);
+        true
+    }
+
+    /// The server is gone: nobody will answer what is open.
+    pub fn lose_all(&mut self) {
+        for token in self.open.keys().copied().collect::<Vec<_>>() {
+            self.lose(token);
+        }
+    }
+
+    pub fn jobs(&self) -> impl Iterator<Item = (&JobKey, &[Left])> {
+        self.may_be.iter().map(|(job, left)| (job, left.as_slice()))
+    }
+}

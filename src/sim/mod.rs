@@ -1,0 +1,17 @@
+//! The deterministic world: real brains on real stores, with a simulated clock, network, disks and processes, and every
+//! fault that fits in a seed. Nothing here is a stand-in for a brain; what is simulated is only what brains cannot see.
+//!
+//! Refuses to know: `io`, `agent`, `cli`. Invariants: no thread, no clock, no entropy: a seed decides everything, and the
+//! same seed twice gives the same trace. `DROVER_SIM_SEED=n` runs one seed and prints its events; `DROVER_SIM_SEEDS=n`
+//! sets how many are run.
+
+mod checks;
+pub mod disk;
+mod faults;
+mod ledger;
+mod node_host;
+mod server_host;
+mod stores;
+mod tests;
+mod workload;
+mod world;

@@ -1,0 +1,227 @@
+//! The server's machine: its disk, its clock, its scheduler workers, and the brain while it lives.
+
+use super::disk::SimDisk;
+use super::world::{Event, Who, World};
+use crate::model::plan::Decision;
+use crate::model::time::{Mono, Span};
+use crate::scheduler;
+use crate::server::effects::{Effect, Input, ScheduleTask};
+use crate::server::heartbeat::HeartbeatRules;
+use crate::server::{Config, Server, Turn};
+use crate::state::store::{Options, Store};
+use crate::wire::rpc::Peer;
+use std::collections::BTreeMap;
+
+pub const SERVER_ID: u64 = 1;
+/// A store that does not open so often in a row is lost.
+pub const MAX_FAILED_OPENS: u32 = 4;
+
+pub struct ServerHost {
+    pub disk: SimDisk,
+    seed: u64,
+    lives: u64,
+    failed_opens: u32,
+    pub server: Option<Server>,
+    inbox: Vec<Input>,
+    turn_at: Option<Mono>,
+    /// Nothing happens here until then: the process is not scheduled.
+    pub paused_until: Mono,
+    /// `None`: the clock was never set.
+    pub skew: Option<Span>,
+    pub lose_next_worker: bool,
+    /// The digest of the state at each applied index, whoever applied it.
+    pub digests: BTreeMap<u64, u64>,
+    pub full: bool,
+    told_full: bool,
+}
+
+impl ServerHost {
+    pub fn new(seed: u64) -> Self {
+        ServerHost {
+            disk: SimDisk::new(seed ^ 0x5e1),
+            seed,
+            lives: 0,
+            failed_opens: 0,
+            server: None,
+            inbox: vec![],
+            turn_at: None,
+            paused_until: Mono::default(),
+            skew: Some(Span::ZERO),
+            lose_next_worker: false,
+            digests: BTreeMap::new(),
+            full: false,
+            told_full: false,
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.server.is_some()
+    }
+
+    fn config(&self) -> Config {
+        Config { id: SERVER_ID, heartbeats: HeartbeatRules::default(), workers: 2 }
+    }
+}
+
+impl World {
+    /// The server's process starts on what its disk holds.
+    pub fn start_server(&mut self) -> Result<(), String> {
+        let host = &mut self.server;
+        host.lives += 1;
+        let (store, recovered) = match Store::open(host.disk.backend(), Options::default()) {
+            Ok(opened) => opened,
+            Err(e) => return self.server_does_not_open(&e.to_string()),
+        };
+        host.failed_opens = 0;
+        let seed = host.seed.wrapping_add(host.lives);
+        let server = Server::new(host.config(), store, recovered, seed).map_err(|e| e.to_string())?;
+        host.server = Some(server);
+        host.told_full = false;
+        host.inbox.clear();
+        host.turn_at = None;
+        self.note(|w| format!("server  starts, life {}", w.server.lives));
+        self.wake_server(Span(1));
+        Ok(())
+    }
+
+    /// The power or the disk fails again while the store is being recovered: the process ends and is started again. A
+    /// disk that has no fault left must open.
+    fn server_does_not_open(&mut self, why: &str) -> Result<(), String> {
+        self.note(|_| format!("server  does not open: {why}"));
+        let host = &mut self.server;
+        host.failed_opens += 1;
+        if host.failed_opens > MAX_FAILED_OPENS {
+            return Err(format!("the server's store does not open: {why}"));
+        }
+        if host.disk.is_dead() {
+            host.disk.power_on();
+        }
+        self.faults.fired("server did not open");
+        self.after(Span::seconds(1), Event::Start(Who::Server));
+        Ok(())
+    }
+
+    /// The process is gone; its disk may be, too.
+    pub fn stop_server(&mut self, back_after: Span) {
+        // killed: what it still holds in memory reaches the disk no more
+        self.server.disk.detach();
+        self.server.server = None;
+        self.server.inbox.clear();
+        self.ledger.lose_all();
+        self.after(back_after, Event::Start(Who::Server));
+    }
+
+    pub fn server_input(&mut self, input: Input) {
+        if self.server.is_up() {
+            self.server.inbox.push(input);
+            self.wake_server(Span(10_000));
+        }
+    }
+
+    pub fn wake_server(&mut self, delay: Span) {
+        let at = self.now.after(delay).max(self.server.paused_until);
+        if self.server.turn_at.is_none_or(|t| t > at) {
+            self.server.turn_at = Some(at);
+            self.at(at, Event::ServerTurn { at });
+        }
+    }
+
+    pub fn server_turn(&mut self, at: Mono) -> Result<(), String> {
+        if self.server.turn_at != Some(at) {
+            return Ok(());
+        }
+        self.server.turn_at = None;
+        if self.now < self.server.paused_until {
+            self.wake_server(Span(1));
+            return Ok(());
+        }
+        let now = self.now_of(self.server.skew);
+        let mut inputs = std::mem::take(&mut self.server.inbox);
+        if self.server.full != self.server.told_full {
+            self.server.told_full = self.server.full;
+            inputs.push(Input::Space { free: !self.server.full });
+        }
+        let Some(server) = &mut self.server.server else { return Ok(()) };
+        self.turns += 1;
+        match server.turn(now, inputs) {
+            Ok(turn) => self.obey_server(turn)?,
+            Err(fault) => {
+                self.note(|_| format!("server  fault: {fault}"));
+                let back_after = self.delay(Span::millis(50), Span::seconds(3));
+                if self.server.disk.is_dead() {
+                    self.server.disk.power_on();
+                    self.faults.fired("server power cut");
+                }
+                self.stop_server(back_after);
+            }
+        }
+        self.reschedule_server();
+        Ok(())
+    }
+
+    fn reschedule_server(&mut self) {
+        let Some(server) = &self.server.server else { return };
+        if let Some(deadline) = server.next_deadline() {
+            let wait = deadline.since(self.now).max(Span(10_000));
+            self.wake_server(wait);
+        }
+    }
+
+    fn obey_server(&mut self, turn: Turn) -> Result<(), String> {
+        let changes = turn.changes.len();
+        for effect in turn.effects {
+            match effect {
+                Effect::Send { to, bytes } => self.send(Peer::Server(SERVER_ID), to, bytes),
+                Effect::Reply { token, result } => self.after(Span(1_000), Event::Answer { token, result }),
+                Effect::Schedule(task) => self.give_worker(task),
+            }
+        }
+        if changes > 0 {
+            self.note(|w| {
+                let applied = w.server.server.as_ref().map_or(0, |s| s.status().applied_index);
+                format!("server  applied {applied}, {changes} changes")
+            });
+            self.check_server()?;
+        }
+        Ok(())
+    }
+
+    fn give_worker(&mut self, task: Box<ScheduleTask>) {
+        if std::mem::take(&mut self.server.lose_next_worker) {
+            return self.faults.fired("worker lost");
+        }
+        let delay = self.delay(Span(50_000), Span::millis(200));
+        self.after(delay, Event::Worker { task });
+    }
+
+    /// A worker reads the state as it is now, which may be far from what it was when the work was handed out.
+    pub fn worker(&mut self, task: ScheduleTask) {
+        let Some(server) = &self.server.server else { return };
+        let (eval, token) = (task.eval.id, task.token);
+        let result = match server.reader().view() {
+            Err(fault) => Err(fault.to_string()),
+            Ok(view) => {
+                let decision =
+                    scheduler::schedule(&view, view.fleet(), &task.eval, task.attempt, task.at, task.seed);
+                view.fault().map_or(Ok(Box::new(decision)), |f| Err(f.to_string()))
+            }
+        };
+        self.note(|_| match &result {
+            Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
+            Err(why) => format!("worker  failed: {why}"),
+        });
+        self.server_input(Input::Planned { eval, token, result });
+    }
+}
+
+/// A decision in a line: what it stops and places, and why it places no more.
+fn told(decision: &Decision) -> String {
+    let nodes = &decision.plan.nodes;
+    let stops: usize = nodes.iter().map(|n| n.stops.len()).sum();
+    let places: usize = nodes.iter().map(|n| n.places.len()).sum();
+    let failed = decision.eval.failed_groups.values().map(|m| {
+        let (c, d) = (&m.constraint_filtered, &m.dimension_exhausted);
+        format!(" {} nodes, filtered {c:?}, exhausted {d:?}", m.nodes_evaluated)
+    });
+    format!("stops {stops}, places {places}{}", failed.collect::<String>())
+}

@@ -1,0 +1,126 @@
+//! The store's own rules: what it refuses, what it recovers, who may read, and what a change costs the disk.
+
+use crate::sim::disk::SimDisk;
+use crate::state::check::consistent;
+use crate::state::fault::Fault;
+use crate::state::samples::*;
+use crate::state::store::{Committed, LogBatch, OpenError, Options, Recovered, Store};
+use crate::wire::command::Command;
+use crate::wire::record;
+use redb::TableDefinition;
+
+#[test]
+fn what_cannot_follow_is_refused_and_changes_nothing() {
+    let mut region = Region::new();
+    let node = region.ready_node(1);
+    region.run(&register(spec("a", 1), Some(eval(1, "a"))));
+    let places = place(vec![alloc(1, &region.job("a"), node, eval_id(1))]);
+    region.run(&Command::ApplyPlan { eval: eval_id(1), nodes: places, evals: vec![], at: AT });
+    let bad = Committed { index: region.store.applied() + 1, command: &[1, 200, 3] };
+    assert!(matches!(region.store.apply(&[bad], None), Err(Fault::Corrupt(_))));
+    let gap = Committed { index: region.store.applied() + 2, command: &[] };
+    assert!(matches!(region.store.apply(&[gap], None), Err(Fault::Corrupt(_))));
+    consistent(&region.view()).expect("nothing changed");
+    let gap = LogBatch { entries: vec![(99, vec![])], ..LogBatch::default() };
+    let ahead = LogBatch { compact_to: Some((99, 1)), ..LogBatch::default() };
+    let back = LogBatch { truncate_from: Some(1), ..LogBatch::default() };
+    for batch in [gap, ahead, back] {
+        assert!(matches!(region.store.append(&batch), Err(Fault::Corrupt(_))), "{batch:?}");
+    }
+}
+
+#[test]
+fn a_reader_outlives_no_store_and_a_view_sees_one_index() {
+    let mut region = Region::new();
+    let reader = region.store.reader();
+    region.run(&register(spec("a", 1), None));
+    let before = region.view();
+    region.run(&register(spec("b", 1), None));
+    assert_eq!((before.index(), region.view().index()), (1, 2));
+    assert_eq!(before.jobs(None, "", None, 10).expect("reads").len(), 1);
+    drop(before);
+    drop(region);
+    assert!(matches!(reader.view(), Err(Fault::Storage(_))));
+}
+
+#[test]
+fn a_log_can_be_replaced_from_where_it_is_not_applied() {
+    let disk = SimDisk::new(1);
+    let mut store = Store::open(disk.backend(), Options::default()).expect("opens").0;
+    let batch = |entries: &[(u64, u8)]| LogBatch {
+        entries: entries.iter().map(|(i, b)| (*i, vec![*b])).collect(),
+        ..LogBatch::default()
+    };
+    store.append(&batch(&[(1, 1), (2, 1), (3, 1)])).expect("appends");
+    store.append(&batch(&[(2, 2)])).expect("replaces 2 and 3");
+    assert!(store.append(&batch(&[(4, 1)])).is_err(), "a gap");
+    store.append(&LogBatch { truncate_from: Some(2), ..LogBatch::default() }).expect("truncates");
+    store.append(&LogBatch { conf_state: Some(vec![7]), ..batch(&[(2, 3), (3, 3)]) }).expect("appends");
+    store.apply(&[Committed { index: 1, command: &[] }], Some(&[9])).expect("applies");
+    store.append(&LogBatch { compact_to: Some((1, 5)), ..LogBatch::default() }).expect("compacts");
+    drop(store);
+    let (_, recovered) = Store::open(disk.backend(), Options::default()).expect("opens");
+    let wanted = Recovered {
+        entries: vec![(2, vec![3]), (3, vec![3])],
+        hard_state: Some(vec![9]),
+        conf_state: Some(vec![7]),
+        truncated: Some((1, 5)),
+        applied: 1,
+        region_id: None,
+    };
+    assert_eq!(recovered, wanted);
+}
+
+#[test]
+fn another_format_is_refused_with_a_sentence() {
+    let disk = SimDisk::new(1);
+    drop(Store::open(disk.backend(), Options::default()).expect("opens"));
+    let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
+    let transaction = database.begin_write().expect("begins");
+    let log = transaction.open_table(TableDefinition::<u64, &[u8]>::new("log"));
+    log.expect("opens").insert(1 << 63, 2_u32.to_be_bytes().as_slice()).expect("writes");
+    transaction.commit().expect("commits");
+    drop(database);
+    let refused = Store::open(disk.backend(), Options::default()).expect_err("is refused");
+    assert_eq!(refused, OpenError::Format { found: 2, known: 1 });
+    assert!(refused.to_string().contains("newer"), "{refused}");
+}
+
+/// Bytes and syncs that a disk sees for one registered job, at two sizes of a turn. A page is 4 KiB; a turn that changes
+/// nothing but the log is nine of them, for two commits. The limits may only shrink.
+#[test]
+fn wear_is_a_budget() {
+    for (batch, limit) in [(1, 70_000), (64, 9_000)] {
+        let disk = SimDisk::new(1);
+        let mut store = Store::open(disk.backend(), Options::default()).expect("opens").0;
+        let round = |store: &mut Store, jobs: u64| {
+            let before = disk.counts();
+            let mut payload = 0;
+            for turn in 0..jobs / batch {
+                let first = store.applied() + 1;
+                let one = |i: u64| {
+                    let job = format!("job-{:x}", (first + i).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                    record::encode(&register(spec(&job, 1), Some(eval(u128::from(first + i) << 64, &job))))
+                };
+                let entries: Vec<_> = (0..batch).map(|i| (first + i, one(i))).collect();
+                payload += entries.iter().map(|(_, e)| e.len()).sum::<usize>();
+                let compact_to = (turn % 16 == 0 && first > 1).then(|| (first - 1, 1));
+                let hard_state = Some(first.to_le_bytes().to_vec());
+                let log = LogBatch { entries, hard_state, compact_to, ..LogBatch::default() };
+                store.append(&log).expect("appends");
+                let committed: Vec<_> =
+                    log.entries.iter().map(|(index, c)| Committed { index: *index, command: c }).collect();
+                store.apply(&committed, None).expect("applies");
+            }
+            let after = disk.counts();
+            let bytes = (after.bytes_written - before.bytes_written) / jobs;
+            let syncs = after.syncs - before.syncs;
+            let payload = payload as u64 / jobs;
+            println!("{batch} a turn: {bytes} bytes a job of {payload}, {syncs} syncs for {jobs} jobs");
+            bytes
+        };
+        round(&mut store, 1024);
+        let bytes = round(&mut store, 1024);
+        assert!(bytes < limit, "{bytes} bytes for each job, {batch} a turn: the budget is {limit}");
+    }
+}

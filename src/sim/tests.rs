@@ -1,0 +1,110 @@
+//! The seeds. Each is run twice: the same seed must give the same trace. Over all seeds every fault must have fired.
+
+#![cfg(test)]
+
+use super::faults::{Fault, KINDS};
+use super::world::{Event, World};
+use crate::model::time::{Mono, Span};
+use std::collections::BTreeMap;
+
+const NODES: usize = 3;
+/// Faults and users, then faults end and users leave, then everything has to come to rest.
+const STORMY: Span = Span::minutes(10);
+const CALM: Span = Span::minutes(20);
+
+struct Run {
+    hash: u64,
+    turns: u64,
+    counts: BTreeMap<&'static str, u64>,
+    acknowledged: u64,
+}
+
+fn run(seed: u64, print: bool) -> Result<Run, String> {
+    let mut world = World::new(seed, NODES, print);
+    let at = |world: &World, e: String| format!("at {:.6} s: {e}", world.now.0 as f64 / 1e9);
+    storm(&mut world).map_err(|e| at(&world, e))?;
+    world.heal().map_err(|e| at(&world, e))?;
+    let rest = world.now.after(CALM);
+    world.run_until(rest).map_err(|e| at(&world, e))?;
+    world.check_settled().map_err(|e| at(&world, e))?;
+    Ok(Run {
+        hash: world.trace_hash(),
+        turns: world.turns,
+        counts: world.faults.counts().clone(),
+        acknowledged: world.ledger.acknowledged,
+    })
+}
+
+fn storm(world: &mut World) -> Result<(), String> {
+    world.start_server()?;
+    for n in 0..NODES {
+        world.start_keeper(n);
+        world.start_agent(n)?;
+    }
+    world.after(Span::seconds(1), Event::Work);
+    world.next_fault();
+    world.run_until(Mono(1).after(STORMY))
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|v| v.parse().ok())
+}
+
+#[test]
+fn every_seed_keeps_every_promise_and_repeats_itself() {
+    if let Some(seed) = setting("DROVER_SIM_SEED") {
+        run(seed, true).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        return;
+    }
+    let seeds = setting("DROVER_SIM_SEEDS").unwrap_or(20);
+    let mut counts: BTreeMap<&'static str, u64> = KINDS.iter().map(|k| (*k, 0)).collect();
+    let (mut turns, mut acknowledged) = (0, 0);
+    for seed in 1..=seeds {
+        let hint = format!("DROVER_SIM_SEED={seed} cargo test --profile sim --lib sim:: -- --nocapture");
+        let first = run(seed, false).unwrap_or_else(|e| panic!("seed {seed} {e}\nto look at it: {hint}"));
+        let second = run(seed, false).unwrap_or_else(|e| panic!("seed {seed}, second time {e}\n{hint}"));
+        assert_eq!(first.hash, second.hash, "seed {seed} does not repeat itself\n{hint}");
+        assert!(first.turns >= 1000, "seed {seed} had only {} turns", first.turns);
+        turns += first.turns;
+        acknowledged += first.acknowledged;
+        for (kind, n) in first.counts {
+            *counts.entry(kind).or_default() += n;
+        }
+    }
+    println!("{seeds} seeds, {turns} turns, {acknowledged} acknowledged writes; faults fired:");
+    for (kind, n) in &counts {
+        println!("{n:>8}  {kind}");
+    }
+    let silent: Vec<_> = counts.iter().filter(|(_, n)| **n == 0).map(|(k, _)| *k).collect();
+    assert!(silent.is_empty(), "never fired: {silent:?}");
+}
+
+/// A farm whose checkers cannot fail proves nothing: a task killed behind the servers' back must be found out.
+#[test]
+fn a_task_killed_without_a_reason_is_found() {
+    let mut world = World::new(1, NODES, false);
+    world.faults.heal();
+    world.start_server().expect("a fresh disk opens");
+    for n in 0..NODES {
+        world.start_keeper(n);
+        world.start_agent(n).expect("a fresh disk opens");
+    }
+    world.after(Span::seconds(1), Event::Work);
+    let found = (1..200u64).find_map(|second| {
+        world.run_until(Mono(1).after(Span::seconds(second as i64))).expect("no fault, no failure");
+        let running = |n: usize| world.nodes[n].processes.values().find(|p| p.running).map(|p| (n, p.run));
+        (0..NODES).find_map(running)
+    });
+    let (n, run) = found.expect("some task runs within minutes");
+    assert!(world.check_kill(n, run).is_err());
+}
+
+/// A power cut that loses nothing would prove nothing: the disk must be seen to forget.
+#[test]
+fn a_fault_by_name_strikes() {
+    let mut world = World::new(2, NODES, false);
+    world.start_server().expect("a fresh disk opens");
+    world.strike(Fault::ServerKilled).expect("a kill is no failure of the world");
+    assert!(!world.server.is_up());
+    assert_eq!(world.faults.counts().get("server killed"), Some(&1));
+}

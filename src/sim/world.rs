@@ -1,0 +1,292 @@
+//! The world's clock and heap of future events, the network, and the loop that lets everything happen.
+
+use super::faults::{Fault, Faults};
+use super::ledger::Ledger;
+use super::node_host::{NodeHost, ProcessEnd};
+use super::server_host::ServerHost;
+use super::workload::Workload;
+use crate::keeper;
+use crate::model::id::AllocId;
+use crate::model::random::Stream;
+use crate::model::time::{Mono, Now, Span, Wall};
+use crate::server::effects::ScheduleTask;
+use crate::wire::request::{Done, Refusal};
+use crate::wire::rpc::Peer;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// 2026-01-01T00:00:00Z: where the world's true time begins.
+pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
+
+/// Something that will happen.
+#[derive(Debug)]
+pub enum Event {
+    ServerTurn {
+        at: Mono,
+    },
+    NodeTurn {
+        node: usize,
+        at: Mono,
+    },
+    KeeperTurn {
+        node: usize,
+        at: Mono,
+    },
+    ToServer {
+        from: Peer,
+        bytes: Vec<u8>,
+    },
+    ToNode {
+        node: usize,
+        from: Peer,
+        bytes: Vec<u8>,
+    },
+    Worker {
+        task: Box<ScheduleTask>,
+    },
+    ToKeeper {
+        node: usize,
+        life: u64,
+        input: Box<keeper::brain::Input>,
+    },
+    FromKeeper {
+        node: usize,
+        connection: u64,
+        event: Box<crate::wire::keeper::Event>,
+    },
+    Dir {
+        node: usize,
+        life: u64,
+        alloc: AllocId,
+        removed: bool,
+    },
+    Process {
+        node: usize,
+        pid: u32,
+        end: ProcessEnd,
+    },
+    Connect {
+        node: usize,
+    },
+    Strike(Fault),
+    /// A process comes back after its death.
+    Start(Who),
+    /// The server's disk has room again.
+    Room,
+    Work,
+    Answer {
+        token: u64,
+        result: Result<Done, Refusal>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Server,
+    Agent(usize),
+    Keeper(usize),
+}
+
+pub struct World {
+    pub now: Mono,
+    heap: BTreeMap<(Mono, u64), Event>,
+    sequence: u64,
+    pub server: ServerHost,
+    pub nodes: Vec<NodeHost>,
+    pub faults: Faults,
+    pub workload: Workload,
+    pub ledger: Ledger,
+    pub draws: Stream,
+    trace: Trace,
+    pub turns: u64,
+    /// Allocations that the servers wanted stopped at some time.
+    pub stopped: BTreeSet<AllocId>,
+    /// The last delivery on each link: messages to one peer keep their order.
+    links: BTreeMap<(Peer, Peer), Mono>,
+}
+
+/// A hash over everything that happened, and the lines themselves when one seed is looked at.
+pub struct Trace {
+    hash: u64,
+    print: bool,
+}
+
+impl Trace {
+    fn new(print: bool) -> Self {
+        Trace { hash: 0xcbf2_9ce4_8422_2325, print }
+    }
+
+    fn note(&mut self, line: &str) {
+        for b in line.as_bytes() {
+            self.hash = (self.hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.print {
+            println!("{line}");
+        }
+    }
+}
+
+impl World {
+    pub fn new(seed: u64, nodes: usize, print: bool) -> World {
+        let mut draws = Stream::new(seed, 100);
+        let server = ServerHost::new(seed);
+        let nodes = (0..nodes).map(|n| NodeHost::new(n, draws.next_u64())).collect();
+        World {
+            now: Mono(1),
+            heap: BTreeMap::new(),
+            sequence: 0,
+            server,
+            nodes,
+            faults: Faults::new(seed),
+            workload: Workload::new(seed),
+            ledger: Ledger::default(),
+            draws,
+            trace: Trace::new(print),
+            turns: 0,
+            stopped: BTreeSet::new(),
+            links: BTreeMap::new(),
+        }
+    }
+
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.hash
+    }
+
+    pub fn note(&mut self, line: impl FnOnce(&World) -> String) {
+        let text = format!("{:>14.6} {}", self.now.0 as f64 / 1e9, line(self));
+        self.trace.note(&text);
+    }
+
+    pub fn after(&mut self, delay: Span, event: Event) {
+        self.at(self.now.after(delay), event);
+    }
+
+    pub fn at(&mut self, at: Mono, event: Event) {
+        self.sequence += 1;
+        self.heap.insert((at.max(self.now), self.sequence), event);
+    }
+
+    /// A delay of at least `least` and less than `least + spread`.
+    pub fn delay(&mut self, least: Span, spread: Span) -> Span {
+        least + Span(self.draws.below(spread.0.max(1) as u64) as i64)
+    }
+
+    /// True time as a machine's clock shows it.
+    pub fn now_of(&self, skew: Option<Span>) -> Now {
+        let truth = EPOCH + Span(self.now.0 as i64);
+        Now { mono: self.now, wall: skew.map(|s| truth + s) }
+    }
+
+    /// Puts a frame on the wire: it may be lost, or come twice, but what comes keeps its order.
+    pub fn send(&mut self, from: Peer, to: Peer, bytes: Vec<u8>) {
+        if self.faults.link_cut(from, to, self.now) {
+            return self.faults.fired("frame lost on a cut link");
+        }
+        if self.faults.loses_frame() {
+            return;
+        }
+        let copies = if self.faults.doubles_frame() { 2 } else { 1 };
+        for _ in 0..copies {
+            let delay = self.delay(Span(20_000), Span::millis(2));
+            let last = self.links.get(&(from, to)).copied().unwrap_or_default();
+            let at = self.now.after(delay).max(Mono(last.0 + 1));
+            self.links.insert((from, to), at);
+            let bytes = bytes.clone();
+            let event = match to {
+                Peer::Server(_) => Event::ToServer { from, bytes },
+                Peer::Node(id) => match self.nodes.iter().position(|n| n.id() == id) {
+                    Some(node) => Event::ToNode { node, from, bytes },
+                    None => return,
+                },
+            };
+            self.at(at, event);
+        }
+    }
+
+    /// Lets the world go on until `end`.
+    pub fn run_until(&mut self, end: Mono) -> Result<(), String> {
+        while let Some((&(at, sequence), _)) = self.heap.first_key_value() {
+            if at > end {
+                break;
+            }
+            let Some(event) = self.heap.remove(&(at, sequence)) else { break };
+            // strictly increasing: two things never happen at the same instant
+            self.now = Mono(self.now.0 + 1).max(at);
+            self.happen(event)?;
+        }
+        self.now = self.now.max(end);
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::ServerTurn { at } => self.server_turn(at),
+            Event::NodeTurn { node, at } => self.node_turn(node, at),
+            Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
+            Event::ToServer { from, bytes } => {
+                self.server_input(crate::server::effects::Input::Frame { from, bytes });
+                Ok(())
+            }
+            Event::ToNode { node, from, bytes } => {
+                self.node_input(node, crate::client::effects::Input::Frame { from, bytes });
+                Ok(())
+            }
+            Event::Worker { task } => {
+                self.worker(*task);
+                Ok(())
+            }
+            Event::ToKeeper { node, life, input } => {
+                self.keeper_input(node, life, *input);
+                Ok(())
+            }
+            Event::FromKeeper { node, connection, event } => {
+                self.keeper_told(node, connection, *event);
+                Ok(())
+            }
+            Event::Dir { node, life, alloc, removed } => {
+                self.dir_done(node, life, alloc, removed);
+                Ok(())
+            }
+            Event::Process { node, pid, end } => {
+                self.process_ends(node, pid, end);
+                Ok(())
+            }
+            Event::Connect { node } => {
+                self.connect(node);
+                Ok(())
+            }
+            Event::Strike(fault) => {
+                self.strike(fault)?;
+                self.next_fault();
+                Ok(())
+            }
+            Event::Start(who) => self.start(who),
+            Event::Room => {
+                self.server.full = false;
+                self.wake_server(Span(1));
+                Ok(())
+            }
+            Event::Work => {
+                self.work();
+                Ok(())
+            }
+            Event::Answer { token, result } => {
+                self.answered(token, result);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl World {
+    fn start(&mut self, who: Who) -> Result<(), String> {
+        match who {
+            Who::Server if !self.server.is_up() => self.start_server(),
+            Who::Agent(n) if self.nodes[n].client.is_none() => self.start_agent(n),
+            Who::Keeper(n) if self.nodes[n].keeper.is_none() => {
+                self.start_keeper(n);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
