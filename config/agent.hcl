@@ -14,7 +14,7 @@ datacenter = "dc1"
 # Everything that outlives a process: the region's state, the allocations' directories, the keeper's journal.
 data_dir = "/var/lib/drover"
 
-# The address that is listened on. Nothing asks who calls yet: keep it on the loopback, or behind something that asks.
+# The address that is listened on. Callers are not authenticated yet: keep it on the loopback, or behind a proxy that does.
 bind_addr = "127.0.0.1"
 
 # TRACE, DEBUG, INFO, WARN, ERROR or OFF. Read again on SIGHUP.
@@ -42,12 +42,15 @@ server {
   # The shortest interval between two heartbeats of a node.
   # min_heartbeat_ttl = "10s"
 
-  # How long what is finished stays to be looked at.
-  # job_gc_threshold        = "4h"
-  # eval_gc_threshold       = "1h"
-  # batch_eval_gc_threshold = "24h"
-  # deployment_gc_threshold = "1h"
-  # node_gc_threshold       = "24h"
+  # Heartbeats are spread so that the servers hear no more of them than this in a second.
+  # max_heartbeats_per_second = 50
+
+  # How many scheduler workers think at once; without it, one for each processor.
+  # num_schedulers = 2
+
+  # How many versions of a job are kept, and the priority of a job that names none.
+  # job_tracked_versions = 6
+  # job_default_priority = 50
 }
 
 client {
@@ -75,9 +78,8 @@ client {
   # The longest time a task may ask for between its kill signal and its end by force.
   # max_kill_timeout = "30s"
 
-  # options {
-  #   "driver.allowlist" = "raw_exec"
-  # }
+  # How many ended allocations keep their directories and logs.
+  # gc_max_allocs = 50
 }
 
 # Runs a command as it is, with the rights of the agent. Off unless switched on.

@@ -1,4 +1,4 @@
-# Where a job may run and where it would rather run. `drover node status -verbose` lists a node's attributes.
+# Where a job may run. `drover node status -verbose` lists a node's attributes.
 
 job "placed" {
   datacenters = ["*"]
@@ -19,13 +19,6 @@ job "placed" {
     constraint {
       operator = "distinct_hosts"
       value    = "true"
-    }
-
-    # Preferred, not demanded.
-    affinity {
-      attribute = "${node.class}"
-      value     = "board"
-      weight    = 60
     }
 
     task "where" {

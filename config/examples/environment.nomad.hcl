@@ -1,5 +1,5 @@
 # What a task knows about itself: meta of job, group and task (the innermost wins), interpolation when the task starts, and
-# a whole script in the job file. In a heredoc ${...} is the job file's: the shell's own is written $${...}.
+# a whole script in the job file. ${...} is drover's, in a script too: the shell's variables are written without braces.
 
 job "environment" {
   meta {
@@ -24,6 +24,7 @@ job "environment" {
       env {
         NODE  = "${node.unique.name}"
         WHERE = "${node.datacenter}/${NOMAD_META_site}"
+        PAUSE = "10"
         LABEL = "${NOMAD_JOB_NAME}.${NOMAD_GROUP_NAME}[${NOMAD_ALLOC_INDEX}]"
       }
 
@@ -35,7 +36,7 @@ job "environment" {
           echo "task directory: $NOMAD_TASK_DIR, shared: $NOMAD_ALLOC_DIR"
           env | sort | grep '^NOMAD_'
           while true; do
-            sleep "$${PAUSE:-10}"
+            sleep "$PAUSE"
             echo "still here"
           done
         SCRIPT
