@@ -117,7 +117,7 @@ impl Agent {
         let executor = Arc::new(smol::Executor::new());
         let (server_mail, to_server) = async_channel::bounded(inbox::CAPACITY);
         let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
-        let opened = Opened::open(dir.server_store(), server_config(&config))?;
+        let opened = Opened::open(dir.server_store(), server_config(&config), !config.dev)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let node = dir.identity()?;
         let gate = Arc::new(Gate::new(Parts {
@@ -395,7 +395,7 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<C
         None => dir.client_store(),
     };
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let disk = crate::io::disk::Disk::open(&path).map_err(|e| named(&e))?;
+    let disk = crate::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
     let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
     let mut settings =
         client::config::Config::new(node.0, node.1, alloc_dir(config, dir).display().to_string());

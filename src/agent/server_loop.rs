@@ -15,7 +15,7 @@ use crate::wire::rpc::Peer;
 use async_channel::{Receiver, Sender};
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What reaches the server's thread.
@@ -43,14 +43,16 @@ const MAX_REOPENINGS: u32 = 3;
 pub struct Opened {
     path: PathBuf,
     config: Config,
+    keep_reserve: bool,
     server: Server,
     reserve: Arc<Reserve>,
 }
 
 impl Opened {
-    pub fn open(path: PathBuf, config: Config) -> Result<Opened, String> {
-        let (server, reserve) = open_server(&path, &config)?;
-        Ok(Opened { path, config, server, reserve })
+    /// `keep_reserve`: see `Disk::open`.
+    pub fn open(path: PathBuf, config: Config, keep_reserve: bool) -> Result<Opened, String> {
+        let (server, reserve) = open_server(&path, &config, keep_reserve)?;
+        Ok(Opened { path, config, keep_reserve, server, reserve })
     }
 
     pub fn reader(&self) -> Reader {
@@ -87,6 +89,8 @@ impl ServerLoop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(letters.len() + 1);
+            // first, so that a write that came with the news of a full disk is refused and not tried
+            inputs.extend(self.space());
             let mut stop = false;
             for letter in letters {
                 match letter {
@@ -96,7 +100,6 @@ impl ServerLoop {
                     Mail::Stop => stop = true,
                 }
             }
-            inputs.extend(self.space());
             match self.opened.server.turn(clock::now(), inputs) {
                 Ok(turn) => self.obey(turn),
                 Err(fault) => self.reopen(&fault)?,
@@ -108,7 +111,8 @@ impl ServerLoop {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let space = (!self.told_free).then_some(self.next_space_check);
+        let spent = !self.told_free || self.opened.reserve.is_spent();
+        let space = spent.then_some(self.next_space_check);
         self.opened.server.next_deadline().into_iter().chain(space).min()
     }
 
@@ -171,17 +175,17 @@ impl ServerLoop {
         }
         // unanswered, their callers are told that nobody knows
         self.waiting.clear();
-        let (path, config) = (self.opened.path.clone(), self.opened.config.clone());
-        self.opened = Opened::open(path, config)?;
+        let Opened { path, config, keep_reserve, .. } = &self.opened;
+        self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
         self.ways.gate.reader.set(self.opened.reader());
         self.told_free = true;
         Ok(())
     }
 }
 
-fn open_server(path: &std::path::Path, config: &Config) -> Result<(Server, Arc<Reserve>), String> {
+fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Server, Arc<Reserve>), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
-    let disk = Disk::open(path).map_err(|e| named(&e))?;
+    let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
     let reserve = disk.reserve();
     let (store, recovered) = Store::open(disk, Options::default()).map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;

@@ -24,20 +24,22 @@ pub struct Disk {
 #[derive(Debug)]
 pub struct Reserve {
     path: PathBuf,
+    kept: bool,
     /// The reserve was given up, or could never be made: no new writes.
     spent: AtomicBool,
     lock: Mutex<()>,
 }
 
 impl Disk {
-    /// Opens or creates the store's file (0600) and its reserve. A full disk is no error: the store opens for reading
-    /// what it has, and `Reserve::is_spent` tells.
-    pub fn open(path: &Path) -> io::Result<Disk> {
+    /// Opens or creates the store's file (0600) and, if `keep_reserve`, its reserve; a store that is thrown away needs
+    /// none. A full disk is no error: the store opens for reading what it has, and `Reserve::is_spent` tells.
+    pub fn open(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let reserve = Reserve {
             path: path.with_extension("reserve"),
-            spent: AtomicBool::new(true),
+            kept: keep_reserve,
+            spent: AtomicBool::new(keep_reserve),
             lock: Mutex::new(()),
         };
         reserve.refill();
@@ -102,7 +104,7 @@ impl Reserve {
     /// True when there was a reserve to give up.
     fn give_up(&self) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
-        if self.is_spent() {
+        if self.is_spent() || !self.kept {
             return false;
         }
         self.spent.store(true, Ordering::Release);
