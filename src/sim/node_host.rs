@@ -15,7 +15,7 @@ use crate::model::resources::Amount;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Mono, Span, Wall};
 use crate::state::local::LocalStore;
-use crate::wire::keeper::{Command, Event as KeeperEvent, RunSpec};
+use crate::wire::keeper::{Command, Event as KeeperEvent, PROTOCOL, RunSpec};
 use crate::wire::rpc::Peer;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -339,6 +339,7 @@ impl World {
         }
         host.connections += 1;
         host.connection = Some(host.connections);
+        self.ask_keeper(n, Command::Hello { protocol: PROTOCOL });
         self.node_input(n, Input::KeeperUp);
     }
 
