@@ -1,0 +1,102 @@
+//! A data directory that somebody else uses, a newer drover wrote or the disk has damaged: refused with a sentence, and
+//! never emptied.
+
+use crate::node::{Node, path};
+use rustix::process::Signal;
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+
+fn stop(node: &mut Node) {
+    node.signal(Signal::TERM);
+    assert!(node.await_end().0.success());
+}
+
+/// Starts the agent on the directory; gives the sentence with which it ends.
+#[track_caller]
+fn refusal(node: &mut Node) -> String {
+    let config = node.data_dir().with_file_name("agent.hcl");
+    node.spawn(&["agent", "-config", path(&config)]);
+    let (status, printed) = node.await_end();
+    assert_eq!(status.code(), Some(1), "{printed}");
+    assert!(!printed.contains("panicked"), "{printed}");
+    printed
+}
+
+#[test]
+fn the_directory_is_the_owners_alone() {
+    let node = Node::durable();
+    let mode = |name: &str| {
+        let path = node.data_dir().join(name);
+        fs::metadata(&path).unwrap_or_else(|e| panic!("{name}: {e}")).permissions().mode() & 0o777
+    };
+    assert_eq!([mode(""), mode("server"), mode("client"), mode("keeper")], [0o700; 4]);
+    for file in ["server/state.redb", "client/state.redb", "client/secret-id"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+}
+
+#[test]
+fn a_second_agent_is_refused() {
+    let node = Node::durable();
+    let mut second = Node::new();
+    let config = fs::read_to_string(second.data_dir().with_file_name("agent.hcl")).expect("a file");
+    let config = config.replace(path(&second.data_dir()), path(&node.data_dir()));
+    second.write("agent.hcl", &config);
+    let said = refusal(&mut second);
+    assert!(said.contains("another drover agent is using it"), "{said}");
+    assert_eq!(node.get("/v1/jobs").status, 200);
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let mut node = Node::durable();
+    stop(&mut node);
+    fs::write(node.data_dir().join("format"), "99\n").expect("written");
+    let said = refusal(&mut node);
+    assert!(said.contains("format 99") && said.contains("newer drover"), "{said}");
+    fs::write(node.data_dir().join("format"), "x").expect("written");
+    let said = refusal(&mut node);
+    assert!(said.contains("format number"), "{said}");
+}
+
+#[test]
+fn a_damaged_state_is_refused_and_kept() {
+    for (file, offset) in [
+        ("server/state.redb", 0),
+        ("server/state.redb", 64),
+        ("client/state.redb", 0),
+        ("client/state.redb", 64),
+    ] {
+        let mut node = Node::durable();
+        node.run("kept", "sleep 1000");
+        node.await_alloc("kept", "running");
+        node.kill();
+        let state = node.data_dir().join(file);
+        let mut bytes = OpenOptions::new().write(true).open(&state).expect("a file");
+        bytes.seek(SeekFrom::Start(offset)).expect("a place");
+        bytes.write_all(&[0xa5; 512]).expect("written");
+        drop(bytes);
+        let before = fs::read(&state).expect("a file");
+        let said = refusal(&mut node);
+        assert!(said.contains(path(&state)), "{file} at {offset}: {said}");
+        let after = fs::read(&state).expect("a file");
+        assert!(before == after, "{file} at {offset} was changed");
+    }
+}
+
+#[test]
+fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
+    for file in ["server/state.redb", "client/state.redb"] {
+        for length in [0, 100, 4096] {
+            let mut node = Node::durable();
+            node.run("kept", "sleep 1000");
+            node.await_alloc("kept", "running");
+            node.kill();
+            let state = node.data_dir().join(file);
+            OpenOptions::new().write(true).open(&state).expect("a file").set_len(length).expect("cut");
+            let said = refusal(&mut node);
+            assert!(said.contains(path(&state)), "{file} of {length} bytes: {said}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! drover as its users and its enemies meet it: the built binary, driven by command line, HTTP, signals and damage.
+//!
+//! Each test has an agent of its own: own data directory, own port. `node` ends everything a test started, however it ends.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod command_line;
+mod damage;
+mod dev;
+mod http_api;
+mod logs;
+mod node;
+mod survival;
+mod tasks;
+mod wait;
+mod web;
