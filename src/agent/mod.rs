@@ -112,8 +112,9 @@ enum Part {
 impl Agent {
     fn start(config: Config, logging: Logging, reload: Reload) -> Result<Agent, String> {
         let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
-        let dir = open_data_dir(&config)?;
+        // first, so that a taken port leaves no directory behind
         let listeners = listen(&config)?;
+        let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
         let (server_mail, to_server) = async_channel::bounded(inbox::CAPACITY);
         let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
@@ -258,12 +259,24 @@ impl Agent {
                 }
             };
             match or(signal, or(asked, ended)).await {
-                Woken::Signal(Signal::Stop) => return Ok(()),
+                Woken::Signal(Signal::Stop) => {
+                    self.say_stopping();
+                    return Ok(());
+                }
                 Woken::Signal(Signal::Reload) => self.reload(),
                 Woken::Asked(why) => return why,
                 Woken::Ended(part, Ok(())) => return Err(format!("the {part:?} ended by itself")),
                 Woken::Ended(_, Err(why)) => return Err(why),
             }
+        }
+    }
+
+    /// Whoever pressed Ctrl-C shall know that it was heard, whatever the log level.
+    fn say_stopping(&self) {
+        if self.config.dev {
+            eprintln!("==> Stopping the agent and its tasks; a second signal ends the waiting");
+        } else {
+            eprintln!("==> Stopping the agent; its tasks go on");
         }
     }
 
@@ -396,7 +409,9 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<C
     };
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = crate::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
+    let birth = disk.birth();
     let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
+    birth.complete().map_err(|e| named(&e))?;
     let mut settings =
         client::config::Config::new(node.0, node.1, alloc_dir(config, dir).display().to_string());
     settings.region.clone_from(&config.region);

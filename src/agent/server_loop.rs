@@ -186,8 +186,9 @@ impl ServerLoop {
 fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Server, Arc<Reserve>), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
     let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
-    let reserve = disk.reserve();
+    let (reserve, birth) = (disk.reserve(), disk.birth());
     let (store, recovered) = Store::open(disk, Options::default()).map_err(|e| named(&e))?;
+    birth.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;
     Ok((server, reserve))

@@ -18,6 +18,25 @@ const RESERVE_BYTES: u64 = 8 << 20;
 pub struct Disk {
     file: File,
     reserve: Arc<Reserve>,
+    birth: Birth,
+}
+
+/// A new store's file has another name until the store in it is whole: what bears its own name was whole once, and is
+/// damaged if it is not now.
+#[derive(Clone, Debug)]
+#[must_use = "a store that is not born is made anew by the next start"]
+pub struct Birth(Option<(PathBuf, PathBuf)>);
+
+impl Birth {
+    /// The store is whole: from now on it is never made anew.
+    pub fn complete(self) -> io::Result<()> {
+        let Some((from, to)) = self.0 else { return Ok(()) };
+        fs::rename(from, &to)?;
+        match to.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Space kept for the turn that finds the disk full.
@@ -34,8 +53,21 @@ impl Disk {
     /// Opens or creates the store's file (0600) and, if `keep_reserve`, its reserve; a store that is thrown away needs
     /// none. A full disk is no error: the store opens for reading what it has, and `Reserve::is_spent` tells.
     pub fn open(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let (file, birth) = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) if file.metadata()?.len() == 0 => {
+                return Err(io::Error::other(
+                    "is empty: restore it, or remove it to begin anew without what it held",
+                ));
+            }
+            Ok(file) => (file, Birth(None)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let unborn = path.with_extension("new");
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create(true).truncate(true).mode(0o600);
+                (options.open(&unborn)?, Birth(Some((unborn, path.to_path_buf()))))
+            }
+            Err(e) => return Err(e),
+        };
         let reserve = Reserve {
             path: path.with_extension("reserve"),
             kept: keep_reserve,
@@ -43,7 +75,12 @@ impl Disk {
             lock: Mutex::new(()),
         };
         reserve.refill();
-        Ok(Disk { file, reserve: Arc::new(reserve) })
+        Ok(Disk { file, reserve: Arc::new(reserve), birth })
+    }
+
+    /// To be completed once the store on this disk is open.
+    pub fn birth(&self) -> Birth {
+        self.birth.clone()
     }
 
     pub fn reserve(&self) -> Arc<Reserve> {

@@ -11,10 +11,12 @@ use std::fs;
 const EXAMPLES: &[(&str, &str, &str, &[(&str, &str)])] = &[
     ("batch", "count", "complete", &[("count", "0: 5\n")]),
     ("constraints", "placed", "running", &[("where", ", amd64\n")]),
-    ("dynamic", "sensors", "running", &[
-        ("temperature", "temperature in celsius\n"),
-        ("humidity", "humidity in percent\n"),
-    ]),
+    (
+        "dynamic",
+        "sensors",
+        "running",
+        &[("temperature", "temperature in celsius\n"), ("humidity", "humidity in percent\n")],
+    ),
     ("environment", "environment", "running", &[("show", "in dc1/cellar, owned by everybody, an example\n")]),
     ("graceful-stop", "graceful", "running", &[("serve", "serving\n")]),
     ("hello", "hello", "running", &[("hello", "hello from drover\n")]),
@@ -115,10 +117,8 @@ fn a_second_interrupt_does_not_wait_for_a_deaf_task() {
     node.register(&job);
     let pid = node.await_pid("deaf");
     node.signal(Signal::INT);
-    wait::until("the task is being killed", || {
-        let events = node.allocs("deaf")[0]["TaskStates"]["t"]["Events"].clone();
-        let told = events.as_array().is_some_and(|e| e.iter().any(|e| e["Type"] == "Killing"));
-        told.then_some(())
+    wait::until("the interrupt was heard", || {
+        node.printed().contains("==> Stopping the agent and its tasks").then_some(())
     });
     assert!(is_alive(pid));
     node.signal(Signal::INT);
@@ -146,7 +146,10 @@ fn a_refused_job_ends_the_agent_with_a_sentence() {
     node.start_dev(&["-job", node::path(&file)]);
     let (status, printed) = node.await_end();
     assert_eq!(status.code(), Some(1), "{printed}");
-    assert!(printed.contains("cuont") && printed.contains("count") && printed.contains(":3:5"), "{printed}");
+    assert!(
+        printed.contains("cuont") && printed.contains("count") && printed.contains(":3,5-10:"),
+        "{printed}"
+    );
     assert!(node.processes().is_empty());
     assert!(node.throw_away().is_empty());
 }

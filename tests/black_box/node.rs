@@ -256,7 +256,8 @@ impl Node {
 
     /// Processes that have to do with this node: by command line or environment.
     pub fn processes(&self) -> Vec<i32> {
-        let needle = path(&self.dir).as_bytes();
+        let needle = format!("{}/", self.dir.display()).into_bytes();
+        let needle = needle.as_slice();
         let entries = fs::read_dir("/proc").expect("proc");
         let pids = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok());
         let mine = |pid: &i32| {

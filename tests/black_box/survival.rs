@@ -22,8 +22,7 @@ fn await_more_lines(node: &Node, job: &str) {
 #[track_caller]
 fn assert_contiguous(node: &Node, job: &str) {
     let out = node.stdout(job);
-    let numbers: Vec<u64> =
-        out.lines().filter_map(|l| l.strip_prefix("line ")?.parse().ok()).collect();
+    let numbers: Vec<u64> = out.lines().filter_map(|l| l.strip_prefix("line ")?.parse().ok()).collect();
     let gap = numbers.iter().zip(1..).find(|(is, wanted)| **is != *wanted);
     assert!(gap.is_none(), "found and expected: {gap:?} of {}", numbers.len());
 }
@@ -77,7 +76,7 @@ fn an_end_that_the_agent_missed_is_reported_with_its_code() {
     let end = events.iter().find(|e| e["Type"] == "Terminated").expect("an end");
     assert_eq!(end["ExitCode"], 42, "{end:#}");
     assert!(text(&end["DisplayMessage"]).contains("Exit Code: 42"), "{end:#}");
-    assert!(node.stdout("brief").ends_with("last words\n"));
+    assert_eq!(node.stdout("brief"), format!("pid {pid}\nlast words\n"));
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl Config {
             name: machine.hostname.clone(),
             data_dir: None,
             bind_addr: IpAddr::V4(bind),
-            log: LogConfig { level: if dev { LogLevel::Debug } else { LogLevel::Info }, json: false },
+            log: LogConfig { level: LogLevel::Info, json: false },
             http: HttpConfig {
                 port: 4646,
                 addresses: Vec::new(),

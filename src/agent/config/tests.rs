@@ -54,7 +54,7 @@ fn dev_mode_needs_nothing_else() {
     let config = load(&sources(true, &[], &[])).unwrap().config;
     assert!(config.dev && config.server.enabled && config.client.enabled && config.client.raw_exec_enabled);
     assert_eq!(config.http.addresses, [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
-    assert_eq!((config.log.level, config.data_dir), (LogLevel::Debug, None));
+    assert_eq!((config.log.level, config.data_dir), (LogLevel::Info, None));
     assert_eq!(config.client.network_interface.as_deref(), Some("lo"));
 }
 
