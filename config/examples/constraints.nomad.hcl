@@ -15,10 +15,11 @@ job "placed" {
   }
 
   group "placed" {
-    # At most one instance per node.
+    # Numbers are compared as numbers.
     constraint {
-      operator = "distinct_hosts"
-      value    = "true"
+      attribute = "${attr.cpu.numcores}"
+      operator  = ">="
+      value     = "1"
     }
 
     task "where" {

@@ -231,6 +231,7 @@ impl Runner {
 
     pub fn exited(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, exit: Exit, at: Wall) {
         let at = known(at, turn.now);
+        self.started_unseen(turn, at);
         let rebooted = self.is_of_another_boot(turn) && exit.status == ExitStatus::Unknown;
         let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: exit.successful() } };
         self.tell(match rebooted {
@@ -239,6 +240,13 @@ impl Runner {
         });
         self.drop_run(turn);
         self.after_end(turn, spec, outcome, at);
+    }
+
+    /// What ended was started: whoever did not see it (the agent died before that was stored) knows only that it was between
+    /// the last event and the end.
+    fn started_unseen(&mut self, turn: &Turn<'_>, ended: Wall) {
+        let last = self.local.state.events.last().map_or(ended, |event| event.at);
+        self.started(turn, last.min(ended));
     }
 
     /// The keeper refused what it was asked about this task's run.

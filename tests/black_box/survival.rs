@@ -76,6 +76,7 @@ fn an_end_that_the_agent_missed_is_reported_with_its_code() {
     let end = events.iter().find(|e| e["Type"] == "Terminated").expect("an end");
     assert_eq!(end["ExitCode"], 42, "{end:#}");
     assert!(text(&end["DisplayMessage"]).contains("Exit Code: 42"), "{end:#}");
+    assert!(ended["TaskStates"]["t"]["StartedAt"].is_string(), "{ended:#}");
     assert_eq!(node.stdout("brief"), format!("pid {pid}\nlast words\n"));
 }
 

@@ -1,1 +1,177 @@
-//! placeholder
+//! What becomes of tasks, seen from outside: restart policies, deaf tasks, children, limits, users, environment.
+
+use crate::node::{Node, is_alive, shell_job, text};
+use crate::wait;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn events(alloc: &Value) -> Vec<String> {
+    let events = alloc["TaskStates"]["t"]["Events"].as_array().expect("events").clone();
+    events.iter().map(|e| text(&e["Type"]).to_string()).collect()
+}
+
+#[test]
+fn a_policy_that_fails_gives_up_after_its_attempts() {
+    let node = Node::dev();
+    let mut job = shell_job("fails", "echo try; exit 7");
+    job["TaskGroups"][0]["RestartPolicy"] =
+        json!({"Attempts": 2, "Interval": 600 * SECOND, "Delay": SECOND / 10, "Mode": "fail"});
+    node.register(&job);
+    let alloc = node.await_alloc("fails", "failed");
+    assert_eq!(node.stdout("fails"), "try\n".repeat(3));
+    let state = &alloc["TaskStates"]["t"];
+    assert_eq!((&state["Restarts"], &state["Failed"], &state["State"]), (&json!(2), &json!(true), &json!("dead")));
+    let told = events(&alloc);
+    assert_eq!(told.iter().filter(|e| *e == "Restarting").count(), 2, "{told:?}");
+    assert_eq!(told.last().map(String::as_str), Some("Not Restarting"), "{told:?}");
+}
+
+#[test]
+fn a_policy_that_delays_goes_on() {
+    let node = Node::dev();
+    let mut job = shell_job("delays", "echo try; exit 7");
+    job["TaskGroups"][0]["RestartPolicy"] =
+        json!({"Attempts": 1, "Interval": 5 * SECOND, "Delay": SECOND / 10, "Mode": "delay"});
+    node.register(&job);
+    wait::until("tries beyond one interval", || {
+        (node.stdout("delays").lines().count() >= 3).then_some(())
+    });
+    let alloc = &node.allocs("delays")[0];
+    assert_ne!(alloc["ClientStatus"], "failed", "{alloc:#}");
+}
+
+#[test]
+fn batch_ends_by_success_and_service_begins_again() {
+    let node = Node::dev();
+    let policy = json!({"Attempts": 50, "Interval": 600 * SECOND, "Delay": SECOND / 20, "Mode": "fail"});
+    for kind in ["batch", "service"] {
+        let mut job = shell_job(kind, "echo try; exit 0");
+        job["Type"] = kind.into();
+        job["TaskGroups"][0]["RestartPolicy"] = policy.clone();
+        node.register(&job);
+    }
+    node.await_alloc("batch", "complete");
+    wait::until("the service begins again", || {
+        (node.stdout("service").lines().count() >= 3).then_some(())
+    });
+    assert_eq!(node.stdout("batch"), "try\n");
+    wait::until_eq("the batch job is dead", &json!("dead"), || node.get("/v1/job/batch").json()["Status"].clone());
+}
+
+#[test]
+fn a_deaf_task_is_killed_after_its_timeout() {
+    let node = Node::dev();
+    let mut job = shell_job("deaf", "echo pid $$; trap 'echo heard' INT TERM; while :; do sleep 0.05; done");
+    job["TaskGroups"][0]["Tasks"][0]["KillTimeout"] = json!(SECOND);
+    node.register(&job);
+    let pid = node.await_pid("deaf");
+    let id = text(&node.allocs("deaf")[0]["ID"]).to_string();
+    node.drover(&["job", "stop", "-detach", "deaf"]).exits(0);
+    wait::until("the signal is heard", || node.stdout("deaf").contains("heard").then_some(()));
+    assert!(is_alive(pid), "killed before its time");
+    wait::until("it is killed", || (!is_alive(pid)).then_some(()));
+    let alloc = node.await_alloc("deaf", "complete");
+    assert_eq!(alloc["ID"], id.as_str());
+    assert!(events(&alloc).ends_with(&["Killing".into(), "Terminated".into(), "Killed".into()]), "{alloc:#}");
+    let end = alloc["TaskStates"]["t"]["Events"].as_array().expect("events").clone();
+    let end = end.iter().find(|e| e["Type"] == "Terminated").expect("an end");
+    assert_eq!((&end["Signal"], &end["ExitCode"]), (&json!(9), &json!(137)), "{end:#}");
+}
+
+#[test]
+fn children_end_with_their_task() {
+    let node = Node::dev();
+    node.run("parent", "sh -c 'trap \"\" INT TERM HUP; sleep 1000 & echo pid $!; setsid sleep 1000 & echo far $!; wait' & wait");
+    let child = node.await_pid("parent");
+    let far: i32 = wait::until("the other child", || {
+        node.stdout("parent").lines().find_map(|l| l.strip_prefix("far ")?.parse().ok())
+    });
+    assert!(is_alive(child) && is_alive(far));
+    node.drover(&["job", "stop", "parent"]).exits(0);
+    wait::until("the children are gone", || (!is_alive(child) && !is_alive(far)).then_some(()));
+}
+
+#[test]
+fn a_task_over_its_memory_is_killed_and_says_so() {
+    let node = Node::dev();
+    let limited = std::path::Path::new("/sys/fs/cgroup/memory").exists()
+        || std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").is_ok_and(|c| c.contains("memory"));
+    if !limited || !rustix::process::geteuid().is_root() {
+        eprintln!("no memory limits on this machine: nothing to see");
+        return;
+    }
+    // tail keeps its input's only line
+    node.run("hungry", "head -c 200000000 /dev/zero | tail > /dev/null; exit $?");
+    let alloc = node.await_alloc("hungry", "failed");
+    let events = alloc["TaskStates"]["t"]["Events"].as_array().expect("events").clone();
+    let end = events.iter().find(|e| e["Type"] == "Terminated").expect("an end");
+    assert_eq!(end["ExitCode"], 137, "{end:#}");
+    assert_eq!(end["Details"]["oom_killed"], "true", "{end:#}");
+    assert!(text(&end["DisplayMessage"]).contains("OOM Killed"), "{end:#}");
+}
+
+#[test]
+fn a_command_that_does_not_exist_fails_with_a_sentence() {
+    let node = Node::dev();
+    let mut job = shell_job("nothing", "");
+    job["TaskGroups"][0]["Tasks"][0]["Config"] = json!({"command": "/no/such/thing"});
+    node.register(&job);
+    let alloc = node.await_alloc("nothing", "failed");
+    let told = alloc["TaskStates"]["t"]["Events"].to_string();
+    assert!(told.contains("Driver Failure") && told.contains("/no/such/thing"), "{told}");
+}
+
+#[test]
+fn an_unknown_name_in_the_config_fails_the_task() {
+    let node = Node::dev();
+    node.run("misnamed", "echo ${nosuch.name}");
+    let alloc = node.await_alloc("misnamed", "failed");
+    let told = alloc["TaskStates"]["t"]["Events"].to_string();
+    assert!(told.contains("Failed Validation") && told.contains("nosuch.name"), "{told}");
+}
+
+#[test]
+fn the_environment_tells_where_the_task_is() {
+    let node = Node::dev();
+    node.run("where", "env; pwd; echo end; sleep 1000");
+    node.await_alloc("where", "running");
+    let out = wait::until("the environment", || Some(node.stdout("where")).filter(|o| o.contains("\nend\n")));
+    let alloc = &node.allocs("where")[0];
+    for line in [
+        format!("NOMAD_ALLOC_ID={}", text(&alloc["ID"])),
+        "NOMAD_ALLOC_INDEX=0".into(),
+        "NOMAD_ALLOC_NAME=where.g[0]".into(),
+        "NOMAD_JOB_ID=where".into(),
+        "NOMAD_JOB_NAME=where".into(),
+        "NOMAD_GROUP_NAME=g".into(),
+        "NOMAD_TASK_NAME=t".into(),
+        "NOMAD_DC=dc1".into(),
+        "NOMAD_REGION=global".into(),
+        "NOMAD_NAMESPACE=default".into(),
+        "NOMAD_CPU_LIMIT=10".into(),
+        "NOMAD_MEMORY_LIMIT=32".into(),
+    ] {
+        assert!(out.lines().any(|l| l == line), "no {line} in:\n{out}");
+    }
+    let pwd = out.lines().rev().nth(1).expect("pwd");
+    assert!(pwd.ends_with(&format!("{}/t", text(&alloc["ID"]))), "{pwd}");
+}
+
+#[test]
+fn a_changed_job_replaces_its_task() {
+    let node = Node::dev();
+    node.run("changes", "echo pid $$; sleep 1000");
+    let old = node.await_pid("changes");
+    node.run("changes", "echo pid $$; sleep 2000");
+    wait::until("the old task is gone", || (!is_alive(old)).then_some(()));
+    let alloc = wait::until("the new one runs", || {
+        let allocs = node.allocs("changes");
+        allocs.into_iter().find(|a| a["JobVersion"] == 1 && a["ClientStatus"] == "running")
+    });
+    assert_eq!(alloc["Name"], "changes.g[0]");
+    assert_eq!(node.allocs("changes").len(), 2);
+    let quiet = wait::within(Duration::from_millis(300), || (node.allocs("changes").len() > 2).then_some(()));
+    assert!(quiet.is_none(), "a third allocation");
+}
