@@ -1,23 +1,19 @@
 //! The thread of the client's brain: collects inputs, runs turns, obeys effects through the keeper's link and the
 //! directory work. A fault of its storage ends the agent: its supervisor starts it again, and the tasks do not notice.
 
-use super::data_dir::DataDir;
+use super::dir_work::DirWork;
 use super::inbox;
 use crate::api::agent::ClientReport;
-use crate::client::effects::{DirSpec, Effect, Input};
+use crate::client::effects::{Effect, Input};
 use crate::client::{Client, ClientStatusReport};
 use crate::io::clock;
-use crate::io::dirs::AllocDirs;
 use crate::io::http::Published;
-use crate::io::keeper::users;
 use crate::io::keeper_link::Notice;
-use crate::model::id::AllocId;
 use crate::model::time::{Mono, Span};
 use crate::wire::keeper::{Command, Event, PROTOCOL};
 use crate::wire::rpc::Peer;
 use async_channel::{Receiver, Sender, TrySendError};
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::server_loop;
@@ -38,21 +34,12 @@ pub fn frame(from: Peer, bytes: Vec<u8>) -> Mail {
 pub struct Ways {
     pub to_server: Sender<server_loop::Mail>,
     pub keeper: Sender<Command>,
-    /// The results of directory work come back this way.
-    pub own: Sender<Mail>,
     pub report: Arc<Published<Option<ClientReport>>>,
-    pub executor: Arc<smol::Executor<'static>>,
-    pub data_dir: PathBuf,
-    pub alloc_dir: PathBuf,
+    pub dirs: DirWork,
 }
 
 /// How soon commands that found the keeper's queue full are tried again.
 const KEEPER_RETRY: Span = Span::millis(10);
-
-/// Directory entries that one step of a removal takes, and how many steps a removal may take: what is left is removed
-/// when it is asked for again.
-const REMOVAL_STEP: usize = 10_000;
-const REMOVAL_STEPS: usize = 1_000;
 
 pub struct ClientLoop {
     client: Client,
@@ -129,8 +116,8 @@ impl ClientLoop {
                 self.backlog.push_back(command);
                 self.flush();
             }
-            Effect::BuildDir(spec) => self.build_dir(spec),
-            Effect::RemoveDir { alloc } => self.remove_dir(alloc),
+            Effect::BuildDir(spec) => self.ways.dirs.build(spec),
+            Effect::RemoveDir { alloc } => self.ways.dirs.remove(alloc),
             Effect::Done => return false,
         }
         true
@@ -142,55 +129,6 @@ impl ClientLoop {
                 return self.backlog.push_front(command);
             }
         }
-    }
-
-    fn build_dir(&self, spec: DirSpec) {
-        let (own, alloc, root) = (self.ways.own.clone(), spec.alloc, self.ways.alloc_dir.clone());
-        let data_dir = self.ways.data_dir.clone();
-        let work = move || {
-            if spec.tasks.iter().any(|t| !t.user.is_empty()) {
-                DataDir::let_users_pass(&data_dir).map_err(|e| e.to_string())?;
-            }
-            let dirs = AllocDirs::open(&root).map_err(|e| format!("{}: {e}", root.display()))?;
-            for task in &spec.tasks {
-                let user = match task.user.as_str() {
-                    "" => None,
-                    name => Some(users::find(name)?),
-                };
-                dirs.build(spec.alloc, &task.name, user.map(|u| (u.uid, u.gid)))?;
-            }
-            Ok(())
-        };
-        self.spawn(own, work, move |result| Input::DirBuilt { alloc, result });
-    }
-
-    fn remove_dir(&self, alloc: AllocId) {
-        let (own, root) = (self.ways.own.clone(), self.ways.alloc_dir.clone());
-        let work = move || {
-            let named = |e: std::io::Error| format!("{}: {e}", root.display());
-            let dirs = AllocDirs::open(&root).map_err(named)?;
-            for _ in 0..REMOVAL_STEPS {
-                if dirs.remove(alloc, REMOVAL_STEP).map_err(named)? {
-                    return Ok(());
-                }
-            }
-            Err(format!("{}: too many files to be removed at once", root.display()))
-        };
-        self.spawn(own, work, move |result| Input::DirRemoved { alloc, result });
-    }
-
-    fn spawn(
-        &self,
-        own: Sender<Mail>,
-        work: impl FnOnce() -> Result<(), String> + Send + 'static,
-        done: impl FnOnce(Result<(), String>) -> Input + Send + 'static,
-    ) {
-        let task = async move {
-            let result = smol::unblock(work).await;
-            // the brain is gone when the agent ends: nobody is left to be told
-            own.send(Mail::Brain(done(result))).await.unwrap_or_default();
-        };
-        self.ways.executor.spawn(task).detach();
     }
 
     fn publish(&mut self) {

@@ -7,6 +7,7 @@
 mod client_loop;
 pub mod config;
 mod data_dir;
+mod dir_work;
 mod identity;
 mod inbox;
 mod logging;
@@ -27,6 +28,7 @@ use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
 use config::{Config, LogLevel};
 use data_dir::DataDir;
+use dir_work::{DirWork, Places};
 use logging::Logging;
 use server_loop::{Opened, ServerLoop};
 use signals::{Signal, Signals};
@@ -153,14 +155,12 @@ impl Agent {
         let server = ServerLoop::new(opened, ways);
         threads.push(spawn_part(Part::Server, tell_end.clone(), move || server.run(&to_server))?);
 
+        let places = Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, &dir) };
         let ways = client_loop::Ways {
             to_server: server_mail.clone(),
             keeper: keeper.clone(),
-            own: client_mail.clone(),
             report: gate.client.clone(),
-            executor: executor.clone(),
-            data_dir: dir.root().to_path_buf(),
-            alloc_dir: alloc_dir(&config, &dir),
+            dirs: DirWork::start(&executor, places, &client_mail),
         };
         let client = ClientLoop::new(open_client(&config, &dir, node)?, ways);
         threads.push(spawn_part(Part::Client, tell_end, move || client.run(&to_client))?);

@@ -38,7 +38,8 @@ fn the_command_prints_what_is_asked_for() {
     assert_eq!(node.drover(&["alloc", "logs", "-n=1", "-tail", short]).exits(0), "out 8\n");
     assert_eq!(node.drover(&["alloc", "logs", "-tail", "-c", "6", short]).exits(0), "out 8\n");
     node.drover(&["alloc", "logs", short, "nope"]).fails(1, "nope");
-    node.drover(&["alloc", "logs", "ffffffff"]).fails(1, "No allocation(s) with prefix or id \"ffffffff\" found");
+    node.drover(&["alloc", "logs", "ffffffff"])
+        .fails(1, "No allocation(s) with prefix or id \"ffffffff\" found");
     node.drover(&["alloc", "logs", "-job", "nope"]).fails(1, "nope");
 }
 
@@ -123,7 +124,10 @@ fn decoded(base64: &str) -> String {
 #[test]
 fn old_output_is_rotated_away() {
     let node = Node::dev();
-    let mut job = crate::node::shell_job("much", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); echo line $i of much output that is thrown away; done; sleep 1000");
+    let mut job = crate::node::shell_job(
+        "much",
+        "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); echo line $i of much output that is thrown away; done; sleep 1000",
+    );
     job["TaskGroups"][0]["Tasks"][0]["LogConfig"] = serde_json::json!({"MaxFiles": 2, "MaxFileSizeMB": 1});
     node.register(&job);
     let id = text(&node.await_alloc("much", "running")["ID"]).to_string();

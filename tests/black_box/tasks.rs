@@ -22,7 +22,10 @@ fn a_policy_that_fails_gives_up_after_its_attempts() {
     let alloc = node.await_alloc("fails", "failed");
     assert_eq!(node.stdout("fails"), "try\n".repeat(3));
     let state = &alloc["TaskStates"]["t"];
-    assert_eq!((&state["Restarts"], &state["Failed"], &state["State"]), (&json!(2), &json!(true), &json!("dead")));
+    assert_eq!(
+        (&state["Restarts"], &state["Failed"], &state["State"]),
+        (&json!(2), &json!(true), &json!("dead"))
+    );
     let told = events(&alloc);
     assert_eq!(told.iter().filter(|e| *e == "Restarting").count(), 2, "{told:?}");
     assert_eq!(told.last().map(String::as_str), Some("Not Restarting"), "{told:?}");
@@ -35,9 +38,7 @@ fn a_policy_that_delays_goes_on() {
     job["TaskGroups"][0]["RestartPolicy"] =
         json!({"Attempts": 1, "Interval": 5 * SECOND, "Delay": SECOND / 10, "Mode": "delay"});
     node.register(&job);
-    wait::until("tries beyond one interval", || {
-        (node.stdout("delays").lines().count() >= 3).then_some(())
-    });
+    wait::until("tries beyond one interval", || (node.stdout("delays").lines().count() >= 3).then_some(()));
     let alloc = &node.allocs("delays")[0];
     assert_ne!(alloc["ClientStatus"], "failed", "{alloc:#}");
 }
@@ -53,11 +54,11 @@ fn batch_ends_by_success_and_service_begins_again() {
         node.register(&job);
     }
     node.await_alloc("batch", "complete");
-    wait::until("the service begins again", || {
-        (node.stdout("service").lines().count() >= 3).then_some(())
-    });
+    wait::until("the service begins again", || (node.stdout("service").lines().count() >= 3).then_some(()));
     assert_eq!(node.stdout("batch"), "try\n");
-    wait::until_eq("the batch job is dead", &json!("dead"), || node.get("/v1/job/batch").json()["Status"].clone());
+    wait::until_eq("the batch job is dead", &json!("dead"), || {
+        node.get("/v1/job/batch").json()["Status"].clone()
+    });
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A directory on the disk that is measured: DROVER_MEASURE_DIR, or the directory for temporary files.
+/// A directory on the disk that is measured: DROVER_MEASURE_DIR, or the directory for temporary files. What lies in it is
+/// removed when all is measured, not before: ext4 searches long for an inode when many were freed in the last seconds.
 pub fn scratch() -> PathBuf {
     let base = std::env::var_os("DROVER_MEASURE_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
     base.join(format!("drover-measure-{}", std::process::id()))
@@ -30,11 +31,11 @@ pub struct Agent {
 impl Agent {
     /// Starts with an empty data directory and waits for the first answer.
     pub fn start(binary: &Path, name: &str) -> Result<Agent, String> {
-        let dir = scratch().join(name);
-        fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         let address = free_address()?;
+        let dir = scratch().join(format!("{name}-{}", address.port()));
+        fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         let config = format!(
-            "data_dir = \"{0}/data\"\nlog_level = \"WARN\"\nports {{ http = {1} }}\nserver {{\n  enabled = true\n  bootstrap_expect = 1\n}}\n\
+            "data_dir = \"{0}/data\"\nbind_addr = \"127.0.0.1\"\nlog_level = \"WARN\"\nports {{ http = {1} }}\nserver {{\n  enabled = true\n  bootstrap_expect = 1\n}}\n\
              client {{ enabled = true }}\nplugin \"raw_exec\" {{ config {{ enabled = true }} }}\n",
             dir.display(),
             address.port()
@@ -103,7 +104,6 @@ impl Drop for Agent {
         if !stop.is_ok_and(|stop| stop.status.success()) {
             eprintln!("measure: the keeper of {} could not be stopped", self.dir.display());
         }
-        fs::remove_dir_all(&self.dir).unwrap_or_default();
     }
 }
 

@@ -176,5 +176,5 @@ pub fn syncs(binary: &Path, table: &mut Table) -> Result<(), String> {
         table.add(name, "", Target::None, (lines() - before) as f64 / f64::from(JOBS));
         strace.kill().and_then(|()| strace.wait()).map_err(|e| format!("strace: {e}"))?;
     }
-    fs::remove_dir_all(scratch()).map_err(|e| e.to_string())
+    Ok(())
 }

@@ -25,7 +25,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let runs = args.next().and_then(|n| n.parse().ok()).unwrap_or(RUNS);
-    match measure(&binary, runs) {
+    let measured = measure(&binary, runs);
+    std::fs::remove_dir_all(agent::scratch()).unwrap_or_default();
+    match measured {
         Ok(table) => {
             print!("{table}");
             if table.all_met() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

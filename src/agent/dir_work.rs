@@ -1,0 +1,117 @@
+//! Allocations' directories, built and removed away from the client's thread: one thread at a time builds, another removes, each
+//! in the order in which it was asked. Many at once would only wait for each other at the directory that holds them all.
+
+use super::client_loop::Mail;
+use super::data_dir::DataDir;
+use super::inbox;
+use crate::client::effects::{DirSpec, Input};
+use crate::io::dirs::AllocDirs;
+use crate::io::keeper::users;
+use crate::model::id::AllocId;
+use async_channel::{Receiver, Sender};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// More than a node has allocations. What finds no room is asked for again.
+const QUEUED: usize = 2048;
+/// Directories that are built before their tasks may start: a few milliseconds' worth.
+const BUILDS_AT_ONCE: usize = 16;
+/// Directory entries that one step of a removal takes, and how many steps a removal may take: what is left is removed
+/// when it is asked for again.
+const REMOVAL_STEP: usize = 10_000;
+const REMOVAL_STEPS: usize = 1_000;
+
+pub struct DirWork {
+    builds: Sender<DirSpec>,
+    removals: Sender<AllocId>,
+}
+
+/// Where directories lie.
+pub struct Places {
+    pub data_dir: PathBuf,
+    pub alloc_dir: PathBuf,
+}
+
+impl DirWork {
+    /// `own`: where results go.
+    pub fn start(executor: &smol::Executor<'static>, places: Places, own: &Sender<Mail>) -> DirWork {
+        let places = Arc::new(places);
+        let (builds, to_build) = async_channel::bounded(QUEUED);
+        let (removals, to_remove) = async_channel::bounded(QUEUED);
+        executor.spawn(build_all(to_build, places.clone(), own.clone())).detach();
+        executor.spawn(remove_all(to_remove, places, own.clone())).detach();
+        DirWork { builds, removals }
+    }
+
+    pub fn build(&self, spec: DirSpec) {
+        inbox::send_or_lose(&self.builds, "a directory to be built", spec);
+    }
+
+    pub fn remove(&self, alloc: AllocId) {
+        inbox::send_or_lose(&self.removals, "a directory to be removed", alloc);
+    }
+}
+
+async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Mail>) {
+    while let Ok(first) = asked.recv().await {
+        let mut batch = vec![first];
+        while batch.len() < BUILDS_AT_ONCE
+            && let Ok(next) = asked.try_recv()
+        {
+            batch.push(next);
+        }
+        let places = places.clone();
+        let work = move || batch.iter().map(|spec| (spec.alloc, places.build(spec))).collect::<Vec<_>>();
+        for (alloc, result) in smol::unblock(work).await {
+            tell(&own, Input::DirBuilt { alloc, result }).await;
+        }
+    }
+}
+
+async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<Mail>) {
+    while let Ok(alloc) = asked.recv().await {
+        let places = places.clone();
+        let result = smol::unblock(move || places.remove(alloc)).await;
+        tell(&own, Input::DirRemoved { alloc, result }).await;
+    }
+}
+
+async fn tell(own: &Sender<Mail>, input: Input) {
+    // the brain is gone when the agent ends: nobody is left to be told
+    own.send(Mail::Brain(input)).await.unwrap_or_default();
+}
+
+impl Places {
+    fn build(&self, spec: &DirSpec) -> Result<(), String> {
+        if spec.tasks.iter().any(|t| !t.user.is_empty()) {
+            DataDir::let_users_pass(&self.data_dir).map_err(|e| e.to_string())?;
+        }
+        let dirs = self.open()?;
+        for task in &spec.tasks {
+            let user = match task.user.as_str() {
+                "" => None,
+                name => Some(users::find(name)?),
+            };
+            dirs.build(spec.alloc, &task.name, user.map(|u| (u.uid, u.gid)))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, alloc: AllocId) -> Result<(), String> {
+        let dirs = self.open()?;
+        for _ in 0..REMOVAL_STEPS {
+            if dirs.remove(alloc, REMOVAL_STEP).map_err(|e| self.named(&e))? {
+                return Ok(());
+            }
+        }
+        Err(format!("{}: too many files to be removed at once", self.alloc_dir.display()))
+    }
+
+    fn open(&self) -> Result<AllocDirs, String> {
+        AllocDirs::open(&self.alloc_dir).map_err(|e| self.named(&e))
+    }
+
+    fn named(&self, error: &std::io::Error) -> String {
+        format!("{}: {error}", self.alloc_dir.display())
+    }
+}
