@@ -266,7 +266,7 @@ fn the_banner_is_aligned_to_the_right() {
    Advertise Addrs: HTTP: 127.0.0.1:4646
         Bind Addrs: HTTP: 127.0.0.1:4646
             Client: true
-         Log Level: DEBUG
+         Log Level: INFO
            Node Id: 1234
             Region: global (DC: dc1)
             Server: true
