@@ -4,6 +4,7 @@ use super::query::MAX_WAIT;
 use super::response::Response;
 use super::watch::WatchKey;
 use super::{Call, Held, Outcome, Wait};
+use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
 
 /// Answers a read of `index`, or waits until it is above the asked one. `render` runs only if there is an answer.
@@ -39,15 +40,6 @@ pub fn answer(
 /// together.
 fn deadline(call: &Call<'_>) -> Mono {
     let wait = call.query.wait.unwrap_or(MAX_WAIT).min(MAX_WAIT);
-    let most = (wait.as_nanos() / 16).max(1) as u64;
-    let jitter = Span::nanos((mix(call.ctx.seed) % most) as i64);
+    let jitter = Stream::new(call.ctx.seed, 0).span_below(Span(wait.0 / 16));
     call.ctx.now.after(wait + jitter)
-}
-
-/// SplitMix64's finalizer: spreads seeds that lie close together (Steele, Lea and Flood 2014).
-fn mix(seed: u64) -> u64 {
-    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

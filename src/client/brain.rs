@@ -3,12 +3,12 @@
 use super::alloc::Alloc;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
-use super::random::Random;
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
 use crate::model::alloc::ClientStatus;
 use crate::model::id::{AllocId, NodeId, RunId, Uuid};
 use crate::model::node::NodeInfo;
+use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
 use crate::state::local::{Fate, Fault, LocalAlloc, LocalStore, Writes};
 use crate::wire::command::AllocUpdate;
@@ -38,7 +38,7 @@ pub struct Client {
     servers: Servers,
     keeper: Keeper,
     info: Option<Box<NodeInfo>>,
-    random: Random,
+    random: Stream,
     /// Runs whose end is stored, but not yet durably.
     unforgotten: Vec<RunId>,
     /// Allocations that could not be taken on, as the servers last described them.
@@ -93,7 +93,7 @@ pub struct ClientStatusReport {
 
 impl Client {
     pub fn new(config: Config, store: LocalStore, recovered: Vec<LocalAlloc>, seed: u64, now: Now) -> Client {
-        let mut random = Random::new(seed);
+        let mut random = Stream::new(seed, 0);
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
         let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();

@@ -14,7 +14,6 @@ mod environment;
 mod events;
 mod interpolate;
 mod lifecycle;
-mod random;
 mod restart;
 mod runner;
 mod servers;

@@ -6,12 +6,12 @@ use super::driver::{self, Unfit};
 use super::effects::Held;
 use super::events;
 use super::lifecycle::Role;
-use super::random::Random;
 use super::restart::{AFTER_REBOOT, Decision, Outcome, Tracker, WITHIN_POLICY};
 use super::signals;
 use crate::model::id::{RunId, Uuid};
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
+use crate::model::random::Stream;
 use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::{LocalRun, LocalTask};
@@ -26,7 +26,7 @@ pub struct Turn<'a> {
     pub info: Option<&'a NodeInfo>,
     /// The keeper's boot, while it is there.
     pub boot: Option<Uuid>,
-    pub random: &'a mut Random,
+    pub random: &'a mut Stream,
     pub held: &'a mut Held,
     /// Runs to be forgotten once their end is durably stored.
     pub forget: &'a mut Vec<RunId>,
@@ -166,7 +166,7 @@ impl Runner {
             self.tell(events::task_setup(turn.now.stamp()));
         }
         let Some(boot) = turn.boot else { return };
-        let run = RunId::from_random(turn.random.bits());
+        let run = RunId::from_random(turn.random.next_u128());
         self.local.run = Some(LocalRun { id: run, boot, confirmed: false });
         self.touch(Dirty::Durable);
         self.ask_start(turn, spec, run);
@@ -308,7 +308,7 @@ impl Runner {
             return self.die(at);
         }
         let on_success = self.role.restarts_on_success(spec.assignment.job_type);
-        let (now, dice) = (turn.now.mono, turn.random.next());
+        let (now, dice) = (turn.now.mono, turn.random.next_u64());
         match self.tracker.decide(&spec.task.restart, on_success, outcome, now, dice) {
             Decision::Done => self.die(at),
             Decision::Fail { reason } => self.fail(events::not_restarting(at, &reason), at),

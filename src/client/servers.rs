@@ -5,9 +5,9 @@
 
 use super::config::Config;
 use super::effects::{Effect, Held};
-use super::random::Random;
 use crate::model::id::AllocId;
 use crate::model::node::NodeInfo;
+use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
 use crate::wire::command::AllocUpdate;
 use crate::wire::frame::{self, Body, Frame};
@@ -92,11 +92,11 @@ pub struct Servers {
 
 impl Servers {
     /// `seen`: the newest index that this node has seen of the servers.
-    pub fn new(list: Vec<u64>, seen: u64, random: &mut Random) -> Servers {
+    pub fn new(list: Vec<u64>, seen: u64, random: &mut Stream) -> Servers {
         Servers {
             list,
             at: 0,
-            next_request: random.next(),
+            next_request: random.next_u64(),
             slots: [Slot::default(); 4],
             info: None,
             newer: None,
@@ -130,14 +130,14 @@ impl Servers {
     }
 
     /// The first description registers the node; a different one later does so again after a while.
-    pub fn describe(&mut self, info: Box<NodeInfo>, now: Mono, random: &mut Random) {
+    pub fn describe(&mut self, info: Box<NodeInfo>, now: Mono, random: &mut Stream) {
         if self.info.is_none() {
             self.info = Some(info);
         } else if self.info.as_ref().is_some_and(|held| says_the_same(held, &info)) {
             self.newer = None;
         } else {
             let at = self.newer.take().map(|(at, _)| at);
-            let later = || now.after(random.between(Span::seconds(5), Span::seconds(10)));
+            let later = || now.after(random.span_between(Span::seconds(5), Span::seconds(10)));
             self.newer = Some((at.unwrap_or_else(later), info));
         }
     }
@@ -149,7 +149,7 @@ impl Servers {
         bytes: &[u8],
         now: Mono,
         config: &Config,
-        random: &mut Random,
+        random: &mut Stream,
     ) -> Vec<News> {
         let Ok(Frame { request, body: Body::Reply(reply) }) = frame::decode(bytes) else { return Vec::new() };
         let awaited = |f: Flight| f.request == request && from == Peer::Server(f.to);
@@ -171,7 +171,7 @@ impl Servers {
             }
             NodeReply::HeartbeatFirst => {
                 self.slots[Ask::Presence as usize].due = now;
-                let due = now.after(random.between(Span::seconds(1), Span::seconds(2)));
+                let due = now.after(random.span_between(Span::seconds(1), Span::seconds(2)));
                 self.slots[ask as usize].due = due;
             }
             reply => {
@@ -191,7 +191,7 @@ impl Servers {
         reply: NodeReply,
         now: Mono,
         config: &Config,
-        random: &mut Random,
+        random: &mut Stream,
         news: &mut Vec<News>,
     ) {
         match (ask, reply) {
@@ -205,7 +205,7 @@ impl Servers {
                 for a in &assignments {
                     self.need.remove(&a.id);
                 }
-                let due = now.after(random.between(Span::seconds(2), Span::seconds(4)));
+                let due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
                 self.slots[Ask::Fetch as usize].due = if assignments.is_empty() { due } else { now };
                 news.push(News::Fetched(assignments));
             }
@@ -222,13 +222,13 @@ impl Servers {
 
     /// What a watch brought, unless it comes from servers that know less than this node has seen: a deposed leader may
     /// still answer, and following it would stop what was placed since. Only after `REWIND_DOUBT` are they believed.
-    fn watched(&mut self, set: AllocSet, now: Mono, random: &mut Random) -> Option<News> {
+    fn watched(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<News> {
         let slot = &mut self.slots[Ask::Watch as usize];
         if set.index < self.seen {
             let doubted = *self.doubted.get_or_insert(now);
             self.since = 0;
             if now.since(doubted) < REWIND_DOUBT {
-                slot.due = now.after(random.between(Span::seconds(2), Span::seconds(4)));
+                slot.due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
                 return None;
             }
         }
@@ -300,7 +300,7 @@ impl Servers {
     }
 
     /// Times out what is overdue and asks what is due.
-    pub fn advance(&mut self, now: Mono, config: &Config, random: &mut Random, held: &mut Held) -> Vec<News> {
+    pub fn advance(&mut self, now: Mono, config: &Config, random: &mut Stream, held: &mut Held) -> Vec<News> {
         let mut news = Vec::new();
         for ask in ASKS {
             let slot = self.slots[ask as usize];
@@ -381,7 +381,7 @@ impl Servers {
         leader: Option<u64>,
         now: Mono,
         config: &Config,
-        random: &mut Random,
+        random: &mut Stream,
     ) {
         self.turn_to(leader);
         let failing = self.slots[ask as usize].failing;
@@ -391,7 +391,9 @@ impl Servers {
             Some(since) if now.since(since) >= HOLD => {
                 (None, now.after(self.backoff(ask, now, config, random)))
             }
-            since => (since.or(Some(now)), now.after(random.between(Span::millis(250), Span::millis(500)))),
+            since => {
+                (since.or(Some(now)), now.after(random.span_between(Span::millis(250), Span::millis(500))))
+            }
         };
         let slot = &mut self.slots[ask as usize];
         (slot.failing, slot.due) = (since, due);
@@ -411,7 +413,7 @@ impl Servers {
         self.slots[Ask::Watch as usize].flight.take_if(|f| Some(f.to) != current);
     }
 
-    fn backoff(&self, ask: Ask, now: Mono, config: &Config, random: &mut Random) -> Span {
+    fn backoff(&self, ask: Ask, now: Mono, config: &Config, random: &mut Stream) -> Span {
         let s = Span::seconds;
         match ask {
             _ if config.dev => s(1),
@@ -419,9 +421,9 @@ impl Servers {
                 let left = self.last_ok.map(|at| self.ttl.0.saturating_sub(now.since(at).0));
                 heartbeat_retry(left.map(Span), random)
             }
-            Ask::Presence => random.between(s(15), s(30)),
-            Ask::Watch | Ask::Fetch => random.between(s(30), s(60)),
-            Ask::Report => random.between(s(5), s(10)),
+            Ask::Presence => random.span_between(s(15), s(30)),
+            Ask::Watch | Ask::Fetch => random.span_between(s(30), s(60)),
+            Ask::Report => random.span_between(s(5), s(10)),
         }
     }
 
@@ -453,17 +455,17 @@ fn says_the_same(held: &NodeInfo, info: &NodeInfo) -> bool {
 
 /// How long after a failed heartbeat the next one comes. `left`: until the TTL runs out, below zero if it has; `None`
 /// if none ever succeeded (reference: client 2).
-fn heartbeat_retry(left: Option<Span>, random: &mut Random) -> Span {
+fn heartbeat_retry(left: Option<Span>, random: &mut Stream) -> Span {
     let s = Span::seconds;
     let range = match left {
-        None => return random.between(s(15), s(30)),
+        None => return random.span_between(s(15), s(30)),
         Some(left) if left < s(-30) => Span(left.0.saturating_neg()),
-        Some(left) if left < Span::ZERO => return random.between(s(1), s(2)),
+        Some(left) if left < Span::ZERO => return random.span_between(s(1), s(2)),
         Some(left) => left,
     };
-    match random.below(range) {
-        wait if wait < s(1) => random.between(s(1), s(2)),
-        wait if wait > s(30) => random.between(s(25), s(30)),
+    match random.span_below(range) {
+        wait if wait < s(1) => random.span_between(s(1), s(2)),
+        wait if wait > s(30) => random.span_between(s(25), s(30)),
         wait => wait,
     }
 }
@@ -485,7 +487,7 @@ mod tests {
             (Some(s(3000)), s(1), s(30)),
         ] {
             for seed in 0..200 {
-                let wait = heartbeat_retry(left, &mut Random::new(seed));
+                let wait = heartbeat_retry(left, &mut Stream::new(seed, 0));
                 assert!(wait >= low && wait < high + s(1), "{left:?}: {wait}");
             }
         }

@@ -7,7 +7,6 @@ use super::distinct::Distinct;
 use super::feasible::{Eligibility, Feasibility};
 use super::fleet::Snapshot;
 use super::proposal::Proposal;
-use super::random::Random;
 use super::reconcile::{
     Changes, Input, LOST, NameIndex, Replacement, TaintedNodes, UPDATED, Update, reconcile,
 };
@@ -20,6 +19,7 @@ use crate::model::id::{AllocId, EvalId};
 use crate::model::job::{Job, JobSpec, JobType, TaskGroup};
 use crate::model::node::NodeStatus;
 use crate::model::plan::{Decision, Plan};
+use crate::model::random::Stream;
 use crate::model::time::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn decide(run: &Run, attempt: Attempt, plan: Plan, outcome: Outcome) -> Decision
         eval.class_eligibility = eligibility.classes;
         eval.escaped_class = eligibility.escaped;
     } else if short {
-        let id = EvalId::from_random(Random::new(run.seed).id_bits());
+        let id = EvalId::from_random(Stream::new(run.seed, 0).next_u128());
         let blocked = blocked_eval(id, &eval, Trigger::QueuedAllocs, BLOCKED, eligibility, run.now);
         eval.blocked_eval = Some(blocked.id);
         created.push(blocked);
@@ -169,15 +169,15 @@ struct Placer<'a> {
     searches: BTreeMap<&'a str, Search<'a>>,
     searched: Vec<&'a TaskGroup>,
     versions: BTreeMap<(u64, u64), Option<Arc<JobSpec>>>,
-    ids: Random,
+    ids: Stream,
     outcome: Outcome,
 }
 
 impl<'a> Placer<'a> {
     fn new(run: &'a Run<'a>, job: &'a Job) -> Self {
-        let mut ids = Random::new(run.seed);
+        let mut ids = Stream::new(run.seed, 0);
         // The first one is the blocked evaluation's.
-        ids.id_bits();
+        ids.next_u128();
         Placer {
             run,
             job,
@@ -349,7 +349,7 @@ impl<'a> Placer<'a> {
     fn allocation(&mut self, placement: Placement, slot: u32, metrics: AllocMetric) -> Allocation {
         let run = self.run;
         Allocation {
-            id: AllocId::from_random(self.ids.id_bits()),
+            id: AllocId::from_random(self.ids.next_u128()),
             job: run.eval.job.clone(),
             job_create_index: self.job.create_index,
             job_version: self.job.version,

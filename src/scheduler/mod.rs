@@ -13,8 +13,8 @@ mod feasible;
 pub mod fleet;
 mod generic;
 mod operand;
+mod order;
 mod proposal;
-mod random;
 mod reconcile;
 mod score;
 mod search;
@@ -30,6 +30,7 @@ use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobType};
 use crate::model::plan::{Decision, Plan};
+use crate::model::random::Stream;
 use crate::model::time::Wall;
 use feasible::Eligibility;
 use std::sync::Arc;
@@ -121,7 +122,7 @@ pub fn exhausted(eval: &Evaluation, attempt: Attempt, last: &Decision, now: Wall
     let eligibility = last.created.first().or(blocked_again).map_or_else(Eligibility::default, |e| {
         Eligibility { classes: e.class_eligibility.clone(), escaped: e.escaped_class }
     });
-    let id = EvalId::from_random(random::Random::new(seed).id_bits());
+    let id = EvalId::from_random(Stream::new(seed, 0).next_u128());
     let blocked = generic::blocked_eval(id, &failed, Trigger::MaxPlanAttempts, CONFLICTS, eligibility, now);
     failed.blocked_eval = Some(id);
     Decision { plan: no_plan(&failed, attempt), eval: failed, created: vec![blocked] }

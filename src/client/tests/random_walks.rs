@@ -1,11 +1,11 @@
-//! Random lives of a node: whatever happens in whatever order, no task ever runs twice at a time, and once the world is
+//! Stream lives of a node: whatever happens in whatever order, no task ever runs twice at a time, and once the world is
 //! whole again, what runs is what is wanted. A failing seed is named and repeats itself.
 
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::{Process, World};
-use crate::client::random::Random;
 use crate::model::alloc::DesiredStatus;
 use crate::model::job::{RestartMode, Task};
+use crate::model::random::Stream;
 use crate::model::resources::{Hook, Lifecycle};
 use crate::model::time::Span;
 use crate::wire::keeper::RunState;
@@ -31,8 +31,8 @@ fn living(w: &World) -> Vec<usize> {
 }
 
 /// One thing happens. Returns its name.
-fn happen(w: &mut World, dice: &mut Random) -> &'static str {
-    let pick = |dice: &mut Random, n: usize| (dice.next() % n as u64) as usize;
+fn happen(w: &mut World, dice: &mut Stream) -> &'static str {
+    let pick = |dice: &mut Stream, n: usize| (dice.next_u64() % n as u64) as usize;
     match pick(dice, 16) {
         0 => {
             w.crash_agent();
@@ -116,7 +116,7 @@ fn heal(w: &mut World) {
 fn whatever_happens_the_node_comes_to_do_what_is_wanted() {
     let mut happened = std::collections::BTreeMap::new();
     for seed in 0..SEEDS {
-        let mut dice = Random::new(seed);
+        let mut dice = Stream::new(seed, 0);
         let mut w = World::new(&[group(1), group(2), group(3), group(4)]);
         let mut story = Vec::new();
         for _ in 0..STEPS {

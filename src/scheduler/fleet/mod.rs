@@ -347,17 +347,17 @@ mod tests {
 
     #[test]
     fn any_order_of_changes_ends_in_the_same_fleet() {
-        use crate::scheduler::random::Random;
+        use crate::model::random::Stream;
         for seed in 0..50 {
-            let mut random = Random::new(seed);
+            let mut random = Stream::new(seed, 0);
             let (mut fleet, mut known, mut used) = (Fleet::default(), BTreeMap::new(), BTreeMap::new());
             for _ in 0..2_000 {
-                let n = u128::from(random.bits() % 700);
-                match random.bits() % 4 {
+                let n = u128::from(random.next_u64() % 700);
+                match random.next_u64() % 4 {
                     0 | 1 => {
                         let mut node = node(n);
-                        node.eligible = random.bits().is_multiple_of(2);
-                        node.info.meta.insert("rack".into(), (random.bits() % 5).to_string());
+                        node.eligible = random.next_u64().is_multiple_of(2);
+                        node.info.meta.insert("rack".into(), (random.next_u64() % 5).to_string());
                         fleet.upsert_node(&node);
                         known.insert(node_id(n), node);
                     }
