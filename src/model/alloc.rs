@@ -106,6 +106,14 @@ impl Allocation {
         !self.task_states.is_empty() && self.task_states.values().all(TaskState::successful)
     }
 
+    /// Some task was told to end, and not because of how another task of the allocation had ended: its work may not be
+    /// done, however quietly it went.
+    pub fn was_cut_short(&self) -> bool {
+        let own_ends = ["Leader Task Dead", "Main Tasks Dead"];
+        let events = || self.task_states.values().flat_map(|t| &t.events);
+        events().any(|e| e.kind == "Killed") && !events().any(|e| own_ends.contains(&e.kind.as_str()))
+    }
+
     /// The number in the name's brackets; 0 when the name has none.
     pub fn index(&self) -> u64 {
         name_index(&self.name)

@@ -1,15 +1,18 @@
 //! What must always be so, and what must be so once the world is left alone. Each check says in a sentence what it found.
 
 use super::ledger::Left;
+use super::node_host::End;
 use super::world::World;
-use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use crate::model::eval::EvalStatus;
 use crate::model::id::{AllocId, EvalId, JobKey, RunId};
-use crate::model::job::Job;
+use crate::model::job::{Job, JobType};
 use crate::model::node::NodeStatus;
 use crate::model::resources::Amount;
+use crate::model::task::{Exit, ExitStatus};
 use crate::state::check;
 use crate::state::view::View;
+use crate::wire::keeper::{Event as KeeperEvent, RunState};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl World {
@@ -23,17 +26,62 @@ impl World {
         {
             return Err(format!("index {index} was applied twice, to different states"));
         }
-        no_node_is_over_committed(&view)?;
-        no_name_lives_twice(&view)?;
-        if index.is_multiple_of(16) {
+        let all = allocs(&view)?;
+        no_node_is_over_committed(&view, &all)?;
+        no_name_lives_twice(&all)?;
+        if index.is_multiple_of(64) {
             check::consistent(&view)?;
         }
         if let Some(queued) = server.queued_at_rest() {
             queues_are_what_the_state_says(&view, &queued)?;
         }
-        for alloc in allocs(&view)? {
+        let mut held = BTreeSet::new();
+        for alloc in all {
+            held.insert(alloc.id);
             if alloc.server_terminal() {
                 self.stopped.insert(alloc.id);
+            }
+        }
+        // purged with its job, or collected
+        self.stopped.extend(self.held.difference(&held));
+        self.held = held;
+        Ok(())
+    }
+
+    /// An end is told as it was, or as one that nobody saw, if that is so: its keeper was not there, or died before it
+    /// could write it down. It is never made up.
+    pub fn check_exits(&self, n: usize, event: &KeeperEvent) -> Result<(), String> {
+        let check = |run: &RunId, exit: &Exit| {
+            let Some(end) = self.nodes[n].ends.get(run) else {
+                return Err(format!("run {run:?} is told to have ended, but it runs or never was"));
+            };
+            let told = exit.status;
+            if told == ExitStatus::Unknown || (end.seen && told == end.exit.status) {
+                return Ok(());
+            }
+            Err(format!("{} ended {:?}, seen {}, and is told as {told:?}", end.label, end.exit, end.seen))
+        };
+        match event {
+            KeeperEvent::Exited { run, exit, .. } => check(run, exit),
+            KeeperEvent::Welcome { runs, .. } => runs.iter().try_for_each(|r| match &r.state {
+                RunState::Exited { exit, .. } => check(&r.run, exit),
+                _ => Ok(()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the servers call complete, and nobody stopped, has ended with success before its keeper's eyes.
+    fn success_was_seen(&self, view: &View) -> Result<(), String> {
+        let ends = || self.nodes.iter().flat_map(|n| n.ends.values());
+        for alloc in allocs(view)? {
+            if alloc.client != ClientStatus::Complete || self.stopped.contains(&alloc.id) {
+                continue;
+            }
+            let label = format!("{}.main", alloc.id);
+            let good = |e: &End| e.label == label && e.seen && e.exit.successful();
+            if !ends().any(good) {
+                return Err(format!("{} is complete, but nobody saw it succeed", alloc.id));
             }
         }
         Ok(())
@@ -89,6 +137,10 @@ impl World {
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
         }
+        self.success_was_seen(&view)?;
+        if self.ledger.unanswered() > 0 {
+            return Err(format!("{} questions were never answered", self.ledger.unanswered()));
+        }
         self.nodes_run_what_is_wanted(&view)
     }
 
@@ -126,8 +178,19 @@ impl World {
         let blocked = view.open_evals(EvalStatus::Blocked).map_err(|e| e.to_string())?;
         let waits = blocked.iter().any(|e| e.job == key);
         let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
-        let current = live.iter().filter(|a| a.job_version == job.version || !a.terminal()).count();
-        if current > wanted || (current < wanted && !waits) {
+        // work that was done before it was told to stop is not done again
+        let batch = job.spec.job_type == JobType::Batch;
+        let done = |a: &Allocation| {
+            let own = a.job_version == job.version && a.job_create_index == job.create_index;
+            batch && own && a.desired == DesiredStatus::Stop && a.ran_successfully() && !a.was_cut_short()
+        };
+        let done = view.allocs_of_job(&key).map_err(|e| e.to_string())?.iter().filter(|a| done(a)).count();
+        let mine = |a: &Allocation| {
+            let own = a.job_version == job.version && a.job_create_index == job.create_index;
+            !a.terminal() || (own && (batch || a.client == ClientStatus::Failed))
+        };
+        let current = live.iter().filter(|a| mine(a)).count();
+        if current > wanted || (current + done < wanted && !waits) {
             return Err(format!("{key} wants {wanted}, has {current}, and nothing waits: {live:#?}"));
         }
         Ok(())
@@ -172,9 +235,9 @@ fn live(view: &View, key: &JobKey) -> Result<Vec<Allocation>, String> {
     Ok(all)
 }
 
-fn no_node_is_over_committed(view: &View) -> Result<(), String> {
+fn no_node_is_over_committed(view: &View, all: &[Allocation]) -> Result<(), String> {
     let mut used: BTreeMap<_, Amount> = BTreeMap::new();
-    for alloc in allocs(view)?.iter().filter(|a| !a.terminal()) {
+    for alloc in all.iter().filter(|a| !a.terminal()) {
         let sum = used.entry(alloc.node_id).or_default();
         *sum = sum.plus(alloc.resources.total());
     }
@@ -187,9 +250,9 @@ fn no_node_is_over_committed(view: &View) -> Result<(), String> {
     Ok(())
 }
 
-fn no_name_lives_twice(view: &View) -> Result<(), String> {
+fn no_name_lives_twice(all: &[Allocation]) -> Result<(), String> {
     let mut names = BTreeSet::new();
-    for alloc in allocs(view)? {
+    for alloc in all {
         if !alloc.terminal() && !names.insert((alloc.job.clone(), alloc.name.clone())) {
             return Err(format!("{} of {} lives twice", alloc.name, alloc.job));
         }

@@ -1,6 +1,8 @@
 //! What can go wrong, how often, and how often it did. A fault that never fired over all seeds proves nothing and fails
 //! the run.
 
+use super::clock::Clock;
+use super::disk::Operation;
 use super::world::{Event, World};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
@@ -17,19 +19,34 @@ pub enum Fault {
         operations: u64,
     },
     ServerDiskFull,
-    /// The next disk operation fails, once.
-    ServerDiskError,
+    /// The next disk operation of this kind fails, once.
+    ServerDiskError {
+        on: Operation,
+    },
+    ServerSlowDisk,
     ServerPaused,
     AgentKilled {
         node: usize,
     },
     AgentDiskError {
         node: usize,
+        on: Operation,
     },
     KeeperKilled {
         node: usize,
     },
+    /// Now, or in the middle of a write of the client's store or of the keeper's journal.
     NodePowerCut {
+        node: usize,
+        during: Option<Writer>,
+    },
+    NodeSlowDisk {
+        node: usize,
+    },
+    NodeDiskFull {
+        node: usize,
+    },
+    KeeperUpgraded {
         node: usize,
     },
     NodePaused {
@@ -37,6 +54,7 @@ pub enum Fault {
     },
     KeeperDiskError {
         node: usize,
+        on: Operation,
     },
     LinkCut {
         node: usize,
@@ -47,33 +65,61 @@ pub enum Fault {
     ClockLost {
         node: Option<usize>,
     },
+    ClockDrift {
+        node: Option<usize>,
+    },
     WorkerLost,
 }
 
+/// Whose write it is that a power cut interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    Client { operations: u64 },
+    Keeper { operations: u64 },
+}
+
 /// Every fault by the name under which it is counted.
-pub const KINDS: [&str; 22] = [
+pub const KINDS: [&str; 40] = [
     "server killed",
     "server power cut",
     "server disk full",
     "server disk error",
+    "server disk slow",
     "server paused",
+    "server did not open",
+    "server lost sectors",
+    "server tore writes",
     "agent killed",
     "agent disk error",
+    "agent did not open",
+    "client store lost sectors",
+    "client store tore writes",
+    "node disk full",
+    "node disk slow",
+    "node refused for space",
     "keeper killed",
+    "keeper upgraded",
     "keeper disk error",
+    "keeper stalled",
+    "keeper journal lost sectors",
     "node power cut",
     "node paused",
     "frame lost on a cut link",
     "frame lost",
     "frame doubled",
+    "frame delayed",
     "clock stepped",
+    "clock drifts",
     "clock at 1970",
+    "boot in 1970",
+    "PIDs came round",
     "worker lost",
     "task crashed",
+    "task crashes at once",
     "task ignored its signal",
     "start failed",
-    "server did not open",
-    "agent did not open",
+    "register storm",
+    "asked over HTTP",
 ];
 
 pub struct Faults {
@@ -103,6 +149,10 @@ impl Faults {
         *self.counts.entry(kind).or_default() += 1;
     }
 
+    pub fn fired_times(&mut self, kind: &'static str, times: u64) {
+        *self.counts.entry(kind).or_default() += times;
+    }
+
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }
@@ -128,6 +178,15 @@ impl Faults {
         doubled
     }
 
+    /// How much later than usual a frame, and all behind it, arrives.
+    pub fn delays_frame(&mut self) -> Span {
+        if !self.one_in(80) {
+            return Span::ZERO;
+        }
+        self.fired("frame delayed");
+        Span(self.draws.below(8_000_000_000) as i64)
+    }
+
     pub fn cut_off(&mut self, node: Peer, until: Mono) {
         self.cut.insert(node, until);
     }
@@ -141,21 +200,37 @@ impl Faults {
         let wait = Span::seconds(2) + Span(self.draws.below(15_000_000_000) as i64);
         let node = self.draws.below(nodes as u64) as usize;
         let whose = (self.draws.below(3) > 0).then_some(node);
-        let fault = match self.draws.below(20) {
+        let on = [Operation::Read, Operation::Write, Operation::Sync][self.draws.below(3) as usize];
+        let fault = match self.draws.below(30) {
             0 | 1 => Fault::ServerKilled,
             2..=4 => Fault::ServerPowerCut { operations: 1 + self.draws.below(60) },
             5 => Fault::ServerDiskFull,
-            6 => Fault::ServerDiskError,
-            7 => Fault::ServerPaused,
-            8 | 9 => Fault::AgentKilled { node },
-            10 => Fault::AgentDiskError { node },
-            11 | 12 => Fault::KeeperKilled { node },
-            13 => Fault::KeeperDiskError { node },
-            14 => Fault::NodePowerCut { node },
-            15 => Fault::NodePaused { node },
-            16 => Fault::LinkCut { node },
-            17 => Fault::ClockStep { node: whose },
-            18 => Fault::ClockLost { node: whose },
+            6 => Fault::ServerDiskError { on },
+            7 => Fault::ServerSlowDisk,
+            8 => Fault::ServerPaused,
+            9 | 10 => Fault::AgentKilled { node },
+            11 => Fault::AgentDiskError { node, on },
+            12 | 13 => Fault::KeeperKilled { node },
+            14 | 15 => Fault::KeeperUpgraded { node },
+            16 => {
+                Fault::KeeperDiskError { node, on: if on == Operation::Read { Operation::Sync } else { on } }
+            }
+            17 => Fault::NodePowerCut { node, during: None },
+            18 | 19 => {
+                let operations = 1 + self.draws.below(30);
+                Fault::NodePowerCut { node, during: Some(Writer::Client { operations }) }
+            }
+            20 => {
+                let operations = 1 + self.draws.below(6);
+                Fault::NodePowerCut { node, during: Some(Writer::Keeper { operations }) }
+            }
+            21 => Fault::NodePaused { node },
+            22 => Fault::NodeSlowDisk { node },
+            23 => Fault::NodeDiskFull { node },
+            24 | 25 => Fault::LinkCut { node },
+            26 => Fault::ClockStep { node: whose },
+            27 => Fault::ClockLost { node: whose },
+            28 => Fault::ClockDrift { node: whose },
             _ => Fault::WorkerLost,
         };
         (wait, fault)
@@ -168,7 +243,8 @@ impl Faults {
 
 /// How long a paused process is not scheduled, a link is cut, a disk is full.
 fn a_while(faults: &mut Faults) -> Span {
-    Span::seconds(1) + Span(faults.draw(40_000_000_000) as i64)
+    let longest = if faults.draw(8) == 0 { 200_000_000_000 } else { 40_000_000_000 };
+    Span::seconds(1) + Span(faults.draw(longest) as i64)
 }
 
 impl World {
@@ -186,12 +262,15 @@ impl World {
         self.workload.stop();
         self.server.disk.heal();
         self.server.full = false;
-        self.server.skew = Some(Span::ZERO);
+        self.server.clock = Clock::right();
+        self.server.slow_until = self.now;
         self.server.paused_until = self.now;
         for n in 0..self.nodes.len() {
             self.nodes[n].disk.heal();
             self.nodes[n].journal.heal();
-            self.nodes[n].skew = Some(Span::ZERO);
+            self.nodes[n].full = false;
+            self.nodes[n].clock = Clock::right();
+            self.nodes[n].slow_until = self.now;
             self.nodes[n].paused_until = self.now;
         }
         Ok(())
@@ -200,53 +279,99 @@ impl World {
     pub fn strike(&mut self, fault: Fault) -> Result<(), String> {
         self.note(|_| format!("fault   {fault:?}"));
         match fault {
-            Fault::ServerKilled | Fault::ServerPowerCut { .. } | Fault::ServerDiskError => {
+            Fault::ServerKilled | Fault::ServerPowerCut { .. } | Fault::ServerDiskError { .. } => {
                 self.strike_server(fault)
             }
             Fault::ServerDiskFull => {
                 self.faults.fired("server disk full");
                 self.server.full = true;
                 let until = a_while(&mut self.faults);
-                self.after(until, Event::Room);
+                self.after(until, Event::Room { node: None });
             }
             Fault::ServerPaused => {
                 self.faults.fired("server paused");
                 self.server.paused_until = self.now.after(a_while(&mut self.faults));
             }
+            Fault::ServerSlowDisk => {
+                self.faults.fired("server disk slow");
+                self.server.slow_until = self.now.after(a_while(&mut self.faults));
+            }
             Fault::WorkerLost => self.server.lose_next_worker = true,
             Fault::ClockStep { node } => self.step_clock(node),
-            Fault::ClockLost { node } => self.lose_clock(node),
-            Fault::AgentKilled { node } => {
-                self.faults.fired("agent killed");
-                self.crash_agent(node);
+            Fault::ClockLost { node } => {
+                self.faults.fired("clock at 1970");
+                self.clock_of(node).lose();
             }
-            Fault::AgentDiskError { node } => {
-                self.faults.fired("agent disk error");
-                self.nodes[node].disk.fail_next();
-            }
-            Fault::KeeperKilled { node } if self.nodes[node].keeper.is_some() => {
-                self.faults.fired("keeper killed");
-                self.crash_keeper(node);
-            }
-            Fault::KeeperKilled { .. } => {}
-            Fault::KeeperDiskError { node } => {
-                self.faults.fired("keeper disk error");
-                self.nodes[node].journal.fail_next();
-            }
-            Fault::NodePowerCut { node } => {
-                self.faults.fired("node power cut");
-                self.power_cut(node);
-            }
-            Fault::NodePaused { node } => {
-                self.faults.fired("node paused");
-                self.nodes[node].paused_until = self.now.after(a_while(&mut self.faults));
+            Fault::ClockDrift { node } => {
+                self.faults.fired("clock drifts");
+                let (now, ppm) = (self.now, self.faults.draw(200_000) as i64 - 100_000);
+                self.clock_of(node).drift(ppm, now);
             }
             Fault::LinkCut { node } => {
                 let until = self.now.after(a_while(&mut self.faults));
                 self.faults.cut_off(Peer::Node(self.nodes[node].id()), until);
             }
+            Fault::AgentKilled { node }
+            | Fault::AgentDiskError { node, .. }
+            | Fault::KeeperKilled { node }
+            | Fault::KeeperUpgraded { node }
+            | Fault::KeeperDiskError { node, .. }
+            | Fault::NodePowerCut { node, .. }
+            | Fault::NodePaused { node }
+            | Fault::NodeSlowDisk { node }
+            | Fault::NodeDiskFull { node } => self.strike_node(node, fault),
         }
         Ok(())
+    }
+
+    fn strike_node(&mut self, node: usize, fault: Fault) {
+        match fault {
+            Fault::AgentKilled { .. } => {
+                self.faults.fired("agent killed");
+                self.crash_agent(node);
+            }
+            Fault::AgentDiskError { on, .. } => {
+                self.faults.fired("agent disk error");
+                self.nodes[node].disk.fail_next_of(on);
+            }
+            Fault::KeeperKilled { .. } if self.nodes[node].keeper.is_some() => {
+                self.faults.fired("keeper killed");
+                self.crash_keeper(node);
+            }
+            Fault::KeeperUpgraded { .. } => self.upgrade_keeper(node),
+            Fault::KeeperDiskError { on, .. } => {
+                self.faults.fired("keeper disk error");
+                self.nodes[node].journal.fail_next_of(on);
+            }
+            Fault::NodePowerCut { during: None, .. } => self.power_cut(node),
+            Fault::NodePowerCut { during: Some(Writer::Client { operations }), .. } => {
+                self.nodes[node].disk.cut_power_after(operations);
+            }
+            Fault::NodePowerCut { during: Some(Writer::Keeper { operations }), .. } => {
+                self.nodes[node].journal.cut_power_after(operations);
+            }
+            Fault::NodePaused { .. } => {
+                self.faults.fired("node paused");
+                self.nodes[node].paused_until = self.now.after(a_while(&mut self.faults));
+            }
+            Fault::NodeSlowDisk { .. } => {
+                self.faults.fired("node disk slow");
+                self.nodes[node].slow_until = self.now.after(a_while(&mut self.faults));
+            }
+            Fault::NodeDiskFull { .. } => self.fill_disk(node),
+            _ => {}
+        }
+    }
+
+    fn fill_disk(&mut self, node: usize) {
+        self.faults.fired("node disk full");
+        let left = self.faults.draw(16_000);
+        let host = &mut self.nodes[node];
+        host.full = true;
+        host.disk.set_room(Some(left));
+        host.journal.set_room(Some(left / 8));
+        let until = a_while(&mut self.faults);
+        self.after(until, Event::Room { node: Some(node) });
     }
 
     fn strike_server(&mut self, fault: Fault) {
@@ -255,9 +380,9 @@ impl World {
         }
         match fault {
             Fault::ServerPowerCut { operations } => self.server.disk.cut_power_after(operations),
-            Fault::ServerDiskError => {
+            Fault::ServerDiskError { on } => {
                 self.faults.fired("server disk error");
-                self.server.disk.fail_next();
+                self.server.disk.fail_next_of(on);
             }
             _ => {
                 self.faults.fired("server killed");
@@ -267,10 +392,10 @@ impl World {
         }
     }
 
-    fn skew_of(&mut self, node: Option<usize>) -> &mut Option<Span> {
+    fn clock_of(&mut self, node: Option<usize>) -> &mut Clock {
         match node {
-            Some(n) => &mut self.nodes[n].skew,
-            None => &mut self.server.skew,
+            Some(n) => &mut self.nodes[n].clock,
+            None => &mut self.server.clock,
         }
     }
 
@@ -278,13 +403,25 @@ impl World {
     fn step_clock(&mut self, node: Option<usize>) {
         self.faults.fired("clock stepped");
         let steps = [Span::hours(1), Span::hours(-1), Span::hours(24), Span::hours(-24)];
-        let step = steps[self.faults.draw(4) as usize];
-        let skew = self.skew_of(node);
-        *skew = Some(skew.unwrap_or(Span::ZERO) + step);
+        let (now, step) = (self.now, steps[self.faults.draw(4) as usize]);
+        self.clock_of(node).step(step, now);
     }
 
-    fn lose_clock(&mut self, node: Option<usize>) {
-        self.faults.fired("clock at 1970");
-        *self.skew_of(node) = None;
+    /// What the disks themselves have counted.
+    pub fn count_disk_faults(&mut self) {
+        let mut found = vec![
+            ("server lost sectors", self.server.disk.counts().sectors_lost),
+            ("server tore writes", self.server.disk.counts().writes_torn),
+        ];
+        for node in &self.nodes {
+            let (store, journal) = (node.disk.counts(), node.journal.counts());
+            found.push(("client store lost sectors", store.sectors_lost));
+            found.push(("client store tore writes", store.writes_torn));
+            found.push(("keeper journal lost sectors", journal.sectors_lost));
+            found.push(("node refused for space", store.refused_for_space + journal.refused_for_space));
+        }
+        for (kind, times) in found {
+            self.faults.fired_times(kind, times);
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::model::id::JobKey;
 use crate::model::job::JobSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a write leaves of its job.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Ledger {
     open: BTreeMap<u64, (JobKey, Left)>,
     /// What each job may be now, newest last. More than one only while an outcome is unknown.
     may_be: BTreeMap<JobKey, Vec<Left>>,
+    /// Whose answer was under way, or never would come, when the server died.
+    lost: BTreeSet<u64>,
     pub acknowledged: u64,
     pub refused: u64,
     pub unknown: u64,
@@ -33,7 +35,17 @@ impl Ledger {
         self.open.values().all(|(j, _)| j != job)
     }
 
-    /// False if nobody asked, or the question was answered already.
+    /// An answer has come. False if nobody asked, or the question was answered already.
+    pub fn is_due(&mut self, token: u64) -> bool {
+        self.open.contains_key(&token) || self.lost.remove(&token)
+    }
+
+    /// Questions that nobody has answered.
+    pub fn unanswered(&self) -> usize {
+        self.open.len()
+    }
+
+    /// False if the answer came too late: the outcome counts as unknown.
     pub fn acknowledge(&mut self, token: u64) -> bool {
         let Some((job, left)) = self.open.remove(&token) else { return false };
         self.acknowledged += 1;
@@ -56,6 +68,7 @@ impl Ledger {
     /// The server is gone: nobody will answer what is open.
     pub fn lose_all(&mut self) {
         for token in self.open.keys().copied().collect::<Vec<_>>() {
+            self.lost.insert(token);
             self.lose(token);
         }
     }

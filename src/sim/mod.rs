@@ -6,12 +6,18 @@
 //! sets how many are run.
 
 mod checks;
+mod clock;
 pub mod disk;
 mod faults;
+mod http;
+mod keeper_host;
 mod ledger;
 mod node_host;
+mod output;
+mod processes;
 mod server_host;
 mod stores;
 mod tests;
+mod wear;
 mod workload;
 mod world;

@@ -1,5 +1,6 @@
 //! The server's machine: its disk, its clock, its scheduler workers, and the brain while it lives.
 
+use super::clock::Clock;
 use super::disk::SimDisk;
 use super::world::{Event, Who, World};
 use crate::model::plan::Decision;
@@ -8,7 +9,7 @@ use crate::scheduler;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::heartbeat::HeartbeatRules;
 use crate::server::{Config, Server, Turn};
-use crate::state::store::{Options, Store};
+use crate::state::store::{Options, Recovered, Store};
 use crate::wire::rpc::Peer;
 use std::collections::BTreeMap;
 
@@ -26,11 +27,16 @@ pub struct ServerHost {
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
-    /// `None`: the clock was never set.
-    pub skew: Option<Span>,
+    /// Every durable turn takes long until then.
+    pub slow_until: Mono,
+    pub clock: Clock,
     pub lose_next_worker: bool,
     /// The digest of the state at each applied index, whoever applied it.
     pub digests: BTreeMap<u64, u64>,
+    /// The hash of the log's entry at each index that was ever found on the disk.
+    entries: BTreeMap<u64, u64>,
+    /// The newest index that was shown as applied.
+    applied: u64,
     pub full: bool,
     told_full: bool,
 }
@@ -46,9 +52,12 @@ impl ServerHost {
             inbox: vec![],
             turn_at: None,
             paused_until: Mono::default(),
-            skew: Some(Span::ZERO),
+            slow_until: Mono::default(),
+            clock: Clock::right(),
             lose_next_worker: false,
             digests: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            applied: 0,
             full: false,
             told_full: false,
         }
@@ -56,6 +65,23 @@ impl ServerHost {
 
     pub fn is_up(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// What was applied once is in the log as it was, or was compacted away; after it, anything may have been lost.
+    fn log_keeps_its_promise(&mut self, recovered: &Recovered) -> Result<(), String> {
+        let compacted = recovered.truncated.map_or(0, |(index, _)| index);
+        let last = recovered.entries.last().map_or(compacted, |(index, _)| *index);
+        if last < self.applied {
+            return Err(format!("entry {} was applied, but the log ends at {last}", self.applied));
+        }
+        for (index, entry) in &recovered.entries {
+            let hash = fnv(entry);
+            let known = self.entries.insert(*index, hash);
+            if *index <= self.applied && known.is_some_and(|k| k != hash) {
+                return Err(format!("the committed entry {index} has changed"));
+            }
+        }
+        Ok(())
     }
 
     fn config(&self) -> Config {
@@ -73,6 +99,7 @@ impl World {
             Err(e) => return self.server_does_not_open(&e.to_string()),
         };
         host.failed_opens = 0;
+        host.log_keeps_its_promise(&recovered)?;
         let seed = host.seed.wrapping_add(host.lives);
         let server = Server::new(host.config(), store, recovered, seed).map_err(|e| e.to_string())?;
         host.server = Some(server);
@@ -135,7 +162,7 @@ impl World {
             self.wake_server(Span(1));
             return Ok(());
         }
-        let now = self.now_of(self.server.skew);
+        let now = self.server.clock.at(self.now);
         let mut inputs = std::mem::take(&mut self.server.inbox);
         if self.server.full != self.server.told_full {
             self.server.told_full = self.server.full;
@@ -144,7 +171,11 @@ impl World {
         let Some(server) = &mut self.server.server else { return Ok(()) };
         self.turns += 1;
         match server.turn(now, inputs) {
-            Ok(turn) => self.obey_server(turn)?,
+            Ok(turn) => {
+                self.server_disk_is_slow(&turn);
+                self.obey_server(turn)?;
+                self.lag = Span::ZERO;
+            }
             Err(fault) => {
                 self.note(|_| format!("server  fault: {fault}"));
                 let back_after = self.delay(Span::millis(50), Span::seconds(3));
@@ -159,6 +190,13 @@ impl World {
         Ok(())
     }
 
+    fn server_disk_is_slow(&mut self, turn: &Turn) {
+        if self.now < self.server.slow_until && !turn.changes.is_empty() {
+            self.lag = self.delay(Span::millis(20), Span::seconds(2));
+            self.server.paused_until = self.server.paused_until.max(self.now.after(self.lag));
+        }
+    }
+
     fn reschedule_server(&mut self) {
         let Some(server) = &self.server.server else { return };
         if let Some(deadline) = server.next_deadline() {
@@ -169,6 +207,8 @@ impl World {
 
     fn obey_server(&mut self, turn: Turn) -> Result<(), String> {
         let changes = turn.changes.len();
+        let applied = self.server.server.as_ref().map_or(0, |s| s.status().applied_index);
+        self.server.applied = self.server.applied.max(applied);
         for effect in turn.effects {
             match effect {
                 Effect::Send { to, bytes } => self.send(Peer::Server(SERVER_ID), to, bytes),
@@ -177,10 +217,7 @@ impl World {
             }
         }
         if changes > 0 {
-            self.note(|w| {
-                let applied = w.server.server.as_ref().map_or(0, |s| s.status().applied_index);
-                format!("server  applied {applied}, {changes} changes")
-            });
+            self.note(|_| format!("server  applied {applied}, {changes} changes"));
             self.check_server()?;
         }
         Ok(())
@@ -224,4 +261,9 @@ fn told(decision: &Decision) -> String {
         format!(" {} nodes, filtered {c:?}, exhausted {d:?}", m.nodes_evaluated)
     });
     format!("stops {stops}, places {places}{}", failed.collect::<String>())
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll and Vo).
+pub fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -17,6 +17,7 @@ struct Run {
     turns: u64,
     counts: BTreeMap<&'static str, u64>,
     acknowledged: u64,
+    reads: u64,
 }
 
 fn run(seed: u64, print: bool) -> Result<Run, String> {
@@ -27,11 +28,13 @@ fn run(seed: u64, print: bool) -> Result<Run, String> {
     let rest = world.now.after(CALM);
     world.run_until(rest).map_err(|e| at(&world, e))?;
     world.check_settled().map_err(|e| at(&world, e))?;
+    world.count_disk_faults();
     Ok(Run {
         hash: world.trace_hash(),
         turns: world.turns,
         counts: world.faults.counts().clone(),
         acknowledged: world.ledger.acknowledged,
+        reads: world.readers.reads,
     })
 }
 
@@ -57,8 +60,9 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
         return;
     }
     let seeds = setting("DROVER_SIM_SEEDS").unwrap_or(20);
+    assert!(seeds > 0, "no seed, no proof");
     let mut counts: BTreeMap<&'static str, u64> = KINDS.iter().map(|k| (*k, 0)).collect();
-    let (mut turns, mut acknowledged) = (0, 0);
+    let (mut turns, mut acknowledged, mut reads) = (0, 0, 0);
     for seed in 1..=seeds {
         let hint = format!("DROVER_SIM_SEED={seed} cargo test --profile sim --lib sim:: -- --nocapture");
         let first = run(seed, false).unwrap_or_else(|e| panic!("seed {seed} {e}\nto look at it: {hint}"));
@@ -67,16 +71,20 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
         assert!(first.turns >= 1000, "seed {seed} had only {} turns", first.turns);
         turns += first.turns;
         acknowledged += first.acknowledged;
+        reads += first.reads;
         for (kind, n) in first.counts {
             *counts.entry(kind).or_default() += n;
         }
     }
-    println!("{seeds} seeds, {turns} turns, {acknowledged} acknowledged writes; faults fired:");
+    println!(
+        "{seeds} seeds, {turns} turns, {acknowledged} acknowledged writes, {reads} reads; faults fired:"
+    );
     for (kind, n) in &counts {
         println!("{n:>8}  {kind}");
     }
     let silent: Vec<_> = counts.iter().filter(|(_, n)| **n == 0).map(|(k, _)| *k).collect();
-    assert!(silent.is_empty(), "never fired: {silent:?}");
+    // a few seeds cannot hold every fault
+    assert!(silent.is_empty() || seeds < 20, "never fired: {silent:?}");
 }
 
 /// A farm whose checkers cannot fail proves nothing: a task killed behind the servers' back must be found out.
@@ -107,4 +115,22 @@ fn a_fault_by_name_strikes() {
     world.strike(Fault::ServerKilled).expect("a kill is no failure of the world");
     assert!(!world.server.is_up());
     assert_eq!(world.faults.counts().get("server killed"), Some(&1));
+}
+
+/// A farm that lives: the same questions, asked of a world whose promises were broken on purpose.
+#[test]
+fn broken_promises_are_found() {
+    let mut world = World::new(3, NODES, false);
+    world.start_server().expect("a fresh disk opens");
+    world.run_until(Mono(1).after(Span::seconds(5))).expect("no fault, no failure");
+    let made_up = crate::wire::keeper::Event::Exited {
+        run: crate::model::id::RunId::from_random(7),
+        exit: crate::model::task::Exit { status: crate::model::task::ExitStatus::Code(0), oom_killed: false },
+        at: crate::model::time::Wall::NEVER,
+    };
+    assert!(world.check_exits(0, &made_up).is_err(), "an exit of nobody");
+    assert!(world.answered(99, Ok(crate::wire::request::Done::Nothing { index: 0 })).is_err(), "never asked");
+    let (index, digest) = world.server.digests.last_key_value().map(|(i, d)| (*i, *d)).expect("applied");
+    world.server.digests.insert(index, digest ^ 1);
+    assert!(world.check_server().is_err(), "another state at the same index");
 }

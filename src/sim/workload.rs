@@ -16,6 +16,7 @@ use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use std::collections::BTreeMap;
 
 const JOBS: u64 = 8;
+const STORM_JOBS: u64 = 16;
 
 pub struct Workload {
     draws: Stream,
@@ -36,23 +37,11 @@ impl Workload {
         self.draws.below(n) == 0
     }
 
-    fn action(&mut self, job: JobKey) -> (Action, Left) {
+    fn wish(&mut self, job: &JobKey) -> Left {
         match self.draws.below(10) {
-            0 => (Action::DeregisterJob { job, purge: true, eval_priority: None }, Left::Nothing),
-            1 | 2 => (Action::DeregisterJob { job, purge: false, eval_priority: None }, Left::Stopped),
-            _ => {
-                let spec = Box::new(self.spec(&job));
-                let left = Left::Spec(spec.clone());
-                (
-                    Action::RegisterJob {
-                        spec,
-                        enforce_index: None,
-                        eval_priority: None,
-                        preserve_counts: false,
-                    },
-                    left,
-                )
-            }
+            0 => Left::Nothing,
+            1 | 2 => Left::Stopped,
+            _ => Left::Spec(Box::new(self.spec(job))),
         }
     }
 
@@ -62,7 +51,12 @@ impl Workload {
         let count = self.draws.below(4) as i64;
         let mut spec = if batch { batch_job(job, count) } else { service_job(job, count) };
         let forever = !batch && !self.one_in(4);
-        let milliseconds = if forever { 0 } else { 1 + self.draws.below(20_000) };
+        let milliseconds = match self.draws.below(8) {
+            _ if forever => 0,
+            // ends again and again, as fast as it is started
+            0 => 1 + self.draws.below(50),
+            _ => 1 + self.draws.below(20_000),
+        };
         let code = if self.one_in(3) { 1 } else { 0 };
         let mut args = vec!["run".to_string(), milliseconds.to_string(), code.to_string()];
         if self.one_in(5) {
@@ -81,26 +75,61 @@ impl Workload {
 }
 
 impl World {
-    /// One user's step; then, after a while, the next.
-    pub fn work(&mut self) {
+    /// One user's step; then, after a while, the next. Now and then everybody comes at once.
+    pub fn work(&mut self) -> Result<(), String> {
         if self.workload.stopped {
-            return;
+            return Ok(());
         }
-        let job = JobKey::new("default", format!("job-{}", self.workload.draws.below(JOBS)));
-        if self.server.is_up() && self.ledger.is_free(&job) {
-            let (action, left) = self.workload.action(job.clone());
-            self.workload.next_token += 1;
-            let token = self.workload.next_token;
-            self.note(|_| format!("user    {token} {}", describe(&action)));
-            self.ledger.asked(token, job, left);
-            self.server_input(Input::Request { token, action });
+        if self.workload.one_in(60) {
+            self.faults.fired("register storm");
+            for n in 0..STORM_JOBS {
+                self.ask_for(JobKey::new("default", format!("storm-{n}")))?;
+            }
         }
+        let n = self.workload.draws.below(JOBS);
+        self.ask_for(JobKey::new("default", format!("job-{n}")))?;
+        let which = self.workload.draws.next_u64();
+        self.read_over_http(which)?;
         let wait = Span(self.workload.draws.below(6_000_000_000) as i64);
         self.after(wait, Event::Work);
+        Ok(())
     }
 
-    pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) {
+    /// A user wants a job to be different; every second one asks by HTTP.
+    fn ask_for(&mut self, job: JobKey) -> Result<(), String> {
+        if !self.server.is_up() || !self.ledger.is_free(&job) {
+            return Ok(());
+        }
+        let wish = self.workload.wish(&job);
+        self.workload.next_token += 1;
+        let token = self.workload.next_token;
+        let action = if self.workload.one_in(2) {
+            Some(action(&job, &wish))
+        } else {
+            match &wish {
+                Left::Spec(spec) => self.register_over_http(token, spec)?,
+                Left::Stopped => self.deregister_over_http(token, &job.id, false)?,
+                Left::Nothing => self.deregister_over_http(token, &job.id, true)?,
+            }
+        };
+        let Some(action) = action else { return Ok(()) };
+        // what HTTP leaves out gets its default on the way
+        let left = match &action {
+            Action::RegisterJob { spec, .. } => Left::Spec(spec.clone()),
+            Action::DeregisterJob { .. } => wish,
+        };
+        self.note(|_| format!("user    {token} {}", describe(&action)));
+        self.ledger.asked(token, job, left);
+        self.server_input(Input::Request { token, action });
+        Ok(())
+    }
+
+    pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
+        if !self.ledger.is_due(token) {
+            return Err(format!("question {token} was answered twice, or never asked"));
+        }
+        self.respond(token, &result)?;
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
@@ -110,6 +139,37 @@ impl World {
             }
             Err(_) => self.ledger.refuse(token),
         };
+        Ok(())
+    }
+
+    /// A job from outside the workload: for tests that want to know what one job costs.
+    pub fn register_quietly(&mut self, id: &str) {
+        let key = JobKey::new("default", id);
+        let mut spec = service_job(&key, 1);
+        if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
+            let args = ["run", "0", "0"].map(|a| Value::Text(a.into())).to_vec();
+            task.config.insert("command".into(), Value::Text("sim".into()));
+            task.config.insert("args".into(), Value::List(args));
+        }
+        self.workload.next_token += 1;
+        let (token, left) = (self.workload.next_token, Left::Spec(Box::new(spec)));
+        let action = action(&key, &left);
+        self.ledger.asked(token, key, left);
+        self.server_input(Input::Request { token, action });
+    }
+}
+
+fn action(job: &JobKey, wish: &Left) -> Action {
+    let stop = |purge| Action::DeregisterJob { job: job.clone(), purge, eval_priority: None };
+    match wish {
+        Left::Nothing => stop(true),
+        Left::Stopped => stop(false),
+        Left::Spec(spec) => Action::RegisterJob {
+            spec: spec.clone(),
+            enforce_index: None,
+            eval_priority: None,
+            preserve_counts: false,
+        },
     }
 }
 

@@ -1,14 +1,17 @@
 //! The world's clock and heap of future events, the network, and the loop that lets everything happen.
 
+use super::clock::Clock;
 use super::faults::{Fault, Faults};
+use super::http::Readers;
 use super::ledger::Ledger;
-use super::node_host::{NodeHost, ProcessEnd};
+use super::node_host::NodeHost;
+use super::processes::ProcessEnd;
 use super::server_host::ServerHost;
 use super::workload::Workload;
 use crate::keeper;
-use crate::model::id::AllocId;
+use crate::model::id::{AllocId, RunId};
 use crate::model::random::Stream;
-use crate::model::time::{Mono, Now, Span, Wall};
+use crate::model::time::{Mono, Span, Wall};
 use crate::server::effects::ScheduleTask;
 use crate::wire::request::{Done, Refusal};
 use crate::wire::rpc::Peer;
@@ -61,8 +64,25 @@ pub enum Event {
     },
     Process {
         node: usize,
-        pid: u32,
+        run: RunId,
         end: ProcessEnd,
+    },
+    /// A task writes some lines.
+    Output {
+        node: usize,
+        run: RunId,
+    },
+    JournalRetry {
+        node: usize,
+        life: u64,
+    },
+    /// A new binary is in place.
+    Upgrade {
+        node: usize,
+    },
+    /// Somebody sets the node's clock.
+    ClockSet {
+        node: usize,
     },
     Connect {
         node: usize,
@@ -70,8 +90,10 @@ pub enum Event {
     Strike(Fault),
     /// A process comes back after its death.
     Start(Who),
-    /// The server's disk has room again.
-    Room,
+    /// The disk has room again: a node's, or the server's.
+    Room {
+        node: Option<usize>,
+    },
     Work,
     Answer {
         token: u64,
@@ -95,11 +117,16 @@ pub struct World {
     pub faults: Faults,
     pub workload: Workload,
     pub ledger: Ledger,
+    pub readers: Readers,
     pub draws: Stream,
     trace: Trace,
     pub turns: u64,
-    /// Allocations that the servers wanted stopped at some time.
+    /// Allocations that the servers wanted stopped at some time, or that are gone with their job.
     pub stopped: BTreeSet<AllocId>,
+    /// Allocations that the state held when it was last looked at.
+    pub held: BTreeSet<AllocId>,
+    /// How long the disk takes of the machine whose turn it is.
+    pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
     links: BTreeMap<(Peer, Peer), Mono>,
 }
@@ -139,10 +166,13 @@ impl World {
             faults: Faults::new(seed),
             workload: Workload::new(seed),
             ledger: Ledger::default(),
+            readers: Readers::new(),
             draws,
             trace: Trace::new(print),
             turns: 0,
             stopped: BTreeSet::new(),
+            held: BTreeSet::new(),
+            lag: Span::ZERO,
             links: BTreeMap::new(),
         }
     }
@@ -157,7 +187,7 @@ impl World {
     }
 
     pub fn after(&mut self, delay: Span, event: Event) {
-        self.at(self.now.after(delay), event);
+        self.at(self.now.after(delay + self.lag), event);
     }
 
     pub fn at(&mut self, at: Mono, event: Event) {
@@ -170,12 +200,6 @@ impl World {
         least + Span(self.draws.below(spread.0.max(1) as u64) as i64)
     }
 
-    /// True time as a machine's clock shows it.
-    pub fn now_of(&self, skew: Option<Span>) -> Now {
-        let truth = EPOCH + Span(self.now.0 as i64);
-        Now { mono: self.now, wall: skew.map(|s| truth + s) }
-    }
-
     /// Puts a frame on the wire: it may be lost, or come twice, but what comes keeps its order.
     pub fn send(&mut self, from: Peer, to: Peer, bytes: Vec<u8>) {
         if self.faults.link_cut(from, to, self.now) {
@@ -185,8 +209,9 @@ impl World {
             return;
         }
         let copies = if self.faults.doubles_frame() { 2 } else { 1 };
+        let late = self.faults.delays_frame();
         for _ in 0..copies {
-            let delay = self.delay(Span(20_000), Span::millis(2));
+            let delay = self.delay(Span(20_000), Span::millis(2)) + late + self.lag;
             let last = self.links.get(&(from, to)).copied().unwrap_or_default();
             let at = self.now.after(delay).max(Mono(last.0 + 1));
             self.links.insert((from, to), at);
@@ -238,46 +263,63 @@ impl World {
                 self.keeper_input(node, life, *input);
                 Ok(())
             }
-            Event::FromKeeper { node, connection, event } => {
-                self.keeper_told(node, connection, *event);
-                Ok(())
-            }
+            Event::FromKeeper { node, connection, event } => self.keeper_told(node, connection, *event),
             Event::Dir { node, life, alloc, removed } => {
                 self.dir_done(node, life, alloc, removed);
                 Ok(())
             }
-            Event::Process { node, pid, end } => {
-                self.process_ends(node, pid, end);
+            Event::Process { node, run, end } => {
+                self.process_ends(node, run, end);
+                Ok(())
+            }
+            Event::Output { node, run } => self.writes_lines(node, run),
+            Event::JournalRetry { node, life } => self.retry_journal(node, life),
+            Event::Upgrade { node } => {
+                self.upgrade_keeper(node);
+                Ok(())
+            }
+            Event::ClockSet { node } => {
+                self.nodes[node].clock = Clock::right();
                 Ok(())
             }
             Event::Connect { node } => {
                 self.connect(node);
                 Ok(())
             }
+            // a fault that was on its way when the world healed does not come
+            Event::Strike(_) if !self.faults.on() => Ok(()),
             Event::Strike(fault) => {
                 self.strike(fault)?;
                 self.next_fault();
                 Ok(())
             }
             Event::Start(who) => self.start(who),
-            Event::Room => {
-                self.server.full = false;
-                self.wake_server(Span(1));
+            Event::Room { node } => {
+                self.make_room(node);
                 Ok(())
             }
-            Event::Work => {
-                self.work();
-                Ok(())
-            }
-            Event::Answer { token, result } => {
-                self.answered(token, result);
-                Ok(())
-            }
+            Event::Work => self.work(),
+            Event::Answer { token, result } => self.answered(token, result),
         }
     }
 }
 
 impl World {
+    fn make_room(&mut self, node: Option<usize>) {
+        match node {
+            None => {
+                self.server.full = false;
+                self.wake_server(Span(1));
+            }
+            Some(n) => {
+                let host = &mut self.nodes[n];
+                host.full = false;
+                host.disk.set_room(None);
+                host.journal.set_room(None);
+            }
+        }
+    }
+
     fn start(&mut self, who: Who) -> Result<(), String> {
         match who {
             Who::Server if !self.server.is_up() => self.start_server(),

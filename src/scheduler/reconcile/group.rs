@@ -47,11 +47,12 @@ fn still_counted(batch: bool, mut untainted: Set) -> Set {
     untainted
 }
 
-/// Work that was done stays done, even if it was told to stop afterwards.
+/// Work that was done stays done, even if it was told to stop afterwards. What was told to stop before it was done, on a
+/// node that was away, ends without a failure too, and has to be done again.
 fn batch_counts(alloc: &Allocation) -> bool {
     match alloc.desired {
         DesiredStatus::Run => true,
-        DesiredStatus::Stop => alloc.ran_successfully(),
+        DesiredStatus::Stop => alloc.ran_successfully() && !alloc.was_cut_short(),
         DesiredStatus::Evict => false,
     }
 }

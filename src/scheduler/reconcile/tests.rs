@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
-use crate::model::task::{TaskPhase, TaskState};
+use crate::model::task::{TaskEvent, TaskPhase, TaskState};
+use crate::model::time::Wall;
 use crate::scheduler::testing::{alloc, alloc_id, job, node_id};
 
 /// What came out, by allocation names.
@@ -144,6 +145,25 @@ fn r9_what_still_counts() {
         a.task_states = success.map(done).unwrap_or_default();
         let placed = run_as(Some(&job), batch, &[a]).placed.len();
         assert_eq!(placed, usize::from(!counts), "{name}");
+    }
+}
+
+#[test]
+fn r9_work_that_was_cut_short_is_done_again() {
+    let job = job("a", 1);
+    let event = |kind: &str| TaskEvent {
+        kind: kind.into(),
+        at: Wall(0),
+        message: String::new(),
+        details: BTreeMap::new(),
+    };
+    for (kinds, again) in
+        [(vec!["Killed"], 1), (vec!["Leader Task Dead", "Killed"], 0), (vec!["Terminated"], 0)]
+    {
+        let mut a = alloc(&job, 0, 1);
+        (a.desired, a.client, a.task_states) = (D::Stop, C::Complete, done(true));
+        a.task_states.values_mut().for_each(|t| t.events = kinds.iter().map(|k| event(k)).collect());
+        assert_eq!(run_as(Some(&job), true, &[a]).placed.len(), again, "{kinds:?}");
     }
 }
 

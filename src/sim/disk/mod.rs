@@ -188,6 +188,25 @@ impl SimFile {
         self.medium.sync()
     }
 
+    /// Cuts off what a failed append left behind.
+    pub fn shorten(&mut self, length: u64) -> io::Result<()> {
+        self.medium.set_length(length)
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.medium.dead
+    }
+
+    /// At the n-th write, change of length or sync from now (1: the next one), which may get half-way.
+    pub fn cut_power_after(&mut self, operations: u64) {
+        self.medium.cut_at = Some(self.medium.counts.operations + operations.max(1));
+    }
+
+    /// The next operation of this kind fails, once.
+    pub fn fail_next_of(&mut self, operation: Operation) {
+        self.medium.fails = Some(Some(operation));
+    }
+
     /// A new file under the old name: written, synced, renamed. One that fails may have happened all the same.
     pub fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.medium.replace(bytes)

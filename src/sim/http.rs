@@ -1,0 +1,193 @@
+//! The users that speak HTTP: writes as JSON bodies and reads, both through `api` as a socket would bring them.
+//!
+//! Refuses to know: sockets. Checked here: a written job is the one that was meant, an index never goes back, and what was
+//! acknowledged is visible to the next read.
+
+use super::world::World;
+use crate::api::agent::AgentInfo;
+use crate::api::request::{Method, Request};
+use crate::api::response::Response;
+use crate::api::{Answer, Context, Held, Outcome, route};
+use crate::model::job::{JobSpec, JobType};
+use crate::wire::request::Action;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What HTTP users remember.
+#[derive(Default)]
+pub struct Readers {
+    agent: AgentInfo,
+    answers: BTreeMap<u64, Answer>,
+    /// The newest index that each target has shown.
+    shown: BTreeMap<&'static str, u64>,
+    /// The newest index that a write was acknowledged with.
+    pub acknowledged: u64,
+    pub reads: u64,
+}
+
+const TARGETS: [&str; 5] =
+    ["/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes", "/v1/agent/health"];
+
+impl Readers {
+    pub fn new() -> Self {
+        let agent = AgentInfo {
+            name: "server".into(),
+            region: "global".into(),
+            datacenter: "dc1".into(),
+            server: true,
+            job_max_priority: 100,
+            job_default_priority: 50,
+            ..AgentInfo::default()
+        };
+        Readers { agent, ..Readers::default() }
+    }
+}
+
+impl World {
+    fn ask(&self, request: &Request) -> Option<Outcome> {
+        let server = self.server.server.as_ref()?;
+        let (reader, status) = (server.reader(), server.status());
+        let agent = &self.readers.agent;
+        let ctx = Context {
+            reader: &reader,
+            status: &status,
+            agent,
+            client: None,
+            now: self.now,
+            seed: self.now.0,
+        };
+        Some(route(request, &ctx, Held::default()))
+    }
+
+    /// The action that a registration by HTTP comes to. `None`: no leader just now.
+    pub fn register_over_http(&mut self, token: u64, spec: &JobSpec) -> Result<Option<Action>, String> {
+        let body = json!({ "Job": job(spec) }).to_string().into_bytes();
+        self.write_over_http(token, Method::Put, "/v1/jobs".into(), String::new(), body)
+    }
+
+    pub fn deregister_over_http(
+        &mut self,
+        token: u64,
+        id: &str,
+        purge: bool,
+    ) -> Result<Option<Action>, String> {
+        let (path, query) = (format!("/v1/job/{id}"), format!("purge={purge}"));
+        self.write_over_http(token, Method::Delete, path, query, Vec::new())
+    }
+
+    fn write_over_http(
+        &mut self,
+        token: u64,
+        method: Method,
+        path: String,
+        query: String,
+        body: Vec<u8>,
+    ) -> Result<Option<Action>, String> {
+        match self.ask(&Request { method, path, query, body }) {
+            Some(Outcome::Act(action, answer)) => {
+                self.readers.answers.insert(token, answer);
+                self.faults.fired("asked over HTTP");
+                Ok(Some(action))
+            }
+            Some(Outcome::Respond(response)) if response.status != 500 => Err(format!(
+                "a sound request got {}: {}",
+                response.status,
+                String::from_utf8_lossy(&response.body)
+            )),
+            _ => Ok(None),
+        }
+    }
+
+    /// The response to a write, if it came by HTTP: what it says is what was done.
+    pub fn respond(
+        &mut self,
+        token: u64,
+        result: &Result<crate::wire::request::Done, crate::wire::request::Refusal>,
+    ) -> Result<(), String> {
+        if let Ok(done) = result {
+            self.readers.acknowledged = self.readers.acknowledged.max(done.index());
+        }
+        let Some(answer) = self.readers.answers.remove(&token) else { return Ok(()) };
+        let response = answer.response(result.clone());
+        match (result, response.status) {
+            (Ok(_), 200) => {
+                let said: Value = serde_json::from_slice(&response.body).map_err(|e| e.to_string())?;
+                let index = said.get("JobModifyIndex").and_then(Value::as_u64);
+                if index.is_none() { Err(format!("an answer without an index: {said}")) } else { Ok(()) }
+            }
+            (Err(_), status) if status >= 400 => Ok(()),
+            (result, status) => Err(format!("{result:?} became status {status}")),
+        }
+    }
+
+    /// One list is read: its index has not gone back, and holds what was acknowledged before.
+    pub fn read_over_http(&mut self, which: u64) -> Result<(), String> {
+        let target = TARGETS[(which % TARGETS.len() as u64) as usize];
+        let request =
+            Request { method: Method::Get, path: target.into(), query: String::new(), body: Vec::new() };
+        let Some(Outcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
+        if target == "/v1/agent/health" || response.status == 500 {
+            return Ok(());
+        }
+        self.readers.reads += 1;
+        let index = index_of(&response).ok_or_else(|| format!("{target} told no index"))?;
+        let said: Value = serde_json::from_slice(&response.body).map_err(|e| format!("{target}: {e}"))?;
+        if !said.is_array() || response.status != 200 {
+            return Err(format!("{target} answered {} and no list", response.status));
+        }
+        let shown = self.readers.shown.insert(target, index).unwrap_or(0);
+        if index < shown {
+            return Err(format!("{target} showed index {shown}, and now {index}"));
+        }
+        // every write that is acknowledged with an index stores an evaluation under it
+        let acknowledged = self.readers.acknowledged;
+        if target == "/v1/evaluations" && index < acknowledged {
+            return Err(format!("{acknowledged} was acknowledged, but {target} shows {index}"));
+        }
+        Ok(())
+    }
+}
+
+fn index_of(response: &Response) -> Option<u64> {
+    response.header("X-Nomad-Index").and_then(|v| v.parse().ok())
+}
+
+/// The API's JSON of a job of the workload.
+fn job(spec: &JobSpec) -> Value {
+    let groups: Vec<Value> = spec
+        .groups
+        .iter()
+        .map(|g| {
+            let tasks: Vec<Value> = g
+                .tasks
+                .iter()
+                .map(|t| {
+                    json!({
+                        "Name": t.name,
+                        "Driver": t.driver,
+                        "Config": t.config.iter().map(|(k, v)| (k.clone(), plain(v))).collect::<BTreeMap<_, _>>(),
+                        "Resources": { "CPU": t.cpu_mhz, "MemoryMB": t.memory_mb },
+                        "KillTimeout": t.kill_timeout.as_nanos(),
+                        "LogConfig": { "MaxFiles": t.logs.max_files, "MaxFileSizeMB": t.logs.max_file_size_mb },
+                    })
+                })
+                .collect();
+            json!({ "Name": g.name, "Count": g.count, "Tasks": tasks })
+        })
+        .collect();
+    let kind = if spec.job_type == JobType::Batch { "batch" } else { "service" };
+    json!({ "ID": spec.id, "Name": spec.id, "Type": kind, "Priority": spec.priority, "TaskGroups": groups })
+}
+
+fn plain(value: &crate::model::value::Value) -> Value {
+    use crate::model::value::Value as V;
+    match value {
+        V::Text(text) => json!(text),
+        V::List(list) => list.iter().map(plain).collect(),
+        V::Int(n) => json!(n),
+        V::Bool(b) => json!(b),
+        V::Float(n) => json!(n),
+        V::Null => Value::Null,
+        V::Map(map) => map.iter().map(|(k, v)| (k.clone(), plain(v))).collect(),
+    }
+}

@@ -1,0 +1,314 @@
+//! A node's keeper: its brain, its journal, its connection to the agent. It dies, is replaced in place, and waits when its
+//! journal cannot be written, as its driver does in life.
+
+use super::processes::ProcessEnd;
+use super::world::{Event, Who, World};
+use crate::client::effects::Input;
+use crate::keeper::brain::{self as keeper, Keeper};
+use crate::model::id::RunId;
+use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::{Mono, Span, Wall};
+use crate::wire::keeper::{Command, Event as KeeperEvent, PROTOCOL};
+use std::collections::BTreeSet;
+use std::io;
+
+/// After a failed write of the journal.
+const JOURNAL_RETRY: Span = Span::seconds(1);
+
+pub struct Stalled {
+    write: keeper::Write,
+    turns: Vec<keeper::Turn>,
+}
+
+impl Stalled {
+    fn add(&mut self, turn: keeper::Turn) {
+        self.write = joined(std::mem::replace(&mut self.write, keeper::Write::Nothing), turn.write.clone());
+        self.turns.push(turn);
+    }
+}
+
+/// One write that does both, in order.
+fn joined(first: keeper::Write, second: keeper::Write) -> keeper::Write {
+    use keeper::Write::{Append, Nothing, Replace};
+    match (first, second) {
+        (first, Nothing) => first,
+        (_, Replace(all)) => Replace(all),
+        (Nothing, second) => second,
+        (Replace(mut all), Append { bytes, .. }) => {
+            all.extend(bytes);
+            Replace(all)
+        }
+        (Append { mut bytes, sync }, Append { bytes: more, sync: also }) => {
+            bytes.extend(more);
+            Append { bytes, sync: sync || also }
+        }
+    }
+}
+
+impl World {
+    pub fn start_keeper(&mut self, n: usize) {
+        let wall = self.nodes[n].clock.at(self.now).wall.unwrap_or(Wall::NEVER);
+        let host = &mut self.nodes[n];
+        host.keeper_life += 1;
+        let bytes = host.journal.contents();
+        let (brain, restored) = Keeper::restore(host.boot_id(), 1000 + host.keeper_life as u32, &bytes, wall);
+        let life = host.keeper_life;
+        host.keeper = Some(brain);
+        host.keeper_inbox.clear();
+        host.keeper_turn_at = None;
+        self.note(|_| {
+            format!("node {n}  keeper starts, life {life}, {} runs adopted", restored.running.len())
+        });
+        if self.write_journal(n, &restored.write).is_err() {
+            return if self.nodes[n].journal.is_dead() { self.power_cut(n) } else { self.crash_keeper(n) };
+        }
+        for adopted in restored.running {
+            let (pid, ticks) = (adopted.process.pid, adopted.process.start_ticks);
+            let alive = match self.nodes[n].processes.get_mut(&pid) {
+                Some(process) if process.start_ticks == ticks => {
+                    process.output.open();
+                    true
+                }
+                _ => false,
+            };
+            if !alive {
+                let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
+                self.keeper_input(n, life, keeper::Input::Exited { run: adopted.run, exit });
+            }
+        }
+        // what ended runs left behind is killed first, and so is a process that no journal entry was kept for
+        let known: BTreeSet<RunId> = restored.ended.iter().map(|(run, _)| *run).collect();
+        let processes = self.nodes[n].processes.values();
+        let strays: Vec<RunId> =
+            processes.filter(|p| known.contains(&p.run) || !p.running).map(|p| p.run).collect();
+        for run in strays {
+            self.process_ends(n, run, ProcessEnd::Signal(9));
+        }
+        self.after(Span::millis(1), Event::Connect { node: n });
+    }
+
+    pub fn crash_keeper(&mut self, n: usize) {
+        let host = &mut self.nodes[n];
+        host.keeper = None;
+        host.stalled = None;
+        host.keeper_inbox.clear();
+        host.processes.values_mut().for_each(|p| p.output.abandon());
+        // nobody holds the FIFOs of ended tasks any more
+        host.closing.clear();
+        if host.connection.take().is_some() {
+            self.node_input(n, Input::KeeperDown { why: "the keeper is gone".into() });
+        }
+        let back_after = self.delay(Span::millis(50), Span::seconds(5));
+        self.after(back_after, Event::Start(Who::Keeper(n)));
+    }
+
+    pub fn connect(&mut self, n: usize) {
+        let host = &mut self.nodes[n];
+        if host.connection.is_some() || host.keeper.is_none() || host.client.is_none() {
+            return;
+        }
+        host.connections += 1;
+        host.connection = Some(host.connections);
+        self.ask_keeper(n, Command::Hello { protocol: PROTOCOL });
+        self.node_input(n, Input::KeeperUp);
+    }
+
+    pub(super) fn ask_keeper(&mut self, n: usize, command: Command) {
+        let Some(client) = self.nodes[n].connection else { return };
+        let life = self.nodes[n].keeper_life;
+        let input = Box::new(keeper::Input::Command { client, command });
+        // a stream: what is sent first arrives first
+        self.after(Span(50_000), Event::ToKeeper { node: n, life, input });
+    }
+
+    pub fn keeper_input(&mut self, n: usize, life: u64, input: keeper::Input) {
+        let host = &mut self.nodes[n];
+        let from = match input {
+            keeper::Input::Command { client, .. } | keeper::Input::Gone { client } => client,
+            _ => u64::MAX,
+        };
+        if host.keeper.is_some() && host.keeper_life == life && from > host.hung_up {
+            host.keeper_inbox.push(input);
+            self.wake_keeper(n, Span(10_000));
+        }
+    }
+
+    fn wake_keeper(&mut self, n: usize, delay: Span) {
+        let at = self.now.after(delay);
+        if self.nodes[n].keeper_turn_at.is_none_or(|t| t > at) {
+            self.nodes[n].keeper_turn_at = Some(at);
+            self.at(at, Event::KeeperTurn { node: n, at });
+        }
+    }
+
+    pub fn keeper_turn(&mut self, n: usize, at: Mono) -> Result<(), String> {
+        let wall = self.nodes[n].clock.at(self.now).wall.unwrap_or(Wall::NEVER);
+        let now = self.now;
+        let host = &mut self.nodes[n];
+        if host.keeper_turn_at != Some(at) {
+            return Ok(());
+        }
+        host.keeper_turn_at = None;
+        let inputs = std::mem::take(&mut host.keeper_inbox);
+        let Some(brain) = &mut host.keeper else { return Ok(()) };
+        self.turns += 1;
+        let mut turn = brain.turn(now, wall, inputs);
+        for effect in std::mem::take(&mut turn.now) {
+            self.obey_keeper(n, effect)?;
+        }
+        self.finish_keeper_turn(n, turn)?;
+        self.check_processes()?;
+        if let Some(deadline) = self.nodes[n].keeper.as_ref().and_then(Keeper::next_deadline) {
+            let wait = deadline.since(self.now).max(Span(10_000));
+            self.wake_keeper(n, wait);
+        }
+        Ok(())
+    }
+
+    fn finish_keeper_turn(&mut self, n: usize, turn: keeper::Turn) -> Result<(), String> {
+        if let Some(stalled) = &mut self.nodes[n].stalled {
+            stalled.add(turn);
+            return Ok(());
+        }
+        match self.write_journal(n, &turn.write) {
+            Ok(()) => self.obey_turns(n, vec![turn]),
+            Err(_) if self.nodes[n].journal.is_dead() => {
+                self.power_cut(n);
+                Ok(())
+            }
+            Err(why) => {
+                self.note(|_| format!("node {n}  journal cannot be written: {why}"));
+                self.faults.fired("keeper stalled");
+                let life = self.nodes[n].keeper_life;
+                self.keeper_input(n, life, keeper::Input::Journal { fault: Some(why.to_string()) });
+                self.nodes[n].stalled = Some(Stalled { write: turn.write.clone(), turns: vec![turn] });
+                self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
+                Ok(())
+            }
+        }
+    }
+
+    pub fn retry_journal(&mut self, n: usize, life: u64) -> Result<(), String> {
+        if self.nodes[n].keeper_life != life {
+            return Ok(());
+        }
+        let Some(stalled) = self.nodes[n].stalled.take() else { return Ok(()) };
+        match self.write_journal(n, &stalled.write) {
+            Ok(()) => {
+                self.keeper_input(n, life, keeper::Input::Journal { fault: None });
+                self.obey_turns(n, stalled.turns)
+            }
+            Err(_) if self.nodes[n].journal.is_dead() => {
+                self.power_cut(n);
+                Ok(())
+            }
+            Err(_) => {
+                self.nodes[n].stalled = Some(stalled);
+                self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
+                Ok(())
+            }
+        }
+    }
+
+    fn obey_turns(&mut self, n: usize, turns: Vec<keeper::Turn>) -> Result<(), String> {
+        for effect in turns.into_iter().flat_map(|t| t.later(keeper::Durable)) {
+            self.obey_keeper(n, effect)?;
+        }
+        Ok(())
+    }
+
+    /// A failed append leaves the file as it was before, if that can be done at all.
+    fn write_journal(&mut self, n: usize, write: &keeper::Write) -> io::Result<()> {
+        let journal = &mut self.nodes[n].journal;
+        match write {
+            keeper::Write::Nothing => Ok(()),
+            keeper::Write::Append { bytes, sync } => {
+                let before = journal.len();
+                let written = journal.append(bytes);
+                let synced = written.and_then(|()| if *sync { journal.sync() } else { Ok(()) });
+                if synced.is_err() {
+                    journal.shorten(before).unwrap_or_default();
+                }
+                synced
+            }
+            keeper::Write::Replace(bytes) => journal.replace(bytes),
+        }
+    }
+
+    /// The keeper's binary is replaced in place: same process, so its children stay its own; all else goes through the
+    /// journal. It waits for the moment when no run is on its way.
+    pub fn upgrade_keeper(&mut self, n: usize) {
+        let host = &mut self.nodes[n];
+        let Some(keeper) = &host.keeper else { return };
+        if host.stalled.is_some() || !keeper.settled() {
+            return self.after(Span::millis(100), Event::Upgrade { node: n });
+        }
+        self.note(|_| format!("node {n}  keeper is upgraded"));
+        self.faults.fired("keeper upgraded");
+        let host = &mut self.nodes[n];
+        host.keeper = None;
+        // what has ended since waits to be reaped, and is seen by the new binary
+        host.keeper_inbox.retain(|i| matches!(i, keeper::Input::Exited { .. }));
+        host.processes.values_mut().for_each(|p| p.output.abandon());
+        host.hung_up = host.connections;
+        if host.connection.take().is_some() {
+            self.node_input(n, Input::KeeperDown { why: "the keeper was replaced".into() });
+        }
+        let seen = std::mem::take(&mut self.nodes[n].keeper_inbox);
+        let life = self.nodes[n].keeper_life;
+        // the same process goes on under its old number
+        self.nodes[n].keeper_life -= 1;
+        self.start_keeper(n);
+        for input in seen {
+            self.keeper_input(n, life, input);
+        }
+    }
+
+    fn obey_keeper(&mut self, n: usize, effect: keeper::Effect) -> Result<(), String> {
+        use keeper::Effect as E;
+        match effect {
+            E::Spawn { run, spec } => self.spawn(n, run, spec),
+            E::Release { run } => self.release(n, run),
+            E::Signal { run, signal } => self.signal(n, run, signal),
+            E::Kill { run } => {
+                self.check_kill(n, run)?;
+                self.kill(n, run);
+            }
+            E::Sweep { run } => {
+                let life = self.nodes[n].keeper_life;
+                let input = Box::new(keeper::Input::Swept { run, empty: true });
+                self.after(Span(30_000), Event::ToKeeper { node: n, life, input });
+            }
+            E::Send { client, event } => {
+                let event = Box::new(event);
+                self.after(Span(50_000), Event::FromKeeper { node: n, connection: client, event });
+            }
+            E::Disconnect { client } => {
+                if self.nodes[n].connection == Some(client) {
+                    self.nodes[n].connection = None;
+                    self.node_input(n, Input::KeeperDown { why: "disconnected".into() });
+                    self.after(Span::seconds(1), Event::Connect { node: n });
+                }
+            }
+            E::Close { run } => self.close_output(n, run)?,
+            E::Exit => self.crash_keeper(n),
+        }
+        Ok(())
+    }
+
+    pub fn keeper_told(&mut self, n: usize, connection: u64, event: KeeperEvent) -> Result<(), String> {
+        if self.nodes[n].connection == Some(connection) {
+            self.note(|_| format!("node {n}  keeper tells {}", brief(&event)));
+            self.check_exits(n, &event)?;
+            self.node_input(n, Input::Keeper(event));
+        }
+        Ok(())
+    }
+}
+
+fn brief(event: &KeeperEvent) -> String {
+    match event {
+        KeeperEvent::Welcome { runs, .. } => format!("welcome, {} runs", runs.len()),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,188 @@
+//! A node's processes: they start, write, end by themselves or by a signal, and die with their machine alone. A process
+//! outlives the keeper that started it, and then nobody sees how it ends.
+
+use super::node_host::End;
+use super::output::Output;
+use super::world::{Event, Who, World};
+use crate::keeper::brain as keeper;
+use crate::model::id::RunId;
+use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::Span;
+use crate::wire::keeper::RunSpec;
+
+pub const FIRST_PID: u32 = 100;
+/// So many numbers there are.
+const PIDS: u32 = 40;
+/// Of the clock that tells processes with the same number apart.
+const TICK_NANOS: u64 = 10_000_000;
+
+/// A process that exists.
+#[derive(Debug)]
+pub struct Process {
+    pub run: RunId,
+    pub label: String,
+    /// It has become its command.
+    pub running: bool,
+    /// The life of the keeper whose child it is: only that one sees its exit status.
+    parent: u64,
+    pub start_ticks: u64,
+    stubborn: bool,
+    spec: Box<RunSpec>,
+    pub output: Output,
+}
+
+/// Why a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// Its program is over.
+    Exit(i32),
+    Signal(i32),
+}
+
+impl World {
+    pub(super) fn spawn(&mut self, n: usize, run: RunId, spec: Box<RunSpec>) {
+        let life = self.nodes[n].keeper_life;
+        if self.faults.one_in(60) {
+            self.faults.fired("start failed");
+            let message = "resource temporarily unavailable".to_string();
+            let input = Box::new(keeper::Input::SpawnFailed { run, message, retryable: true });
+            return self.after(Span(200_000), Event::ToKeeper { node: n, life, input });
+        }
+        let (pid, start_ticks) = (self.free_pid(n), self.now.0 / TICK_NANOS);
+        let label = spec.label.clone();
+        let stubborn = spec.args.iter().any(|a| a == "stubborn");
+        let (files, bytes) = spec.logs.as_ref().map_or((1, 1 << 20), |l| (l.max_files, l.max_file_bytes));
+        let mut output = Output::new(files, bytes);
+        output.open();
+        let process =
+            Process { run, label, running: false, parent: life, start_ticks, stubborn, spec, output };
+        self.nodes[n].processes.insert(pid, process);
+        let delay = self.delay(Span(200_000), Span::millis(3));
+        let spawned = keeper::Input::Spawned { run, pid, start_ticks };
+        self.after(delay, Event::ToKeeper { node: n, life, input: Box::new(spawned) });
+    }
+
+    /// Numbers come round quickly, so that they are used again.
+    fn free_pid(&mut self, n: usize) -> u32 {
+        let host = &mut self.nodes[n];
+        loop {
+            host.next_pid = if host.next_pid < FIRST_PID + PIDS { host.next_pid + 1 } else { FIRST_PID };
+            if host.next_pid == FIRST_PID {
+                self.faults.fired("PIDs came round");
+            }
+            if !host.processes.contains_key(&host.next_pid) {
+                return host.next_pid;
+            }
+        }
+    }
+
+    fn process_of(&self, n: usize, run: RunId) -> Option<u32> {
+        self.nodes[n].processes.iter().find(|(_, p)| p.run == run).map(|(pid, _)| *pid)
+    }
+
+    pub(super) fn release(&mut self, n: usize, run: RunId) {
+        let Some(pid) = self.process_of(n, run) else { return };
+        let life = self.nodes[n].keeper_life;
+        let Some(process) = self.nodes[n].processes.get_mut(&pid) else { return };
+        process.running = true;
+        let number = |at: usize| process.spec.args.get(at).and_then(|a| a.parse::<i64>().ok()).unwrap_or(0);
+        let (milliseconds, code) = (number(1), number(2) as i32);
+        let label = process.label.clone();
+        self.note(|_| format!("node {n}  process {pid} runs {label}"));
+        if milliseconds > 0 {
+            if code != 0 {
+                self.faults.fired(if milliseconds < 100 { "task crashes at once" } else { "task crashed" });
+            }
+            self.after(
+                Span::millis(milliseconds),
+                Event::Process { node: n, run, end: ProcessEnd::Exit(code) },
+            );
+        }
+        self.after(Span::seconds(1), Event::Output { node: n, run });
+        let executed = Box::new(keeper::Input::Executed { run });
+        self.after(Span(100_000), Event::ToKeeper { node: n, life, input: executed });
+    }
+
+    pub(super) fn signal(&mut self, n: usize, run: RunId, signal: i32) {
+        let Some(pid) = self.process_of(n, run) else { return };
+        if self.nodes[n].processes.get(&pid).is_some_and(|p| p.stubborn) {
+            return self.faults.fired("task ignored its signal");
+        }
+        let delay = self.delay(Span(10_000), Span::millis(500));
+        self.after(delay, Event::Process { node: n, run, end: ProcessEnd::Signal(signal) });
+    }
+
+    pub(super) fn kill(&mut self, n: usize, run: RunId) {
+        self.after(Span(20_000), Event::Process { node: n, run, end: ProcessEnd::Signal(9) });
+    }
+
+    pub fn process_ends(&mut self, n: usize, run: RunId, end: ProcessEnd) {
+        let Some(pid) = self.process_of(n, run) else { return };
+        let Some(process) = self.nodes[n].processes.remove(&pid) else { return };
+        let status = match end {
+            ProcessEnd::Exit(code) => ExitStatus::Code(code),
+            ProcessEnd::Signal(signal) => ExitStatus::Signal(signal),
+        };
+        let life = self.nodes[n].keeper_life;
+        let up = self.nodes[n].keeper.is_some();
+        let seen = up && process.parent == life;
+        self.note(|_| format!("node {n}  process {pid} ends {status:?}, seen {seen}"));
+        let exit = Exit { status, oom_killed: false };
+        if up {
+            let told = if seen { exit } else { Exit { status: ExitStatus::Unknown, oom_killed: false } };
+            self.keeper_input(n, life, keeper::Input::Exited { run, exit: told });
+            // what the FIFO still holds can be read until the keeper closes it
+            self.nodes[n].closing.insert(run, process.output);
+        }
+        self.nodes[n].ends.insert(run, End { label: process.label, exit, seen });
+    }
+
+    /// A task writes some lines, and the keeper, if it is there, takes them in.
+    pub fn writes_lines(&mut self, n: usize, run: RunId) -> Result<(), String> {
+        let Some(pid) = self.process_of(n, run) else { return Ok(()) };
+        let (lines, next) = (self.draws.below(16), self.delay(Span::seconds(1), Span::seconds(40)));
+        let Some(process) = self.nodes[n].processes.get_mut(&pid) else { return Ok(()) };
+        process.output.write(lines);
+        let pumped = process.output.pump().map_err(|e| format!("{}: {e}", process.label));
+        self.after(next, Event::Output { node: n, run });
+        pumped
+    }
+
+    pub(super) fn close_output(&mut self, n: usize, run: RunId) -> Result<(), String> {
+        match self.nodes[n].closing.remove(&run) {
+            Some(mut output) => output.pump().map_err(|e| format!("run {run:?}: {e}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The machine loses its power: every process, every unsynced byte.
+    pub fn power_cut(&mut self, n: usize) {
+        self.note(|_| format!("node {n}  power cut"));
+        self.faults.fired("node power cut");
+        self.stop_agent(n);
+        let unset = self.faults.one_in(3);
+        let host = &mut self.nodes[n];
+        host.keeper = None;
+        host.stalled = None;
+        host.keeper_inbox.clear();
+        host.closing.clear();
+        host.connection = None;
+        host.boot += 1;
+        host.disk.cut_power();
+        host.disk.power_on();
+        host.journal.cut_power();
+        for (_, process) in std::mem::take(&mut host.processes) {
+            let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
+            host.ends.insert(process.run, End { label: process.label, exit, seen: false });
+        }
+        let back_after = self.delay(Span::seconds(1), Span::seconds(20));
+        if unset {
+            self.nodes[n].clock.lose();
+            self.faults.fired("boot in 1970");
+            let set_after = back_after + self.delay(Span::ZERO, Span::minutes(2));
+            self.after(set_after, Event::ClockSet { node: n });
+        }
+        self.after(back_after, Event::Start(Who::Keeper(n)));
+        self.after(back_after, Event::Start(Who::Agent(n)));
+    }
+}
