@@ -70,12 +70,13 @@ impl Run for AllocLogs {
         let request = Request { session, command: &self, alloc: &alloc, task: &task };
         match (self.follow, self.stdout, self.stderr) {
             (true, out, err) if out == err => request.both()?,
-            (_, _, true) if !self.stdout => request.one("stderr")?,
+            // the only one asked for can be piped, whichever it is
+            (_, _, true) if !self.stdout => request.one("stderr", "stdout")?,
             (_, true, true) => {
-                request.one("stdout")?;
-                request.one("stderr")?;
+                request.one("stdout", "stdout")?;
+                request.one("stderr", "stderr")?;
             }
-            _ => request.one("stdout")?,
+            _ => request.one("stdout", "stdout")?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -157,8 +158,8 @@ impl Request<'_> {
         Ok(self.session.client.stream(&path("client/fs/logs", &self.alloc.id), &query)?)
     }
 
-    /// One stream, to stdout or stderr as it was.
-    fn one(&self, kind: &str) -> Outcome<()> {
+    /// One stream of the task, to our own stdout or stderr.
+    fn one(&self, kind: &str, to: &str) -> Outcome<()> {
         let (lines, origin, offset) = self.command.beginning();
         let stream = self.open(kind, origin, offset)?;
         // what is followed has no end to count lines from: there the offset must do
@@ -166,12 +167,12 @@ impl Request<'_> {
         for chunk in frames::chunks(stream) {
             match (chunk.map_err(lost)?, &mut tail) {
                 (Chunk::Data(data), Some(tail)) => tail.add(&data),
-                (Chunk::Data(data), None) => write(&self.session.out, kind, &data)?,
+                (Chunk::Data(data), None) => write(&self.session.out, to, &data)?,
                 (Chunk::Event(text), _) => self.session.out.stderr_line(&format!("drover: {text}")),
             }
         }
         match tail {
-            Some(tail) => write(&self.session.out, kind, tail.bytes()),
+            Some(tail) => write(&self.session.out, to, tail.bytes()),
             None => Ok(()),
         }
     }
@@ -207,8 +208,8 @@ impl Request<'_> {
     }
 }
 
-fn write(out: &Output, kind: &str, data: &[u8]) -> Outcome<()> {
-    if kind == "stderr" { out.stderr_bytes(data) } else { out.bytes(data) }
+fn write(out: &Output, to: &str, data: &[u8]) -> Outcome<()> {
+    if to == "stderr" { out.stderr_bytes(data) } else { out.bytes(data) }
 }
 
 fn lost(e: std::io::Error) -> Failure {

@@ -189,7 +189,8 @@ pub fn placement_failures(metric: &AllocMetric) -> Vec<String> {
             out.push(format!("No nodes are available in datacenter {datacenter:?}"));
         }
     }
-    let nodes = |n: &u64| layout::count(*n, "node");
+    // never singular: scripts look for these lines (reference: cli 3.4)
+    let nodes = |n: &u64| format!("{n} nodes");
     for (class, n) in &metric.class_filtered {
         out.push(format!("Class {class:?}: {} excluded by filter", nodes(n)));
     }

@@ -12,7 +12,10 @@ const TALK: &str = "for n in 1 2 3 4 5 6 7 8; do echo out $n; echo err $n >&2; d
 fn talking(node: &Node) -> String {
     node.run("talk", TALK);
     let id = text(&node.await_alloc("talk", "running")["ID"]).to_string();
-    crate::wait::until("the task has talked", || node.stdout("talk").contains("out 8").then_some(()));
+    for (kind, last) in [("stdout", "out 8\n"), ("stderr", "err 8\n")] {
+        let target = format!("/v1/client/fs/logs/{id}?task=t&type={kind}&plain=true");
+        crate::wait::until("the task has talked", || node.get(&target).text().ends_with(last).then_some(()));
+    }
     id
 }
 
@@ -47,7 +50,7 @@ fn the_command_prints_what_is_asked_for() {
 fn following_ends_with_the_task_and_misses_nothing() {
     let node = Node::dev();
     let id = talking(&node);
-    let mut follower = node.drover_spawn(&["alloc", "logs", "-f", "-tail", "-n", "1", &id]);
+    let mut follower = node.drover_spawn(&["alloc", "logs", "-f", "-stdout", "-tail", "-c", "6", &id]);
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
     let mut next = || lines.next().expect("a line").expect("text");
     assert_eq!(next(), "out 8");
@@ -78,7 +81,7 @@ fn offsets_count_from_either_end() {
         ("task=t&type=stdin", 400),
         ("task=t", 400),
         ("type=stdout", 400),
-        ("task=nope&type=stdout", 404),
+        ("task=nope&type=stdout", 400),
         ("task=t&type=stdout&origin=middle", 400),
         ("task=t&type=stdout&offset=x", 400),
         ("task=t&type=stdout&follow=maybe", 400),
