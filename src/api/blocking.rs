@@ -28,12 +28,15 @@ pub fn answer(
     let response = match render() {
         Ok(response) | Err(response) => response,
     };
-    Ok(Outcome::Respond(
-        response
-            .with("X-Nomad-Index", index)
-            .with("X-Nomad-KnownLeader", call.ctx.status.leader.is_some())
-            .with("X-Nomad-LastContact", 0),
-    ))
+    Ok(Outcome::Respond(mark(call, response, index)))
+}
+
+/// With the headers of a read of `index`. Clients want them on everything that is no write.
+pub fn mark(call: &Call<'_>, response: Response, index: u64) -> Response {
+    response
+        .with("X-Nomad-Index", index.max(1))
+        .with("X-Nomad-KnownLeader", call.ctx.status.leader.is_some())
+        .with("X-Nomad-LastContact", 0)
 }
 
 /// The asked wait, at most `MAX_WAIT`, and up to a sixteenth of it more, so that queries that began together do not end

@@ -3,7 +3,7 @@
 use super::page::hex_digits;
 use super::response::Response;
 use super::shape::agent::SearchShape;
-use super::{Call, allocs, evals, json};
+use super::{Call, allocs, blocking, evals, json};
 use crate::state::view::View;
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub fn search(call: &Call<'_>) -> Result<Response, Response> {
         known_leader: call.ctx.status.leader.is_some(),
         next_token: "",
     };
-    Ok(Response::json(&shape, call.query.pretty).with("X-Nomad-Index", view.index().max(1)))
+    Ok(blocking::mark(call, Response::json(&shape, call.query.pretty), view.index()))
 }
 
 /// At most one more than `MOST`. A prefix that no id can begin with matches nothing.
