@@ -160,8 +160,28 @@ pub fn document(source: Source<'_>) -> Result<Body, Diagnostic> {
     }
     hcl_edit::parser::parse_body(source.text).map(Body::Hcl).map_err(|e| {
         let at = e.location().offset();
-        Diagnostic::at(source, at..at + 1, "Invalid syntax", e.message())
+        match habit(source.text, at) {
+            Some((summary, detail)) => Diagnostic::at(source, at..at + 1, summary, detail),
+            None => Diagnostic::at(source, at..at + 1, "Invalid syntax", e.message()),
+        }
     })
+}
+
+/// What was meant where the syntax broke, for the two habits that older job files have.
+fn habit(text: &str, at: usize) -> Option<(&'static str, &'static str)> {
+    let (before, rest) = (text.get(..at)?, text.get(at..)?);
+    let line = before.rsplit('\n').next()?.trim_start();
+    let after = rest.trim_start_matches(' ');
+    if line.is_empty() && after.starts_with('"') {
+        let detail = "argument names must not be quoted: write the name without quotes, or the whole as a map, \
+                      as in env = { \"a.b\" = \"c\" }";
+        return Some(("Invalid argument name", detail));
+    }
+    let (header, argument) = line.rsplit_once('{')?;
+    let detail =
+        "a block on one line holds one argument and ends there: give each argument a line of its own";
+    let block = !header.contains('=') && argument.contains('=');
+    block.then_some(("Invalid single-argument block", detail))
 }
 
 #[cfg(test)]

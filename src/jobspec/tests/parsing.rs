@@ -310,7 +310,13 @@ fn what_is_wrong_is_said_where_it_is() {
         ("job \"a\" {\n name = var.x\n}\n", "Unsupported attribute; there is no \"x\" here"),
         ("job \"a\" {\n name = uper(\"x\")\n}\n", "Call to unknown function"),
         ("job \"a\" {\n name = \"x\"\n name = \"y\"\n}\n", "Invalid syntax"),
-        ("job \"a\" { name = \"x\" region = \"y\" }\n", "Invalid syntax"),
+        ("job \"a\" { name = \"x\" region = \"y\" }\n", "1,22-23: Invalid single-argument block"),
+        ("job \"a\" { name = \"x\"\n region = \"y\" }\n", "Invalid single-argument block"),
+        (
+            "job \"a\" {\n meta {\n  \"b.c\" = \"d\"\n }\n}\n",
+            "3,3-4: Invalid argument name; argument names must",
+        ),
+        ("job \"a\" {\n meta = { b = \"c\" d = \"e\" }\n}\n", "Invalid syntax"),
         ("job \"${a}\" {}\n", "Invalid syntax"),
         ("job \"a\" {\n dynamic \"group\" {\n content {}\n}\n}\n", "for_each is missing"),
         (
