@@ -9,6 +9,11 @@ use crate::model::time::Span;
 /// How long a blocking query is held when it does not say, and at most.
 pub const MAX_WAIT: Span = Span::seconds(300);
 
+/// In the words by which command-line tools know a server that cannot take their filter, and go on without one
+/// (reference: http-api 1.3, "prefix resolve").
+const NO_FILTER: &str =
+    "failed to create result paginator: failed to read filter expression: not supported yet: filter";
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
     parameters: Vec<(String, String)>,
@@ -31,7 +36,7 @@ impl Query {
     pub fn new(parameters: Vec<(String, String)>) -> Result<Query, Response> {
         let q = Query { parameters, ..Query::default() };
         if q.text("filter").is_some_and(|f| !f.is_empty()) {
-            return Err(bad("not supported yet: filter"));
+            return Err(bad(NO_FILTER));
         }
         Ok(Query {
             namespace: q.text("namespace").filter(|n| !n.is_empty()).map(str::to_string),
@@ -149,7 +154,7 @@ mod tests {
             ("index=-1", "400 Invalid index"),
             ("wait=5", "400 Invalid wait time"),
             ("stale=maybe", "400 Expect `true` or `false` for `stale` query string parameter, got maybe"),
-            ("filter=Status", "400 not supported yet: filter"),
+            ("filter=Status", &format!("400 {NO_FILTER}")),
             ("per_page=abc", "400 Failed to parse value of \"per_page\": expected a whole number from 0"),
             (
                 "per_page=4294967296",
