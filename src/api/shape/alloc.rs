@@ -194,6 +194,7 @@ struct TransitionShape {
     reschedule: Null,
     force_reschedule: Null,
     no_shutdown_delay: Null,
+    migrate_disable_placement: Null,
 }
 
 #[derive(Serialize)]

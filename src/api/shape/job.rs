@@ -307,6 +307,8 @@ pub struct ResourcesShape {
     disk_mb: i64,
     #[serde(rename = "IOPS")]
     iops: i64,
+    #[serde(rename = "SecretsMB")]
+    secrets_mb: i64,
     #[serde(rename = "Networks")]
     networks: Null,
     #[serde(rename = "Devices")]
@@ -324,6 +326,7 @@ impl ResourcesShape {
             memory_max_mb: 0,
             disk_mb,
             iops: 0,
+            secrets_mb: 0,
             networks: (),
             devices: (),
             numa: (),

@@ -19,6 +19,10 @@ use std::collections::BTreeMap;
 /// A member that is always `null` today.
 pub type Null = ();
 
+/// A map that is always empty today, and that clients go through without looking for `null`.
+#[derive(Serialize)]
+pub struct Empty {}
+
 /// RFC 3339 with nanoseconds as far as they are needed, in UTC; `None` (so `null`) for "never" (reference: corrections,
 /// "Zero times are null in all answers").
 pub fn rfc3339(at: Wall) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
 
-use super::{Null, map_or_null, rfc3339};
+use super::{Empty, Null, map_or_null, rfc3339};
 use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo};
 use crate::model::resources::Amount;
 use serde::Serialize;
@@ -92,8 +92,8 @@ pub struct NodeShape<'a> {
     attributes: &'a BTreeMap<String, String>,
     node_resources: NodeResourcesShape<'a>,
     reserved_resources: ReservedShape,
-    links: Null,
-    meta: Option<&'a BTreeMap<String, String>>,
+    links: Empty,
+    meta: &'a BTreeMap<String, String>,
     node_class: &'a str,
     node_pool: &'a str,
     computed_class: &'a str,
@@ -107,12 +107,15 @@ pub struct NodeShape<'a> {
     events: Vec<NodeEventShape<'a>>,
     drivers: BTreeMap<&'a str, DriverShape<'a>>,
     #[serde(rename = "CSIControllerPlugins")]
-    csi_controller_plugins: Null,
+    csi_controller_plugins: Empty,
     #[serde(rename = "CSINodePlugins")]
-    csi_node_plugins: Null,
+    csi_node_plugins: Empty,
     host_volumes: Null,
     host_networks: Null,
     last_drain: Null,
+    node_max_allocs: u64,
+    #[serde(rename = "GCVolumesOnNodeGC")]
+    gc_volumes_on_node_gc: bool,
     last_missed_heartbeat_index: u64,
     last_alloc_update_index: u64,
     create_index: u64,
@@ -135,8 +138,8 @@ impl<'a> NodeShape<'a> {
             attributes: &info.attributes,
             node_resources: NodeResourcesShape::new(info),
             reserved_resources: ReservedShape::new(info.reserved),
-            links: (),
-            meta: map_or_null(&info.meta),
+            links: Empty {},
+            meta: &info.meta,
             node_class: &info.class,
             node_pool: &info.pool,
             computed_class: &node.computed_class,
@@ -148,11 +151,13 @@ impl<'a> NodeShape<'a> {
             status_updated_at: node.status_updated.unix_seconds(),
             events: node.events.iter().map(NodeEventShape::new).collect(),
             drivers: drivers(info),
-            csi_controller_plugins: (),
-            csi_node_plugins: (),
+            csi_controller_plugins: Empty {},
+            csi_node_plugins: Empty {},
             host_volumes: (),
             host_networks: (),
             last_drain: (),
+            node_max_allocs: 0,
+            gc_volumes_on_node_gc: false,
             last_missed_heartbeat_index: node.last_missed_heartbeat_index,
             last_alloc_update_index: node.last_alloc_update_index,
             create_index: node.create_index,

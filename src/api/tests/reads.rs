@@ -65,7 +65,11 @@ fn absent_objects_and_lists_answer_as_clients_expect() {
         ("/v1/jobs?namespace=other", 200, "[]"),
         ("/v1/allocations?namespace=other", 200, "[]"),
         ("/v1/jobs?region=us", 500, "No path to region"),
-        ("/v1/jobs?filter=Status", 400, "not supported yet: filter"),
+        (
+            "/v1/jobs?filter=Status",
+            400,
+            "failed to create result paginator: failed to read filter expression: not supported yet: filter",
+        ),
         ("/v1/job/web/versions?diffs=true", 501, "not supported yet: job/:id/versions with diffs"),
         ("/v1/metrics", 501, "not supported yet: metrics"),
         ("/v1/job/web/plan", 501, "not supported yet: job/:id/plan"),
@@ -164,6 +168,11 @@ fn search_is_cut_off_at_twenty() {
     let found: Value = serde_json::from_slice(&response.body).unwrap();
     assert_eq!(found["Matches"]["jobs"].as_array().unwrap().len(), 20);
     assert_eq!(found["Truncations"]["jobs"], Value::from(true));
+    for (name, value) in
+        [("X-Nomad-Index", "21"), ("X-Nomad-KnownLeader", "true"), ("X-Nomad-LastContact", "0")]
+    {
+        assert_eq!(response.header(name), Some(value), "clients read a search like any other read: {name}");
+    }
 }
 
 #[test]

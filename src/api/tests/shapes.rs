@@ -100,6 +100,7 @@ fn job() -> Job {
 fn resources(cpu: i64, memory: i64, disk: i64) -> Json {
     json!({
         "CPU": cpu, "Cores": 0, "MemoryMB": memory, "MemoryMaxMB": 0, "DiskMB": disk, "IOPS": 0,
+        "SecretsMB": 0,
         "Networks": null, "Devices": null, "NUMA": null
     })
 }
@@ -258,7 +259,8 @@ fn golden_allocated() -> Json {
 }
 
 fn transition() -> Json {
-    json!({ "Migrate": null, "Reschedule": null, "ForceReschedule": null, "NoShutdownDelay": null })
+    json!({ "Migrate": null, "Reschedule": null, "ForceReschedule": null, "NoShutdownDelay": null,
+        "MigrateDisablePlacement": null })
 }
 
 #[test]
@@ -421,15 +423,16 @@ fn a_node_has_every_member_and_no_secret() {
         "ID": node_id(1).to_string(), "SecretID": "", "Datacenter": "dc1", "Name": "node-1",
         "CgroupParent": "", "HTTPAddr": "[fd00::5]:4646", "TLSEnabled": false,
         "Attributes": { "nomad.version": "2.0.5", "os.name": "debian" },
-        "NodeResources": golden_node_resources(), "ReservedResources": golden_reserved(), "Links": null,
-        "Meta": null, "NodeClass": "", "NodePool": "default", "ComputedClass": "v1:0",
+        "NodeResources": golden_node_resources(), "ReservedResources": golden_reserved(), "Links": {},
+        "Meta": {}, "NodeClass": "", "NodePool": "default", "ComputedClass": "v1:0",
         "DrainStrategy": null, "Drain": false, "SchedulingEligibility": "eligible", "Status": "ready",
         "StatusDescription": "", "StatusUpdatedAt": 1_700_000_000,
         "Events": [{
             "Message": "Node registered", "Subsystem": "Cluster", "Details": null,
             "Timestamp": "2023-11-14T22:13:20Z", "CreateIndex": 2
         }],
-        "Drivers": golden_drivers(), "CSIControllerPlugins": null, "CSINodePlugins": null,
+        "Drivers": golden_drivers(), "CSIControllerPlugins": {}, "CSINodePlugins": {},
+        "NodeMaxAllocs": 0, "GCVolumesOnNodeGC": false,
         "HostVolumes": null, "HostNetworks": null, "LastDrain": null, "LastMissedHeartbeatIndex": 0,
         "LastAllocUpdateIndex": 4, "CreateIndex": 2, "ModifyIndex": 3,
         "NotEnforced": ["memory: mount cgroups"]
