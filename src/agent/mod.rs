@@ -418,7 +418,7 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<C
     settings.servers = vec![SERVER_ID];
     settings.max_kill_timeout = config.client.max_kill_timeout;
     settings.dev = config.dev;
-    settings.host_env = std::env::vars().collect();
+    settings.host_env = supervisor::environment_for_tasks(std::env::vars_os());
     settings.parent_cgroup = PARENT_CGROUP.to_string();
     let seed = entropy::u64().map_err(|e| named(&e))?;
     Ok(Client::new(settings, store, recovered, seed, clock::now()))

@@ -1,14 +1,48 @@
-//! What systemd is told: that the agent is up, that it is alive, that it stops. Without systemd, nobody is told.
+//! What systemd is told: that the agent is up, that it is alive, that it stops. Without systemd, nobody is told. And what
+//! systemd told the agent alone: tasks do not see it.
 
 use super::{client_loop, server_loop};
 use async_channel::Sender;
 use sd_notify::NotifyState;
 use smol::future::or;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// The agent runs as a service of systemd's: the keeper then is one of its own.
 pub fn is_systemd() -> bool {
     std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// Set by systemd for the agent's process (systemd.exec(5)). A task that found them would speak in the agent's name, or
+/// wait for a watchdog that is not its own.
+const ABOUT_THE_AGENT: &[&str] = &[
+    "CACHE_DIRECTORY",
+    "CONFIGURATION_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "FDSTORE",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LOGS_DIRECTORY",
+    "MAINPID",
+    "MANAGERPID",
+    "MEMORY_PRESSURE_WATCH",
+    "MEMORY_PRESSURE_WRITE",
+    "NOTIFY_SOCKET",
+    "RUNTIME_DIRECTORY",
+    "STATE_DIRECTORY",
+    "SYSTEMD_EXEC_PID",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
+/// The agent's environment as tasks may inherit it. What is no UTF-8 is left out.
+pub fn environment_for_tasks(own: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    let text =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    own.filter_map(text).filter(|(name, _)| !ABOUT_THE_AGENT.contains(&name.as_str())).collect()
 }
 
 pub fn ready() {
@@ -51,4 +85,22 @@ pub async fn watchdog(server: Sender<server_loop::Mail>, client: Sender<client_l
 async fn late(after: Duration) -> bool {
     smol::Timer::after(after).await;
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn tasks_inherit_what_is_not_about_the_agent() {
+        let own = [
+            ("PATH", b"/bin".to_vec()),
+            ("NOTIFY_SOCKET", b"/run/x".to_vec()),
+            ("WATCHDOG_USEC", b"1".to_vec()),
+            ("LATIN", vec![0xe9]),
+        ];
+        let own = own.map(|(name, value)| (OsString::from(name), OsString::from_vec(value)));
+        assert_eq!(environment_for_tasks(own.into_iter()), [("PATH".to_string(), "/bin".to_string())]);
+    }
 }

@@ -67,6 +67,7 @@ const CASES: &[(&str, Check, &str, &str, usize)] = &[
     ("skipped test", checks::banned_words, "tests/a.rs", "#[test]\n#[ignore = \"slow\"]\nfn f() {}", 1),
     ("sleeping", checks::banned_words, "tests/a.rs", "fn f() { std::thread::sleep(A); }", 1),
     ("timer in a test", checks::banned_words, "tests/a.rs", "fn f() { smol::Timer::after(A); }", 1),
+    ("no bound", checks::banned_words, "src/agent/a.rs", "fn f() { async_channel::unbounded::<u8>(); }", 1),
     ("timer at home", checks::banned_words, "src/io/a.rs", "fn f() { smol::Timer::after(A); }", 0),
     (
         "sleeping at home",
@@ -195,4 +196,19 @@ fn missing_files_and_examples_are_named() {
     let examples: Vec<String> = (0..8).map(|n| format!("{n}.nomad.hcl")).collect();
     assert_eq!(tree::promised_files(|_| true, &examples), Vec::<String>::new());
     assert_eq!(tree::promised_files(|path| path != "LICENSE", &examples[1..]).len(), 2);
+}
+
+#[test]
+fn an_invariant_without_a_test_is_found() {
+    let exists = |name: &str| name == "there";
+    let sound = "# A\n## Invariants\nBefore.\n1. One, *by* `x`. *Seen by*\n   `there`.\n2. Two. *Seen by* `there`.\n\n## After\n1. `gone`";
+    assert_eq!(tree::invariants(sound, exists), Vec::<String>::new());
+    for broken in [
+        "",
+        "## Invariants\n1. One.",
+        "## Invariants\n1. One. *Seen by* `gone`.",
+        "## Invariants\n2. Two. *Seen by* `there`.",
+    ] {
+        assert_eq!(tree::invariants(broken, exists).len(), 1, "{broken:?}");
+    }
 }

@@ -32,6 +32,7 @@ const BANNED_CODE: &[(&str, &str)] = &[
     ("allow(dead_code", "delete what nothing uses"),
     ("allow(unused", "delete what nothing uses"),
     ("assert!(true)", "an assertion must be able to fail"),
+    ("unbounded", "give it a bound, and its sender an answer when it is full"),
     ("thread::sleep", "wait for the event itself, with a deadline"),
     ("Timer::after(", "wait for the event itself, with a deadline"),
 ];

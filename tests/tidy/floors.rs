@@ -63,7 +63,6 @@ const TEST_IMPORTS: &[(&str, &[&str])] =
 /// Crates that reach the outside world or fix a format, and the only rooms that may name them.
 const HOMES: &[(&str, &[&str])] = &[
     ("smol", &["io", "agent", "cli"]),
-    ("async_io", &["io", "agent", "cli"]),
     ("async_channel", &["io", "agent", "cli"]),
     ("async_signal", &["io", "agent", "cli"]),
     ("sd_notify", &["io", "agent"]),
@@ -75,7 +74,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ureq", &["io", "agent", "cli"]),
     ("tracing_subscriber", &["io", "agent", "cli"]),
     ("argh", &["cli"]),
-    ("anstream", &["cli"]),
     ("anstyle", &["cli"]),
     ("slog", &["raft"]),
     ("redb", &["state", "io", "sim"]),

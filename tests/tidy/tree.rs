@@ -1,4 +1,5 @@
-//! The checks that look at the repository rather than at one source: the dependency tree and the files that must exist.
+//! The checks that look at the repository rather than at one source: the dependency tree, the files that must exist, and the
+//! tests that the architecture names.
 
 /// Crates that must never enter the tree, by the beginning of their names, and why.
 const BANNED_CRATES: &[(&str, &str)] = &[
@@ -84,4 +85,49 @@ pub fn promised_files(exists: impl Fn(&str) -> bool, examples: &[String]) -> Vec
         found.push(format!("config/examples: {jobs} example jobs, not {EXAMPLE_COUNT}"));
     }
     found
+}
+
+/// Each numbered invariant of docs/ARCHITECTURE.md says after *Seen by* which tests or checkers would find it broken: at
+/// least one, and each a function that exists.
+pub fn invariants(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let section = document.split("## Invariants").nth(1).unwrap_or("").split("\n## ").next().unwrap_or("");
+    let mut found = Vec::new();
+    let mut number = 0;
+    for (item, text) in numbered(section) {
+        number += 1;
+        if item != number {
+            found.push(format!("docs/ARCHITECTURE.md: invariant {number} is numbered {item}"));
+        }
+        let named: Vec<&str> =
+            text.split("*Seen by*").nth(1).unwrap_or("").split('`').skip(1).step_by(2).collect();
+        if named.is_empty() {
+            found.push(format!(
+                "docs/ARCHITECTURE.md: invariant {number} names nothing that would find it broken"
+            ));
+        }
+        let gone = named.into_iter().filter(|name| !exists(name));
+        found.extend(
+            gone.map(|name| {
+                format!("docs/ARCHITECTURE.md: invariant {number} names `{name}`, which is gone")
+            }),
+        );
+    }
+    if number == 0 {
+        found.push("docs/ARCHITECTURE.md: there are no invariants".to_string());
+    }
+    found
+}
+
+/// The items of a numbered list, each with its number and all of its lines.
+fn numbered(section: &str) -> Vec<(usize, String)> {
+    let mut items: Vec<(usize, String)> = Vec::new();
+    for line in section.lines() {
+        let begins = line.split_once(". ").and_then(|(number, text)| Some((number.parse().ok()?, text)));
+        match (begins, items.last_mut()) {
+            (Some((number, text)), _) => items.push((number, text.to_string())),
+            (None, Some((_, item))) => *item += &format!(" {line}"),
+            (None, None) => {}
+        }
+    }
+    items
 }

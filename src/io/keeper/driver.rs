@@ -123,8 +123,7 @@ impl Driver {
         let lock = lock(&dir)?;
         let exe = std::env::current_exe().map_err(failed("the path of this binary"))?;
         let signals = Signals::new().map_err(failed("signals"))?;
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(|e| format!("the keeper cannot be the subreaper of its tasks: {e}"))?;
+        process::adopt_orphans();
         let open_files = process::raise_open_files().map_err(failed("the limit of open files"))?;
         let boot_id = boot_id()?;
         let (mut journal, content) = Journal::open(dir.join("journal")).map_err(failed("the journal"))?;

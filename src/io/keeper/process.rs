@@ -3,7 +3,9 @@
 //! Refuses to know: runs.
 
 use crate::model::task::ExitStatus;
-use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, wait, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, set_child_subreaper, wait, waitpid,
+};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::{fs, io};
@@ -113,6 +115,15 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
         (Some(code), _) => ExitStatus::Code(code),
         (None, Some(signal)) => ExitStatus::Signal(signal),
         (None, None) => ExitStatus::Unknown,
+    }
+}
+
+/// What loses its parents shall come to this process. Where that cannot be had (an emulator), control groups still hold it.
+pub fn adopt_orphans() {
+    if let Err(e) = set_child_subreaper(Some(getpid())) {
+        super::driver::log(format_args!(
+            "orphans of tasks are found by control group only: this is no subreaper: {e}"
+        ));
     }
 }
 

@@ -98,6 +98,11 @@ impl Tasks {
         let ours = same.is_some_and(|s| s.parent == std::process::id());
         let group = self.group(run, &label);
         let gone = same.is_none() || (pidfd.is_none() && !ours);
+        if gone && same.is_some() {
+            log(format_args!(
+                "{label} lives, but this kernel cannot watch it (pidfd: Linux 5.3): it is ended"
+            ));
+        }
         let pidfd = pidfd.filter(|_| !ours && !gone);
         let start_ticks = known.start_ticks;
         let task = Task { run, pid, start_ticks, ended: gone, waiting: None, pidfd, output, group };

@@ -68,12 +68,14 @@ fn target(text: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// `>= 1.2, < 2`: comma-separated operators with versions. Strict: the versions are semantic versions.
+/// `>= 1.2, < 2`: comma-separated operators with versions, which may be partial. Strict, as semantic versions are: no `~>`
+/// and no leading `v`.
 fn version_constraint(text: &str, strict: bool) -> Result<(), String> {
     for part in text.split(',') {
         let part = part.trim();
         let version = ["~>", ">=", "<=", "!=", "=", ">", "<"]
             .iter()
+            .filter(|op| !strict || **op != "~>")
             .find_map(|op| part.strip_prefix(op))
             .unwrap_or(part)
             .trim();
@@ -81,7 +83,7 @@ fn version_constraint(text: &str, strict: bool) -> Result<(), String> {
         let numbers = version.split(['-', '+']).next().unwrap_or_default();
         let parts: Vec<&str> = numbers.split('.').collect();
         let numeric = parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
-        if !numeric || (strict && parts.len() != 3) {
+        if !numeric {
             return Err(format!("{part:?} is not an operator with a version, like \">= 1.2.3\""));
         }
     }
@@ -107,7 +109,11 @@ mod tests {
             ("${meta.a}", "regexp", "^a.*", None),
             ("${attr.v}", "version", ">= 1.2, < 2", None),
             ("${attr.v}", "version", "new", Some("Version constraint is invalid")),
-            ("${attr.v}", "semver", ">= 1.2", Some("Semver constraint is invalid")),
+            ("${attr.v}", "version", "~> v1.2", None),
+            ("${attr.v}", "semver", ">= 1.2", None),
+            ("${attr.v}", "semver", "~> 1.2", Some("Semver constraint is invalid")),
+            ("${attr.v}", "semver", ">= v1.2", Some("Semver constraint is invalid")),
+            ("${attr.v}", "semver", ">= 1.", Some("Semver constraint is invalid")),
             ("${attr.v}", "semver", ">= 1.2.3-rc1", None),
             ("${attr.v}", "almost", "x", Some("Unknown constraint type")),
             ("", "distinct_hosts", "", Some("not supported yet: distinct_hosts")),
