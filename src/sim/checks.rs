@@ -12,12 +12,25 @@ use crate::model::resources::Amount;
 use crate::model::task::{Exit, ExitStatus};
 use crate::state::check;
 use crate::state::view::View;
+use crate::wire::change::{AllocChange, Change};
 use crate::wire::keeper::{Event as KeeperEvent, RunState};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// At every so many indexes all allocations are looked at.
+const LOOK_EVERY: u64 = 3;
+/// And at every so many every row is read.
+const READ_ALL_EVERY: u64 = 64;
 
 impl World {
     /// After every turn in which the state moved.
     pub fn check_server(&mut self) -> Result<(), String> {
+        self.server.disk.hold_faults(true);
+        let found = self.look_at_server();
+        self.server.disk.hold_faults(false);
+        found
+    }
+
+    fn look_at_server(&mut self) -> Result<(), String> {
         let Some(server) = &self.server.server else { return Ok(()) };
         let view = server.reader().view().map_err(|e| e.to_string())?;
         let (index, digest) = (view.index(), view.digest());
@@ -26,25 +39,35 @@ impl World {
         {
             return Err(format!("index {index} was applied twice, to different states"));
         }
-        let all = allocs(&view)?;
-        no_node_is_over_committed(&view, &all)?;
-        no_name_lives_twice(&all)?;
-        if index.is_multiple_of(64) {
+        if index.is_multiple_of(LOOK_EVERY) {
+            let all = allocs(&view)?;
+            no_node_is_over_committed(&view, &all)?;
+            no_name_lives_twice(&all)?;
+        }
+        if index.is_multiple_of(READ_ALL_EVERY) {
             check::consistent(&view)?;
         }
         if let Some(queued) = server.queued_at_rest() {
             queues_are_what_the_state_says(&view, &queued)?;
         }
-        let mut held = BTreeSet::new();
-        for alloc in all {
-            held.insert(alloc.id);
-            if alloc.server_terminal() {
-                self.stopped.insert(alloc.id);
+        Ok(())
+    }
+
+    /// Which allocations the servers want stopped, or know no more.
+    pub fn note_stops(&mut self, changes: &[Change]) -> Result<(), String> {
+        let Some(server) = &self.server.server else { return Ok(()) };
+        self.server.disk.hold_faults(true);
+        let view = server.reader().view();
+        for change in changes {
+            if let Change::Alloc(AllocChange { id, .. }) = change {
+                let alloc =
+                    view.as_ref().map_err(|e| e.to_string())?.alloc(*id).map_err(|e| e.to_string())?;
+                if alloc.is_none_or(|a| a.server_terminal()) {
+                    self.stopped.insert(*id);
+                }
             }
         }
-        // purged with its job, or collected
-        self.stopped.extend(self.held.difference(&held));
-        self.held = held;
+        self.server.disk.hold_faults(false);
         Ok(())
     }
 
@@ -99,8 +122,12 @@ impl World {
             return Ok(());
         }
         let Some(server) = &self.server.server else { return Err(unwanted(&process.label)) };
-        let view = server.reader().view().map_err(|e| e.to_string())?;
-        match view.alloc(alloc).map_err(|e| e.to_string())? {
+        self.server.disk.hold_faults(true);
+        let known = server.reader().view().and_then(|v| v.alloc(alloc));
+        self.server.disk.hold_faults(false);
+        // a store that has failed and does not know it yet tells nothing
+        let Ok(known) = known else { return Ok(()) };
+        match known {
             None => Ok(()),
             Some(a) if a.server_terminal() => Ok(()),
             Some(_) => Err(unwanted(&process.label)),

@@ -9,6 +9,7 @@ mod checks;
 mod clock;
 pub mod disk;
 mod faults;
+mod golden;
 mod http;
 mod keeper_host;
 mod ledger;

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(output.pump(), Ok(()), "nobody reads");
         output.open();
         assert_eq!(output.pump(), Ok(()));
-        output.pumped += 1;
+        (output.pumped, output.written) = (output.pumped + 1, output.written + 1);
         output.write(1);
         assert!(output.pump().is_err());
     }

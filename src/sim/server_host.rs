@@ -207,6 +207,7 @@ impl World {
 
     fn obey_server(&mut self, turn: Turn) -> Result<(), String> {
         let changes = turn.changes.len();
+        self.note_stops(&turn.changes)?;
         let applied = self.server.server.as_ref().map_or(0, |s| s.status().applied_index);
         self.server.applied = self.server.applied.max(applied);
         for effect in turn.effects {

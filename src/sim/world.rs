@@ -123,8 +123,6 @@ pub struct World {
     pub turns: u64,
     /// Allocations that the servers wanted stopped at some time, or that are gone with their job.
     pub stopped: BTreeSet<AllocId>,
-    /// Allocations that the state held when it was last looked at.
-    pub held: BTreeSet<AllocId>,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
@@ -171,7 +169,6 @@ impl World {
             trace: Trace::new(print),
             turns: 0,
             stopped: BTreeSet::new(),
-            held: BTreeSet::new(),
             lag: Span::ZERO,
             links: BTreeMap::new(),
         }

@@ -28,6 +28,16 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.fleet(view)
 }
 
+/// Every row as it lies in the database.
+pub fn rows(view: &View) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
+    let mut rows = Vec::new();
+    for entry in view.rows.iter().map_err(|e| say(e.into()))? {
+        let (key, value) = entry.map_err(|e| say(e.into()))?;
+        rows.push((key.value().to_vec(), value.value().to_vec()));
+    }
+    Ok(rows)
+}
+
 /// Every row, by kind.
 struct All {
     index: u64,

@@ -55,6 +55,8 @@ pub(super) struct Medium {
     /// The power fails at this operation.
     pub cut_at: Option<u64>,
     pub dead: bool,
+    /// No fault strikes: somebody looks who is not of the world.
+    pub held: bool,
 }
 
 impl Medium {
@@ -70,6 +72,7 @@ impl Medium {
             fails: None,
             cut_at: None,
             dead: false,
+            held: false,
         }
     }
 
@@ -81,6 +84,9 @@ impl Medium {
     fn strike(&mut self, operation: Operation) -> io::Result<()> {
         if self.dead {
             return Err(io::Error::other("the power is off"));
+        }
+        if self.held {
+            return Ok(());
         }
         if self.fails.is_some_and(|f| f.is_none_or(|o| o == operation)) {
             self.fails = None;

@@ -77,6 +77,11 @@ impl SimDisk {
         shared.medium.power_on();
     }
 
+    /// Lets nothing fail while somebody looks who is not of the world.
+    pub fn hold_faults(&self, held: bool) {
+        self.lock().medium.held = held;
+    }
+
     /// The next operation of any kind fails, once.
     pub fn fail_next(&self) {
         self.lock().medium.fails = Some(None);

@@ -1,0 +1,274 @@
+//! Golden bytes: what each stored or sent record was written as, once and for all. `golden/records.txt` holds one line for
+//! each, `<record>/<what>: <hex>`; `golden/rows.txt` holds the rows of a small region.
+//!
+//! The files are append only. A line is never changed, because disks and peers in the field hold its bytes: a record that
+//! changes becomes its next version, whose lines are added, while the old ones must still be read (docs/ondisk.md).
+
+#![cfg(test)]
+
+use crate::keeper::journal::{Entry, Process};
+use crate::model::alloc::ClientStatus;
+use crate::model::eval::EvalStatus;
+use crate::model::id::{EvalId, RunId, Uuid};
+use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::node::{Node, NodeEvent, NodeStatus};
+use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::{Span, Wall};
+use crate::state::check;
+use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask};
+use crate::state::samples::{
+    AT, Region, alloc, alloc_id, eval, eval_id, info, key, node_id, place, register, report, spec,
+};
+use crate::wire::command::Command;
+use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
+use crate::wire::record::{self, Record};
+use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
+use std::collections::BTreeMap;
+
+const RECORDS: &str = include_str!("golden/records.txt");
+const ROWS: &str = include_str!("golden/rows.txt");
+
+/// Reads a record's bytes and writes them as today's build does.
+type Again = fn(&[u8]) -> Result<Vec<u8>, String>;
+
+fn again<R: Record>(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    record::decode::<R>(bytes).map(|r| record::encode(&r)).map_err(|e| e.to_string())
+}
+
+#[derive(Default)]
+struct Samples {
+    lines: Vec<(String, Vec<u8>)>,
+    kinds: BTreeMap<&'static str, Again>,
+}
+
+impl Samples {
+    fn add<R: Record>(&mut self, what: &str, record: &R) {
+        self.kinds.insert(R::NAME, again::<R>);
+        self.lines.push((format!("{}/{what}", R::NAME), record::encode(record)));
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
+    digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect()
+}
+
+fn run_id(n: u128) -> RunId {
+    RunId::from_random(n << 64 | n)
+}
+
+fn uuid(n: u128) -> Uuid {
+    Uuid::from_random(n << 64 | n)
+}
+
+fn job() -> Job {
+    let mut region = Region::new();
+    region.run(&register(spec("web", 2), Some(eval(1, "web"))));
+    region.job("web")
+}
+
+fn assignment() -> Assignment {
+    let a = alloc(1, &job(), node_id(1), eval_id(1));
+    Assignment {
+        id: a.id,
+        name: a.name,
+        job: a.job,
+        job_name: "web".into(),
+        job_type: crate::model::job::JobType::Service,
+        job_version: 0,
+        job_meta: BTreeMap::from([("owner".to_string(), "ops".to_string())]),
+        region: "global".into(),
+        group: spec("web", 2).groups.remove(0),
+        resources: a.resources,
+        desired: a.desired,
+        previous: Some(alloc_id(2)),
+        alloc_modify_index: 9,
+    }
+}
+
+fn objects(s: &mut Samples) {
+    let job = job();
+    s.add("service", &job);
+    s.add::<JobSpec>("service", &job.spec);
+    s.add("empty", &JobSummary::default());
+    s.add("pending", &eval(1, "web"));
+    let mut running = alloc(1, &job, node_id(1), eval_id(1));
+    running.client = ClientStatus::Running;
+    running.task_states = report(1, ClientStatus::Running).task_states;
+    s.add("running", &running);
+    let mut region = Region::new();
+    let id = region.ready_node(1);
+    let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
+    s.add("ready", &node);
+}
+
+fn commands(s: &mut Samples) {
+    s.add("init", &Command::Init { region_id: uuid(1), at: AT });
+    s.add("register job", &register(spec("web", 2), Some(eval(1, "web"))));
+    let eval_of_stop = Some(Box::new(eval(2, "web")));
+    s.add(
+        "deregister job",
+        &Command::DeregisterJob { job: key("web"), purge: true, eval: eval_of_stop, at: AT },
+    );
+    s.add("register node", &Command::RegisterNode { info: Box::new(info(1)), evals: vec![], at: AT });
+    let event = NodeEvent {
+        at: AT,
+        message: "Node heartbeat missed".into(),
+        subsystem: "Cluster".into(),
+        details: BTreeMap::new(),
+        create_index: 0,
+    };
+    let status = Command::UpdateNodeStatus {
+        node: node_id(1),
+        status: NodeStatus::Down,
+        event: Some(Box::new(event)),
+        evals: vec![eval(3, "web")],
+        at: AT,
+    };
+    s.add("update node status", &status);
+    let mut done = eval(1, "web");
+    done.status = EvalStatus::Complete;
+    s.add("update evals", &Command::UpdateEvals { evals: vec![done.clone()], at: AT });
+    let nodes = place(vec![alloc(1, &job(), node_id(1), eval_id(1))]);
+    s.add("apply plan", &Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![done], at: AT });
+    let updates = vec![report(1, ClientStatus::Failed)];
+    s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+}
+
+fn conversation(s: &mut Samples) {
+    let (node, secret) = (node_id(1), info(1).secret);
+    s.add("register", &NodeRequest::Register { info: Box::new(info(1)) });
+    s.add("heartbeat", &NodeRequest::Heartbeat { node, secret });
+    s.add("watch", &NodeRequest::Watch { node, secret, since: 7 });
+    s.add("fetch", &NodeRequest::Fetch { node, secret, allocs: vec![alloc_id(1)] });
+    let updates = vec![report(1, ClientStatus::Running)];
+    s.add("report", &NodeRequest::Report { node, secret, updates });
+    s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12) });
+    let wanted = vec![(alloc_id(1), 9)];
+    s.add("allocs", &NodeReply::Allocs(AllocSet { index: 9, wanted, assignments: vec![assignment()] }));
+    s.add("fetched", &NodeReply::Fetched { assignments: vec![assignment()] });
+    s.add("reported", &NodeReply::Reported);
+    s.add("unknown node", &NodeReply::UnknownNode);
+    s.add("not leader", &NodeReply::NotLeader { leader: Some(3) });
+    s.add("heartbeat first", &NodeReply::HeartbeatFirst);
+    s.add("refused", &NodeReply::Refused { message: "no".into() });
+}
+
+fn keeper(s: &mut Samples) {
+    let (run, signal, timeout) = (run_id(1), 15, Span::seconds(5));
+    let logs =
+        Some(RunLogs { dir: "/a/logs".into(), name: "t".into(), max_files: 10, max_file_bytes: 10 << 20 });
+    let run_spec = RunSpec {
+        label: "a.t".into(),
+        command: "/bin/serve".into(),
+        args: vec!["-p".into(), "80".into()],
+        search: vec!["/a/t/local".into()],
+        env: vec![("A".into(), "b".into())],
+        cwd: "/a/t".into(),
+        user: "web".into(),
+        logs: logs.clone(),
+        cpu_mhz: 100,
+        memory_bytes: 64 << 20,
+    };
+    s.add("hello", &Ask::Hello { protocol: 1 });
+    s.add("start", &Ask::Start { run, spec: Box::new(run_spec) });
+    s.add("signal", &Ask::Signal { run, signal });
+    s.add("stop", &Ask::Stop { run, signal, timeout });
+    s.add("forget", &Ask::Forget { run });
+    s.add("shutdown", &Ask::Shutdown { signal, timeout });
+    s.add("list", &Ask::List);
+    let exits = [ExitStatus::Code(3), ExitStatus::Signal(9), ExitStatus::Unknown];
+    let exits = exits.map(|status| Exit { status, oom_killed: status == ExitStatus::Signal(9) });
+    let state = RunState::Running { pid: 7, since: AT };
+    let failed = RunState::StartFailed { message: "no such file".into(), retryable: false };
+    let ended = RunState::Exited { exit: exits[0], at: AT };
+    let runs = [state, ended, failed].map(|state| RunReport { run, label: "a.t".into(), state }).to_vec();
+    s.add("welcome", &Event::Welcome { protocol: 1, boot_id: uuid(2), keeper_pid: 5, runs });
+    s.add("started", &Event::Started { run, pid: 7, at: AT });
+    s.add("start failed", &Event::StartFailed { run, message: "no".into(), retryable: true });
+    for (what, exit) in ["exited with a code", "exited by a signal", "exited unseen"].into_iter().zip(exits) {
+        s.add(what, &Event::Exited { run, exit, at: AT });
+    }
+    s.add("refused", &Event::Refused { run: Some(run), message: "no".into() });
+    let (label, process) = ("a.t".to_string(), Process { pid: 7, start_ticks: 99, since: AT });
+    s.add("started", &Entry::Started { run, boot_id: uuid(2), label: label.clone(), process, logs });
+    s.add("ended", &Entry::Ended { run, label: label.clone(), exit: exits[2], at: Wall::NEVER });
+    s.add("failed", &Entry::Failed { run, label, message: "no".into(), retryable: false });
+    s.add("forgotten", &Entry::Forgotten { run });
+}
+
+fn local(s: &mut Samples) {
+    for (what, fate) in [("kept", Fate::Kept), ("removed", Fate::Removed), ("collected", Fate::Collected)] {
+        s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate });
+    }
+    let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
+    let run = Some(LocalRun { id: run_id(1), boot: uuid(2), confirmed: true });
+    s.add("running", &LocalTask { state, run, set_up: true });
+}
+
+fn samples() -> Samples {
+    let mut s = Samples::default();
+    objects(&mut s);
+    commands(&mut s);
+    conversation(&mut s);
+    keeper(&mut s);
+    local(&mut s);
+    s
+}
+
+fn lines(text: &str) -> Vec<(&str, Vec<u8>)> {
+    text.lines().filter_map(|l| l.split_once(": ")).map(|(name, bytes)| (name, unhex(bytes))).collect()
+}
+
+#[test]
+fn records_are_written_and_read_as_ever() {
+    let samples = samples();
+    let golden = lines(RECORDS);
+    let missing: Vec<String> = samples
+        .lines
+        .iter()
+        .filter(|(name, bytes)| !golden.iter().any(|(n, b)| n == name && b == bytes))
+        .map(|(name, bytes)| format!("{name}: {}", hex(bytes)))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "not in golden/records.txt as they are written now. A new kind or variant: add the line. \
+         A changed one: it needs a new version.\n{}",
+        missing.join("\n")
+    );
+    for (name, bytes) in golden {
+        let kind = name.split('/').next().unwrap_or_default();
+        let again = samples.kinds.get(kind).unwrap_or_else(|| panic!("{name}: nobody reads this kind"));
+        let written = again(&bytes).unwrap_or_else(|e| panic!("{name} is not read any more: {e}"));
+        let newer = written.first() != bytes.first();
+        assert!(newer || written == bytes, "{name} is read, but not as what it was");
+    }
+}
+
+/// Every kind of row and key, from one small history.
+#[test]
+fn rows_lie_where_they_always_lay() {
+    let mut region = Region::new();
+    region.run(&Command::Init { region_id: uuid(1), at: AT });
+    let node = region.ready_node(1);
+    region.run(&register(spec("web", 1), Some(eval(1, "web"))));
+    let nodes = place(vec![alloc(1, &region.job("web"), node, eval_id(1))]);
+    let mut done = eval(1, "web");
+    done.status = EvalStatus::Complete;
+    region.run(&Command::ApplyPlan { eval: EvalId(done.id.0), nodes, evals: vec![done], at: AT });
+    region.run(&Command::UpdateAllocs {
+        node,
+        updates: vec![report(1, ClientStatus::Running)],
+        evals: vec![eval(2, "web")],
+        at: AT,
+    });
+    let view = region.view();
+    check::consistent(&view).expect("whole");
+    let rows = check::rows(&view).expect("reads");
+    let told: String = rows.iter().map(|(k, v)| format!("{}: {}\n", hex(k), hex(v))).collect();
+    assert!(told == ROWS, "golden/rows.txt differs from what is written now:\n{told}");
+}
