@@ -64,9 +64,11 @@ impl DataDir {
     pub fn let_users_pass(root: &Path) -> io::Result<()> {
         fs::set_permissions(root, fs::Permissions::from_mode(0o711))
     }
+}
 
-    /// Removes a throw-away directory; any other stays as it is.
-    pub fn close(self) {
+/// A throw-away directory goes, also when the agent could not start; any other stays as it is.
+impl Drop for DataDir {
+    fn drop(&mut self) {
         if self.throw_away
             && let Err(error) = fs::remove_dir_all(&self.root)
         {
@@ -77,7 +79,7 @@ impl DataDir {
 
 fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).recursive(path.parent().is_some_and(|p| !p.exists())).create(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other,
     }
 }

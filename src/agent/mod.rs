@@ -137,11 +137,7 @@ impl Agent {
         let forward = forward_asks(to_forward, server_mail.clone());
         executor.spawn(forward).detach();
 
-        let (link, drive_link) = keeper_link::open(dir.root().to_path_buf(), starter(&config)?);
-        executor.spawn(drive_link).detach();
-        let Link { commands: keeper, notices } = link;
-        executor.spawn(forward_notices(notices, client_mail.clone())).detach();
-
+        let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
         let (tell_end, ended) = async_channel::bounded(2);
         let mut threads = vec![];
         let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
@@ -341,7 +337,7 @@ impl Agent {
                 tracing::error!("a thread of the agent panicked");
             }
         }
-        self.dir.close();
+        drop(self.dir);
     }
 }
 
@@ -430,6 +426,19 @@ async fn forward_asks(asks: Receiver<http::Ask>, mail: Sender<server_loop::Mail>
             return;
         }
     }
+}
+
+/// The way to the keeper; what comes from it goes to the client.
+fn link_keeper(
+    executor: &smol::Executor<'static>,
+    dir: &DataDir,
+    starter: Starter,
+    mail: Sender<client_loop::Mail>,
+) -> Sender<crate::wire::keeper::Command> {
+    let (Link { commands, notices }, drive) = keeper_link::open(dir.root().to_path_buf(), starter);
+    executor.spawn(drive).detach();
+    executor.spawn(forward_notices(notices, mail)).detach();
+    commands
 }
 
 async fn forward_notices(notices: Receiver<keeper_link::Notice>, mail: Sender<client_loop::Mail>) {

@@ -100,3 +100,24 @@ fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
         }
     }
 }
+
+#[test]
+fn a_place_that_cannot_hold_data_is_told() {
+    let mut node = Node::new();
+    let file = node.write("file", "");
+    for (place, sentence) in [
+        (path(&file), "cannot be created"),
+        ("relative/path", "absolute"),
+        ("/proc/drover", "cannot be created"),
+        ("/dev/null/x", "cannot be created"),
+    ] {
+        let config = format!(
+            "data_dir = \"{place}\"\nbind_addr = \"127.0.0.1\"\nports {{ http = {} }}\n\
+             server {{\n enabled = true\n bootstrap_expect = 1\n}}\nclient {{ enabled = true }}\n",
+            node.port
+        );
+        node.write("agent.hcl", &config);
+        let said = refusal(&mut node);
+        assert!(said.contains(sentence) && said.contains(place), "{place}: {said}");
+    }
+}

@@ -8,7 +8,9 @@ use serde_json::Value;
 use std::fs;
 
 /// File, job, client status of its allocations, and for each task what it says.
-const EXAMPLES: &[(&str, &str, &str, &[(&str, &str)])] = &[
+type Example = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const EXAMPLES: &[Example] = &[
     ("batch", "count", "complete", &[("count", "0: 5\n")]),
     ("constraints", "placed", "running", &[("where", ", amd64\n")]),
     (

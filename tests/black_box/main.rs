@@ -2,8 +2,9 @@
 //!
 //! Each test has an agent of its own: own data directory, own port. `node` ends everything a test started, however it ends.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stderr)]
 
+mod chaos;
 mod command_line;
 mod damage;
 mod dev;

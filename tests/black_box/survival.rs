@@ -9,8 +9,7 @@ const COUNTER: &str = "echo pid $$; n=0; while :; do n=$((n+1)); echo line $n; s
 
 fn last_number(node: &Node, job: &str) -> u64 {
     let out = node.stdout(job);
-    let lines = out.lines().filter_map(|l| l.strip_prefix("line ")?.parse().ok());
-    lines.last().unwrap_or(0)
+    out.lines().rev().find_map(|l| l.strip_prefix("line ")?.parse().ok()).unwrap_or(0)
 }
 
 #[track_caller]
@@ -173,7 +172,7 @@ fn acknowledged_jobs_survive_kills_at_any_moment() {
 
 #[test]
 fn a_reload_changes_the_log_level_alone() {
-    let mut node = Node::durable();
+    let node = Node::durable();
     node.configure("log_level = \"DEBUG\"");
     node.signal(Signal::HUP);
     wait::until("the level is set", || node.printed().contains("log level set").then_some(()));
