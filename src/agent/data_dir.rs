@@ -54,8 +54,11 @@ impl DataDir {
     /// The node's identity, made at the first start.
     pub fn identity(&self) -> Result<(NodeId, NodeSecret), String> {
         let dir = self.root.join("client");
-        let id = kept(&dir.join("client-id"), NodeId::from_random)?;
-        let secret = kept(&dir.join("secret-id"), NodeSecret::from_random)?;
+        let (id, new_id) = kept(&dir.join("client-id"), NodeId::from_random)?;
+        let (secret, new_secret) = kept(&dir.join("secret-id"), NodeSecret::from_random)?;
+        if new_id || new_secret {
+            File::open(&dir).and_then(|d| d.sync_all()).map_err(|e| format!("{}: {e}", dir.display()))?;
+        }
         Ok((id, secret))
     }
 
@@ -109,39 +112,35 @@ fn check_format(root: &Path) -> Result<(), String> {
                 path.display()
             )),
         },
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            write_durably(&path, format!("{FORMAT}\n").as_bytes())
-                .map_err(|e| format!("{}: {e}", path.display()))
-        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => write_whole(&path, format!("{FORMAT}\n").as_bytes())
+            .and_then(|()| File::open(root)?.sync_all())
+            .map_err(|e| format!("{}: {e}", path.display())),
         Err(e) => Err(format!("{}: {e}", path.display())),
     }
 }
 
-/// The id in the file, or a new one put there.
-fn kept<T: FromStr + Display>(path: &Path, make: impl Fn(u128) -> T) -> Result<T, String> {
+/// The id in the file, or a new one put there, and whether it is new: then the caller syncs the directory.
+fn kept<T: FromStr + Display>(path: &Path, make: impl Fn(u128) -> T) -> Result<(T, bool), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
     match fs::read_to_string(path) {
-        Ok(text) => text.trim().parse().map_err(|_| {
+        Ok(text) => text.trim().parse().map(|id| (id, false)).map_err(|_| {
             named(&"does not hold an id: restore the file, or remove it to make this machine a new node")
         }),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let id = make(entropy::u128().map_err(|e| named(&e))?);
-            write_durably(path, id.to_string().as_bytes()).map_err(|e| named(&e))?;
-            Ok(id)
+            write_whole(path, id.to_string().as_bytes()).map_err(|e| named(&e))?;
+            Ok((id, true))
         }
         Err(e) => Err(named(&e)),
     }
 }
 
-/// Whole or not at all: a file that a power cut leaves half-written would be taken for damage.
-fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Whole or not at all: a file that a power cut leaves half-written would be taken for damage. It is there for good once
+/// its directory is synced.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
+    fs::rename(&beside, path)
 }

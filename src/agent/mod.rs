@@ -120,9 +120,8 @@ impl Agent {
         let executor = Arc::new(smol::Executor::new());
         let (server_mail, to_server) = async_channel::bounded(inbox::CAPACITY);
         let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
-        let opened = Opened::open(dir.server_store(), server_config(&config), !config.dev)?;
+        let Stores { opened, node, client } = open_stores(&config, &dir)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
-        let node = dir.identity()?;
         let gate = Arc::new(Gate::new(Parts {
             agent: identity::agent_info(&config, dir.root()),
             reader: opened.reader(),
@@ -158,7 +157,7 @@ impl Agent {
             report: gate.client.clone(),
             dirs: DirWork::start(&executor, places, &client_mail),
         };
-        let client = ClientLoop::new(open_client(&config, &dir, node)?, ways);
+        let client = ClientLoop::new(client, ways);
         threads.push(spawn_part(Part::Client, tell_end, move || client.run(&to_client))?);
 
         let agent = Agent {
@@ -396,6 +395,23 @@ fn server_config(config: &Config) -> crate::server::Config {
         },
         workers: config.server.num_schedulers as usize,
     }
+}
+
+struct Stores {
+    opened: Opened,
+    node: identity::Node,
+    client: Client,
+}
+
+/// Both at the same time: a first start mostly waits for the disk.
+fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
+    thread::scope(|scope| {
+        let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
+        let node = dir.identity()?;
+        let client = open_client(config, dir, node)?;
+        let opened = server.join().map_err(|_| "opening the server's store panicked")??;
+        Ok(Stores { opened, node, client })
+    })
 }
 
 fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<Client, String> {

@@ -6,16 +6,18 @@ use crate::cli::output::{Failure, Outcome, Output};
 use crate::cli::settings::Settings;
 use crate::cli::shapes::{Alloc, JobStub, NodeStub};
 use jiff::tz::TimeZone;
+use std::cell::OnceCell;
 
 pub struct Session {
     pub client: Client,
     pub out: Output,
-    pub zone: TimeZone,
+    /// Looked up when the first time is shown: that reads files, and an agent or a keeper shows none.
+    zone: OnceCell<TimeZone>,
 }
 
 impl Session {
     pub fn new(settings: &Settings) -> Session {
-        Session { client: Client::new(settings), out: Output::new(settings), zone: TimeZone::system() }
+        Session { client: Client::new(settings), out: Output::new(settings), zone: OnceCell::new() }
     }
 
     /// Nanoseconds since 1970.
@@ -24,7 +26,11 @@ impl Session {
     }
 
     pub fn time(&self, unix_nanos: i64) -> String {
-        layout::time(unix_nanos, &self.zone)
+        layout::time(unix_nanos, self.zone())
+    }
+
+    pub fn zone(&self) -> &TimeZone {
+        self.zone.get_or_init(TimeZone::system)
     }
 
     /// The job with this id, or the only one whose id begins so.
