@@ -221,7 +221,7 @@ impl Driver {
             Token::Agent => self.agent_gone(),
             Token::Client(id) => self.converse(id),
             Token::Process(slot) => self.tasks.process_ended(slot, &mut self.inputs),
-            Token::Exec(slot) => self.tasks.executed(slot, &mut self.inputs),
+            Token::Exec(slot) => self.tasks.executed(slot, &self.epoll, &mut self.inputs),
             Token::Stdout(slot) => self.tasks.pump_stdout(slot, &mut self.view),
             Token::Stderr(slot) => self.tasks.pump_stderr(slot, &mut self.view),
         }
@@ -361,7 +361,7 @@ impl Driver {
                 let empty = self.tasks.sweep(run);
                 self.inputs.push(Input::Swept { run, empty });
             }
-            Effect::Close { run } => self.tasks.close(run, &mut self.view),
+            Effect::Close { run } => self.tasks.close(run, &self.epoll, &mut self.view),
             Effect::Send { client, event } => self.send(client as u32, &event),
             Effect::Disconnect { client } => {
                 if let Some(client) = self.clients.get_mut(&(client as u32)) {

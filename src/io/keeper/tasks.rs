@@ -150,7 +150,7 @@ impl Tasks {
     }
 
     /// The child executed its command, or said why not.
-    pub fn executed(&mut self, slot: u32, inputs: &mut Vec<Input>) {
+    pub fn executed(&mut self, slot: u32, epoll: &Epoll, inputs: &mut Vec<Input>) {
         let Some(task) = self.live.get_mut(&slot) else { return };
         let Some(waiting) = &mut task.waiting else { return };
         let run = task.run;
@@ -166,7 +166,9 @@ impl Tasks {
                 inputs.push(Input::SpawnFailed { run, message, retryable });
             }
         }
-        task.waiting = None;
+        if let Some(waiting) = task.waiting.take() {
+            epoll.forget(&waiting.exec);
+        }
     }
 
     /// A process that is not our child ended.
@@ -208,9 +210,14 @@ impl Tasks {
         self.of(run).is_none_or(|task| !task.kill_others())
     }
 
-    pub fn close(&mut self, run: RunId, view: &mut View) {
+    pub fn close(&mut self, run: RunId, epoll: &Epoll, view: &mut View) {
         let Some(mut task) = self.slots.remove(&run).and_then(|slot| self.live.remove(&slot)) else { return };
+        if let Some(waiting) = task.waiting.take() {
+            epoll.forget(&waiting.exec);
+        }
         if let Some(output) = task.output.take() {
+            epoll.forget(&output.stdout);
+            epoll.forget(&output.stderr);
             output.close(view);
         }
         task.group.remove();
