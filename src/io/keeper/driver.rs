@@ -164,7 +164,7 @@ impl Driver {
             _lock: lock,
         };
         driver.watch().map_err(|e| format!("epoll: {e}"))?;
-        driver.tasks.reap(&mut driver.inputs);
+        driver.tasks.reap(&driver.epoll, &mut driver.inputs);
         Ok(driver)
     }
 
@@ -248,7 +248,7 @@ impl Driver {
     fn signalled(&mut self) {
         for told in self.signals.read() {
             match told {
-                Told::Child => self.tasks.reap(&mut self.inputs),
+                Told::Child => self.tasks.reap(&self.epoll, &mut self.inputs),
                 Told::Terminate => self.leaving = Leaving::Terminate,
                 Told::Upgrade => self.leaving = Leaving::Upgrade,
             }

@@ -182,10 +182,10 @@ impl Tasks {
     }
 
     /// Waits for every child that ended: the tasks, and what was left to us by them.
-    pub fn reap(&mut self, inputs: &mut Vec<Input>) {
+    pub fn reap(&mut self, epoll: &Epoll, inputs: &mut Vec<Input>) {
         while let Some((pid, status)) = process::reap() {
             let Some(slot) = self.by_pid.remove(&pid) else { continue };
-            self.executed(slot, inputs);
+            self.executed(slot, epoll, inputs);
             if let Some(task) = self.live.get_mut(&slot) {
                 task.end(status, inputs);
             }
