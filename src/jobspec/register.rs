@@ -45,7 +45,8 @@ pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
     };
     let job = match member(members, "Job") {
         None | Some(Value::Null) => return Err(Refused::Malformed("Job must be specified".into())),
-        Some(job) => job,
+        Some(job @ Value::Object(_)) => job,
+        Some(_) => return Err(Refused::Malformed("Job: an object is expected".into())),
     };
     if flag(members, "PreserveResources")? {
         return Err(Refused::NotSupported(vec!["not supported yet: PreserveResources".into()]));

@@ -260,6 +260,7 @@ fn requests_are_read() {
         ("{", "EOF"),
         ("[]", "an object with the member Job"),
         ("{}", "Job must be specified"),
+        (r#"{"Job": 5}"#, "Job: an object is expected"),
         (r#"{"Job": {}, "EvalPriority": 101}"#, "between 1 and 100"),
         (r#"{"Job": {}, "EnforceIndex": 1}"#, "EnforceIndex: true or false"),
         (r#"{"Job": {}, "JobModifyIndex": -1}"#, "JobModifyIndex: it is negative"),
