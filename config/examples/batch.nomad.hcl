@@ -6,7 +6,7 @@ job "count" {
   group "count" {
     count = 2
 
-    # A failed attempt is repeated on this node at most twice, then once more elsewhere.
+    # A failed attempt is repeated on this node at most twice.
     restart {
       attempts = 2
       interval = "5m"
@@ -14,6 +14,7 @@ job "count" {
       mode     = "fail"
     }
 
+    # Then it would be placed once more, elsewhere: stored, and without effect until drover has built it.
     reschedule {
       attempts  = 1
       interval  = "1h"
