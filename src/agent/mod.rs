@@ -133,8 +133,7 @@ impl Agent {
             seed: entropy::u64().map_err(|e| e.to_string())?,
             response_headers: config.http.response_headers.clone().into_iter().collect(),
         }));
-        let forward = forward_asks(to_forward, server_mail.clone());
-        executor.spawn(forward).detach();
+        executor.spawn(forward_asks(to_forward, server_mail.clone())).detach();
 
         let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
         let (tell_end, ended) = async_channel::bounded(2);

@@ -60,6 +60,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// Failures in a row before they are reported, about 0.3 s.
 const QUIET_FAILURES: u32 = 5;
+/// Different reasons reported until a connection stands again.
+const MAX_TOLD: usize = 16;
 /// A keeper that does not greet within this is not one.
 const GREETING: Duration = Duration::from_secs(10);
 const MAX_LOG_BYTES: u64 = 1 << 20;
@@ -91,14 +93,15 @@ struct Driver {
 impl Driver {
     async fn drive(mut self) {
         let mut failures = 0u32;
-        let mut told = None;
+        let mut told: Vec<String> = Vec::new();
         while !self.tell.is_closed() {
             let (reason, broke) = match self.attach().await {
                 Ok((stream, up)) => {
                     if self.tell.send(up).await.is_err() {
                         return;
                     }
-                    (failures, told) = (0, None);
+                    failures = 0;
+                    told.clear();
                     (future::or(self.receive(&stream), self.send(&stream)).await, true)
                 }
                 Err(reason) => (reason, false),
@@ -106,10 +109,10 @@ impl Driver {
             if self.tell.is_closed() || (self.to_send.is_closed() && self.to_send.is_empty()) {
                 return;
             }
-            // A keeper that is just coming up is nothing to report; the same reason is reported once.
+            // A keeper that is just coming up is nothing to report; the same reasons, coming in turn, are reported once.
             let worth_telling = broke || failures >= QUIET_FAILURES;
-            if worth_telling && told.as_ref() != Some(&reason) {
-                told = Some(reason.clone());
+            if worth_telling && told.len() < MAX_TOLD && !told.contains(&reason) {
+                told.push(reason.clone());
                 if self.tell.send(Notice::Down { reason }).await.is_err() {
                     return;
                 }
