@@ -28,8 +28,10 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.fleet(view)
 }
 
+type KeyAndRow = (Vec<u8>, Vec<u8>);
+
 /// Every row as it lies in the database.
-pub fn rows(view: &View) -> Result<Vec<(Vec<u8>, Vec<u8>)>, String> {
+pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
     let mut rows = Vec::new();
     for entry in view.rows.iter().map_err(|e| say(e.into()))? {
         let (key, value) = entry.map_err(|e| say(e.into()))?;
