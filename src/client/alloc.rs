@@ -85,7 +85,8 @@ impl Alloc {
 
     pub fn restore(local: LocalAlloc, now: Now) -> Alloc {
         let LocalAlloc { head, mut tasks } = local;
-        let runner = |t: &Task| Runner::new(t, tasks.remove(&t.name), now);
+        let wanted = head.fate == Fate::Kept && head.assignment.desired == DesiredStatus::Run;
+        let runner = |t: &Task| Runner::new(t, tasks.remove(&t.name), wanted, now);
         let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = Alloc {
             dir: if head.dir_built { Dir::Stale } else { Dir::Absent },

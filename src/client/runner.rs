@@ -12,6 +12,7 @@ use crate::model::id::{RunId, Uuid};
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
+use crate::model::resources::Hook;
 use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::{LocalRun, LocalTask};
@@ -73,6 +74,9 @@ pub struct Runner {
     /// When an unanswered start is asked for again.
     ask_start_at: Mono,
     kill: Kill,
+    /// It was to end already when the agent came up, so its end is no failure, also if the agent that asked for it died
+    /// before it heard of it.
+    was_to_end: bool,
     tracker: Tracker,
 }
 
@@ -83,8 +87,10 @@ const STOP_PATIENCE: Span = Span::seconds(20);
 const REBOOTED: &str = "the machine was restarted";
 
 impl Runner {
-    pub fn new(task: &Task, local: Option<LocalTask>, now: Now) -> Runner {
+    /// `wanted`: its allocation is to run.
+    pub fn new(task: &Task, local: Option<LocalTask>, wanted: bool, now: Now) -> Runner {
         let fresh = local.is_none();
+        let killed = local.as_ref().and_then(|l| l.state.events.last()).is_some_and(events::begins_an_end);
         let mut runner = Runner {
             name: task.name.clone(),
             role: Role::of(task.lifecycle),
@@ -95,6 +101,7 @@ impl Runner {
             not_before: Mono(0),
             ask_start_at: Mono(0),
             kill: Kill::No,
+            was_to_end: task.lifecycle.is_none_or(|l| l.hook != Hook::Poststop) && (killed || !wanted),
             tracker: Tracker::new(now.mono),
         };
         if fresh {
@@ -303,7 +310,7 @@ impl Runner {
     }
 
     fn after_end(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, outcome: Outcome, at: Wall) {
-        if self.kill != Kill::No {
+        if self.kill != Kill::No || self.was_to_end {
             self.tell(events::killed(at));
             return self.die(at);
         }

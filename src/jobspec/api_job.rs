@@ -115,7 +115,7 @@ impl Decoder<'_> {
             all_at_once: job.flag("AllAtOnce").unwrap_or(false),
             datacenters: job.texts("Datacenters"),
             node_pool: job.owned("NodePool"),
-            constraints: self.constraints(*job, "Constraints"),
+            constraints: Self::constraints(*job),
             groups,
             update: whole,
             meta: job.map("Meta"),
@@ -190,7 +190,7 @@ impl Decoder<'_> {
         TaskGroup {
             name: g.owned("Name"),
             count: g.int("Count").unwrap_or(1),
-            constraints: self.constraints(g, &format!("{path}.Constraints")),
+            constraints: Self::constraints(g),
             restart,
             reschedule: self.group_reschedule(outer, g, path),
             update,
@@ -233,7 +233,7 @@ impl Decoder<'_> {
             env: t.map("Env"),
             meta: t.map("Meta"),
             user: t.owned("User"),
-            constraints: self.constraints(t, &format!("{path}.Constraints")),
+            constraints: Self::constraints(t),
             cpu_mhz: resources.and_then(|r| r.int("CPU")).unwrap_or(DEFAULT_CPU_MHZ),
             memory_mb: resources.and_then(|r| r.int("MemoryMB")).unwrap_or(DEFAULT_MEMORY_MB),
             restart: self.restart(group_restart, t.inner("RestartPolicy"), &format!("{path}.RestartPolicy")),
@@ -274,15 +274,13 @@ impl Decoder<'_> {
         Some(Lifecycle { hook, sidecar })
     }
 
-    fn constraints(&mut self, outer: Given<'_>, path: &str) -> Vec<Constraint> {
-        let one = |(i, c): (usize, Given<'_>)| {
-            let operand = c.owned("Operand");
-            if matches!(operand.as_str(), "distinct_hosts" | "distinct_property") {
-                self.checker.unbuilt(&operand, &format!("{path}[{i}].Operand"));
-            }
-            Constraint { left: c.owned("LTarget"), operand, right: c.owned("RTarget") }
+    fn constraints(outer: Given<'_>) -> Vec<Constraint> {
+        let one = |c: Given<'_>| Constraint {
+            left: c.owned("LTarget"),
+            operand: c.owned("Operand"),
+            right: c.owned("RTarget"),
         };
-        outer.many("Constraints").enumerate().map(one).collect()
+        outer.many("Constraints").map(one).collect()
     }
 
     fn restart(&mut self, base: RestartPolicy, given: Option<Given<'_>>, path: &str) -> RestartPolicy {

@@ -46,6 +46,26 @@ fn with_hooks() -> World {
     w
 }
 
+/// What the keeper tells a new agent first may be the end of a task that its predecessor had asked for.
+#[test]
+fn a_stop_that_the_agent_did_not_live_to_see_is_no_failure() {
+    for steps in 0..8 {
+        let mut w = World::new(&[assignment(1, &[task("web")])]);
+        w.pass(s(10));
+        w.stop_alloc(1);
+        for _ in 0..steps {
+            w.step();
+        }
+        let run = w.processes[0].run;
+        w.exit_run(run, 130);
+        w.crash_agent();
+        w.all_at_once();
+        w.pass(s(60));
+        assert_eq!((w.living().len(), w.status(1)), (0, "complete"), "after {steps} steps: {:#?}", w.trace);
+        assert_eq!(w.processes.len(), 1, "a stopped task was started again: {:#?}", w.trace);
+    }
+}
+
 #[test]
 fn an_agent_that_dies_at_any_step_starts_each_task_once() {
     at_every_step(one_service, |mut w| {

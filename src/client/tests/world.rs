@@ -155,6 +155,12 @@ impl World {
         true
     }
 
+    /// Hands over all that waits in one turn, as a busy driver does.
+    pub fn all_at_once(&mut self) {
+        let inputs = self.inbox.drain(..).collect();
+        self.turn(inputs);
+    }
+
     /// True while some process is being started.
     fn go_on_starting(&mut self) -> bool {
         let mut over = Vec::new();

@@ -137,7 +137,6 @@ fn what_is_not_built_is_refused_by_name() {
         ("/Periodic", json!({"Spec": "@daily"}), "periodic (Periodic)"),
         ("/ParameterizedJob", json!({"Payload": "optional"}), "parameterized"),
         ("/Multiregion", json!({"Regions": [{"Name": "a"}]}), "multiregion"),
-        ("/Constraints", json!([{"Operand": "distinct_hosts"}]), "distinct_hosts (Constraints[0].Operand)"),
         ("/TaskGroups/0/Networks", json!([{"Mode": "bridge"}]), "network (TaskGroups[0].Networks)"),
         ("/TaskGroups/0/Services", json!([{"Name": "s"}]), "service (TaskGroups[0].Services)"),
         ("/TaskGroups/0/Volumes", json!({"v": {"Type": "host"}}), "volume"),

@@ -362,7 +362,6 @@ fn what_is_not_built_is_named_where_it_is() {
         ("group \"g\" {\n task \"t\" {\n template {}\n}\n}", "template"),
         ("group \"g\" {\n task \"t\" {\n artifact {}\n}\n}", "artifact"),
         ("group \"g\" {\n task \"t\" {\n resources {\n memory_max = 1\n}\n}\n}", "memory_max"),
-        ("constraint {\n distinct_hosts = true\n}", "distinct_hosts"),
     ] {
         let found = refused(body);
         assert!(found.len() == 1 && found[0].ends_with(&format!(" not supported yet: {name}")), "{found:?}");

@@ -32,9 +32,17 @@ pub fn constraint(c: &Constraint) -> Vec<String> {
             }
             true
         }
-        "distinct_hosts" | "distinct_property" => {
-            errors.push(format!("not supported yet: {}", c.operand));
+        "distinct_hosts" => {
+            if !matches!(c.right.as_str(), "" | "true" | "false") {
+                errors.push(format!("distinct_hosts is true or false, not {:?}", c.right));
+            }
             return errors;
+        }
+        "distinct_property" => {
+            if !c.right.is_empty() && c.right.parse::<u64>().map_or(true, |n| n == 0) {
+                errors.push(format!("distinct_property allows a count of 1 or more, not {:?}", c.right));
+            }
+            false
         }
         other => {
             errors.push(format!("Unknown constraint type {other:?}"));
@@ -116,7 +124,18 @@ mod tests {
             ("${attr.v}", "semver", ">= 1.", Some("Semver constraint is invalid")),
             ("${attr.v}", "semver", ">= 1.2.3-rc1", None),
             ("${attr.v}", "almost", "x", Some("Unknown constraint type")),
-            ("", "distinct_hosts", "", Some("not supported yet: distinct_hosts")),
+            ("", "distinct_hosts", "", None),
+            ("", "distinct_hosts", "false", None),
+            ("", "distinct_hosts", "maybe", Some("distinct_hosts is true or false, not \"maybe\"")),
+            ("${meta.rack}", "distinct_property", "", None),
+            ("${meta.rack}", "distinct_property", "3", None),
+            (
+                "${meta.rack}",
+                "distinct_property",
+                "0",
+                Some("distinct_property allows a count of 1 or more, not \"0\""),
+            ),
+            ("", "distinct_property", "", Some("No LTarget provided but is required by constraint")),
         ];
         for (left, operand, right, expected) in cases {
             let errors = constraint(&Constraint {
