@@ -129,7 +129,7 @@ fn keeper_stop_ends_all_tasks() {
     node.await_end();
     node.drover(&["keeper", "stop", "-data-dir", path(&node.data_dir())]).exits(0);
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
-    assert!(node.processes().is_empty());
+    wait::until("the keeper is gone", || node.processes().is_empty().then_some(()));
     node.keeper_status().fails(1, "keeper");
 }
 
