@@ -2,6 +2,7 @@
 //! aside with a sentence, never emptied.
 
 use crate::io::entropy;
+use crate::io::keeper::THROW_AWAY;
 use crate::model::id::{NodeId, NodeSecret};
 use rustix::fs::{FlockOperation, flock};
 use std::fmt::Display;
@@ -33,6 +34,9 @@ impl DataDir {
             )
         })?;
         check_format(root)?;
+        if throw_away {
+            File::create(root.join(THROW_AWAY)).map_err(|e| at(THROW_AWAY, e))?;
+        }
         for (name, mode) in [("server", 0o700), ("client", 0o700), ("keeper", 0o700), ("alloc", 0o711)] {
             make_dir(&root.join(name), mode).map_err(|e| at(name, e))?;
         }

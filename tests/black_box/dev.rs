@@ -132,13 +132,14 @@ fn a_second_interrupt_does_not_wait_for_a_deaf_task() {
 }
 
 #[test]
-fn a_killed_dev_agent_leaves_no_process() {
+fn a_killed_dev_agent_leaves_nothing() {
     let mut node = Node::dev();
     node.run("orphan", "echo pid $$; trap '' INT TERM HUP; sleep 1000 & wait; sleep 1000");
     let pid = node.await_pid("orphan");
     node.kill();
     wait::until("the tasks and the keeper are gone", || node.processes().is_empty().then_some(()));
     assert!(!is_alive(pid));
+    assert!(node.throw_away().is_empty(), "nor its directory");
 }
 
 #[test]

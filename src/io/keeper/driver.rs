@@ -393,6 +393,7 @@ impl Driver {
         if self.leaving == Leaving::Exit {
             self.tasks.end_strays();
             fs::remove_file(super::socket_path(&self.options.data_dir))?;
+            super::clear_away(&self.options, self.agent.is_some());
         }
         Ok(())
     }

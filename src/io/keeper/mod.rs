@@ -33,3 +33,17 @@ pub fn socket_path(data_dir: &Path) -> PathBuf {
 pub fn log_path(data_dir: &Path) -> PathBuf {
     dir(data_dir).join("log")
 }
+
+/// A file of this name in a data directory says that the directory goes with its agent.
+pub const THROW_AWAY: &str = "throw-away";
+
+/// A throw-away directory whose agent died without removing it is removed by the last one who uses it.
+fn clear_away(options: &Options, agent_lives: bool) {
+    let orphaned = options.dev_fd.is_some() && !agent_lives;
+    if orphaned
+        && options.data_dir.join(THROW_AWAY).exists()
+        && let Err(error) = std::fs::remove_dir_all(&options.data_dir)
+    {
+        driver::log(format_args!("{}: {error}", options.data_dir.display()));
+    }
+}
