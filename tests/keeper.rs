@@ -552,10 +552,12 @@ fn fifty_starts_are_quick_and_an_idle_keeper_is_small() {
     println!("50 starts took {:?}", asked.elapsed());
     assert_eq!(started, 50);
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", agent.keeper_pid)).expect("smaps");
-    let pss =
-        rollup.lines().find_map(|l| l.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    println!("the keeper of 50 tasks has a PSS of {pss:?} KiB");
-    assert!(pss.expect("a PSS") < 6_000);
+    // its own memory: the share of the binary's pages depends on how the binary was built
+    let own = rollup
+        .lines()
+        .find_map(|l| l.strip_prefix("Pss_Anon:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .expect("a share of anonymous memory");
+    assert!(own < 2_000, "the keeper of 50 tasks holds {own} KiB of its own");
     assert!(asked.elapsed() < Duration::from_secs(10));
     let writes = || fs::metadata(node.dir.join("keeper/journal")).expect("a journal").len();
     let before = writes();
