@@ -49,7 +49,7 @@ server {
   # num_schedulers = 2
 
   # How many versions of a job are kept, and the priority of a job that names none.
-  # job_tracked_versions = 6
+  # job_tracked_versions = 6       # other values are not supported yet
   # job_default_priority = 50
 }
 
@@ -79,7 +79,7 @@ client {
   # max_kill_timeout = "30s"
 
   # How many ended allocations keep their directories and logs.
-  # gc_max_allocs = 50
+  # gc_max_allocs = 50             # other values are not supported yet
 }
 
 # Runs a command as it is, with the rights of the agent. Off unless switched on.

@@ -4,8 +4,7 @@ use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A run that was lost with its keeper starts again after its policy's delay, 15 s and a quarter, perhaps twice.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The first value that `look` gives; panics with `what` when there is none in time.

@@ -73,10 +73,8 @@ pub struct ServerConfig {
     pub max_heartbeats_per_second: f64,
     /// The time to live that nodes get from a new leader.
     pub failover_heartbeat_ttl: Span,
-    pub job_tracked_versions: u32,
     pub job_default_priority: i64,
     pub job_max_priority: i64,
-    pub job_max_source_size_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -103,8 +101,6 @@ pub struct ClientConfig {
     pub state_dir: Option<PathBuf>,
     /// Absolute. `None`: `alloc` in the data directory.
     pub alloc_dir: Option<PathBuf>,
-    /// Ended allocations kept beyond this are removed.
-    pub gc_max_allocs: u32,
     /// Tasks may run as plain processes of the agent's user.
     pub raw_exec_enabled: bool,
 }
@@ -206,10 +202,8 @@ impl ServerConfig {
             min_heartbeat_ttl: Span::seconds(10),
             max_heartbeats_per_second: 50.0,
             failover_heartbeat_ttl: Span::minutes(5),
-            job_tracked_versions: 6,
             job_default_priority: 50,
             job_max_priority: 100,
-            job_max_source_size_bytes: 1_000_000,
         }
     }
 }
@@ -231,7 +225,6 @@ impl ClientConfig {
             max_kill_timeout: Span::seconds(30),
             state_dir: None,
             alloc_dir: None,
-            gc_max_allocs: 50,
             raw_exec_enabled: dev,
         }
     }

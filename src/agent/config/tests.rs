@@ -76,7 +76,7 @@ fn every_kind_of_value_reaches_its_place() {
           num_schedulers = 0
           heartbeat_grace = "1m30s"
           max_heartbeats_per_second = 12.5
-          job_max_source_size = "2MiB"
+          job_tracked_versions = 6
           job_max_priority = 200
           job_default_priority = "60"
         }
@@ -99,7 +99,6 @@ fn every_kind_of_value_reaches_its_place() {
     assert_eq!((config.http.max_conns_per_client, config.server.num_schedulers), (0, 0));
     assert_eq!(config.server.heartbeat_grace, Span::seconds(90));
     assert_eq!(config.server.max_heartbeats_per_second, 12.5);
-    assert_eq!(config.server.job_max_source_size_bytes, 2 << 20);
     assert_eq!((config.server.job_max_priority, config.server.job_default_priority), (200, 60));
     let meta: Vec<(&str, &str)> = config.client.meta.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(meta, [("a.b", "c"), ("rack", "r1"), ("room", "2")]);
@@ -127,11 +126,14 @@ fn json_says_the_same_as_hcl() {
 
 #[test]
 fn later_sources_win_and_zeros_say_nothing() {
-    let first = r#"region = "a" log_json = true client { meta { x = "1" y = "1" } gc_max_allocs = 7 }"#;
-    let second = r#"region = "" log_json = false client { meta { y = "2" } gc_max_allocs = 0 }"#;
+    let first = r#"region = "a" log_json = true client { meta { x = "1" y = "1" } cpu_total_compute = 7 }"#;
+    let second = r#"region = "" log_json = false client { meta { y = "2" } cpu_total_compute = 0 }"#;
     let files = [("base.hcl", BASE), ("1.hcl", first), ("2.hcl", second)];
     let config = load(&sources(false, &files, &[])).unwrap().config;
-    assert_eq!((config.region.as_str(), config.log.json, config.client.gc_max_allocs), ("a", true, 7));
+    assert_eq!(
+        (config.region.as_str(), config.log.json, config.client.cpu_total_compute_mhz),
+        ("a", true, 7)
+    );
     assert_eq!(config.client.meta, [("x".into(), "1".into()), ("y".into(), "2".into())].into());
     let flags =
         [("region", "f"), ("client.meta", "x=3=4"), ("client.node_class", "big"), ("log_level", "TRACE")];
@@ -165,7 +167,9 @@ fn what_is_wrong_is_told_with_its_place() {
         ("ports { http = -1 }", "\"-1\" is not a whole number"),
         ("server { heartbeat_grace = \"soon\" }", "is not a duration"),
         ("server { heartbeat_grace = \"-1s\" }", "it may not be negative"),
-        ("server { job_max_source_size = \"big\" }", "is no size"),
+        ("server { job_max_source_size = \"2M\" }", "not supported yet: server.job_max_source_size"),
+        ("server { job_tracked_versions = 7 }", "not supported yet: server.job_tracked_versions"),
+        ("client { gc_max_allocs = 7 }", "not supported yet: client.gc_max_allocs"),
         ("server { enabled = \"maybe\" }", "neither true nor false"),
         ("server = 3", "server must be a block"),
         ("region = [\"a\"]", "it must be a single value"),

@@ -231,7 +231,6 @@ impl Loading {
             Kind::Int(range, set) => whole(&text, range)?.into_iter().for_each(|n| set(config, n)),
             Kind::Float(set) => float(&text)?.into_iter().for_each(|n| set(config, n)),
             Kind::Duration(set) => span(&text)?.into_iter().for_each(|span| set(config, span)),
-            Kind::Size(set) => size(&text)?.into_iter().for_each(|bytes| set(config, bytes)),
             _ => {}
         }
         Ok(())
@@ -298,27 +297,4 @@ fn span(text: &str) -> Result<Option<Span>, String> {
         return Err("it may not be negative".to_string());
     }
     Ok(Some(span).filter(|span| *span > Span::ZERO))
-}
-
-/// Bytes as people write them: `1M`, `512KiB`, `100 GB`. Without `i` a unit is a power of 1000.
-fn size(text: &str) -> Result<Option<u64>, String> {
-    let wrong = || format!("{text:?} is no size: write it like \"1M\", \"512KiB\" or \"100GB\"");
-    let lower = text.trim().to_ascii_lowercase();
-    let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
-    let number: f64 = lower[..digits].parse().map_err(|_| wrong())?;
-    let unit: f64 = match lower[digits..].trim() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" | "ki" => 1024.0,
-        "mib" | "mi" => 1024.0 * 1024.0,
-        "gib" | "gi" => 1024.0 * 1024.0 * 1024.0,
-        "tib" | "ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * unit;
-    // beyond 2^53 an f64 no longer counts single bytes
-    if bytes > 9e15 { Err(wrong()) } else { Ok(Some(bytes as u64).filter(|bytes| *bytes > 0)) }
 }
