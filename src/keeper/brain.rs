@@ -4,12 +4,14 @@
 //! driver makes once the turn's journal bytes are on disk.
 
 use super::journal::{self, Entry, Process};
+use super::mark::Marked;
+use super::restore::{self, Adopted, Runs, Stray, UNSEEN};
 use super::run::{self, Phase, Run};
 use crate::model::id::{RunId, Uuid};
-use crate::model::task::{Exit, ExitStatus};
+use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunLogs, RunReport, RunSpec, RunState};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec, RunState};
+use std::collections::BTreeSet;
 
 /// A connection, named by the driver; never used twice.
 pub type ClientId = u64;
@@ -28,6 +30,10 @@ pub enum Input {
         run: RunId,
         pid: u32,
         start_ticks: u64,
+    },
+    /// The run's `Waiting` entry is durable.
+    Kept {
+        run: RunId,
     },
     /// The released process has become the command.
     Executed {
@@ -64,6 +70,10 @@ pub enum Effect {
         run: RunId,
         spec: Box<RunSpec>,
     },
+    /// Say that this turn is durable. Answered by `Kept`.
+    Keep {
+        run: RunId,
+    },
     /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
     Release {
         run: RunId,
@@ -77,7 +87,7 @@ pub enum Effect {
     Kill {
         run: RunId,
     },
-    /// SIGKILL to what the ended main process left behind. Answered by `Swept`.
+    /// SIGKILL to what the ended main process left behind, or to all of a stray. Answered by `Swept`.
     Sweep {
         run: RunId,
     },
@@ -132,22 +142,15 @@ impl Turn {
     }
 }
 
-/// A run of this boot that the journal knows with a process.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Adopted {
-    pub run: RunId,
-    pub label: String,
-    pub process: Process,
-    pub logs: Option<RunLogs>,
-}
-
 /// What a keeper begins with.
 #[derive(Debug, PartialEq)]
 pub struct Restored {
     /// To be looked for; those that are gone are answered by `Exited` with `ExitStatus::Unknown`.
     pub running: Vec<Adopted>,
-    /// Runs that ended; what they left behind is to be killed before the keeper answers anyone.
+    /// Runs that are over or never were; what they left behind is to be killed before the keeper answers anyone.
     pub ended: Vec<(RunId, String)>,
+    /// Known to be alive, and unknown to the journal. `Sweep` ends them.
+    pub strays: Vec<Stray>,
     /// Written before anything else.
     pub write: Write,
     pub lost_bytes: usize,
@@ -170,7 +173,7 @@ const COMPACT_FACTOR: usize = 4;
 pub struct Keeper {
     boot_id: Uuid,
     pid: u32,
-    runs: BTreeMap<RunId, Run>,
+    runs: Runs,
     /// Those that said `Hello`.
     clients: BTreeSet<ClientId>,
     journal_bytes: usize,
@@ -185,17 +188,21 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// From what a previous keeper left. `wall`: when runs of another boot count as ended.
-    pub fn restore(boot_id: Uuid, pid: u32, journal: &[u8], wall: Wall) -> (Keeper, Restored) {
+    /// From what a previous keeper left, and what lives. `wall`: when runs of another boot count as ended.
+    pub fn restore(
+        boot_id: Uuid,
+        pid: u32,
+        journal: &[u8],
+        marked: &[Marked],
+        wall: Wall,
+    ) -> (Keeper, Restored) {
         let read = journal::read(journal);
-        let (runs, of_another_boot) = replay(&read.entries, boot_id, wall);
-        let ended = runs.iter().filter(|(_, r)| matches!(r.phase, Phase::Ended { .. }));
-        let ended = ended.map(|(run, r)| (*run, r.label.clone())).collect();
-        let running = adopted(&runs);
+        let found = restore::find(&read.entries, read.lost_bytes > 0, boot_id, marked, wall);
+        let (running, ended) = (found.running(), found.over());
         let mut keeper = Keeper {
             boot_id,
             pid,
-            runs,
+            runs: found.runs,
             clients: BTreeSet::new(),
             journal_bytes: journal.len(),
             compact_above_bytes: COMPACT_ABOVE_BYTES,
@@ -206,9 +213,9 @@ impl Keeper {
             now: Vec::new(),
             later: Vec::new(),
         };
-        let clean = !of_another_boot && read.lost_bytes == 0;
+        let clean = !found.changed && read.lost_bytes == 0;
         let write = if clean { Write::Nothing } else { keeper.compacted() };
-        (keeper, Restored { running, ended, write, lost_bytes: read.lost_bytes })
+        (keeper, Restored { running, ended, strays: found.strays, write, lost_bytes: read.lost_bytes })
     }
 
     /// When a turn is due though nothing came in.
@@ -218,8 +225,7 @@ impl Keeper {
 
     /// No run is between being asked for and running: the moment to replace the binary.
     pub fn settled(&self) -> bool {
-        let passing = |r: &Run| matches!(r.phase, Phase::Starting { .. } | Phase::Released { .. });
-        !self.runs.values().any(|r| passing(r) || matches!(r.phase, Phase::Sweeping { .. }))
+        !self.runs.values().any(|r| r.is_passing() || matches!(r.phase, Phase::Sweeping { .. }))
     }
 
     pub fn turn(&mut self, now: Mono, wall: Wall, inputs: Vec<Input>) -> Turn {
@@ -244,10 +250,11 @@ impl Keeper {
             Input::Spawned { run, pid, start_ticks } => {
                 self.spawned(run, Process { pid, start_ticks, since: wall });
             }
+            Input::Kept { run } => self.kept(run),
             Input::Executed { run } => self.executed(now, run),
             Input::SpawnFailed { run, message, retryable } => self.spawn_failed(run, message, retryable),
             Input::Exited { run, exit } => self.exited(now, wall, run, exit),
-            Input::Swept { run, empty } => self.swept(now, run, empty),
+            Input::Swept { run, empty } => self.swept(now, wall, run, empty),
             Input::AgentGone => self.leave(now, SIGTERM, AGENT_GONE_GRACE),
             Input::Journal { fault } => self.journal_fault = fault,
         }
@@ -339,8 +346,18 @@ impl Keeper {
         let Phase::Starting { logs, stop } = &mut held.phase else { return };
         let (logs, stop) = (logs.take(), stop.take());
         let (boot_id, label) = (self.boot_id, held.label.clone());
-        self.entries.push(Entry::Started { run, boot_id, label, process, logs: logs.clone() });
-        held.phase = Phase::Released { logs, process, stop };
+        self.entries.push(Entry::Waiting { run, boot_id, label, process, logs: logs.clone() });
+        held.phase = Phase::Waiting { logs, process, stop };
+        self.later.push(Effect::Keep { run });
+    }
+
+    /// Two steps, because a sync takes long: a keeper that dies meanwhile leaves a journal that says that the process
+    /// waited, and not that it may have executed.
+    fn kept(&mut self, run: RunId) {
+        let Some(held) = self.runs.get_mut(&run) else { return };
+        let Phase::Waiting { logs, process, stop } = &mut held.phase else { return };
+        held.phase = Phase::Released { logs: logs.take(), process: *process, stop: *stop };
+        self.entries.push(Entry::Released { run });
         self.later.push(Effect::Release { run });
     }
 
@@ -358,7 +375,7 @@ impl Keeper {
 
     fn spawn_failed(&mut self, run: RunId, message: String, retryable: bool) {
         let Some(held) = self.runs.get_mut(&run) else { return };
-        if !matches!(held.phase, Phase::Starting { .. } | Phase::Released { .. }) {
+        if !held.is_passing() {
             return;
         }
         let message = run::cut(message, run::MAX_FAILURE_BYTES);
@@ -389,12 +406,16 @@ impl Keeper {
         self.now.push(Effect::Sweep { run });
     }
 
-    fn swept(&mut self, now: Mono, run: RunId, empty: bool) {
+    fn swept(&mut self, now: Mono, wall: Wall, run: RunId, empty: bool) {
         let Some(held) = self.runs.get_mut(&run) else { return };
-        let Phase::Sweeping { exit, at, give_up, .. } = held.phase else { return };
-        if !empty && now < give_up {
-            return;
-        }
+        let (exit, at) = match held.phase {
+            Phase::Sweeping { exit, at, give_up, .. } if empty || now >= give_up => (exit, at),
+            Phase::Stray { .. } if empty => {
+                self.entries.push(Entry::Ended { run, label: held.label.clone(), exit: UNSEEN, at: wall });
+                (UNSEEN, wall)
+            }
+            _ => return,
+        };
         held.phase = Phase::Ended { exit, at };
         self.now.push(Effect::Close { run });
         self.tell(Event::Exited { run, exit, at });
@@ -419,14 +440,16 @@ impl Keeper {
             return self.refuse(client, Some(run), "the run is not known");
         };
         match &mut held.phase {
-            Phase::Starting { stop, .. } | Phase::Released { stop, .. } => *stop = Some((signal, timeout)),
+            Phase::Starting { stop, .. } | Phase::Waiting { stop, .. } | Phase::Released { stop, .. } => {
+                *stop = Some((signal, timeout));
+            }
             Phase::Running { kill_at, .. } => {
                 let at = now.after(timeout);
                 *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
                 self.now.push(Effect::Signal { run, signal });
             }
             // Told once it is swept.
-            Phase::Sweeping { .. } => {}
+            Phase::Sweeping { .. } | Phase::Stray { .. } => {}
             Phase::Ended { .. } | Phase::Failed { .. } => {
                 let event = held.state().map(|state| told(run, state));
                 self.later.extend(event.map(|event| Effect::Send { client, event }));
@@ -452,14 +475,15 @@ impl Keeper {
         let at = now.after(timeout);
         for (run, held) in &mut self.runs {
             match &mut held.phase {
-                Phase::Starting { stop, .. } | Phase::Released { stop, .. } => {
+                Phase::Starting { stop, .. } | Phase::Waiting { stop, .. } | Phase::Released { stop, .. } => {
                     *stop = Some((signal, timeout));
                 }
                 Phase::Running { kill_at, .. } => {
                     *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
                     self.now.push(Effect::Signal { run: *run, signal });
                 }
-                Phase::Sweeping { .. } | Phase::Ended { .. } | Phase::Failed { .. } => {}
+                Phase::Sweeping { .. } | Phase::Stray { .. } | Phase::Ended { .. } | Phase::Failed { .. } => {
+                }
             }
         }
     }
@@ -471,8 +495,8 @@ impl Keeper {
                     *at = now.after(KILL_AGAIN);
                     self.now.push(Effect::Kill { run: *run });
                 }
-                Phase::Sweeping { next, .. } if *next <= now => {
-                    *next = now.after(SWEEP_EVERY);
+                Phase::Sweeping { next, .. } | Phase::Stray { next, .. } if *next <= now => {
+                    held.looked_at(now, SWEEP_EVERY);
                     self.now.push(Effect::Sweep { run: *run });
                 }
                 _ => {}
@@ -495,7 +519,7 @@ impl Keeper {
             return Write::Nothing;
         }
         let entries = std::mem::take(&mut self.entries);
-        let sync = entries.iter().any(|e| !matches!(e, Entry::Forgotten { .. }));
+        let sync = entries.iter().any(|e| !matches!(e, Entry::Forgotten { .. } | Entry::Released { .. }));
         let mut bytes = Vec::new();
         entries.iter().for_each(|e| journal::append(&mut bytes, e));
         self.journal_bytes += bytes.len();
@@ -518,7 +542,11 @@ impl Keeper {
         for (run, held) in &self.runs {
             let (run, label) = (*run, held.label.clone());
             let entry = match &held.phase {
-                Phase::Starting { .. } => continue,
+                Phase::Starting { .. } | Phase::Stray { .. } => continue,
+                Phase::Waiting { logs, process, .. } => {
+                    let (boot_id, process) = (self.boot_id, *process);
+                    Entry::Waiting { run, boot_id, label, process, logs: logs.clone() }
+                }
                 Phase::Released { logs, process, .. } | Phase::Running { logs, process, .. } => {
                     let (boot_id, process) = (self.boot_id, *process);
                     Entry::Started { run, boot_id, label, process, logs: logs.clone() }
@@ -534,44 +562,6 @@ impl Keeper {
         }
         bytes
     }
-}
-
-/// The runs, and whether any ended because its boot did: nobody saw how, when the machine went down.
-fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (BTreeMap<RunId, Run>, bool) {
-    let mut runs = BTreeMap::new();
-    for entry in entries {
-        match entry.clone() {
-            Entry::Started { run, boot_id: of, label, process, logs } if of == boot_id => {
-                runs.insert(run, Run { label, phase: Phase::Running { logs, process, kill_at: None } });
-            }
-            Entry::Started { run, label, .. } => {
-                let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
-                runs.insert(run, Run { label, phase: Phase::Ended { exit, at: wall } });
-            }
-            Entry::Ended { run, label, exit, at } => {
-                runs.insert(run, Run { label, phase: Phase::Ended { exit, at } });
-            }
-            Entry::Failed { run, label, message, retryable } => {
-                runs.insert(run, Run { label, phase: Phase::Failed { message, retryable } });
-            }
-            Entry::Forgotten { run } => {
-                runs.remove(&run);
-            }
-        }
-    }
-    let unseen = |r: &Run| matches!(&r.phase, Phase::Ended { exit, at } if *at == wall && exit.status == ExitStatus::Unknown);
-    let of_another_boot = runs.values().any(unseen);
-    (runs, of_another_boot)
-}
-
-fn adopted(runs: &BTreeMap<RunId, Run>) -> Vec<Adopted> {
-    let adopt = |(run, r): (&RunId, &Run)| match &r.phase {
-        Phase::Running { logs, process, .. } => {
-            Some(Adopted { run: *run, label: r.label.clone(), process: *process, logs: logs.clone() })
-        }
-        _ => None,
-    };
-    runs.iter().filter_map(adopt).collect()
 }
 
 fn told(run: RunId, state: RunState) -> Event {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Entry {
-    /// The run has a process, in this boot of the machine. It executes nothing before this entry is durable.
+    /// The run has a process that was let go, in this boot of the machine: `Waiting` and `Released` in one.
     Started { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
     /// The run's main process ended.
     Ended { run: RunId, label: String, exit: Exit, at: Wall },
@@ -22,6 +22,10 @@ pub enum Entry {
     Failed { run: RunId, label: String, message: String, retryable: bool },
     /// The agent knows the end.
     Forgotten { run: RunId },
+    /// The run has a process that waits to be let go. It executes nothing before this entry is durable.
+    Waiting { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
+    /// It is let go once this entry is written. That it outlives the keeper is enough: nothing of it outlives the boot.
+    Released { run: RunId },
 }
 
 /// A process that cannot be mistaken for another of the same boot.
@@ -31,6 +35,25 @@ pub struct Process {
     /// Clock ticks since boot: `/proc/<pid>/stat`, field 22.
     pub start_ticks: u64,
     pub since: Wall,
+}
+
+impl Entry {
+    pub fn run(&self) -> RunId {
+        match self {
+            Entry::Started { run, .. }
+            | Entry::Ended { run, .. }
+            | Entry::Failed { run, .. }
+            | Entry::Forgotten { run }
+            | Entry::Waiting { run, .. }
+            | Entry::Released { run } => *run,
+        }
+    }
+}
+
+impl Process {
+    pub fn is(&self, other: &Process) -> bool {
+        (self.pid, self.start_ticks) == (other.pid, other.start_ticks)
+    }
 }
 
 impl Record for Entry {
@@ -116,6 +139,8 @@ mod tests {
         for n in 0..20 {
             let label = format!("alloc.{n}");
             let (run, logs) = (run(n), Some(logs.clone()));
+            all.push(Entry::Waiting { run, boot_id, label: label.clone(), process, logs: logs.clone() });
+            all.push(Entry::Released { run });
             all.push(Entry::Started { run, boot_id, label: label.clone(), process, logs });
             all.push(Entry::Ended { run, label: label.clone(), exit, at: Wall(6) });
             all.push(Entry::Failed { run, label, message: "no".into(), retryable: false });

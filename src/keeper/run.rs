@@ -21,7 +21,13 @@ pub enum Phase {
         logs: Option<RunLogs>,
         stop: Option<(i32, Span)>,
     },
-    /// Has a process that was journaled and let go, and is about to become the command.
+    /// Has a process that waits to be let go, once it is journaled.
+    Waiting {
+        logs: Option<RunLogs>,
+        process: Process,
+        stop: Option<(i32, Span)>,
+    },
+    /// Was let go, and is about to become the command.
     Released {
         logs: Option<RunLogs>,
         process: Process,
@@ -40,6 +46,14 @@ pub enum Phase {
         next: Mono,
         give_up: Mono,
     },
+    /// Lives, but its journal entry is lost: it is being ended. Not journaled before that is done, so that whoever comes
+    /// next finds it again.
+    Stray {
+        process: Process,
+        next: Mono,
+        /// After the next look.
+        pause: Span,
+    },
     Ended {
         exit: Exit,
         at: Wall,
@@ -50,13 +64,25 @@ pub enum Phase {
     },
 }
 
+/// The first pause between two looks at a stray; it doubles up to the last.
+const STRAY_PAUSE: Span = Span::millis(20);
+const LAST_STRAY_PAUSE: Span = Span::seconds(1);
+
+impl Phase {
+    pub fn stray(process: Process) -> Phase {
+        Phase::Stray { process, next: Mono(0), pause: STRAY_PAUSE }
+    }
+}
+
 impl Run {
     /// As agents are told. `None` while it is not clear whether there is a process.
     pub fn state(&self) -> Option<RunState> {
         match &self.phase {
-            Phase::Starting { .. } | Phase::Released { .. } => None,
+            Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. } => None,
             // A run that is being swept still runs: its ports and files may be in use until everything of it is gone.
-            Phase::Running { process, .. } | Phase::Sweeping { process, .. } => {
+            Phase::Running { process, .. }
+            | Phase::Sweeping { process, .. }
+            | Phase::Stray { process, .. } => {
                 Some(RunState::Running { pid: process.pid, since: process.since })
             }
             Phase::Ended { exit, at } => Some(RunState::Exited { exit: *exit, at: *at }),
@@ -70,11 +96,35 @@ impl Run {
         matches!(self.phase, Phase::Ended { .. } | Phase::Failed { .. })
     }
 
+    /// Between being asked for and being what was asked for.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.phase, Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. })
+    }
+
+    /// A journal says that a waiting process was let go.
+    pub fn let_go(&mut self) {
+        if let Phase::Waiting { logs, process, .. } = &mut self.phase {
+            self.phase = Phase::Running { logs: logs.take(), process: *process, kill_at: None };
+        }
+    }
+
+    /// It is being looked at: when it will be again.
+    pub fn looked_at(&mut self, now: Mono, every: Span) {
+        match &mut self.phase {
+            Phase::Sweeping { next, .. } => *next = now.after(every),
+            Phase::Stray { next, pause, .. } => {
+                *next = now.after(*pause);
+                *pause = (*pause + *pause).min(LAST_STRAY_PAUSE);
+            }
+            _ => {}
+        }
+    }
+
     /// When this run wants to be looked at again.
     pub fn deadline(&self) -> Option<Mono> {
         match &self.phase {
             Phase::Running { kill_at, .. } => *kill_at,
-            Phase::Sweeping { next, .. } => Some(*next),
+            Phase::Sweeping { next, .. } | Phase::Stray { next, .. } => Some(*next),
             _ => None,
         }
     }
@@ -112,7 +162,7 @@ pub fn check(spec: &RunSpec) -> Result<(), String> {
     spec.logs.as_ref().map_or(Ok(()), check_logs)
 }
 
-fn is_label(label: &str) -> bool {
+pub fn is_label(label: &str) -> bool {
     let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=MAX_LABEL_BYTES).contains(&label.len()) && !label.starts_with('.') && label.bytes().all(known)
 }

@@ -134,11 +134,14 @@ impl World {
         }
     }
 
-    /// Of one task, one process.
+    /// Of one task, and of one run, one process.
     pub fn check_processes(&self) -> Result<(), String> {
         for node in &self.nodes {
-            let mut labels = BTreeSet::new();
+            let (mut labels, mut runs) = (BTreeSet::new(), BTreeSet::new());
             for process in node.processes.values().filter(|p| p.running) {
+                if !runs.insert(process.run) {
+                    return Err(format!("run {:?} lives twice on node {}", process.run, node.number));
+                }
                 if !labels.insert(&process.label) {
                     return Err(format!("{} runs twice on node {}", process.label, node.number));
                 }

@@ -49,6 +49,12 @@ pub enum Fault {
     KeeperUpgraded {
         node: usize,
     },
+    /// Bits of the journal flip; with `killed` the keeper dies and the next one begins with that.
+    KeeperJournalRots {
+        node: usize,
+        bits: u64,
+        killed: bool,
+    },
     NodePaused {
         node: usize,
     },
@@ -79,7 +85,7 @@ pub enum Writer {
 }
 
 /// Every fault by the name under which it is counted.
-pub const KINDS: [&str; 40] = [
+pub const KINDS: [&str; 43] = [
     "server killed",
     "server power cut",
     "server disk full",
@@ -102,6 +108,9 @@ pub const KINDS: [&str; 40] = [
     "keeper disk error",
     "keeper stalled",
     "keeper journal lost sectors",
+    "keeper journal rots",
+    "keeper killed in a start",
+    "stray ended",
     "node power cut",
     "node paused",
     "frame lost on a cut link",
@@ -201,7 +210,7 @@ impl Faults {
         let node = self.draws.below(nodes as u64) as usize;
         let whose = (self.draws.below(3) > 0).then_some(node);
         let on = [Operation::Read, Operation::Write, Operation::Sync][self.draws.below(3) as usize];
-        let fault = match self.draws.below(30) {
+        let fault = match self.draws.below(31) {
             0 | 1 => Fault::ServerKilled,
             2..=4 => Fault::ServerPowerCut { operations: 1 + self.draws.below(60) },
             5 => Fault::ServerDiskFull,
@@ -231,6 +240,10 @@ impl Faults {
             26 => Fault::ClockStep { node: whose },
             27 => Fault::ClockLost { node: whose },
             28 => Fault::ClockDrift { node: whose },
+            29 => {
+                let (bits, killed) = (1 + self.draws.below(40), self.draws.below(4) > 0);
+                Fault::KeeperJournalRots { node, bits, killed }
+            }
             _ => Fault::WorkerLost,
         };
         (wait, fault)
@@ -315,6 +328,7 @@ impl World {
             | Fault::AgentDiskError { node, .. }
             | Fault::KeeperKilled { node }
             | Fault::KeeperUpgraded { node }
+            | Fault::KeeperJournalRots { node, .. }
             | Fault::KeeperDiskError { node, .. }
             | Fault::NodePowerCut { node, .. }
             | Fault::NodePaused { node }
@@ -339,6 +353,12 @@ impl World {
                 self.crash_keeper(node);
             }
             Fault::KeeperUpgraded { .. } => self.upgrade_keeper(node),
+            Fault::KeeperJournalRots { bits, killed, .. } => {
+                self.nodes[node].journal.rot(bits);
+                if killed && self.nodes[node].keeper.is_some() {
+                    self.crash_keeper(node);
+                }
+            }
             Fault::KeeperDiskError { on, .. } => {
                 self.faults.fired("keeper disk error");
                 self.nodes[node].journal.fail_next_of(on);
@@ -418,6 +438,7 @@ impl World {
             found.push(("client store lost sectors", store.sectors_lost));
             found.push(("client store tore writes", store.writes_torn));
             found.push(("keeper journal lost sectors", journal.sectors_lost));
+            found.push(("keeper journal rots", journal.bits_rotten));
             found.push(("node refused for space", store.refused_for_space + journal.refused_for_space));
         }
         for (kind, times) in found {

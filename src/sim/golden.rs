@@ -195,7 +195,10 @@ fn keeper(s: &mut Samples) {
     }
     s.add("refused", &Event::Refused { run: Some(run), message: "no".into() });
     let (label, process) = ("a.t".to_string(), Process { pid: 7, start_ticks: 99, since: AT });
-    s.add("started", &Entry::Started { run, boot_id: uuid(2), label: label.clone(), process, logs });
+    let boot_id = uuid(2);
+    s.add("started", &Entry::Started { run, boot_id, label: label.clone(), process, logs: logs.clone() });
+    s.add("waiting", &Entry::Waiting { run, boot_id, label: label.clone(), process, logs });
+    s.add("released", &Entry::Released { run });
     s.add("ended", &Entry::Ended { run, label: label.clone(), exit: exits[2], at: Wall::NEVER });
     s.add("failed", &Entry::Failed { run, label, message: "no".into(), retryable: false });
     s.add("forgotten", &Entry::Forgotten { run });

@@ -9,7 +9,6 @@ use crate::model::id::RunId;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Mono, Span, Wall};
 use crate::wire::keeper::{Command, Event as KeeperEvent, PROTOCOL};
-use std::collections::BTreeSet;
 use std::io;
 
 /// After a failed write of the journal.
@@ -51,7 +50,9 @@ impl World {
         let host = &mut self.nodes[n];
         host.keeper_life += 1;
         let bytes = host.journal.contents();
-        let (brain, restored) = Keeper::restore(host.boot_id(), 1000 + host.keeper_life as u32, &bytes, wall);
+        let marked = host.marked(wall);
+        let pid = 1000 + host.keeper_life as u32;
+        let (brain, restored) = Keeper::restore(host.boot_id(), pid, &bytes, &marked, wall);
         let life = host.keeper_life;
         host.keeper = Some(brain);
         host.keeper_inbox.clear();
@@ -76,14 +77,13 @@ impl World {
                 self.keeper_input(n, life, keeper::Input::Exited { run: adopted.run, exit });
             }
         }
-        // what ended runs left behind is killed first, and so is a process that no journal entry was kept for
-        let known: BTreeSet<RunId> = restored.ended.iter().map(|(run, _)| *run).collect();
-        let processes = self.nodes[n].processes.values();
-        let strays: Vec<RunId> =
-            processes.filter(|p| known.contains(&p.run) || !p.running).map(|p| p.run).collect();
-        for run in strays {
+        // what ended runs left behind is killed first
+        for (run, _) in restored.ended {
             self.process_ends(n, run, ProcessEnd::Signal(9));
         }
+        let ended = restored.strays.iter().filter(|s| self.process_of(n, s.run).is_some()).count();
+        self.faults.fired_times("stray ended", ended as u64);
+        self.wake_keeper(n, Span(10_000));
         self.after(Span::millis(1), Event::Connect { node: n });
     }
 
@@ -92,6 +92,12 @@ impl World {
         host.keeper = None;
         host.stalled = None;
         host.keeper_inbox.clear();
+        // their release pipes end
+        let waiting: Vec<RunId> = host.processes.values().filter(|p| !p.running).map(|p| p.run).collect();
+        for run in waiting {
+            self.process_ends(n, run, ProcessEnd::Exit(126));
+        }
+        let host = &mut self.nodes[n];
         host.processes.values_mut().for_each(|p| p.output.abandon());
         // nobody holds the FIFOs of ended tasks any more
         host.closing.clear();
@@ -212,9 +218,24 @@ impl World {
 
     fn obey_turns(&mut self, n: usize, turns: Vec<keeper::Turn>) -> Result<(), String> {
         for effect in turns.into_iter().flat_map(|t| t.later(keeper::Durable)) {
+            if self.dies_in_a_start(n, &effect) {
+                break;
+            }
             self.obey_keeper(n, effect)?;
         }
         Ok(())
+    }
+
+    /// kill -9 between the fork and the release, before or after the journal says that the process waits.
+    fn dies_in_a_start(&mut self, n: usize, effect: &keeper::Effect) -> bool {
+        let starting = matches!(effect, keeper::Effect::Keep { .. } | keeper::Effect::Release { .. });
+        let dies = starting && self.nodes[n].keeper.is_some() && self.faults.one_in(60);
+        if dies {
+            self.note(|_| format!("node {n}  keeper dies before it can {effect:?}"));
+            self.faults.fired("keeper killed in a start");
+            self.crash_keeper(n);
+        }
+        dies || self.nodes[n].keeper.is_none()
     }
 
     /// A failed append leaves the file as it was before, if that can be done at all.
@@ -268,7 +289,11 @@ impl World {
         use keeper::Effect as E;
         match effect {
             E::Spawn { run, spec } => self.spawn(n, run, spec),
-            E::Release { run } => self.release(n, run),
+            E::Keep { run } => {
+                let life = self.nodes[n].keeper_life;
+                self.keeper_input(n, life, keeper::Input::Kept { run });
+            }
+            E::Release { run } => self.release(n, run)?,
             E::Signal { run, signal } => self.signal(n, run, signal),
             E::Kill { run } => {
                 self.check_kill(n, run)?;
@@ -276,7 +301,11 @@ impl World {
             }
             E::Sweep { run } => {
                 let life = self.nodes[n].keeper_life;
-                let input = Box::new(keeper::Input::Swept { run, empty: true });
+                let empty = self.process_of(n, run).is_none();
+                if !empty {
+                    self.kill(n, run);
+                }
+                let input = Box::new(keeper::Input::Swept { run, empty });
                 self.after(Span(30_000), Event::ToKeeper { node: n, life, input });
             }
             E::Send { client, event } => {

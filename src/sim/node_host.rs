@@ -12,6 +12,8 @@ use crate::client::Client;
 use crate::client::config::Config;
 use crate::client::effects::{Effect, Input};
 use crate::keeper::brain::{self as keeper, Keeper};
+use crate::keeper::journal;
+use crate::keeper::mark::Marked;
 use crate::model::id::{AllocId, NodeId, NodeSecret, RunId, Uuid};
 use crate::model::node::{DriverInfo, NodeInfo};
 use crate::model::random::Stream;
@@ -59,6 +61,8 @@ pub struct NodeHost {
     pub clock: Clock,
     /// How each run that came to an end did end.
     pub ends: BTreeMap<RunId, End>,
+    /// Runs whose process was let go at some time.
+    pub(super) executed: BTreeSet<RunId>,
 }
 
 /// How a process ended, and whether its parent was there.
@@ -101,6 +105,7 @@ impl NodeHost {
             full: false,
             clock: Clock::right(),
             ends: BTreeMap::new(),
+            executed: BTreeSet::new(),
             draws,
         }
     }
@@ -111,6 +116,15 @@ impl NodeHost {
 
     pub(super) fn boot_id(&self) -> Uuid {
         Uuid::from_random(u128::from(self.boot) << 64 | u128::from(self.number as u64))
+    }
+
+    /// What a look at every process finds: of one that waits, the environment is still the keeper's.
+    pub(super) fn marked(&self, since: Wall) -> Vec<Marked> {
+        let mark = |(pid, p): (&u32, &Process)| {
+            let process = journal::Process { pid: *pid, start_ticks: p.start_ticks, since };
+            p.running.then(|| Marked { run: p.run, label: p.label.clone(), process })
+        };
+        self.processes.iter().filter_map(mark).collect()
     }
 
     fn info(&self) -> NodeInfo {

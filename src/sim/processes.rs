@@ -56,6 +56,7 @@ impl World {
         output.open();
         let process =
             Process { run, label, running: false, parent: life, start_ticks, stubborn, spec, output };
+        self.nodes[n].ends.remove(&process.run);
         self.nodes[n].processes.insert(pid, process);
         let delay = self.delay(Span(200_000), Span::millis(3));
         let spawned = keeper::Input::Spawned { run, pid, start_ticks };
@@ -76,15 +77,20 @@ impl World {
         }
     }
 
-    fn process_of(&self, n: usize, run: RunId) -> Option<u32> {
+    pub(super) fn process_of(&self, n: usize, run: RunId) -> Option<u32> {
         self.nodes[n].processes.iter().find(|(_, p)| p.run == run).map(|(pid, _)| *pid)
     }
 
-    pub(super) fn release(&mut self, n: usize, run: RunId) {
-        let Some(pid) = self.process_of(n, run) else { return };
-        let life = self.nodes[n].keeper_life;
-        let Some(process) = self.nodes[n].processes.get_mut(&pid) else { return };
+    pub(super) fn release(&mut self, n: usize, run: RunId) -> Result<(), String> {
+        let Some(pid) = self.process_of(n, run) else { return Ok(()) };
+        let host = &mut self.nodes[n];
+        let life = host.keeper_life;
+        let Some(process) = host.processes.get_mut(&pid) else { return Ok(()) };
         process.running = true;
+        // a journal that lost a run's entries after the run's end cannot know that there was one
+        if !host.executed.insert(run) && host.journal.counts().bits_rotten == 0 {
+            return Err(format!("{} of node {n} executes a second time", process.label));
+        }
         let number = |at: usize| process.spec.args.get(at).and_then(|a| a.parse::<i64>().ok()).unwrap_or(0);
         let (milliseconds, code) = (number(1), number(2) as i32);
         let label = process.label.clone();
@@ -101,6 +107,7 @@ impl World {
         self.after(Span::seconds(1), Event::Output { node: n, run });
         let executed = Box::new(keeper::Input::Executed { run });
         self.after(Span(100_000), Event::ToKeeper { node: n, life, input: executed });
+        Ok(())
     }
 
     pub(super) fn signal(&mut self, n: usize, run: RunId, signal: i32) {

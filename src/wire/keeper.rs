@@ -82,7 +82,7 @@ pub enum RunState {
     StartFailed { message: String, retryable: bool },
 }
 
-/// One process to be started. Complete: the keeper adds nothing of its own environment.
+/// One process to be started. Complete: of its own environment the keeper adds nothing but the run's mark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     /// For people and for the cgroup's name: `<alloc id>.<task>`. `[A-Za-z0-9._-]` only.

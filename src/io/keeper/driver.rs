@@ -10,18 +10,16 @@ use super::journal::Journal;
 use super::output::View;
 use super::signals::{Signals, Told};
 use super::tasks::Tasks;
-use super::{process, upgrade};
+use super::{home, mark, process, upgrade};
 use crate::keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
-use crate::model::id::Uuid;
 use crate::model::time::{Mono, Span, Wall};
 use crate::wire::keeper::Event;
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 #[derive(Clone, Debug)]
@@ -34,8 +32,6 @@ pub struct Options {
 }
 
 const MAX_CLIENTS: usize = 16;
-/// How long another keeper of the same directory may take to go.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// After a failed write of the journal.
 const JOURNAL_RETRY: Span = Span::seconds(1);
 /// Turns held back while the journal cannot be written.
@@ -115,22 +111,19 @@ impl Driver {
     fn start(options: Options) -> Result<Driver, String> {
         let dir = super::dir(&options.data_dir);
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&dir)
-            .map_err(failed("the keeper's directory"))?;
-        let lock = lock(&dir)?;
+        home::create(&dir).map_err(failed("the keeper's directory"))?;
+        let lock = home::lock(&dir)?;
+        let name = home::name(&dir).map_err(failed("the keeper's directory"))?;
         let exe = std::env::current_exe().map_err(failed("the path of this binary"))?;
         let signals = Signals::new().map_err(failed("signals"))?;
         process::adopt_orphans();
         let open_files = process::raise_open_files().map_err(failed("the limit of open files"))?;
-        let boot_id = boot_id()?;
+        let boot_id = home::boot_id()?;
         let (mut journal, content) = Journal::open(dir.join("journal")).map_err(failed("the journal"))?;
-        let (keeper, restored) = Keeper::restore(boot_id, std::process::id(), &content, wall_now());
-        if restored.lost_bytes > 0 {
-            log(format_args!("{} bytes of the journal were damaged and are left out", restored.lost_bytes));
-        }
+        let wall = wall_now();
+        let marked = mark::scan(&name, wall);
+        let (keeper, restored) = Keeper::restore(boot_id, std::process::id(), &content, &marked, wall);
+        tell_of_damage(&restored);
         journal.write(&restored.write).map_err(failed("the journal"))?;
         let epoll = Epoll::new().map_err(|e| format!("epoll: {e}"))?;
         let mut cgroups = Cgroups::survey();
@@ -139,9 +132,9 @@ impl Driver {
             cgroups = Cgroups::none();
         }
         let view = View::new().map_err(failed("a pipe"))?;
-        let mut tasks = Tasks::new(cgroups, open_files);
+        let mut tasks = Tasks::new(cgroups, open_files, name);
         let inputs = restore(&mut tasks, &epoll, restored);
-        let listener = listen(&options)?;
+        let listener = home::listen(&options)?;
         // SAFETY: the number was given on the command line as ours to own; nothing else here uses it.
         let agent = options.dev_fd.map(|fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
         let mut driver = Driver {
@@ -354,6 +347,7 @@ impl Driver {
     fn obey(&mut self, effect: Effect) {
         match effect {
             Effect::Spawn { run, spec } => self.tasks.spawn(run, &spec, &self.epoll, &mut self.inputs),
+            Effect::Keep { run } => self.inputs.push(Input::Kept { run }),
             Effect::Release { run } => self.tasks.release(run),
             Effect::Signal { run, signal } => self.tasks.signal(run, signal),
             Effect::Kill { run } => self.tasks.kill(run),
@@ -399,6 +393,16 @@ impl Driver {
     }
 }
 
+fn tell_of_damage(restored: &Restored) {
+    if restored.lost_bytes > 0 {
+        log(format_args!("{} bytes of the journal were damaged and are left out", restored.lost_bytes));
+    }
+    for stray in &restored.strays {
+        let pids: Vec<u32> = stray.processes.iter().map(|p| p.pid).collect();
+        log(format_args!("{} lives (pid {pids:?}), but its journal entry is lost: it is ended", stray.label));
+    }
+}
+
 /// Takes up what the journal knows of this boot; what is gone is told as an exit that nobody saw.
 fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
     let mut inputs = Vec::new();
@@ -408,6 +412,7 @@ fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
     for adopted in restored.running {
         tasks.adopt(adopted, epoll, &mut inputs);
     }
+    restored.strays.into_iter().for_each(|stray| tasks.hold_stray(stray));
     inputs
 }
 
@@ -426,61 +431,6 @@ fn joined(first: Write, second: Write) -> Write {
             Write::Append { bytes, sync: sync || also }
         }
     }
-}
-
-/// Two keepers in one directory would start everything twice.
-fn lock(dir: &Path) -> Result<File, String> {
-    let path = dir.join("lock");
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = open.map_err(|e| format!("{}: {e}", path.display()))?;
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            Err(_) => {
-                return Err(format!(
-                    "another keeper runs in {}: one data directory has one keeper (drover keeper status shows it)",
-                    dir.display()
-                ));
-            }
-        }
-    }
-}
-
-fn listen(options: &Options) -> Result<UnixListener, String> {
-    let path = super::socket_path(&options.data_dir);
-    let failed = |e: io::Error| format!("the socket {}: {e}", path.display());
-    if let Some(fd) = options.listen_fd {
-        // SAFETY: the keeper that executed us left this number to us.
-        let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        listener.set_nonblocking(true).map_err(failed)?;
-        return Ok(listener);
-    }
-    // We hold the lock: whatever is there is nobody's.
-    match fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-        _ => {}
-    }
-    // A socket's name may be 108 bytes, a directory's more: bind through the directory's descriptor.
-    let dir = File::open(super::dir(&options.data_dir)).map_err(failed)?;
-    let short = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&dir));
-    let listener = UnixListener::bind(short).map_err(failed)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
-}
-
-/// Connects to the keeper of `data_dir`, however long its path.
-pub fn connect(data_dir: &Path) -> io::Result<UnixStream> {
-    let dir = File::open(super::dir(data_dir))?;
-    UnixStream::connect(format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&dir)))
-}
-
-fn boot_id() -> Result<Uuid, String> {
-    const PATH: &str = "/proc/sys/kernel/random/boot_id";
-    let text = fs::read_to_string(PATH).map_err(|e| format!("{PATH}: {e}"))?;
-    text.trim().parse().map_err(|e| format!("{PATH}: {e}"))
 }
 
 pub fn wall_now() -> Wall {

@@ -7,7 +7,9 @@ mod cgroup;
 mod client;
 mod driver;
 mod epoll;
+mod home;
 mod journal;
+mod mark;
 mod output;
 mod process;
 mod signals;
@@ -17,7 +19,8 @@ mod upgrade;
 pub mod users;
 
 pub use cgroup::Cgroups;
-pub use driver::{Options, connect, run};
+pub use driver::{Options, run};
+pub use home::connect;
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use rustix::process::{
     Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, set_child_subreaper, wait, waitpid,
 };
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::{fs, io};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +41,16 @@ fn parse(pid: u32, text: &str) -> Option<Stat> {
 }
 
 /// Every process of the machine that can be seen.
-fn all() -> Vec<Stat> {
+pub fn all() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(stat).collect()
+}
+
+/// Of this process.
+pub fn open_descriptors() -> Vec<RawFd> {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
+    entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The processes that `main` started, by what the kernel still knows of it: parents, group and session. Where there are
@@ -88,6 +94,18 @@ pub fn signal_by(pidfd: &OwnedFd, signal: i32) {
     let (flags, info) = (0, std::ptr::null::<libc::siginfo_t>());
     // SAFETY: pidfd_send_signal(2) with a live descriptor, a number, no info and no flags; it reads no memory.
     let _gone = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, info, flags) };
+}
+
+/// SIGKILL to a process that is not our child: through a descriptor, so that it cannot hit one that got its number since.
+pub fn kill_exactly(seen: &Stat) {
+    let pidfd = watch(seen.pid);
+    let same = stat(seen.pid).is_some_and(|now| now.start_ticks == seen.start_ticks);
+    match pidfd {
+        _ if !same => {}
+        Some(pidfd) => signal_by(&pidfd, libc::SIGKILL),
+        // A kernel without pidfds: the number was right a moment ago.
+        None => signal(seen.pid, libc::SIGKILL),
+    }
 }
 
 /// Readable once the process has ended. The caller compares the start time afterwards.

@@ -1,12 +1,16 @@
 //! Making a task's process: everything is prepared before the fork, and the child waits before it executes anything.
 //!
 //! Refuses to know: why a run starts. The child becomes the command only once it reads a byte from its release pipe; if the
-//! keeper dies first, the pipe ends and so does the child. So no command ever runs that the journal does not know.
+//! keeper dies first, the pipe ends and so does the child. So no command ever runs that the journal does not know. For the
+//! pipe to end nobody else may hold it open: a child that waits has nothing of the keeper's but its own ends of two pipes,
+//! and so keeps neither the lock nor a connection from ending with the keeper either. (A signal at the parent's death would
+//! have to be taken back before the command is executed, and so would leave a moment without either.)
 
 use super::cgroup::{Group, Limits};
 use super::output::TaskEnds;
-use super::signals;
 use super::users::{self, User};
+use super::{process, signals};
+use crate::keeper::mark;
 use crate::wire::keeper::RunSpec;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -35,6 +39,7 @@ pub struct Prepared {
 pub struct Waiting {
     pub pid: u32,
     release: File,
+    released: bool,
     /// Readable once the child executed its command (end of file) or could not (a stage and an errno).
     pub exec: File,
 }
@@ -47,7 +52,8 @@ pub enum Executed {
     NotYet,
 }
 
-pub fn prepare(spec: &RunSpec) -> Result<Prepared, Failure> {
+/// `mark`: what the run's processes are known by. It comes first, so that it is what everybody finds.
+pub fn prepare(spec: &RunSpec, mark: &str) -> Result<Prepared, Failure> {
     let user = match spec.user.as_str() {
         "" => None,
         name => Some(users::find(name).map_err(|message| Failure { message, retryable: false })?),
@@ -60,7 +66,9 @@ pub fn prepare(spec: &RunSpec) -> Result<Prepared, Failure> {
     make_executable(spec, &program);
     let text = |s: &str| CString::new(s).map_err(|_| never("a text contains a NUL byte"));
     let args = std::iter::once(&spec.command).chain(&spec.args).map(|a| text(a)).collect::<Result<_, _>>()?;
-    let env = spec.env.iter().map(|(k, v)| text(&format!("{k}={v}"))).collect::<Result<_, _>>()?;
+    let given = spec.env.iter().map(|(k, v)| (k.as_str(), v.as_str())).filter(|(k, _)| *k != mark::VARIABLE);
+    let env = std::iter::once((mark::VARIABLE, mark)).chain(given);
+    let env = env.map(|(k, v)| text(&format!("{k}={v}"))).collect::<Result<_, _>>()?;
     let program = text(&program.to_string_lossy())?;
     Ok(Prepared { program, args, env, cwd: text(&spec.cwd)?, user })
 }
@@ -132,6 +140,7 @@ pub fn fork(
     };
     let (argv, envp) = (pointers(&prepared.args), pointers(&prepared.env));
     let groups = prepared.user.as_ref().map(|u| u.groups.clone());
+    let open = if closes_ranges() { vec![] } else { process::open_descriptors() };
     let child = Child {
         release: release_read.as_raw_fd(),
         report: exec_write.as_raw_fd(),
@@ -144,6 +153,7 @@ pub fn fork(
         cwd: prepared.cwd.as_ptr(),
         ids: prepared.user.as_ref().map(|u| (u.uid, u.gid)),
         groups: groups.as_deref().unwrap_or_default(),
+        open: &open,
         open_files,
         program: prepared.program.as_ptr(),
         argv: argv.as_ptr(),
@@ -155,12 +165,13 @@ pub fn fork(
         -1 => Err(failed("the process cannot be forked", io::Error::last_os_error())),
         // SAFETY: we are in the freshly forked child.
         0 => unsafe { child.run() },
-        pid => Ok(Waiting { pid: pid as u32, release: release.into(), exec: exec.into() }),
+        pid => Ok(Waiting { pid: pid as u32, release: release.into(), released: false, exec: exec.into() }),
     }
 }
 
 impl Waiting {
     pub fn release(&mut self) {
+        self.released = true;
         // Fails only if the child is dead, which its exit tells.
         self.release.write_all(b"!").unwrap_or_default();
     }
@@ -168,7 +179,11 @@ impl Waiting {
     pub fn executed(&mut self) -> Executed {
         let mut report = [0u8; 5];
         match self.exec.read(&mut report) {
-            Ok(0) => Executed::Yes,
+            Ok(0) if self.released => Executed::Yes,
+            Ok(0) => {
+                let message = "the process was ended while it waited to be started".into();
+                Executed::No(Failure { message, retryable: true })
+            }
             Ok(5) => {
                 let [stage, a, b, c, d] = report;
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
@@ -196,6 +211,12 @@ fn is_passing(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|e| passing.contains(&e))
 }
 
+/// close_range(2) came with Linux 5.9, and not to every emulator.
+fn closes_ranges() -> bool {
+    // SAFETY: numbers only; the range holds one number that is never a descriptor.
+    unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) == 0 }
+}
+
 /// Close-on-exec; the read end does not block (the child polls).
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -221,6 +242,8 @@ struct Child<'a> {
     cwd: *const libc::c_char,
     ids: Option<(u32, u32)>,
     groups: &'a [u32],
+    /// What was open at the fork, where the kernel cannot close a range.
+    open: &'a [RawFd],
     open_files: &'a libc::rlimit,
     program: *const libc::c_char,
     argv: *const *const libc::c_char,
@@ -262,6 +285,7 @@ impl Child<'_> {
             }
             signals::reset_in_child();
             libc::umask(0o022);
+            self.let_go_of_the_rest();
             self.await_release();
             libc::setrlimit(libc::RLIMIT_NOFILE, self.open_files);
             if libc::chdir(self.cwd) == -1 {
@@ -272,6 +296,25 @@ impl Child<'_> {
             }
             libc::execve(self.program, self.argv, self.envp);
             5
+        }
+    }
+
+    /// Closes whatever the keeper has open, but for the two ends that are this child's.
+    unsafe fn let_go_of_the_rest(&self) {
+        let (low, high) = (self.release.min(self.report), self.release.max(self.report));
+        for (from, to) in [(3, low - 1), (low + 1, high - 1), (high + 1, RawFd::MAX)] {
+            if from > to {
+                continue;
+            }
+            // SAFETY: as in `run`; numbers only, and this process uses none of the descriptors meant.
+            unsafe {
+                // Linux 5.9; before that, one by one.
+                if libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
+                    for fd in self.open.iter().filter(|fd| (from..=to).contains(fd)) {
+                        libc::close(*fd);
+                    }
+                }
+            }
         }
     }
 
@@ -340,7 +383,7 @@ mod tests {
             assert_eq!(got, found, "{command}");
         }
         wanted.command = "other".into();
-        prepare(&wanted).expect("prepared");
+        prepare(&wanted, "mark").expect("prepared");
         assert_eq!(fs::metadata(dir.join("other")).expect("meta").mode() & 0o111, 0o111);
         fs::remove_dir_all(&dir).expect("remove");
     }

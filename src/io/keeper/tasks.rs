@@ -6,9 +6,11 @@ use super::cgroup::{Cgroups, Group};
 use super::driver::log;
 use super::epoll::{Epoll, Token};
 use super::output::{Output, TaskEnds, View};
-use super::process;
 use super::spawn::{self, Executed, Failure, Waiting};
-use crate::keeper::brain::{Adopted, Input};
+use super::{mark, process};
+use crate::keeper::brain::Input;
+use crate::keeper::mark::value as mark_value;
+use crate::keeper::restore::{Adopted, Stray};
 use crate::model::id::RunId;
 use crate::model::task::{Exit, ExitStatus};
 use crate::wire::keeper::RunSpec;
@@ -19,6 +21,9 @@ pub struct Tasks {
     cgroups: Cgroups,
     /// What tasks get as their limit of open files.
     open_files: libc::rlimit,
+    /// Whose marks tasks carry.
+    home: String,
+    strays: BTreeMap<RunId, Stray>,
     live: BTreeMap<u32, Task>,
     slots: BTreeMap<RunId, u32>,
     by_pid: BTreeMap<u32, u32>,
@@ -41,10 +46,12 @@ struct Task {
 }
 
 impl Tasks {
-    pub fn new(cgroups: Cgroups, open_files: libc::rlimit) -> Self {
+    pub fn new(cgroups: Cgroups, open_files: libc::rlimit, home: String) -> Self {
         Tasks {
             cgroups,
             open_files,
+            home,
+            strays: BTreeMap::new(),
             live: BTreeMap::new(),
             slots: BTreeMap::new(),
             by_pid: BTreeMap::new(),
@@ -64,7 +71,7 @@ impl Tasks {
     }
 
     fn try_spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll) -> Result<(u32, u64), Failure> {
-        let prepared = spawn::prepare(spec)?;
+        let prepared = spawn::prepare(spec, &mark_value(&self.home, run, &spec.label))?;
         let owner = prepared.user.as_ref().map(|u| (u.uid, u.gid));
         let (output, ends) = open_output(spec, owner)?.map_or((None, None), |(o, e)| (Some(o), Some(e)));
         let group = self.group(run, &spec.label);
@@ -123,6 +130,11 @@ impl Tasks {
             group.kill();
             group.remove();
         }
+    }
+
+    /// To be swept.
+    pub fn hold_stray(&mut self, stray: Stray) {
+        self.strays.insert(stray.run, stray);
     }
 
     fn group(&self, run: RunId, label: &str) -> Group {
@@ -205,12 +217,19 @@ impl Tasks {
         }
     }
 
-    /// Kills what the main process left behind. Whether nothing is left.
+    /// Kills what the main process left behind, or all of a stray. Whether nothing is left.
     pub fn sweep(&mut self, run: RunId) -> bool {
+        if let Some(stray) = self.strays.get(&run) {
+            let killed = self.group(run, &stray.label).kill();
+            return mark::end(&self.home, run, &stray.processes) && !killed;
+        }
         self.of(run).is_none_or(|task| !task.kill_others())
     }
 
     pub fn close(&mut self, run: RunId, epoll: &Epoll, view: &mut View) {
+        if let Some(stray) = self.strays.remove(&run) {
+            return self.group(run, &stray.label).remove();
+        }
         let Some(mut task) = self.slots.remove(&run).and_then(|slot| self.live.remove(&slot)) else { return };
         if let Some(waiting) = task.waiting.take() {
             epoll.forget(&waiting.exec);

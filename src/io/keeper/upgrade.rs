@@ -3,8 +3,9 @@
 //! Refuses to know: state. That goes through the journal, as after any other end of a keeper.
 
 use super::driver::Options;
+use super::process::open_descriptors;
 use rustix::io::{FdFlags, fcntl_setfd};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
@@ -17,7 +18,7 @@ use std::process::Command;
 pub fn inherited(options: &Options) -> Vec<OwnedFd> {
     let kept = [options.dev_fd, options.listen_fd];
     let mut held = Vec::new();
-    for fd in open_fds().into_iter().filter(|fd| *fd > 2) {
+    for fd in open_descriptors().into_iter().filter(|fd| *fd > 2) {
         // SAFETY: the number was open when listed; a number that is no longer open makes fcntl fail, and nothing more.
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let open = fcntl_setfd(borrowed, FdFlags::CLOEXEC).is_ok();
@@ -27,11 +28,6 @@ pub fn inherited(options: &Options) -> Vec<OwnedFd> {
         }
     }
     held
-}
-
-fn open_fds() -> Vec<RawFd> {
-    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
-    entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Executes `exe` in place. Returns only the reason why that failed.
@@ -58,7 +54,7 @@ fn fifos() -> Vec<RawFd> {
         rustix::fs::fstat(fd.as_fd())
             .is_ok_and(|s| rustix::fs::FileType::from_raw_mode(s.st_mode) == rustix::fs::FileType::Fifo)
     };
-    open_fds().into_iter().filter(|fd| *fd > 2).filter(is_fifo).collect()
+    open_descriptors().into_iter().filter(|fd| *fd > 2).filter(is_fifo).collect()
 }
 
 fn set_inherited(fds: &[RawFd], inherited: bool) {

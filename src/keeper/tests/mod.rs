@@ -1,7 +1,11 @@
 //! Whole traces of the keeper's brain.
 
+mod lost;
+
 use super::brain::*;
 use super::journal::{self, Entry, Process};
+use super::mark::Marked;
+use super::restore::UNSEEN;
 use super::run::tests::spec;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::{Exit, ExitStatus};
@@ -12,7 +16,6 @@ const BOOT: Uuid = Uuid::from_bytes([7; 16]);
 const OTHER_BOOT: Uuid = Uuid::from_bytes([8; 16]);
 const AGENT: ClientId = 1;
 const CODE_0: Exit = Exit { status: ExitStatus::Code(0), oom_killed: false };
-const UNKNOWN: Exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
 
 /// A keeper with its journal, at a time.
 struct World {
@@ -31,7 +34,12 @@ impl World {
     }
 
     fn from(boot: Uuid, journal: Vec<u8>) -> (World, Restored) {
-        let (keeper, restored) = Keeper::restore(boot, 99, &journal, Wall(1000));
+        World::among(boot, journal, &[])
+    }
+
+    /// The next keeper, where processes with marks live.
+    fn among(boot: Uuid, journal: Vec<u8>, marked: &[Marked]) -> (World, Restored) {
+        let (keeper, restored) = Keeper::restore(boot, 99, &journal, marked, Wall(1000));
         let mut world = World { keeper, journal, now: Mono(0), did: vec![], told: vec![], synced: false };
         world.write(restored.write.clone());
         world.turn(vec![command(Command::Hello { protocol: PROTOCOL })]);
@@ -63,9 +71,16 @@ impl World {
     fn running(&mut self, n: u32) -> RunId {
         let run = id(n);
         self.turn(vec![start(run)]);
-        self.turn(vec![Input::Spawned { run, pid: n, start_ticks: 1 }]);
+        self.released(run, n);
         self.turn(vec![Input::Executed { run }]);
         run
+    }
+
+    /// From its fork to its release.
+    fn released(&mut self, run: RunId, pid: u32) {
+        self.turn(vec![Input::Spawned { run, pid, start_ticks: 1 }]);
+        self.turn(vec![Input::Kept { run }]);
+        assert_eq!(self.told, [Effect::Release { run }]);
     }
 
     fn ended(&mut self, n: u32) -> RunId {
@@ -119,9 +134,13 @@ fn a_run_from_start_to_forgotten() {
     w.turn(vec![start(run)]);
     assert_eq!(w.did, [Effect::Spawn { run, spec: Box::new(spec()) }]);
     assert!(w.told.is_empty() && w.journal.is_empty());
-    // Its process is let go only once it is journaled; and told only once it executed.
+    // Its process is let go only once it is journaled, and after the journal says so; and told only once it executed.
     w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
     assert!(w.did.is_empty() && w.synced);
+    assert_eq!(w.told, [Effect::Keep { run }]);
+    let waiting = w.journal.len();
+    w.turn(vec![Input::Kept { run }]);
+    assert!(w.did.is_empty() && !w.synced && w.journal.len() > waiting);
     assert_eq!(w.told, [Effect::Release { run }]);
     w.turn(vec![Input::Executed { run }]);
     assert_eq!(w.told, [send(Event::Started { run, pid: 5, at: Wall(500) })]);
@@ -146,12 +165,16 @@ fn nothing_happens_twice_and_idling_writes_nothing() {
     let run = w.running(1);
     w.turn(vec![start(run)]);
     assert_eq!((w.did.len(), w.told.len()), (0, 1), "told what it came to");
-    w.turn(vec![Input::Spawned { run, pid: 9, start_ticks: 9 }, Input::Executed { run }]);
+    w.turn(vec![
+        Input::Spawned { run, pid: 9, start_ticks: 9 },
+        Input::Kept { run },
+        Input::Executed { run },
+    ]);
     assert!(w.did.is_empty() && w.told.is_empty());
     let before = w.journal.clone();
     w.after(Span::hours(24));
     assert!(w.did.is_empty() && w.told.is_empty() && w.journal == before);
-    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNKNOWN }]);
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNSEEN }]);
     w.turn(vec![Input::Swept { run, empty: true }, Input::Swept { run, empty: true }]);
     assert_eq!(w.told, [send(Event::Exited { run, exit: CODE_0, at: Wall(500) })]);
     w.turn(vec![stop(run, Span::ZERO)]);
@@ -180,7 +203,7 @@ fn a_stop_that_comes_before_the_process_is_kept() {
     let run = id(1);
     w.turn(vec![start(run), stop(run, Span::seconds(1))]);
     assert!(!w.did.contains(&Effect::Signal { run, signal: 15 }));
-    w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
+    w.released(run, 5);
     w.turn(vec![Input::Executed { run }]);
     assert_eq!(w.did, [Effect::Signal { run, signal: 15 }]);
     w.after(Span::seconds(1));
@@ -245,7 +268,7 @@ fn a_start_that_may_work_later_is_tried_again() {
     for _ in 0..2 {
         w.turn(vec![start(run)]);
         assert_eq!(w.did.len(), 1);
-        w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
+        w.released(run, 5);
         w.turn(vec![Input::SpawnFailed { run, message: "no memory".into(), retryable: true }]);
         assert_eq!(w.told, [send(Event::StartFailed { run, message: "no memory".into(), retryable: true })]);
         assert!(World::from(BOOT, w.journal.clone()).1.running.is_empty());
@@ -295,9 +318,9 @@ fn another_keeper_of_the_same_boot_goes_on() {
     next.turn(vec![start(running), start(ended)]);
     assert!(next.did.is_empty() && next.told.len() == 2);
     // The process was not found: an end that nobody saw.
-    next.turn(vec![Input::Exited { run: running, exit: UNKNOWN }]);
+    next.turn(vec![Input::Exited { run: running, exit: UNSEEN }]);
     next.turn(vec![Input::Swept { run: running, empty: true }]);
-    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNKNOWN, at: Wall(500) })]);
+    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNSEEN, at: Wall(500) })]);
 }
 
 #[test]
@@ -308,10 +331,7 @@ fn after_a_reboot_every_run_has_ended_unseen() {
     assert!(restored.running.is_empty() && matches!(restored.write, Write::Replace(_)));
     assert_eq!(
         next.states(),
-        [
-            RunState::Exited { exit: UNKNOWN, at: Wall(1000) },
-            RunState::Exited { exit: CODE_0, at: Wall(500) }
-        ]
+        [RunState::Exited { exit: UNSEEN, at: Wall(1000) }, RunState::Exited { exit: CODE_0, at: Wall(500) }]
     );
     next.turn(vec![start(running), start(ended)]);
     assert!(next.did.is_empty());
