@@ -1,0 +1,138 @@
+//! What needs root, and says so where it cannot run.
+
+use super::*;
+
+fn is_root() -> bool {
+    let id = Process::new("id").arg("-u").output().expect("id");
+    let root = id.stdout == b"0\n";
+    if !root {
+        println!("not root: not tested here");
+    }
+    root
+}
+
+#[test]
+fn a_task_runs_as_its_user() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::new();
+    let mut agent = node.connect();
+    let mut spec = node.sh("id -un; id -Gn; umask; ulimit -n; echo direct > /dev/stdout");
+    spec.user = "nobody".into();
+    spec.cwd = "/".into();
+    agent.start(run(1), spec);
+    assert_eq!(agent.exit(run(1)), ended(Status::Code(0)), "{}", node.output("stderr"));
+    let out = node.output("stdout");
+    assert!(out.starts_with("nobody\nnogroup\n0022\n") && out.ends_with("direct\n"), "{out}");
+}
+
+#[test]
+fn without_privileges_and_cgroups_tasks_still_end_whole() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::unprivileged();
+    let mut agent = node.connect();
+    let script = "sleep 1000 & echo $! >> pids; setsid sleep 1000 & echo $! >> pids; exit 5";
+    agent.start(run(1), node.sh(script));
+    assert_eq!(agent.exit(run(1)), ended(Status::Code(5)));
+    let mut spec = node.sh("setsid sh -c 'echo $$ >> pids; exec sleep 1000' & wait");
+    spec.user = "nobody".into();
+    agent.start(run(2), spec.clone());
+    until("the third pid", || (lines_of(&node.dir.join("pids")).len() == 3).then_some(()));
+    agent.send(&Command::Stop { run: run(2), signal: SIGTERM, timeout: 0 });
+    assert!(matches!(agent.exit(run(2)).status, Status::Signal(_)));
+    assert!(lines_of(&node.dir.join("pids")).into_iter().all(|pid| !alive(pid)));
+    spec.user = "root".into();
+    agent.send(&Command::Start { run: run(3), spec });
+    let failed = agent.next();
+    assert!(matches!(&failed, Event::StartFailed { message, .. } if message.contains("user")), "{failed:?}");
+}
+
+/// A file system of 2 MiB over a directory, gone when dropped.
+struct Small(PathBuf);
+
+impl Small {
+    fn over(dir: &Path) -> Option<Small> {
+        let mut mount = Process::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(dir);
+        mount.status().is_ok_and(|s| s.success()).then(|| Small(dir.to_path_buf()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        Process::new("umount").arg("-l").arg(&self.0).status().expect("umount");
+    }
+}
+
+#[test]
+fn a_full_disk_costs_output_and_in_the_end_starts_but_no_exit() {
+    if !is_root() {
+        return;
+    }
+    let mut node = Node::new();
+    node.end_keeper(SIGTERM);
+    let Some(_small) = Small::over(&node.dir) else { return println!("no mount: not tested here") };
+    fs::create_dir(node.dir.join("logs")).expect("logs");
+    node.start();
+    let mut agent = node.connect();
+    let fill = node.dir.join("fill");
+    let mut file = fs::File::create(&fill).expect("a file");
+    while file.write_all(&[0; 4096]).is_ok() {}
+    agent.start(run(1), node.sh("echo lost; exit 3"));
+    assert_eq!(agent.exit(run(1)), ended(Status::Code(3)));
+    // More than the journal has in reserve.
+    let mut spec = node.sh("true");
+    spec.command = "no-such-command".into();
+    let mut n = 0u32;
+    let told = loop {
+        n += 1;
+        assert!(n < 3000, "the reserve never ends");
+        let mut id = run(2);
+        id[8..12].copy_from_slice(&n.to_le_bytes());
+        agent.send(&Command::Start { run: id, spec: spec.clone() });
+        if n == 1 {
+            agent.stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+        }
+        match agent.try_next() {
+            Some(Event::StartFailed { message, retryable: true, .. }) => break message,
+            // Held back until it is durable; the next start is refused at once.
+            Some(Event::StartFailed { .. }) | None => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(told.contains("cannot write its journal") && n > 100, "{n}: {told}");
+    drop(file);
+    fs::remove_file(&fill).expect("removed");
+    agent.stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    assert!(matches!(agent.next(), Event::StartFailed { retryable: false, .. }), "the one held back");
+    agent.start(run(3), node.sh("echo back"));
+    assert_eq!(agent.exit(run(3)), ended(Status::Code(0)));
+    assert!(node.output("stdout").ends_with("back\n"));
+    agent.send(&Command::Shutdown { signal: SIGTERM, timeout: SECOND });
+    assert_eq!(agent.drain(), []);
+}
+
+#[test]
+fn memory_limits_hold_and_are_told() {
+    let memory = |group: &str| format!("/sys/fs/cgroup/{group}");
+    let can = [memory("memory/memory.limit_in_bytes"), memory("memory/cgroup.procs")];
+    if !is_root() || !can.iter().any(|p| Path::new(p).exists()) {
+        return println!("no memory controller: not tested here");
+    }
+    let node = Node::new();
+    let mut agent = node.connect();
+    let mut spec = node.sh("x=0123456789abcdef; while :; do x=$x$x; done");
+    spec.memory_bytes = 16 << 20;
+    let pid = agent.start(run(1), spec);
+    let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    assert_eq!(agent.exit(run(1)), Exit { status: Status::Signal(SIGKILL), oom_killed: true });
+    let ours: String = run(1)[..4].iter().map(|b| format!("{b:02x}")).collect();
+    assert!(group.contains(&format!("/alloc.task.{ours}")), "{group}");
+    for parent in ["memory/drover", "cpu/drover", "freezer/drover", "drover.slice"] {
+        let left = fs::read_dir(format!("/sys/fs/cgroup/{parent}")).into_iter().flatten().flatten();
+        assert_eq!(left.filter(|d| d.file_name().to_string_lossy().contains(&ours)).count(), 0);
+    }
+}
