@@ -127,9 +127,9 @@ fn killed_in_a_start(node: &mut Node, run: Run, until: Until) -> (u32, PathBuf) 
     agent.exit(self::run(200));
     fs::remove_file(&executed).expect("removed");
     let room = if until == Until::Waiting { whole - released } else { 0 };
-    let limit = Some(written() + room);
+    let limit = written() + room;
     let keeper = Pid::from_raw(node.pid() as i32);
-    prlimit(keeper, Resource::Fsize, Rlimit { current: limit, maximum: limit }).expect("a limit");
+    prlimit(keeper, Resource::Fsize, Rlimit { current: Some(limit), maximum: Some(limit) }).expect("a limit");
     agent.send(&Command::Start { run, spec: spec() });
     // Refused as soon as the first start cannot be written: by then its child waits.
     let mut other = self::run(201);
@@ -143,7 +143,7 @@ fn killed_in_a_start(node: &mut Node, run: Run, until: Until) -> (u32, PathBuf) 
         }
     });
     assert!(said.contains("cannot write its journal"), "{said}");
-    assert_eq!(written(), limit.expect("a limit"), "the start got exactly so far");
+    assert_eq!(written(), limit, "the start got exactly so far");
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", node.pid())).expect("children");
     let child: u32 = children.trim().parse().expect("one child waits");
     let held = || fs::read_dir(format!("/proc/{child}/fd")).expect("descriptors").count();
