@@ -19,7 +19,7 @@ impl Small {
         mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(&dir);
         let mounted = mount.status().is_ok_and(|status| status.success());
         if !mounted {
-            println!("SKIPPED: a tmpfs cannot be mounted here, so a full disk is not tested; it takes root");
+            eprintln!("SKIPPED: a tmpfs cannot be mounted here, so a full disk is not tested; it takes root");
         }
         mounted.then(|| Small(dir))
     }

@@ -79,6 +79,22 @@ fn an_end_is_told_and_followed_by_a_restart_once_it_can_be_stored() {
     assert_eq!((w.living(), w.status(1)), (vec!["web#2".to_string()], "running"), "{:#?}", w.trace);
 }
 
+/// Its delay would have kept it waiting anyway: why it waits is told as it changes.
+#[test]
+fn the_reason_for_waiting_is_told_when_it_comes_and_when_it_goes() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(20));
+    w.exit("web", 1);
+    w.pass(s(2));
+    let plain = description(&w, 1).to_string();
+    set_room(&mut w, false);
+    w.pass(s(2));
+    assert!(description(&w, 1).contains("disk is full"), "{}", description(&w, 1));
+    set_room(&mut w, true);
+    w.pass(s(2));
+    assert_eq!((w.status(1), description(&w, 1)), ("pending", plain.as_str()));
+}
+
 #[test]
 fn a_last_end_is_not_told_before_it_is_stored() {
     let mut w =
