@@ -3,6 +3,7 @@
 
 use super::dir_work::DirWork;
 use super::inbox;
+use super::space::Space;
 use crate::api::agent::ClientReport;
 use crate::client::effects::{Effect, Input};
 use crate::client::{Client, ClientStatusReport};
@@ -13,7 +14,7 @@ use crate::model::time::{Mono, Span};
 use crate::wire::keeper::{Command, Event, PROTOCOL};
 use crate::wire::rpc::Peer;
 use async_channel::{Receiver, Sender, TrySendError};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::server_loop;
@@ -36,6 +37,8 @@ pub struct Ways {
     pub keeper: Sender<Command>,
     pub report: Arc<Published<Option<ClientReport>>>,
     pub dirs: DirWork,
+    /// Where each server is, by its raft id.
+    pub servers: BTreeMap<u64, String>,
 }
 
 /// How soon commands that found the keeper's queue full are tried again.
@@ -43,6 +46,7 @@ const KEEPER_RETRY: Span = Span::millis(10);
 
 pub struct ClientLoop {
     client: Client,
+    space: Space,
     ways: Ways,
     /// Commands that found the keeper's queue full, in order. Emptied when the connection breaks: the brain compares
     /// anew after each connection.
@@ -51,8 +55,8 @@ pub struct ClientLoop {
 }
 
 impl ClientLoop {
-    pub fn new(client: Client, ways: Ways) -> ClientLoop {
-        ClientLoop { client, ways, backlog: VecDeque::new(), reported: None }
+    pub fn new(client: Client, space: Space, ways: Ways) -> ClientLoop {
+        ClientLoop { client, space, ways, backlog: VecDeque::new(), reported: None }
     }
 
     /// Runs until the brain says that it is done.
@@ -60,7 +64,8 @@ impl ClientLoop {
         loop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
-            let mut inputs = Vec::with_capacity(letters.len());
+            let mut inputs = Vec::with_capacity(letters.len() + 1);
+            inputs.extend(self.space.news(clock::mono()).map(|free| Input::Space { free }));
             for letter in letters {
                 match letter {
                     Mail::Brain(input) => inputs.push(input),
@@ -81,7 +86,7 @@ impl ClientLoop {
 
     fn deadline(&self) -> Option<Mono> {
         let retry = (!self.backlog.is_empty()).then(|| clock::mono().after(KEEPER_RETRY));
-        self.client.next_deadline().into_iter().chain(retry).min()
+        self.client.next_deadline().into_iter().chain(retry).chain(self.space.deadline()).min()
     }
 
     fn notice(&mut self, notice: Notice, inputs: &mut Vec<Input>) {
@@ -136,12 +141,13 @@ impl ClientLoop {
         if self.reported.as_ref() == Some(&status) {
             return;
         }
+        let address = |id: &u64| self.ways.servers.get(id).cloned();
         self.ways.report.set(Some(ClientReport {
             node_id: status.node,
-            known_servers: status.servers.iter().map(|id| format!("server {id}")).collect(),
+            known_servers: status.servers.iter().filter_map(address).collect(),
             allocations: status.allocs as u64,
             since_heartbeat: status.last_heartbeat.map(|at| clock::mono().since(at)),
-            heartbeat_ttl: Span::ZERO,
+            heartbeat_ttl: status.heartbeat_ttl,
         }));
         self.reported = Some(status);
     }

@@ -13,6 +13,7 @@ mod inbox;
 mod logging;
 mod server_loop;
 mod signals;
+mod space;
 mod supervisor;
 mod workers;
 
@@ -33,6 +34,7 @@ use logging::Logging;
 use server_loop::{Opened, ServerLoop};
 use signals::{Signal, Signals};
 use smol::future::or;
+use space::Space;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -120,7 +122,7 @@ impl Agent {
         let executor = Arc::new(smol::Executor::new());
         let (server_mail, to_server) = async_channel::bounded(inbox::CAPACITY);
         let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
-        let Stores { opened, node, client } = open_stores(&config, &dir)?;
+        let Stores { opened, node, client, space } = open_stores(&config, &dir)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let gate = Arc::new(Gate::new(Parts {
             agent: identity::agent_info(&config, dir.root()),
@@ -155,8 +157,9 @@ impl Agent {
             keeper: keeper.clone(),
             report: gate.client.clone(),
             dirs: DirWork::start(&executor, places, &client_mail),
+            servers: [(SERVER_ID, gate.agent.rpc_addr.clone())].into(),
         };
-        let client = ClientLoop::new(client, ways);
+        let client = ClientLoop::new(client, space, ways);
         threads.push(spawn_part(Part::Client, tell_end, move || client.run(&to_client))?);
 
         let agent = Agent {
@@ -400,6 +403,7 @@ struct Stores {
     opened: Opened,
     node: identity::Node,
     client: Client,
+    space: Space,
 }
 
 /// Both at the same time: a first start mostly waits for the disk.
@@ -407,20 +411,20 @@ fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
     thread::scope(|scope| {
         let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;
-        let client = open_client(config, dir, node)?;
+        let (client, space) = open_client(config, dir, node)?;
         let opened = server.join().map_err(|_| "opening the server's store panicked")??;
-        Ok(Stores { opened, node, client })
+        Ok(Stores { opened, node, client, space })
     })
 }
 
-fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<Client, String> {
+fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(Client, Space), String> {
     let path = match &config.client.state_dir {
         Some(state_dir) => state_dir.join("state.redb"),
         None => dir.client_store(),
     };
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = crate::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
-    let birth = disk.birth();
+    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
     let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
     birth.complete().map_err(|e| named(&e))?;
     let mut settings =
@@ -432,7 +436,7 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<C
     settings.host_env = supervisor::environment_for_tasks(std::env::vars_os());
     settings.parent_cgroup = PARENT_CGROUP.to_string();
     let seed = entropy::u64().map_err(|e| named(&e))?;
-    Ok(Client::new(settings, store, recovered, seed, clock::now()))
+    Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
 }
 
 async fn forward_asks(asks: Receiver<http::Ask>, mail: Sender<server_loop::Mail>) {

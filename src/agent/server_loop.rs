@@ -3,10 +3,11 @@
 
 use super::client_loop;
 use super::inbox;
-use crate::io::disk::{Disk, Reserve};
+use super::space::Space;
+use crate::io::disk::Disk;
 use crate::io::http::{Ask, Gate, Reply};
 use crate::io::{clock, entropy};
-use crate::model::time::{Mono, Span};
+use crate::model::time::Mono;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::{Config, Server, Turn};
 use crate::state::fault::Fault;
@@ -34,8 +35,6 @@ pub struct Ways {
     pub gate: Arc<Gate>,
 }
 
-/// How often a full disk is looked at again.
-const SPACE_CHECK: Span = Span::seconds(1);
 /// Reopenings without a good turn in between, after which the process ends and its supervisor decides.
 const MAX_REOPENINGS: u32 = 3;
 
@@ -45,14 +44,14 @@ pub struct Opened {
     config: Config,
     keep_reserve: bool,
     server: Server,
-    reserve: Arc<Reserve>,
+    space: Space,
 }
 
 impl Opened {
     /// `keep_reserve`: see `Disk::open`.
     pub fn open(path: PathBuf, config: Config, keep_reserve: bool) -> Result<Opened, String> {
-        let (server, reserve) = open_server(&path, &config, keep_reserve)?;
-        Ok(Opened { path, config, keep_reserve, server, reserve })
+        let (server, space) = open_server(&path, &config, keep_reserve)?;
+        Ok(Opened { path, config, keep_reserve, server, space })
     }
 
     pub fn reader(&self) -> Reader {
@@ -65,22 +64,12 @@ pub struct ServerLoop {
     ways: Ways,
     waiting: BTreeMap<u64, Reply>,
     next_token: u64,
-    told_free: bool,
-    next_space_check: Mono,
     reopenings: u32,
 }
 
 impl ServerLoop {
     pub fn new(opened: Opened, ways: Ways) -> ServerLoop {
-        ServerLoop {
-            opened,
-            ways,
-            waiting: BTreeMap::new(),
-            next_token: 0,
-            told_free: true,
-            next_space_check: Mono::default(),
-            reopenings: 0,
-        }
+        ServerLoop { opened, ways, waiting: BTreeMap::new(), next_token: 0, reopenings: 0 }
     }
 
     /// Runs until told to stop, or until the storage is beyond help.
@@ -89,8 +78,7 @@ impl ServerLoop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(letters.len() + 1);
-            // first, so that a write that came with the news of a full disk is refused and not tried
-            inputs.extend(self.space());
+            inputs.extend(self.opened.space.news(clock::mono()).map(|free| Input::Space { free }));
             let mut stop = false;
             for letter in letters {
                 match letter {
@@ -111,30 +99,13 @@ impl ServerLoop {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let spent = !self.told_free || self.opened.reserve.is_spent();
-        let space = spent.then_some(self.next_space_check);
-        self.opened.server.next_deadline().into_iter().chain(space).min()
+        self.opened.server.next_deadline().into_iter().chain(self.opened.space.deadline()).min()
     }
 
     fn enlist(&mut self, ask: Ask) -> Input {
         self.next_token += 1;
         self.waiting.insert(self.next_token, ask.reply);
         Input::Request { token: self.next_token, action: ask.action }
-    }
-
-    /// What the brain is to know of the disk's room, when that has changed.
-    fn space(&mut self) -> Option<Input> {
-        let now = clock::mono();
-        if self.opened.reserve.is_spent() && now >= self.next_space_check {
-            self.next_space_check = now.after(SPACE_CHECK);
-            self.opened.reserve.refill();
-        }
-        let free = !self.opened.reserve.is_spent();
-        if free == self.told_free {
-            return None;
-        }
-        self.told_free = free;
-        Some(Input::Space { free })
     }
 
     fn obey(&mut self, turn: Turn) {
@@ -178,18 +149,17 @@ impl ServerLoop {
         let Opened { path, config, keep_reserve, .. } = &self.opened;
         self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
         self.ways.gate.reader.set(self.opened.reader());
-        self.told_free = true;
         Ok(())
     }
 }
 
-fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Server, Arc<Reserve>), String> {
+fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Server, Space), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
     let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
-    let (reserve, birth) = (disk.reserve(), disk.birth());
+    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
     let (store, recovered) = Store::open(disk, Options::default()).map_err(|e| named(&e))?;
     birth.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;
-    Ok((server, reserve))
+    Ok((server, space))
 }

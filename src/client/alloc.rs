@@ -3,6 +3,7 @@
 use super::effects::{DirSpec, DirTask, Effect};
 use super::events;
 use super::lifecycle::{Role, Stage, TaskView};
+use super::room;
 use super::runner::{Dirty, Runner, Spec, Turn};
 use crate::model::alloc::{ClientStatus, DesiredStatus, client_status_of};
 use crate::model::id::AllocId;
@@ -45,6 +46,12 @@ struct KillPlan {
     hurry: bool,
 }
 
+impl KillPlan {
+    fn means(&self, role: Role) -> bool {
+        role != Role::Poststop || self.poststop_too
+    }
+}
+
 /// What the servers have been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
@@ -85,8 +92,7 @@ impl Alloc {
 
     pub fn restore(local: LocalAlloc, now: Now) -> Alloc {
         let LocalAlloc { head, mut tasks } = local;
-        let wanted = head.fate == Fate::Kept && head.assignment.desired == DesiredStatus::Run;
-        let runner = |t: &Task| Runner::new(t, tasks.remove(&t.name), wanted, now);
+        let runner = |t: &Task| Runner::new(t, tasks.remove(&t.name), now);
         let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = Alloc {
             dir: if head.dir_built { Dir::Stale } else { Dir::Absent },
@@ -178,8 +184,9 @@ impl Alloc {
     /// The task with that run, and what it is made of.
     pub fn with_task(&mut self, index: usize, act: impl FnOnce(&mut Runner, Spec<'_>)) {
         let Some(runner) = self.tasks.get_mut(index) else { return };
+        let to_end = self.plan.is_some_and(|plan| plan.means(runner.role));
         if let Some(task) = self.head.assignment.group.task(&runner.name) {
-            act(runner, Spec { assignment: &self.head.assignment, task });
+            act(runner, Spec { assignment: &self.head.assignment, task, to_end });
         }
     }
 
@@ -207,6 +214,14 @@ impl Alloc {
         }
         self.settle();
         self.remove_if_wanted(turn);
+    }
+
+    /// To be called before a task hears of its run: what is known so far decides whether the task was to end. What a stopped
+    /// agent asked for is known to the next one from the store only, and an end may be the first that it is told.
+    pub fn plan_end(&mut self, turn: &mut Turn<'_>) {
+        if !self.is_over() {
+            self.stop_if_wanted(turn);
+        }
     }
 
     fn moves(&self) -> u64 {
@@ -289,7 +304,7 @@ impl Alloc {
         let mut all_dead = true;
         for index in 0..self.tasks.len() {
             let task = &self.tasks[index];
-            if task.is_dead() || !meant(task) || (task.role == Role::Poststop && !plan.poststop_too) {
+            if task.is_dead() || !meant(task) || !plan.means(task.role) {
                 continue;
             }
             self.with_task(index, |runner, spec| runner.kill(turn, spec, !plan.hurry));
@@ -303,7 +318,7 @@ impl Alloc {
             None => true,
             Some(plan) => self.head.dir_built && !plan.poststop_too,
         };
-        if !wanted || self.is_over() {
+        if !wanted || !turn.room || self.is_over() {
             return;
         }
         let due = match self.dir {
@@ -327,15 +342,10 @@ impl Alloc {
     }
 
     fn drive_tasks(&mut self, turn: &mut Turn<'_>) {
-        let (stage, built) = (self.stage, self.dir == Dir::Built);
-        let plan = self.plan;
+        let (stage, ready) = (self.stage, self.dir == Dir::Built && turn.room);
         for index in 0..self.tasks.len() {
             self.with_task(index, |runner, spec| {
-                let halted = match plan {
-                    None => false,
-                    Some(plan) => runner.role != Role::Poststop || plan.poststop_too,
-                };
-                runner.advance(turn, spec, built && !halted && stage.opens(runner.role));
+                runner.advance(turn, spec, ready && !spec.to_end && stage.opens(runner.role));
             });
         }
     }
@@ -392,12 +402,25 @@ impl Alloc {
         self.told = None;
     }
 
-    pub fn report(&mut self) -> AllocUpdate {
+    /// The disk is full, or has room again: what waits to be started is told with its reason, or without.
+    pub fn room_changed(&mut self) {
+        if self.status.0 == ClientStatus::Pending {
+            (self.told, self.telling) = (None, None);
+        }
+    }
+
+    /// What the servers may only hear when it is stored.
+    pub fn has_unstored_end(&self) -> bool {
+        self.tasks.iter().any(|t| t.dirty == Dirty::Durable)
+    }
+
+    pub fn report(&mut self, room: bool) -> AllocUpdate {
+        let waits = !room && self.status.0 == ClientStatus::Pending;
         self.telling = Some(Told { moves: self.moves(), status: self.status.0 });
         AllocUpdate {
             id: self.id(),
             client: self.status.0,
-            client_description: self.status.1.to_string(),
+            client_description: if waits { room::WAITS } else { self.status.1 }.to_string(),
             task_states: self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect(),
         }
     }

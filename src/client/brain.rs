@@ -1,27 +1,27 @@
 //! The client itself: inputs in, one commit, effects out. Everything below it is told what it needs for one turn.
 
+mod reports;
+
 use super::alloc::Alloc;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
+use super::room;
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
-use crate::model::alloc::ClientStatus;
 use crate::model::id::{AllocId, NodeId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
-use crate::state::local::{Fate, Fault, LocalAlloc, LocalStore, Writes};
-use crate::wire::command::AllocUpdate;
+use crate::state::local::{Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
 use crate::wire::keeper::{self, RunReport, RunState};
-use crate::wire::rpc::{AllocSet, Assignment, MAX_UPDATES};
+use crate::wire::rpc::{AllocSet, Assignment};
+use reports::Rejected;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most allocations that a node holds, ended ones included.
 pub const MAX_ALLOCS: usize = 1024;
 /// Ended allocations that are kept for their logs (reference: client 23).
 const MAX_ENDED: usize = 50;
-/// Reports that nobody waits for are gathered for this long.
-const REPORT_PERIOD: Span = Span::seconds(1);
 /// How long a run that is not ours is given to end.
 const STRAY_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
@@ -47,6 +47,10 @@ pub struct Client {
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
     closing: Option<Closing>,
+    /// The disk takes writes.
+    room: bool,
+    /// What could not be written without.
+    unwritten: Writes,
     now: Mono,
 }
 
@@ -62,13 +66,6 @@ enum Keeper {
     Up {
         boot: Uuid,
     },
-}
-
-#[derive(Debug)]
-struct Rejected {
-    index: u64,
-    told: bool,
-    telling: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +84,8 @@ pub struct ClientStatusReport {
     pub allocs: usize,
     pub allocs_running: usize,
     pub servers: Vec<u64>,
+    /// What the servers granted last; zero before.
+    pub heartbeat_ttl: Span,
     /// What keeps the node from its work, in sentences.
     pub troubles: Vec<String>,
 }
@@ -110,6 +109,8 @@ impl Client {
             forgotten: Vec::new(),
             report_since: None,
             closing: None,
+            room: true,
+            unwritten: Writes::default(),
             now: now.mono,
         }
     }
@@ -119,7 +120,7 @@ impl Client {
         self.now = self.now.max(now.mono);
         let now = Now { mono: self.now, ..now };
         let mut held = Held::default();
-        let mut writes = Writes::default();
+        let mut writes = std::mem::take(&mut self.unwritten);
         for input in inputs {
             self.take(now, input, &mut held, &mut writes);
         }
@@ -129,13 +130,7 @@ impl Client {
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
         self.take_news(now, news, &mut writes);
         self.report(now.mono, &mut held);
-        for alloc in self.allocs.values_mut() {
-            alloc.save(&mut writes);
-        }
-        for id in std::mem::take(&mut self.forgotten) {
-            writes.set_ended(id, true);
-        }
-        let receipt = self.store.commit(&writes)?;
+        let receipt = self.keep(writes)?;
         if receipt.durable() && matches!(self.keeper, Keeper::Up { .. }) {
             for run in std::mem::take(&mut self.unforgotten) {
                 held.keeper(keeper::Command::Forget { run });
@@ -147,14 +142,25 @@ impl Client {
         Ok(held.release(&receipt))
     }
 
+    /// Stores what the turn has changed. On a full disk it stays in memory: what leaves then promises nothing (heartbeats), or
+    /// is asked for again by the servers if this client forgets it (stops and removals, which may make room).
+    fn keep(&mut self, mut writes: Writes) -> Result<Receipt, Fault> {
+        if !self.room {
+            self.unwritten = writes;
+            return self.store.commit(&Writes::default());
+        }
+        for alloc in self.allocs.values_mut() {
+            alloc.save(&mut writes);
+        }
+        for id in std::mem::take(&mut self.forgotten) {
+            writes.set_ended(id, true);
+        }
+        self.store.commit(&writes)
+    }
+
     /// When a turn is due even without an input.
     pub fn next_deadline(&self) -> Option<Mono> {
         let allocs = self.allocs.values().filter_map(|a| a.next_deadline(self.now));
-        let report = self.report_since.and_then(|since| {
-            let urgent = self.untold().any(|(_, urgent)| urgent);
-            let wanted = if urgent { since } else { since.after(REPORT_PERIOD) };
-            self.servers.report_due().map(|due| due.max(wanted))
-        });
         let closing = self.closing.filter(|c| !c.done).map(|c| c.give_up);
         let keeper = match self.keeper {
             Keeper::Greeted { again } => Some(again),
@@ -163,7 +169,7 @@ impl Client {
         allocs
             .chain(keeper)
             .chain(self.servers.next_deadline(self.now))
-            .chain(report)
+            .chain(self.report_deadline())
             .chain(closing)
             .filter(|at| *at > self.now)
             .min()
@@ -174,6 +180,7 @@ impl Client {
         if let Keeper::Down { why } = &self.keeper {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }
+        troubles.extend(room::trouble(self.room));
         troubles.extend(self.store.set_aside().iter().map(|row| format!("not readable in the store: {row}")));
         ClientStatusReport {
             node: self.config.node,
@@ -182,6 +189,7 @@ impl Client {
             allocs: self.allocs.len(),
             allocs_running: self.allocs.values().filter(|a| a.running()).count(),
             servers: self.servers.known().to_vec(),
+            heartbeat_ttl: self.servers.ttl(),
             troubles,
         }
     }
@@ -189,8 +197,8 @@ impl Client {
     fn take(&mut self, now: Now, input: Input, held: &mut Held, writes: &mut Writes) {
         match input {
             Input::Fingerprint(info) => {
-                self.info = Some(info.clone());
-                self.servers.describe(info, now.mono, &mut self.random);
+                self.info = Some(info);
+                self.describe(now.mono);
             }
             Input::Frame { from, bytes } => {
                 let news = self.servers.hear(from, &bytes, now.mono, &self.config, &mut self.random);
@@ -208,7 +216,22 @@ impl Client {
                 }
             }
             Input::DirRemoved { alloc, result } => self.dir_removed(now, alloc, result, writes),
+            Input::Space { free } => {
+                self.room = free;
+                if free {
+                    // what waited shall wait no longer
+                    writes.must_last();
+                }
+                self.allocs.values_mut().for_each(Alloc::room_changed);
+                self.describe(now.mono);
+            }
             Input::Shutdown { kill_tasks } => self.shut_down(now.mono, kill_tasks, writes),
+        }
+    }
+
+    fn describe(&mut self, now: Mono) {
+        if let Some(info) = &self.info {
+            self.servers.describe(room::described(info, self.room), now, &mut self.random);
         }
     }
 
@@ -223,6 +246,7 @@ impl Client {
             config: &self.config,
             info: self.info.as_deref(),
             boot,
+            room: self.room,
             random: &mut self.random,
             held,
             forget: &mut self.unforgotten,
@@ -262,13 +286,10 @@ impl Client {
             keeper::Event::Exited { run, exit, at } => {
                 self.with_run(now, run, held, |runner, turn, spec| runner.exited(turn, spec, exit, at));
             }
-            keeper::Event::Refused { run: Some(run), message } => {
-                let Some((alloc, index)) = self.find(run) else { return };
-                let (mut turn, allocs) = self.lend(now, held);
-                if let Some(alloc) = allocs.get_mut(&alloc) {
-                    alloc.with_task(index, |runner, spec| runner.refused(&mut turn, spec, &message));
-                }
+            keeper::Event::Refused { run: Some(run), message } if self.find(run).is_some() => {
+                self.with_run(now, run, held, |runner, turn, spec| runner.refused(turn, spec, &message));
             }
+            keeper::Event::Refused { run: Some(_), .. } => {}
         }
     }
 
@@ -298,6 +319,7 @@ impl Client {
             Some((alloc, index)) => {
                 let (mut turn, allocs) = self.lend(now, held);
                 if let Some(alloc) = allocs.get_mut(&alloc) {
+                    alloc.plan_end(&mut turn);
                     alloc.with_task(index, |runner, spec| act(runner, &mut turn, spec));
                 }
             }
@@ -307,7 +329,8 @@ impl Client {
         }
     }
 
-    /// Compares what the keeper holds with what the store says.
+    /// Compares what the keeper holds with what the store says. Whether tasks were to end is decided before any of them
+    /// hears of its run: those that ended while nobody listened count as they are, whatever the order of the list.
     fn reconcile(&mut self, now: Now, runs: Vec<RunReport>, held: &mut Held) {
         let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).collect();
         for run in &self.unforgotten {
@@ -315,6 +338,7 @@ impl Client {
         }
         let (mut turn, allocs) = self.lend(now, held);
         for alloc in allocs.values_mut() {
+            alloc.plan_end(&mut turn);
             for index in 0..alloc.runners().len() {
                 let Some(run) = alloc.runners()[index].run_id() else { continue };
                 let found = runs.remove(&run);
@@ -453,53 +477,6 @@ impl Client {
                 alloc.advance(&mut turn, false);
             }
         }
-    }
-
-    /// What the servers have not been told, and whether they wait for it.
-    fn untold(&self) -> impl Iterator<Item = (AllocId, bool)> {
-        let allocs = self.allocs.iter().filter_map(|(id, a)| Some((*id, a.untold()?)));
-        allocs.chain(self.rejected.iter().filter(|(_, r)| !r.told).map(|(id, _)| (*id, true)))
-    }
-
-    fn report(&mut self, now: Mono, held: &mut Held) {
-        let mut untold: Vec<_> = self.untold().collect();
-        if untold.is_empty() {
-            self.report_since = None;
-            return;
-        }
-        let since = *self.report_since.get_or_insert(now);
-        untold.sort_by_key(|(id, urgent)| (!urgent, *id));
-        let urgent = untold.first().is_some_and(|(_, urgent)| *urgent);
-        if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
-            return;
-        }
-        let chosen: Vec<AllocId> = untold.into_iter().map(|(id, _)| id).take(MAX_UPDATES).collect();
-        let updates: Vec<_> = chosen.iter().filter_map(|id| self.update_of(*id)).collect();
-        let sent = self.servers.report(updates, now, &self.config, held);
-        for id in chosen.iter().skip(sent) {
-            if let Some(alloc) = self.allocs.get_mut(id) {
-                alloc.reported(false);
-            }
-            if let Some(rejected) = self.rejected.get_mut(id) {
-                rejected.telling = false;
-            }
-        }
-        self.report_since = Some(now);
-    }
-
-    fn update_of(&mut self, id: AllocId) -> Option<AllocUpdate> {
-        if let Some(alloc) = self.allocs.get_mut(&id) {
-            return Some(alloc.report());
-        }
-        self.rejected.get_mut(&id)?.telling = true;
-        Some(AllocUpdate {
-            id,
-            client: ClientStatus::Failed,
-            client_description: format!(
-                "Unable to add allocation due to error: the node holds {MAX_ALLOCS} allocations already"
-            ),
-            task_states: BTreeMap::new(),
-        })
     }
 
     /// True once: when the shutdown is over.

@@ -28,6 +28,10 @@ pub enum Input {
         alloc: AllocId,
         result: Result<(), String>,
     },
+    /// Whether the disk has room for a full turn's writes. Without, nothing is written until it has.
+    Space {
+        free: bool,
+    },
     /// The agent ends. With `kill_tasks` every task is stopped first; without, they go on without it.
     Shutdown {
         kill_tasks: bool,

@@ -92,11 +92,6 @@ pub fn shutdown_delay(at: Wall, delay: Span) -> TaskEvent {
     event("Waiting for shutdown delay", at, message, &[])
 }
 
-/// The last event of a task that is on its way to be stopped.
-pub fn begins_an_end(event: &TaskEvent) -> bool {
-    matches!(event.kind.as_str(), "Killing" | "Waiting for shutdown delay")
-}
-
 pub fn sibling_failed(at: Wall, sibling: &str) -> TaskEvent {
     let message = format!("Task's sibling {sibling:?} failed");
     event("Sibling Task Failed", at, message, &[("failed_sibling", sibling.into())])

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: sockets, processes, files, clocks. Invariants: a run's id is stored before the keeper is asked to
 //! start it; a run is forgotten only after its end is stored; a turn's effects leave after the store's receipt; a
-//! node at rest writes nothing.
+//! node at rest writes nothing; a full disk is not written to, and what has to be stored first waits for room.
 
 mod alloc;
 mod brain;
@@ -15,6 +15,7 @@ mod events;
 mod interpolate;
 mod lifecycle;
 mod restart;
+mod room;
 mod runner;
 mod servers;
 mod signals;

@@ -12,7 +12,6 @@ use crate::model::id::{RunId, Uuid};
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
-use crate::model::resources::Hook;
 use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::{LocalRun, LocalTask};
@@ -27,6 +26,8 @@ pub struct Turn<'a> {
     pub info: Option<&'a NodeInfo>,
     /// The keeper's boot, while it is there.
     pub boot: Option<Uuid>,
+    /// The disk takes writes. Without, nothing starts: a start has to be stored first.
+    pub room: bool,
     pub random: &'a mut Stream,
     pub held: &'a mut Held,
     /// Runs to be forgotten once their end is durably stored.
@@ -37,6 +38,9 @@ pub struct Turn<'a> {
 pub struct Spec<'a> {
     pub assignment: &'a Assignment,
     pub task: &'a Task,
+    /// It is to stay dead once it has ended: from the moment in which its allocation has a plan to stop it, whoever's
+    /// doing the end is and however it comes, it is no failure.
+    pub to_end: bool,
 }
 
 /// How well a change has to be stored. Lazy changes ride along with the next durable ones.
@@ -74,9 +78,6 @@ pub struct Runner {
     /// When an unanswered start is asked for again.
     ask_start_at: Mono,
     kill: Kill,
-    /// It was to end already when the agent came up, so its end is no failure, also if the agent that asked for it died
-    /// before it heard of it.
-    was_to_end: bool,
     tracker: Tracker,
 }
 
@@ -87,10 +88,8 @@ const STOP_PATIENCE: Span = Span::seconds(20);
 const REBOOTED: &str = "the machine was restarted";
 
 impl Runner {
-    /// `wanted`: its allocation is to run.
-    pub fn new(task: &Task, local: Option<LocalTask>, wanted: bool, now: Now) -> Runner {
+    pub fn new(task: &Task, local: Option<LocalTask>, now: Now) -> Runner {
         let fresh = local.is_none();
-        let killed = local.as_ref().and_then(|l| l.state.events.last()).is_some_and(events::begins_an_end);
         let mut runner = Runner {
             name: task.name.clone(),
             role: Role::of(task.lifecycle),
@@ -101,7 +100,6 @@ impl Runner {
             not_before: Mono(0),
             ask_start_at: Mono(0),
             kill: Kill::No,
-            was_to_end: task.lifecycle.is_none_or(|l| l.hook != Hook::Poststop) && (killed || !wanted),
             tracker: Tracker::new(now.mono),
         };
         if fresh {
@@ -310,7 +308,7 @@ impl Runner {
     }
 
     fn after_end(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, outcome: Outcome, at: Wall) {
-        if self.kill != Kill::No || self.was_to_end {
+        if spec.to_end {
             self.tell(events::killed(at));
             return self.die(at);
         }

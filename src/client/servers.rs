@@ -125,6 +125,10 @@ impl Servers {
         &self.list
     }
 
+    pub fn ttl(&self) -> Span {
+        self.ttl
+    }
+
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }

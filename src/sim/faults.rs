@@ -389,7 +389,8 @@ impl World {
         let host = &mut self.nodes[node];
         host.full = true;
         host.disk.set_room(Some(left));
-        host.journal.set_room(Some(left / 8));
+        // the client writes nothing when it knows: what is refused is the keeper's
+        host.journal.set_room(Some(0));
         let until = a_while(&mut self.faults);
         self.after(until, Event::Room { node: Some(node) });
     }

@@ -58,6 +58,8 @@ pub struct NodeHost {
     /// Every write of the agent takes long until then.
     pub slow_until: Mono,
     pub full: bool,
+    /// What the client was told of that.
+    told_full: bool,
     pub clock: Clock,
     /// How each run that came to an end did end.
     pub ends: BTreeMap<RunId, End>,
@@ -103,6 +105,7 @@ impl NodeHost {
             paused_until: Mono::default(),
             slow_until: Mono::default(),
             full: false,
+            told_full: false,
             clock: Clock::right(),
             ends: BTreeMap::new(),
             executed: BTreeSet::new(),
@@ -174,6 +177,7 @@ impl World {
         host.client = Some(Client::new(config, store, recovered, seed, now));
         host.inbox.clear();
         host.turn_at = None;
+        host.told_full = false;
         let info = Box::new(host.info());
         self.note(|w| format!("node {n}  agent starts, life {}", w.nodes[n].agent_life));
         self.node_input(n, Input::Fingerprint(info));
@@ -217,7 +221,7 @@ impl World {
         }
     }
 
-    fn wake_node(&mut self, n: usize, delay: Span) {
+    pub(super) fn wake_node(&mut self, n: usize, delay: Span) {
         let at = self.now.after(delay).max(self.nodes[n].paused_until);
         if self.nodes[n].turn_at.is_none_or(|t| t > at) {
             self.nodes[n].turn_at = Some(at);
@@ -236,8 +240,13 @@ impl World {
             self.wake_node(n, Span(1));
             return Ok(());
         }
-        let inputs = std::mem::take(&mut host.inbox);
         let Some(client) = &mut host.client else { return Ok(()) };
+        let mut inputs = std::mem::take(&mut host.inbox);
+        if host.full != host.told_full {
+            host.told_full = host.full;
+            inputs.insert(0, Input::Space { free: !host.full });
+        }
+        let refused = host.disk.counts().refused_for_space;
         self.turns += 1;
         match client.turn(now, inputs) {
             Ok(effects) => {
@@ -253,6 +262,9 @@ impl World {
             }
             Err(fault) => {
                 self.note(|_| format!("node {n}  agent fault: {fault}"));
+                if self.nodes[n].disk.counts().refused_for_space > refused {
+                    return Err(format!("the client of node {n} wrote to a disk that it knows to be full"));
+                }
                 if self.nodes[n].disk.is_dead() {
                     self.power_cut(n);
                 } else {

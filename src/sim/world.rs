@@ -313,6 +313,7 @@ impl World {
                 host.full = false;
                 host.disk.set_room(None);
                 host.journal.set_room(None);
+                self.wake_node(n, Span(1));
             }
         }
     }

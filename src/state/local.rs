@@ -331,6 +331,7 @@ pub mod tests {
         written: Vec<u8>,
         synced: Vec<u8>,
         syncs: u64,
+        full: bool,
     }
 
     /// A disk that keeps over a power cut what was synced and nothing else.
@@ -339,7 +340,7 @@ pub mod tests {
 
     impl Disk {
         fn new(bytes: Vec<u8>) -> Disk {
-            Disk(Arc::new(Mutex::new(Bytes { written: bytes.clone(), synced: bytes, syncs: 0 })))
+            Disk(Arc::new(Mutex::new(Bytes { written: bytes.clone(), synced: bytes, syncs: 0, full: false })))
         }
 
         fn with<T>(&self, act: impl FnOnce(&mut Bytes) -> T) -> T {
@@ -348,6 +349,10 @@ pub mod tests {
 
         pub fn syncs(&self) -> u64 {
             self.with(|b| b.syncs)
+        }
+
+        pub fn fill(&self, full: bool) {
+            self.with(|b| b.full = full);
         }
 
         pub fn after_power_cut(&self) -> Disk {
@@ -378,6 +383,7 @@ pub mod tests {
 
         fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
             let at = offset as usize;
+            (!self.with(|b| b.full)).then_some(()).ok_or(std::io::ErrorKind::StorageFull)?;
             self.with(|b| b.written[at..at + data.len()].copy_from_slice(data));
             Ok(())
         }

@@ -23,6 +23,10 @@ fn lists_and_objects_carry_their_index() {
     assert!(text(&leader).starts_with("127.0.0.1:"), "{leader}");
     let own = node.get("/v1/agent/self").json();
     assert_eq!(own["config"]["Datacenter"], "dc1");
+    let client = &own["stats"]["client"];
+    assert_eq!(client["known_servers"], leader, "{client}");
+    let ttl = text(&client["heartbeat_ttl"]);
+    assert!(ttl.ends_with('s') && ttl != "0s", "{client}");
     assert!(node.get("/v1/regions").json() == json!(["global"]));
     assert!(node.get("/v1/jobs?pretty").text().contains("\n"), "pretty has lines");
 }

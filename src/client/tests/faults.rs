@@ -3,6 +3,7 @@
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::client::effects::Input;
+use crate::model::alloc::DesiredStatus;
 use crate::model::id::{AllocId, RunId};
 use crate::model::job::{JobType, RestartMode, Task};
 use crate::model::resources::{Hook, Lifecycle};
@@ -44,26 +45,6 @@ fn with_hooks() -> World {
     let mut w = World::new(&[assignment(1, &tasks)]);
     w.brief = vec!["pre".into(), "post".into()];
     w
-}
-
-/// What the keeper tells a new agent first may be the end of a task that its predecessor had asked for.
-#[test]
-fn a_stop_that_the_agent_did_not_live_to_see_is_no_failure() {
-    for steps in 0..8 {
-        let mut w = World::new(&[assignment(1, &[task("web")])]);
-        w.pass(s(10));
-        w.stop_alloc(1);
-        for _ in 0..steps {
-            w.step();
-        }
-        let run = w.processes[0].run;
-        w.exit_run(run, 130);
-        w.crash_agent();
-        w.all_at_once();
-        w.pass(s(60));
-        assert_eq!((w.living().len(), w.status(1)), (0, "complete"), "after {steps} steps: {:#?}", w.trace);
-        assert_eq!(w.processes.len(), 1, "a stopped task was started again: {:#?}", w.trace);
-    }
 }
 
 #[test]
@@ -121,12 +102,7 @@ fn an_agent_that_dies_while_it_stops_a_task_goes_on() {
     for steps in 0..12 {
         let mut w = World::new(&[assignment(1, &[task("web")])]);
         w.pass(s(2));
-        w.index += 1;
-        let index = w.index;
-        for a in w.assigned.values_mut() {
-            a.desired = crate::model::alloc::DesiredStatus::Stop;
-            a.alloc_modify_index = index;
-        }
+        w.change(1, |a| a.desired = DesiredStatus::Stop);
         w.crash_agent();
         for _ in 0..steps {
             w.step();

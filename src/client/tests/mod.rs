@@ -1,6 +1,8 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
+mod ends;
 mod faults;
+mod full_disk;
 mod random_walks;
 pub mod samples;
 mod scripts;

@@ -1,6 +1,7 @@
 //! Stream lives of a node: whatever happens in whatever order, no task ever runs twice at a time, and once the world is
 //! whole again, what runs is what is wanted. A failing seed is named and repeats itself.
 
+use super::full_disk::set_room;
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::{Process, World};
 use crate::model::alloc::DesiredStatus;
@@ -85,6 +86,10 @@ fn happen(w: &mut World, dice: &mut Stream) -> &'static str {
             w.stubborn = if w.stubborn.is_empty() { vec!["web".into()] } else { Vec::new() };
             "slow and stubborn"
         }
+        12 => {
+            set_room(w, dice.next_u64().is_multiple_of(2));
+            "disk"
+        }
         10 | 11 => {
             w.pass(Span::millis(pick(dice, 30_000) as i64));
             "time"
@@ -109,6 +114,7 @@ fn heal(w: &mut World) {
     if !w.keeper_up {
         w.raise_keeper();
     }
+    set_room(w, true);
     w.pass(Span::minutes(12));
 }
 
@@ -146,5 +152,5 @@ fn whatever_happens_the_node_comes_to_do_what_is_wanted() {
             *happened.entry(event).or_insert(0) += 1;
         }
     }
-    assert_eq!(happened.len(), 11, "something never happened: {happened:?}");
+    assert_eq!(happened.len(), 12, "something never happened: {happened:?}");
 }

@@ -63,6 +63,7 @@ fn each_step_of_a_task_costs_few_syncs() {
         let a = assignment(1, &[task("web")]);
         w.assigned.insert(a.id, a);
         w.change(1, |_| {});
+        w.settle();
     });
     assert_eq!((start, w.living()), (2, vec!["web#1".to_string()]), "the assignment, the run");
     let restart = cost(&mut w, |w| w.exit("web", 1));

@@ -7,6 +7,7 @@ use crate::client::config::Config;
 use crate::client::effects::{Effect, Input};
 use crate::model::alloc::DesiredStatus;
 use crate::model::id::{AllocId, RunId, Uuid};
+use crate::model::node::NodeInfo;
 use crate::model::task::{Exit, ExitStatus, TaskState};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::LocalStore;
@@ -51,6 +52,7 @@ pub struct World {
     pub unknown_node: bool,
     pub wants_heartbeat: bool,
     pub registrations: u64,
+    pub registered: Box<NodeInfo>,
     pub reports: u64,
     /// Tasks whose process ends well at once.
     pub brief: Vec<String>,
@@ -85,6 +87,7 @@ impl World {
             unknown_node: false,
             wants_heartbeat: false,
             registrations: 0,
+            registered: Box::new(samples::info()),
             reports: 0,
             brief: Vec::new(),
             index: 10,
@@ -339,7 +342,7 @@ impl World {
         }
     }
 
-    fn end(&mut self, run: RunId, status: ExitStatus) {
+    pub fn end(&mut self, run: RunId, status: ExitStatus) {
         let at = Wall(self.now.0 as i64);
         let up = self.keeper_up;
         let Some(process) = self.processes.iter_mut().find(|p| p.run == run) else { return };
@@ -357,8 +360,7 @@ impl World {
     /// The newest process of a task ends by itself.
     pub fn exit(&mut self, task: &str, code: i32) {
         let newest = self.processes.iter().rev().find(|p| p.label == task).map(|p| p.run);
-        self.end(newest.expect("the task has run"), ExitStatus::Code(code));
-        self.settle();
+        self.exit_run(newest.expect("the task has run"), code);
     }
 
     pub fn exit_run(&mut self, run: RunId, code: i32) {
@@ -403,8 +405,8 @@ impl World {
         }
         let reply = match asked {
             _ if to != Peer::Server(self.leader) => NodeReply::NotLeader { leader: Some(self.leader) },
-            NodeRequest::Register { .. } => {
-                self.registrations += 1;
+            NodeRequest::Register { info } => {
+                (self.registered, self.registrations) = (info, self.registrations + 1);
                 self.unknown_node = false;
                 NodeReply::Alive { ttl: Span::seconds(10) }
             }
@@ -463,18 +465,18 @@ impl World {
         self.answer(Peer::Server(self.leader), request, NodeReply::Allocs(set));
     }
 
-    /// The servers change their mind about an allocation.
+    /// The servers change their mind about an allocation; the news is under way.
     pub fn change(&mut self, n: u8, change: impl FnOnce(&mut Assignment)) {
         self.index += 1;
         let alloc = self.assigned.get_mut(&samples::alloc_id(n)).expect("it is assigned");
         alloc.alloc_modify_index = self.index;
         change(alloc);
         self.answer_watch();
-        self.settle();
     }
 
     pub fn stop_alloc(&mut self, n: u8) {
         self.change(n, |a| a.desired = DesiredStatus::Stop);
+        self.settle();
     }
 
     pub fn remove_alloc(&mut self, n: u8) {

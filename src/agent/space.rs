@@ -1,0 +1,39 @@
+//! Whether a store's disk has room, as news for the brain that writes to it: while the store's reserve is spent, it has none.
+
+use crate::io::disk::Reserve;
+use crate::model::time::{Mono, Span};
+use std::sync::Arc;
+
+/// How often a full disk is looked at again.
+const CHECK_PERIOD: Span = Span::seconds(1);
+
+pub struct Space {
+    reserve: Arc<Reserve>,
+    told_free: bool,
+    next_check: Mono,
+}
+
+impl Space {
+    /// For a brain that was just made: it takes the disk for free until it is told otherwise.
+    pub fn new(reserve: Arc<Reserve>) -> Space {
+        Space { reserve, told_free: true, next_check: Mono::default() }
+    }
+
+    /// Whether the disk has room, when that has changed. To be told before all else, so that a write that came with the
+    /// news of a full disk is not tried.
+    pub fn news(&mut self, now: Mono) -> Option<bool> {
+        if self.reserve.is_spent() && now >= self.next_check {
+            self.next_check = now.after(CHECK_PERIOD);
+            self.reserve.refill();
+        }
+        let free = !self.reserve.is_spent();
+        let news = (free != self.told_free).then_some(free);
+        self.told_free = free;
+        news
+    }
+
+    /// When there may be news.
+    pub fn deadline(&self) -> Option<Mono> {
+        (!self.told_free || self.reserve.is_spent()).then_some(self.next_check)
+    }
+}

@@ -1,0 +1,79 @@
+//! What the servers are told of allocations, and when: at once where they wait for it, gathered where they do not.
+
+use super::{Client, MAX_ALLOCS};
+use crate::client::alloc::Alloc;
+use crate::client::effects::Held;
+use crate::model::alloc::ClientStatus;
+use crate::model::id::AllocId;
+use crate::model::time::{Mono, Span};
+use crate::wire::command::AllocUpdate;
+use crate::wire::rpc::MAX_UPDATES;
+use std::collections::BTreeMap;
+
+/// Reports that nobody waits for are gathered for this long.
+const REPORT_PERIOD: Span = Span::seconds(1);
+
+#[derive(Debug)]
+pub struct Rejected {
+    pub index: u64,
+    pub told: bool,
+    pub telling: bool,
+}
+
+impl Client {
+    pub(super) fn report_deadline(&self) -> Option<Mono> {
+        self.report_since.and_then(|since| {
+            let urgent = self.untold().any(|(_, urgent)| urgent);
+            let wanted = if urgent { since } else { since.after(REPORT_PERIOD) };
+            self.servers.report_due().map(|due| due.max(wanted))
+        })
+    }
+
+    /// What the servers have not been told, and whether they wait for it.
+    fn untold(&self) -> impl Iterator<Item = (AllocId, bool)> {
+        let may_be_told = |a: &&Alloc| self.room || !a.has_unstored_end();
+        let allocs = self.allocs.values().filter(may_be_told).filter_map(|a| Some((a.id(), a.untold()?)));
+        allocs.chain(self.rejected.iter().filter(|(_, r)| !r.told).map(|(id, _)| (*id, true)))
+    }
+
+    pub(super) fn report(&mut self, now: Mono, held: &mut Held) {
+        let mut untold: Vec<_> = self.untold().collect();
+        if untold.is_empty() {
+            self.report_since = None;
+            return;
+        }
+        let since = *self.report_since.get_or_insert(now);
+        untold.sort_by_key(|(id, urgent)| (!urgent, *id));
+        let urgent = untold.first().is_some_and(|(_, urgent)| *urgent);
+        if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
+            return;
+        }
+        let chosen: Vec<AllocId> = untold.into_iter().map(|(id, _)| id).take(MAX_UPDATES).collect();
+        let updates: Vec<_> = chosen.iter().filter_map(|id| self.update_of(*id)).collect();
+        let sent = self.servers.report(updates, now, &self.config, held);
+        for id in chosen.iter().skip(sent) {
+            if let Some(alloc) = self.allocs.get_mut(id) {
+                alloc.reported(false);
+            }
+            if let Some(rejected) = self.rejected.get_mut(id) {
+                rejected.telling = false;
+            }
+        }
+        self.report_since = Some(now);
+    }
+
+    fn update_of(&mut self, id: AllocId) -> Option<AllocUpdate> {
+        if let Some(alloc) = self.allocs.get_mut(&id) {
+            return Some(alloc.report(self.room));
+        }
+        self.rejected.get_mut(&id)?.telling = true;
+        Some(AllocUpdate {
+            id,
+            client: ClientStatus::Failed,
+            client_description: format!(
+                "Unable to add allocation due to error: the node holds {MAX_ALLOCS} allocations already"
+            ),
+            task_states: BTreeMap::new(),
+        })
+    }
+}
