@@ -10,6 +10,7 @@ mod damage;
 mod dev;
 mod http_api;
 mod logs;
+mod names;
 mod node;
 mod survival;
 mod tasks;

@@ -6,7 +6,7 @@
 mod check;
 pub mod files;
 mod schema;
-mod syntax;
+pub mod syntax;
 mod walk;
 
 use crate::api::agent::SearchRules;

@@ -76,7 +76,9 @@ fn every_kind_of_value_reaches_its_place() {
           num_schedulers = 0
           heartbeat_grace = "1m30s"
           max_heartbeats_per_second = 12.5
-          job_tracked_versions = 6
+          job_tracked_versions = 9
+          job_max_source_size = "512 KiB"
+          search { fuzzy_enabled = false limit_query = 200 limit_results = 1000 min_term_length = 5 }
           job_max_priority = 200
           job_default_priority = "60"
         }
@@ -100,6 +102,10 @@ fn every_kind_of_value_reaches_its_place() {
     assert_eq!(config.server.heartbeat_grace, Span::seconds(90));
     assert_eq!(config.server.max_heartbeats_per_second, 12.5);
     assert_eq!((config.server.job_max_priority, config.server.job_default_priority), (200, 60));
+    assert_eq!((config.server.job_tracked_versions, config.server.job_max_source_bytes), (9, 512 << 10));
+    let search =
+        SearchRules { fuzzy_enabled: false, limit_query: 200, limit_results: 1000, min_term_length: 5 };
+    assert_eq!(config.server.search, search);
     let meta: Vec<(&str, &str)> = config.client.meta.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(meta, [("a.b", "c"), ("rack", "r1"), ("room", "2")]);
     assert!(config.client.raw_exec_enabled);
