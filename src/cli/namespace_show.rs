@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, ambiguous, path};
+use crate::cli::session::{Session, ambiguous};
 use crate::cli::shapes::Namespace;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;

@@ -56,7 +56,7 @@ fn a_namespace_refuses_what_it_does_not_allow() {
     node.drover(&["job", "run", "-namespace", "strict", HELLO])
         .fails(1, "used task driver \"raw_exec\" is not allowed in namespace \"strict\"");
     for args in [&["-quota", "q", "a"][..], &["../a"], &["a b"], &["-description", "x", "a/b"]] {
-        let said = node.drover(&[&["namespace", "apply"], args].concat());
+        let said = node.drover(&[&["namespace", "apply"][..], args].concat());
         assert_eq!(said.code, 1, "{args:?}: {said:?}");
     }
     let json = node.drover(&["namespace", "list", "-json"]);
@@ -132,7 +132,7 @@ fn a_job_file_is_begun_checked_and_run() {
     let nobody = "-address=http://127.0.0.1:9";
     for (name, flags) in [("full", &[][..]), ("short", &["-short"])] {
         let file = node.write("removed", "").with_file_name(format!("{name}.nomad.hcl"));
-        let init = [&["job", "init"], flags, &[path(&file)]].concat();
+        let init = [&["job", "init"][..], flags, &[path(&file)]].concat();
         let said = node.drover(&init);
         assert_eq!(said.exits(0), format!("Example job file written to {}\n", path(&file)));
         node.drover(&init).fails(1, "already exists");
