@@ -4,8 +4,8 @@ use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::http::decode;
 use crate::cli::monitor;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, at_home, path};
+use crate::cli::output::Outcome;
+use crate::cli::session::{Session, argument, at_home, path};
 use crate::cli::shapes::{Alloc, RegisterAnswer};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
@@ -49,10 +49,7 @@ pub struct JobEval {
 
 impl Run for JobAllocs {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let Some(prefix) = &self.job else {
-            return Err(Failure::usage("This command takes one argument: <job>"));
-        };
-        let stub = session.job(prefix)?;
+        let stub = session.job(argument(&self.job, "job")?)?;
         let all = if self.all { "true" } else { "false" };
         let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
         let value = session.client.get_value(&format!("{}/allocations", path("job", &stub.id)), &query)?;
@@ -72,10 +69,7 @@ impl Run for JobAllocs {
 
 impl Run for JobEval {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let Some(prefix) = &self.job else {
-            return Err(Failure::usage("This command takes one argument: <job>"));
-        };
-        let stub = session.job(prefix)?;
+        let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({"JobID": stub.id, "EvalOptions": {"ForceReschedule": self.force_reschedule}});
         let target = format!("{}/evaluate", path("job", &stub.id));
         let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;

@@ -2,7 +2,7 @@
 
 use crate::cli::Run;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, refuse_unbuilt};
 use argh::{ArgsInfo, FromArgs};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -32,15 +32,11 @@ pub struct JobInit {
 
 impl Run for JobInit {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        for (asked, flag) in [
+        refuse_unbuilt(&[
             (self.connect, "-connect"),
             (self.template.is_some(), "-template"),
             (self.list_templates, "-list-templates"),
-        ] {
-            if asked {
-                return Err(Failure::new(format!("not supported yet: {flag}")));
-            }
-        }
+        ])?;
         let path = self.path.as_deref().unwrap_or(DEFAULT_PATH);
         let fail = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::AlreadyExists => Failure::new(format!("Job file {path:?} already exists")),

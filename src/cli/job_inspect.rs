@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, at_home, path};
+use crate::cli::session::{Session, argument, at_home, path, refuse_unbuilt};
 use crate::cli::shapes::{Job, JobStub, Submission, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -60,9 +60,7 @@ pub struct JobHistory {
 
 impl Run for JobInspect {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        if self.with_vars {
-            return Err(Failure::new("not supported yet: -with-vars"));
-        }
+        refuse_unbuilt(&[(self.with_vars, "-with-vars")])?;
         let Some(prefix) = &self.job else {
             if self.json {
                 session.out.json(&session.client.get_value("/v1/jobs", &[])?)?;
@@ -126,19 +124,12 @@ fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<V
 
 impl Run for JobHistory {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        for (asked, flag) in [
+        refuse_unbuilt(&[
             (self.diff, "-p"),
             (self.diff_tag.is_some(), "-diff-tag"),
             (self.diff_version.is_some(), "-diff-version"),
-        ] {
-            if asked {
-                return Err(Failure::new(format!("not supported yet: {flag}")));
-            }
-        }
-        let Some(prefix) = &self.job else {
-            return Err(Failure::usage("This command takes one argument: <job>"));
-        };
-        let stub = session.job(prefix)?;
+        ])?;
+        let stub = session.job(argument(&self.job, "job")?)?;
         let found = versions(session, &stub, self.version)?;
         if self.json {
             let one = self.version.and_then(|_| found.first().cloned());

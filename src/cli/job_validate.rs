@@ -5,7 +5,7 @@ use crate::cli::http::{RequestError, decode};
 use crate::cli::job_file::{self, Options};
 use crate::cli::job_run;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
+use crate::cli::session::{Session, argument};
 use crate::cli::shapes::ValidateAnswer;
 use crate::jobspec;
 use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
@@ -38,12 +38,10 @@ pub struct JobValidate {
 
 impl Run for JobValidate {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let Some(path) = &self.path else {
-            return Err(Failure::usage("This command takes one argument: <path>"));
-        };
+        let path = argument(&self.path, "path")?.to_string();
         let options =
             Options { json: self.json, vars: self.var, var_files: self.var_file, strict: self.hcl2_strict };
-        let file = job_file::read(path, &options)?;
+        let file = job_file::read(&path, &options)?;
         for warning in &file.warnings {
             session.out.warning(warning);
         }

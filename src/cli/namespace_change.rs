@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::job_file::text_of;
 use crate::cli::namespace_file;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
+use crate::cli::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -41,9 +41,7 @@ pub struct NamespaceDelete {
 
 impl Run for NamespaceApply {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let Some(input) = &self.input else {
-            return Err(Failure::usage("This command takes one argument: <name or path>"));
-        };
+        let input = argument(&self.input, "name or path")?;
         if self.quota.as_ref().is_some_and(|quota| !quota.is_empty()) {
             return Err(Failure::new("not supported yet: -quota"));
         }
@@ -80,10 +78,8 @@ impl NamespaceApply {
 
 impl Run for NamespaceDelete {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let Some(name) = self.namespace else {
-            return Err(Failure::usage("This command takes one argument: <namespace>"));
-        };
-        let _empty: Value = session.client.delete(&path("namespace", &name), &[])?;
+        let name = argument(&self.namespace, "namespace")?;
+        let _empty: Value = session.client.delete(&path("namespace", name), &[])?;
         session.out.line(&format!("Successfully deleted namespace {name:?}!"))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, ambiguous};
+use crate::cli::session::{Session, ambiguous, argument};
 use crate::cli::shapes::Namespace;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -54,7 +54,7 @@ impl Run for NamespaceList {
 
 impl Run for NamespaceStatus {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let value = find(session, self.namespace.as_deref())?;
+        let value = find(session, argument(&self.namespace, "namespace")?)?;
         if self.json {
             session.out.json(&value)?;
             return Ok(ExitCode::SUCCESS);
@@ -72,16 +72,13 @@ impl Run for NamespaceStatus {
 
 impl Run for NamespaceInspect {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        session.out.json(&find(session, self.namespace.as_deref())?)?;
+        session.out.json(&find(session, argument(&self.namespace, "namespace")?)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// The namespace of this name, or the only one whose name begins so.
-fn find(session: &Session, prefix: Option<&str>) -> Outcome<Value> {
-    let Some(prefix) = prefix else {
-        return Err(Failure::usage("This command takes one argument: <namespace>"));
-    };
+fn find(session: &Session, prefix: &str) -> Outcome<Value> {
     let value = session.client.get_value("/v1/namespaces", &[("prefix", prefix)])?;
     let found: Vec<Namespace> = decode(&value)?;
     let place = found.iter().position(|n| n.name == prefix);

@@ -98,6 +98,20 @@ pub fn at_home(job: &JobStub) -> Vec<(&'static str, &str)> {
     [("namespace", namespace)].into_iter().filter(|(_, n)| !n.is_empty()).collect()
 }
 
+/// The one argument of a command. `what`: how its help names it.
+pub fn argument<'a>(given: &'a Option<String>, what: &str) -> Outcome<&'a str> {
+    let missing = || Failure::usage(format!("This command takes one argument: <{what}>"));
+    given.as_deref().ok_or_else(missing)
+}
+
+/// Refuses the first flag that was given. `flags`: whether it was, and its name.
+pub fn refuse_unbuilt(flags: &[(bool, &str)]) -> Outcome<()> {
+    match flags.iter().find(|(given, _)| *given) {
+        Some((_, flag)) => Err(Failure::new(format!("not supported yet: {flag}"))),
+        None => Ok(()),
+    }
+}
+
 /// `/v1/<kind>/<id>` with the id encoded.
 pub fn path(kind: &str, id: &str) -> String {
     format!("/v1/{kind}/{}", encode(id))
