@@ -48,9 +48,19 @@ server {
   # How many scheduler workers think at once; without it, one for each processor.
   # num_schedulers = 2
 
-  # How many versions of a job are kept, and the priority of a job that names none.
-  # job_tracked_versions = 6       # other values are not supported yet
+  # How many versions of a job are kept (at most 100), how long a source is kept with them (at most 4 MiB), and the
+  # priority of a job that names none.
+  # job_tracked_versions = 6
+  # job_max_source_size  = "1M"
   # job_default_priority = 50
+
+  # Search by parts of names: whether it is answered, how many objects of a kind it looks at, how many matches it tells.
+  # search {
+  #   fuzzy_enabled   = true
+  #   limit_query     = 20
+  #   limit_results   = 100
+  #   min_term_length = 2
+  # }
 }
 
 client {

@@ -32,6 +32,8 @@ pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
         client: config.client.enabled,
         job_max_priority: config.server.job_max_priority,
         job_default_priority: config.server.job_default_priority,
+        job_max_source_bytes: config.server.job_max_source_bytes,
+        search: config.server.search,
     }
 }
 

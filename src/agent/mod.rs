@@ -396,6 +396,7 @@ fn server_config(config: &Config) -> crate::server::Config {
             failover_ttl: config.server.failover_heartbeat_ttl,
         },
         workers: config.server.num_schedulers as usize,
+        tracked_versions: config.server.job_tracked_versions,
     }
 }
 

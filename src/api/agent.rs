@@ -33,6 +33,27 @@ pub struct AgentInfo {
     pub job_max_priority: i64,
     /// Of a job that names none.
     pub job_default_priority: i64,
+    /// Longer sources of jobs are not kept.
+    pub job_max_source_bytes: usize,
+    pub search: SearchRules,
+}
+
+/// What a search by a part of a name may cost (reference: server 21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchRules {
+    pub fuzzy_enabled: bool,
+    /// Objects of a kind that are looked at.
+    pub limit_query: u32,
+    /// Matches of a context that are told.
+    pub limit_results: u32,
+    /// Characters.
+    pub min_term_length: u32,
+}
+
+impl Default for SearchRules {
+    fn default() -> Self {
+        SearchRules { fuzzy_enabled: true, limit_query: 20, limit_results: 100, min_term_length: 2 }
+    }
 }
 
 /// What this agent's node says of itself at present.

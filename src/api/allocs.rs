@@ -50,7 +50,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Allocation>, Response> {
 }
 
 /// Ordered by id. `prefix`: hex digits, any number of them.
-pub fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Allocation>, Response> {
+fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Allocation>, Response> {
     let ids = view.alloc_ids(prefix, usize::MAX)?;
     let found = ids.into_iter().map(|id| view.alloc(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().collect())

@@ -46,7 +46,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Evaluation>, Response> {
 }
 
 /// Ordered by id. `prefix`: hex digits, any number of them.
-pub fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Evaluation>, Response> {
+fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Evaluation>, Response> {
     let ids = view.eval_ids(prefix, usize::MAX)?;
     let found = ids.into_iter().map(|id| view.eval(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().collect())

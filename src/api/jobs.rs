@@ -3,14 +3,16 @@
 use super::page::{self, CHUNK, Page};
 use super::response::Response;
 use super::shape::job::JobShape;
-use super::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, SummaryShape, VersionsShape};
+use super::shape::job_answers::{
+    DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape, VersionsShape,
+};
 use super::watch::WatchKey;
-use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
-use crate::jobspec::{self, Refused, Vars};
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json, submissions};
+use crate::jobspec::{self, Refused, Register, Vars};
 use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use crate::model::id::JobKey;
 use crate::model::job::{Job, JobSpec, JobSummary};
-use crate::model::validate::{Limits, validate};
+use crate::model::validate::{Limits, Validation, validate};
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
 use std::sync::Arc;
@@ -105,30 +107,49 @@ pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 
 /// `id`: from the path, when the request names a job there.
 pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response> {
-    let wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
-    let mut spec = wanted.spec;
-    if id.is_some_and(|id| id != spec.id) {
+    let mut wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
+    if id.is_some_and(|id| id != wanted.spec.id) {
         return Err(Response::text(400, "Job ID does not match name"));
     }
-    if let Some(namespace) = call.query.namespace.clone().or(wanted.namespace) {
-        spec.namespace = namespace;
-    }
-    let region = wanted.region.or_else(|| call.query.region.clone()).unwrap_or_else(|| spec.region.clone());
-    spec.region = own_region(call, region)?;
-    complete(call, &mut spec);
-    let validation =
-        validate(&spec, &Limits { max_priority: call.ctx.agent.job_max_priority, ..Limits::default() });
+    let submission = wanted.submission.take();
+    let mut validation = prepare(call, &mut wanted)?;
     if !validation.is_ok() {
         return Err(Response::text(500, validation.error_text()));
     }
+    let submission = submissions::kept(call, submission, &mut validation.warnings);
     let action = Action::RegisterJob {
-        spec: Box::new(spec),
+        spec: Box::new(wanted.spec),
         enforce_index: wanted.enforce_index,
         eval_priority: wanted.eval_priority,
         preserve_counts: wanted.preserve_counts,
+        submission: submission.map(Box::new),
     };
     let kind = AnswerKind::Registered { warnings: validation.warning_text() };
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+/// Makes the job complete, for the place that the request wants it in, and says what is wrong with it.
+fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
+    let spec = &mut wanted.spec;
+    if let Some(namespace) = call.query.namespace.clone().or(wanted.namespace.take()) {
+        spec.namespace = namespace;
+    }
+    let region = wanted.region.take().or_else(|| call.query.region.clone());
+    spec.region = own_region(call, region.unwrap_or_else(|| spec.region.clone()))?;
+    complete(call, spec);
+    Ok(validate(spec, &Limits { max_priority: call.ctx.agent.job_max_priority, ..Limits::default() }))
+}
+
+/// A job that is only looked at. What is wrong with it is an answer, not an error.
+pub fn validated(call: &Call<'_>) -> Result<Response, Response> {
+    let validation = match jobspec::decode_register(call.body()?) {
+        Ok(mut wanted) => prepare(call, &mut wanted)?,
+        Err(why @ Refused::Malformed(_)) => return Err(refused(why)),
+        Err(Refused::Invalid(errors) | Refused::NotSupported(errors)) => {
+            Validation { errors, warnings: vec![] }
+        }
+    };
+    Ok(Response::json(&ValidatedShape::new(&validation), call.query.pretty))
 }
 
 fn refused(why: Refused) -> Response {
@@ -179,7 +200,7 @@ fn of_job(done: &Done) -> (String, u64, u64) {
             (eval.to_string(), *index, *job_modify_index)
         }
         Done::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
-        Done::Nothing { .. } => (String::new(), 0, 0),
+        Done::Nothing { .. } | Done::Namespace { .. } => (String::new(), 0, 0),
     }
 }
 
@@ -203,7 +224,7 @@ pub fn deregistered(done: &Done, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {
         Done::Job { index, .. } => *index,
-        Done::Nothing { .. } => 0,
+        Done::Nothing { .. } | Done::Namespace { .. } => 0,
     };
     let shape = DeregisteredShape {
         eval_id,

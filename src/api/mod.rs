@@ -8,9 +8,11 @@ pub mod agent;
 mod allocs;
 mod blocking;
 mod evals;
+mod fuzzy;
 mod jobs;
 mod json;
 mod logs;
+mod namespaces;
 mod nodes;
 mod page;
 mod path;
@@ -19,6 +21,7 @@ pub mod request;
 pub mod response;
 mod search;
 mod shape;
+mod submissions;
 #[cfg(test)]
 mod tests;
 pub mod watch;
@@ -88,6 +91,7 @@ pub struct Answer {
 enum AnswerKind {
     Registered { warnings: String },
     Deregistered,
+    Namespace,
 }
 
 impl Answer {
@@ -97,6 +101,7 @@ impl Answer {
             Ok(done) => match self.kind {
                 AnswerKind::Registered { warnings } => jobs::registered(&done, warnings, self.pretty),
                 AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
+                AnswerKind::Namespace => namespaces::written(&done),
             },
         }
     }
@@ -140,7 +145,9 @@ fn takes(route: &Route, method: Method) -> bool {
     match route {
         Route::Jobs => method == Method::Get || method.is_write(),
         Route::Job(_) => method == Method::Get || method == Method::Delete || method.is_write(),
-        Route::JobsParse | Route::Search => method.is_write(),
+        Route::JobsParse | Route::Search | Route::SearchFuzzy | Route::ValidateJob => method.is_write(),
+        Route::NamespaceWrite => method.is_write(),
+        Route::Namespace(_) => method == Method::Get || method == Method::Delete || method.is_write(),
         _ => method == Method::Get,
     }
 }
@@ -165,6 +172,7 @@ fn await_leader(
     let stateless = matches!(
         route,
         Route::JobsParse
+            | Route::ValidateJob
             | Route::Leader
             | Route::Peers
             | Route::Regions
@@ -213,6 +221,8 @@ impl Call<'_> {
             Route::JobEvaluations(id) => evals::of_job(self, id),
             Route::JobSummary(id) => jobs::summary(self, id),
             Route::JobVersions(id) => jobs::versions(self, id),
+            Route::JobSubmission(id) => submissions::one(self, id),
+            Route::ValidateJob => jobs::validated(self).map(Outcome::Respond),
             Route::JobDeployment(_) => self.nothing(&()),
             Route::JobDeployments(_) | Route::Deployments | Route::DeploymentAllocations(_) => {
                 self.nothing::<[(); 0]>(&[])
@@ -233,6 +243,14 @@ impl Call<'_> {
             Route::AgentSelf => Ok(Outcome::Respond(agent::own_self(ctx, q))),
             Route::AgentHealth => Ok(Outcome::Respond(agent::health(ctx, q))),
             Route::Search => search::search(self).map(Outcome::Respond),
+            Route::SearchFuzzy => fuzzy::search(self).map(Outcome::Respond),
+            Route::Namespaces => namespaces::list(self),
+            Route::NamespaceWrite => namespaces::write(self, None),
+            Route::Namespace(name) => match self.request.method {
+                Method::Get => namespaces::one(self, &name),
+                Method::Delete => namespaces::delete(self, name),
+                _ => namespaces::write(self, Some(&name)),
+            },
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
             Route::Unknown => Err(Response::text(404, "")),
         }

@@ -13,6 +13,8 @@ pub enum Route {
     JobEvaluations(String),
     JobSummary(String),
     JobVersions(String),
+    JobSubmission(String),
+    ValidateJob,
     JobDeployment(String),
     JobDeployments(String),
     Allocations,
@@ -33,6 +35,11 @@ pub enum Route {
     AgentSelf,
     AgentHealth,
     Search,
+    SearchFuzzy,
+    Namespaces,
+    Namespace(String),
+    /// Writes the one that the body names.
+    NamespaceWrite,
     /// The API has it; drover has not yet. Named as the reference names it.
     NotBuilt(&'static str),
     /// Nothing is there.
@@ -57,6 +64,10 @@ pub fn route(path: &str) -> Route {
         "agent/self" => Route::AgentSelf,
         "agent/health" => Route::AgentHealth,
         "search" => Route::Search,
+        "search/fuzzy" => Route::SearchFuzzy,
+        "validate/job" => Route::ValidateJob,
+        "namespaces" => Route::Namespaces,
+        "namespace" => Route::NamespaceWrite,
         _ => below(path),
     }
 }
@@ -87,6 +98,8 @@ fn below(path: &str) -> Route {
         Route::Deployment(id.to_string())
     } else if let Some(id) = path.strip_prefix("client/fs/logs/") {
         Route::Logs(id.to_string())
+    } else if let Some(name) = path.strip_prefix("namespace/") {
+        Route::Namespace(name.to_string())
     } else {
         not_built(path, KNOWN)
     }
@@ -94,11 +107,12 @@ fn below(path: &str) -> Route {
 
 fn job(rest: &str) -> Route {
     type Make = fn(String) -> Route;
-    const PARTS: [(&str, Make); 6] = [
+    const PARTS: [(&str, Make); 7] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
         ("/versions", Route::JobVersions),
+        ("/submission", Route::JobSubmission),
         ("/deployment", Route::JobDeployment),
         ("/deployments", Route::JobDeployments),
     ];
@@ -130,7 +144,6 @@ const JOB_PARTS: &[(&str, &str)] = &[
     ("/dispatch", "job/:id/dispatch"),
     ("/scale", "job/:id/scale"),
     ("/services", "job/:id/services"),
-    ("/submission", "job/:id/submission"),
     ("/actions", "job/:id/actions"),
     ("/action", "job/:id/action"),
 ];
@@ -166,18 +179,15 @@ const KNOWN: &[&str] = &[
     "event/stream",
     "jobs/statuses",
     "metrics",
-    "namespace",
     "node/pool",
     "operator/",
     "plugin",
     "quota",
     "recommendation",
     "scaling/",
-    "search/fuzzy",
     "sentinel/",
     "service",
     "system/",
-    "validate/job",
     "var",
     "volume",
 ];
@@ -221,7 +231,14 @@ mod tests {
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
             ("/v1/client/fs/logs/x", Route::Logs(id("x"))),
             ("/v1/client/fs/cat/x", Route::NotBuilt("client/fs")),
-            ("/v1/search/fuzzy", Route::NotBuilt("search/fuzzy")),
+            ("/v1/job/a/b/submission", Route::JobSubmission(id("a/b"))),
+            ("/v1/search/fuzzy", Route::SearchFuzzy),
+            ("/v1/validate/job", Route::ValidateJob),
+            ("/v1/namespaces", Route::Namespaces),
+            ("/v1/namespace", Route::NamespaceWrite),
+            ("/v1/namespace/n", Route::Namespace(id("n"))),
+            ("/v1/namespace/../n", Route::Namespace(id("../n"))),
+            ("/v1/namespacex", Route::Unknown),
             ("/ui/jobs", Route::NotBuilt("/ui")),
             ("/v1/nosuch", Route::Unknown),
             ("/v1/", Route::Unknown),

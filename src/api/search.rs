@@ -1,17 +1,17 @@
-//! Search by the beginnings of ids: what a command uses to find out what an id names.
+//! Search by the beginnings of ids and names: what a command uses to find out what an id names (reference: server 21).
 
 use super::page::hex_digits;
 use super::response::Response;
-use super::shape::agent::SearchShape;
-use super::{Call, allocs, blocking, evals, json};
+use super::shape::search::SearchShape;
+use super::{Call, blocking, json};
 use crate::state::view::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// At most so many matches per context.
 const MOST: usize = 20;
 
 /// Every context that the API has. Those without objects here match nothing.
-const CONTEXTS: [&str; 12] = [
+pub const CONTEXTS: [&str; 13] = [
     "allocs",
     "deployment",
     "evals",
@@ -21,72 +21,130 @@ const CONTEXTS: [&str; 12] = [
     "nodes",
     "plugins",
     "quotas",
+    "recommendations",
     "scaling_policy",
     "vars",
     "volumes",
 ];
 
+/// What was found, by context, and of which contexts there is more.
+pub struct Found<M> {
+    pub matches: BTreeMap<&'static str, Vec<M>>,
+    pub truncations: BTreeMap<&'static str, bool>,
+}
+
+impl<M> Found<M> {
+    pub fn of(contexts: &[&'static str]) -> Found<M> {
+        Found {
+            matches: contexts.iter().map(|c| (*c, Vec::new())).collect(),
+            truncations: contexts.iter().map(|c| (*c, false)).collect(),
+        }
+    }
+
+    pub fn put(&mut self, context: &'static str, matches: Vec<M>, truncated: bool) {
+        self.matches.insert(context, matches);
+        self.truncations.insert(context, truncated);
+    }
+}
+
+impl<M: serde::Serialize> Found<M> {
+    pub fn answer(self, call: &Call<'_>, view: &View) -> Response {
+        let shape = SearchShape {
+            matches: self.matches,
+            truncations: self.truncations,
+            index: view.index().max(1),
+            last_contact: 0,
+            known_leader: call.ctx.status.leader.is_some(),
+            next_token: "",
+        };
+        blocking::mark(call, Response::json(&shape, call.query.pretty), view.index())
+    }
+}
+
 pub fn search(call: &Call<'_>) -> Result<Response, Response> {
     let body = json::object(call.body()?)?;
     let prefix = json::text(&body, "Prefix")?.unwrap_or_default();
-    let context = json::text(&body, "Context")?.unwrap_or_default();
-    let contexts: Vec<&'static str> = match context {
-        "" | "all" => CONTEXTS.to_vec(),
-        one => CONTEXTS.into_iter().filter(|c| *c == one).collect(),
-    };
-    if contexts.is_empty() {
-        let known = CONTEXTS.join(", ");
-        return Err(Response::text(500, format!("context must be one of {known} or all; got {context:?}")));
-    }
+    let contexts = asked(json::text(&body, "Context")?.unwrap_or_default(), &CONTEXTS)?;
     let view = call.view()?;
-    let mut matches = BTreeMap::new();
-    let mut truncations = BTreeMap::new();
+    let mut found = Found::of(&contexts);
     for context in contexts {
-        let mut ids = look_up(call, &view, context, prefix)?;
-        truncations.insert(context, ids.len() > MOST);
-        ids.truncate(MOST);
-        matches.insert(context, ids);
+        let (ids, truncated) = look_up(call, &view, context, prefix)?;
+        found.put(context, ids, truncated);
     }
-    let shape = SearchShape {
-        matches,
-        truncations,
-        index: view.index().max(1),
-        last_contact: 0,
-        known_leader: call.ctx.status.leader.is_some(),
-        next_token: "",
-    };
-    Ok(blocking::mark(call, Response::json(&shape, call.query.pretty), view.index()))
+    Ok(found.answer(call, &view))
 }
 
-/// At most one more than `MOST`. A prefix that no id can begin with matches nothing.
-fn look_up(call: &Call<'_>, view: &View, context: &str, prefix: &str) -> Result<Vec<String>, Response> {
+/// Nothing, and `all`, ask for every context.
+pub fn asked(context: &str, known: &[&'static str]) -> Result<Vec<&'static str>, Response> {
+    if matches!(context, "" | "all") {
+        return Ok(known.to_vec());
+    }
+    match known.iter().find(|c| **c == context) {
+        Some(one) => Ok(vec![one]),
+        None => {
+            let known = known.join(", ");
+            let context: String = context.chars().take(MAX_SHOWN_CHARS).collect();
+            Err(Response::text(500, format!("context must be one of {known} or all; got {context:?}")))
+        }
+    }
+}
+
+/// Of a context that is refused.
+const MAX_SHOWN_CHARS: usize = 64;
+
+/// At most `MOST` ids, and whether there are more. A prefix that no id can begin with matches nothing.
+pub fn look_up(
+    call: &Call<'_>,
+    view: &View,
+    context: &str,
+    prefix: &str,
+) -> Result<(Vec<String>, bool), Response> {
     let most = MOST + 1;
-    let in_namespace = |n: &str| call.namespaces().is_none_or(|wanted| wanted == n);
-    let digits = hex_digits(prefix);
-    Ok(match (context, digits) {
+    let mut found: Vec<String> = match (context, hex_digits(prefix)) {
         ("jobs", _) => {
             let jobs = view.jobs(call.namespaces(), prefix, None, most)?;
             jobs.iter().map(|job| job.spec.id.clone()).collect()
         }
-        ("allocs", Some(d)) => {
-            let found = allocs::by_prefix(view, &d)?;
-            found
-                .iter()
-                .filter(|a| in_namespace(&a.job.namespace))
-                .take(most)
-                .map(|a| a.id.to_string())
-                .collect()
+        ("namespaces", _) => view.namespaces(prefix)?.into_iter().map(|n| n.spec.name).collect(),
+        ("node_pools", _) => pools(view)?.into_iter().filter(|pool| pool.starts_with(prefix)).collect(),
+        ("allocs", Some(digits)) => {
+            let ids = view.alloc_ids(&digits, usize::MAX)?;
+            in_namespace(call, ids, |id| Ok(view.alloc(id)?.map(|a| a.job.namespace)))?
         }
-        ("evals", Some(d)) => {
-            let found = evals::by_prefix(view, &d)?;
-            found
-                .iter()
-                .filter(|e| in_namespace(&e.job.namespace))
-                .take(most)
-                .map(|e| e.id.to_string())
-                .collect()
+        ("evals", Some(digits)) => {
+            let ids = view.eval_ids(&digits, usize::MAX)?;
+            in_namespace(call, ids, |id| Ok(view.eval(id)?.map(|e| e.job.namespace)))?
         }
-        ("nodes", Some(d)) => view.node_ids(&d, most)?.iter().map(ToString::to_string).collect(),
+        ("nodes", Some(digits)) => view.node_ids(&digits, most)?.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
-    })
+    };
+    let truncated = found.len() > MOST;
+    found.truncate(MOST);
+    Ok((found, truncated))
+}
+
+/// The first of `ids` that lie in the asked namespace: one more than `MOST`, so that no more rows are read than that takes.
+fn in_namespace<Id: Copy + ToString>(
+    call: &Call<'_>,
+    ids: Vec<Id>,
+    namespace_of: impl Fn(Id) -> Result<Option<String>, Response>,
+) -> Result<Vec<String>, Response> {
+    let mut found = Vec::new();
+    for id in ids {
+        let namespace = namespace_of(id)?;
+        if namespace.is_some_and(|n| call.namespaces().is_none_or(|wanted| wanted == n)) {
+            found.push(id.to_string());
+        }
+        if found.len() > MOST {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Those that always exist, and those that nodes are in.
+pub fn pools(view: &View) -> Result<BTreeSet<String>, Response> {
+    let mut pools: BTreeSet<String> = view.nodes()?.iter().map(|n| n.info.pool.clone()).collect();
+    pools.extend(["all".to_string(), "default".to_string()]);
+    Ok(pools)
 }

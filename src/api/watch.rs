@@ -24,6 +24,8 @@ pub enum WatchKey {
     Nodes,
     Node(NodeId),
     NodeAllocs(NodeId),
+    /// Each of them, and the list.
+    Namespaces,
 }
 
 /// The keys that a turn's changes concern.
@@ -48,6 +50,9 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
             }
             Change::Node(n) => {
                 keys.extend([WatchKey::Nodes, WatchKey::Node(n.id)]);
+            }
+            Change::Namespace => {
+                keys.insert(WatchKey::Namespaces);
             }
         }
     }
@@ -240,5 +245,6 @@ mod tests {
         assert_eq!(keys_of(&[alloc, node_change]), expected);
         let job = Change::Job { job: key.clone() };
         assert_eq!(keys_of(&[job]), keys(&[WatchKey::Jobs, WatchKey::Job(key)]));
+        assert_eq!(keys_of(&[Change::Namespace]), keys(&[WatchKey::Namespaces]));
     }
 }

@@ -1,8 +1,9 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, alloc_logs, alloc_status, job_run, job_status, job_stop};
-use crate::cli::{keeper_command, node_status, status, version};
+use crate::cli::{agent_command, alloc_logs, alloc_status, eval_list, eval_status};
+use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
+use crate::cli::{keeper_command, namespace_change, namespace_show, node_status, status, version};
 use argh::{ArgsInfo, FromArgs};
 
 pub struct Command {
@@ -18,9 +19,22 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_run::JobRun>("job run", "run or update a job"),
     networked::<job_status::JobStatus>("job status", "list jobs, or show one"),
     networked::<job_stop::JobStop>("job stop", "stop jobs"),
+    networked::<job_inspect::JobInspect>("job inspect", "print a job as JSON or as its file"),
+    networked::<job_inspect::JobHistory>("job history", "list the versions of a job"),
+    networked::<job_validate::JobValidate>("job validate", "check a job file without running it"),
+    networked::<job_allocs::JobAllocs>("job allocs", "list the allocations of a job"),
+    networked::<job_allocs::JobEval>("job eval", "let the scheduler look at a job again"),
+    local::<job_init::JobInit>("job init", "write an example of a job file"),
+    networked::<eval_list::EvalList>("eval list", "list evaluations"),
+    networked::<eval_status::EvalStatus>("eval status", "show an evaluation"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
+    networked::<namespace_show::NamespaceList>("namespace list", "list namespaces"),
+    networked::<namespace_show::NamespaceStatus>("namespace status", "show a namespace"),
+    networked::<namespace_show::NamespaceInspect>("namespace inspect", "print a namespace as JSON"),
+    networked::<namespace_change::NamespaceApply>("namespace apply", "create or change a namespace"),
+    networked::<namespace_change::NamespaceDelete>("namespace delete", "delete a namespace"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
@@ -67,9 +81,6 @@ pub fn unalias(name: &str) -> &str {
 /// Reference: cli 2. A name of a group stands for all of the group that is not in `COMMANDS`.
 pub static NOT_SUPPORTED: &[&str] = &[
     "job plan",
-    "job validate",
-    "job inspect",
-    "job history",
     "job start",
     "job revert",
     "job promote",
@@ -77,11 +88,8 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job scaling-events",
     "job dispatch",
     "job periodic",
-    "job eval",
     "job restart",
-    "job allocs",
     "job deployments",
-    "job init",
     "job action",
     "job tag",
     "fmt",
@@ -107,8 +115,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "system gc",
     "system reconcile",
     "ui",
-    "eval status",
-    "eval list",
     "eval delete",
     "deployment list",
     "deployment status",
@@ -117,7 +123,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "deployment resume",
     "deployment unblock",
     "deployment pause",
-    "namespace",
     "var",
     "service",
     "scaling",

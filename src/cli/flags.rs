@@ -26,6 +26,8 @@ pub static GLOBAL_FLAGS: &[GlobalFlag] = &[
     global("token", true, true, "sent as X-Nomad-Token [.._TOKEN]"),
     global("no-color", false, true, "no colours [.._CLI_NO_COLOR]"),
     global("force-color", false, true, "colours without a terminal, too [.._CLI_FORCE_COLOR]"),
+    // output by a template: own flags of that name come first
+    global("t", true, false, ""),
     global("ca-cert", true, false, ""),
     global("ca-path", true, false, ""),
     global("client-cert", true, false, ""),

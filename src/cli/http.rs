@@ -102,6 +102,14 @@ impl Client {
         self.send("GET", path, query, None)
     }
 
+    /// A page of a list, and the token of the next one: empty when there is none.
+    pub fn get_page(&self, path: &str, query: Query<'_>) -> Result<(Value, String), RequestError> {
+        let response = self.ask("GET", path, query, None)?;
+        let next = response.headers().get("X-Nomad-NextToken").and_then(|token| token.to_str().ok());
+        let next = next.unwrap_or_default().to_string();
+        Ok((self.whole(response)?, next))
+    }
+
     pub fn put<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -131,6 +139,16 @@ impl Client {
         query: Query<'_>,
         body: Option<&Value>,
     ) -> Result<Value, RequestError> {
+        self.whole(self.ask(method, path, query, body)?)
+    }
+
+    fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        query: Query<'_>,
+        body: Option<&Value>,
+    ) -> Result<Response<Body>, RequestError> {
         let request = self.request(method, path, query);
         let answer = match body {
             Some(body) => {
@@ -145,7 +163,10 @@ impl Client {
                     .run(self.agent.configure_request(request).timeout_global(Some(ANSWER_TIMEOUT)).build())
             }
         };
-        let mut response = checked(answer.map_err(|e| self.no_answer(&e))?)?;
+        checked(answer.map_err(|e| self.no_answer(&e))?)
+    }
+
+    fn whole(&self, mut response: Response<Body>) -> Result<Value, RequestError> {
         let read = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let bytes = read.map_err(|e| self.no_answer(&e))?;
         if bytes.is_empty() {

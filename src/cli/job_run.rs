@@ -72,15 +72,9 @@ impl Run for JobRun {
             session.out.json(&json!({"Job": file.job}))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let text = |member: &str| file.job.get(member).and_then(Value::as_str).unwrap_or("").to_string();
-        session.client.set_region(&text("Region"));
-        session.client.set_namespace(&text("Namespace"));
+        go_where_the_job_says(session, &file);
         let answer = register(session, &self.request(&file))?;
-        if !answer.warnings.is_empty() {
-            session
-                .out
-                .line(&session.out.bold(&format!("Job Warnings:\n{}\n", answer.warnings.trim_end())))?;
-        }
+        warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
             return registered(session, &answer);
         }
@@ -103,6 +97,21 @@ impl JobRun {
         }
         request
     }
+}
+
+/// To the region and namespace of the job, if it names any.
+pub fn go_where_the_job_says(session: &mut Session, file: &JobFile) {
+    let text = |member: &str| file.job.get(member).and_then(Value::as_str).unwrap_or("").to_string();
+    session.client.set_region(&text("Region"));
+    session.client.set_namespace(&text("Namespace"));
+}
+
+/// What a server has to say of a job that it takes.
+pub fn warn(session: &Session, warnings: &str) -> Outcome<()> {
+    if warnings.is_empty() {
+        return Ok(());
+    }
+    session.out.line(&session.out.bold(&format!("Job Warnings:\n{}\n", warnings.trim_end())))
 }
 
 /// The body of `PUT /v1/jobs`.

@@ -2,11 +2,12 @@
 
 use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
+use crate::cli::eval_list::failures;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::monitor::placement_failures;
 use crate::cli::output::Outcome;
-use crate::cli::session::{Session, job_state, job_table, path};
+use crate::cli::session::{Session, at_home, job_state, job_table, path};
 use crate::cli::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -114,9 +115,7 @@ fn one(session: &Session, command: &JobStatus, prefix: &str) -> Outcome<()> {
         return session.out.json(&Value::Array(vec![report(session, command, &stub)?]));
     }
     let namespace = &stub.job_summary.namespace;
-    let query: Vec<_> =
-        [("namespace", namespace.as_str())].into_iter().filter(|(_, n)| !n.is_empty()).collect();
-    let job: Job = session.client.get(&path("job", &stub.id), &query)?;
+    let job: Job = session.client.get(&path("job", &stub.id), &at_home(&stub))?;
     session.out.text(&basics(&job, &session.time(job.submit_time)))?;
     if command.short {
         return Ok(());
@@ -168,24 +167,18 @@ fn summary_table(summary: &JobSummary) -> String {
 
 fn eval_table(evals: &[Eval], verbose: bool) -> String {
     let row = |e: &Eval| {
-        let failures =
-            if e.status == "blocked" { "N/A - In Progress" } else { yes_no(!e.failed_tg_allocs.is_empty()) };
         vec![
             layout::id(&e.id, verbose),
             e.priority.to_string(),
             e.triggered_by.clone(),
             e.status.clone(),
-            failures.to_string(),
+            failures(e).to_string(),
         ]
     };
     let mut sorted: Vec<&Eval> = evals.iter().collect();
     sorted.sort_by_key(|e| std::cmp::Reverse(e.create_index));
     let header = ["ID", "Priority", "Triggered By", "Status", "Placement Failures"];
     layout::table(&header, &sorted.into_iter().map(row).collect::<Vec<_>>())
-}
-
-fn yes_no(value: bool) -> &'static str {
-    if value { "true" } else { "false" }
 }
 
 fn placement_failure(session: &Session, blocked: &Eval) -> Outcome<()> {

@@ -3,7 +3,7 @@
 use crate::cli::Run;
 use crate::cli::monitor;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
+use crate::cli::session::{Session, at_home, path};
 use crate::cli::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
@@ -81,9 +81,7 @@ impl JobStop {
         let priority = self.eval_priority.map(|p| p.to_string());
         let mut query = vec![("purge", if self.purge { "true" } else { "false" })];
         query.extend(priority.as_deref().map(|p| ("eval_priority", p)));
-        if !job.job_summary.namespace.is_empty() {
-            query.push(("namespace", &job.job_summary.namespace));
-        }
+        query.extend(at_home(&job));
         let answer: RegisterAnswer = session.client.delete(&path("job", &job.id), &query)?;
         if answer.eval_id.is_empty() {
             return Ok(None);

@@ -165,15 +165,22 @@ fn ending(eval: &Eval, verbose: bool) -> Vec<Line> {
         return lines;
     }
     let mut lines = vec![Line::Info(format!("{finished} but failed to place all allocations:"))];
-    for (group, metric) in &eval.failed_tg_allocs {
-        let unplaced = layout::count(metric.coalesced_failures + 1, "allocation");
-        lines.push(Line::Detail(format!("Task Group {group:?} (failed to place {unplaced}):")));
-        lines.extend(placement_failures(metric).into_iter().map(|text| Line::Detail(format!("  * {text}"))));
-    }
+    lines.extend(failed_groups(eval).into_iter().map(Line::Detail));
     if !eval.blocked_eval.is_empty() {
         let blocked = layout::id(&eval.blocked_eval, verbose);
         let text = format!("Evaluation {blocked:?} waiting for additional capacity to place remainder");
         lines.push(Line::Detail(text));
+    }
+    lines
+}
+
+/// Each group that was not placed as a whole, and why.
+pub fn failed_groups(eval: &Eval) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (group, metric) in &eval.failed_tg_allocs {
+        let unplaced = layout::count(metric.coalesced_failures + 1, "allocation");
+        lines.push(format!("Task Group {group:?} (failed to place {unplaced}):"));
+        lines.extend(placement_failures(metric).into_iter().map(|text| format!("  * {text}")));
     }
     lines
 }

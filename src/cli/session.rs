@@ -1,11 +1,15 @@
 //! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
 
+use crate::cli::alloc_status::alloc_table;
+use crate::cli::eval_list::table as eval_table;
 use crate::cli::http::{Client, encode};
 use crate::cli::layout;
+use crate::cli::node_status::node_table;
 use crate::cli::output::{Failure, Outcome, Output};
 use crate::cli::settings::Settings;
-use crate::cli::shapes::{Alloc, JobStub, NodeStub};
+use crate::cli::shapes::{Alloc, Eval, JobStub, NodeStub};
 use jiff::tz::TimeZone;
+use serde::de::DeserializeOwned;
 use std::cell::OnceCell;
 
 pub struct Session {
@@ -49,37 +53,62 @@ impl Session {
 
     /// The allocation with this id, or the only one whose id begins so.
     pub fn alloc_id(&self, prefix: &str) -> Outcome<String> {
-        if is_full_id(prefix) {
-            return Ok(prefix.to_string());
-        }
-        let even = even_prefix(prefix)?;
-        let mut found: Vec<Alloc> = self.client.get("/v1/allocations", &[("prefix", &even)])?;
-        found.retain(|a| a.id.starts_with(prefix));
-        match &found[..] {
-            [] => Err(Failure::new(format!("No allocation(s) with prefix or id {prefix:?} found"))),
-            [only] => Ok(only.id.clone()),
-            many => {
-                let table = crate::cli::alloc_status::alloc_table(many, self.now(), false);
-                Err(ambiguous(prefix, "allocations", &table))
-            }
-        }
+        let table = |many: &[Alloc]| alloc_table(many, self.now(), false);
+        self.only(prefix, "/v1/allocations", "allocation", |a: &Alloc| &a.id, table)
     }
 
     /// The node with this id, or the only one whose id begins so.
     pub fn node_id(&self, prefix: &str) -> Outcome<String> {
+        let table = |many: &[NodeStub]| node_table(many, &[], false, false);
+        self.only(prefix, "/v1/nodes", "node", |n: &NodeStub| &n.id, table)
+    }
+
+    /// The evaluation with this id, or the only one whose id begins so.
+    pub fn eval_id(&self, prefix: &str) -> Outcome<String> {
+        let table = |many: &[Eval]| eval_table(many, false);
+        self.only(prefix, "/v1/evaluations", "evaluation", |e: &Eval| &e.id, table)
+    }
+
+    /// Several are shown in a table.
+    fn only<T: DeserializeOwned>(
+        &self,
+        prefix: &str,
+        list: &str,
+        noun: &str,
+        id_of: impl Fn(&T) -> &String,
+        table: impl Fn(&[T]) -> String,
+    ) -> Outcome<String> {
         if is_full_id(prefix) {
             return Ok(prefix.to_string());
         }
         let even = even_prefix(prefix)?;
-        let mut found: Vec<NodeStub> = self.client.get("/v1/nodes", &[("prefix", &even)])?;
-        found.retain(|n| n.id.starts_with(prefix));
+        let mut found: Vec<T> = self.client.get(list, &[("prefix", &even)])?;
+        found.retain(|one| id_of(one).starts_with(prefix));
         match &found[..] {
-            [] => Err(Failure::new(format!("No node(s) with prefix or id {prefix:?} found"))),
-            [only] => Ok(only.id.clone()),
-            many => {
-                Err(ambiguous(prefix, "nodes", &crate::cli::node_status::node_table(many, &[], false, false)))
-            }
+            [] => Err(Failure::new(format!("No {noun}(s) with prefix or id {prefix:?} found"))),
+            [only] => Ok(id_of(only).clone()),
+            many => Err(ambiguous(prefix, &format!("{noun}s"), &table(many))),
         }
+    }
+}
+
+/// The query that asks for what belongs to this job where the job is.
+pub fn at_home(job: &JobStub) -> Vec<(&'static str, &str)> {
+    let namespace = job.job_summary.namespace.as_str();
+    [("namespace", namespace)].into_iter().filter(|(_, n)| !n.is_empty()).collect()
+}
+
+/// The one argument of a command. `what`: how its help names it.
+pub fn argument<'a>(given: &'a Option<String>, what: &str) -> Outcome<&'a str> {
+    let missing = || Failure::usage(format!("This command takes one argument: <{what}>"));
+    given.as_deref().ok_or_else(missing)
+}
+
+/// Refuses the first flag that was given. `flags`: whether it was, and its name.
+pub fn refuse_unbuilt(flags: &[(bool, &str)]) -> Outcome<()> {
+    match flags.iter().find(|(given, _)| *given) {
+        Some((_, flag)) => Err(Failure::new(format!("not supported yet: {flag}"))),
+        None => Ok(()),
     }
 }
 
@@ -144,7 +173,7 @@ fn even_prefix(prefix: &str) -> Outcome<String> {
     Ok(prefix[..prefix.len() - digits % 2].to_string())
 }
 
-fn ambiguous(prefix: &str, what: &str, table: &str) -> Failure {
+pub fn ambiguous(prefix: &str, what: &str, table: &str) -> Failure {
     Failure::new(format!("Prefix {prefix:?} matched multiple {what}\n\n{}", table.trim_end()))
 }
 

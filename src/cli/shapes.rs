@@ -39,6 +39,7 @@ pub struct Job {
     pub status: String,
     pub submit_time: i64,
     pub version: u64,
+    pub stable: bool,
     pub task_groups: Vec<TaskGroup>,
 }
 
@@ -225,6 +226,9 @@ pub struct NodeScore {
 pub struct Eval {
     #[serde(rename = "ID")]
     pub id: String,
+    pub namespace: String,
+    #[serde(rename = "Type")]
+    pub kind: String,
     pub priority: i64,
     pub triggered_by: String,
     #[serde(rename = "JobID")]
@@ -238,10 +242,51 @@ pub struct Eval {
     /// Nanoseconds.
     pub wait: i64,
     pub next_eval: String,
+    pub previous_eval: String,
     pub blocked_eval: String,
+    pub related_evals: Vec<Eval>,
     #[serde(rename = "FailedTGAllocs")]
     pub failed_tg_allocs: BTreeMap<String, AllocMetric>,
     pub create_index: u64,
+    pub create_time: i64,
+    pub modify_time: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Namespace {
+    pub name: String,
+    pub description: String,
+    pub quota: String,
+    pub capabilities: NamespaceCapabilities,
+    pub meta: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct NamespaceCapabilities {
+    pub enabled_task_drivers: Vec<String>,
+    pub disabled_task_drivers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Versions {
+    /// Jobs, newest first.
+    pub versions: Vec<serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Submission {
+    pub source: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ValidateAnswer {
+    pub error: String,
+    pub warnings: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

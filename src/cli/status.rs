@@ -2,12 +2,13 @@
 
 use crate::cli::Run;
 use crate::cli::alloc_status::{self, AllocStatus};
+use crate::cli::eval_status::{self, EvalStatus};
 use crate::cli::job_status::{self, JobStatus};
 use crate::cli::layout;
 use crate::cli::node_status::{self, NodeStatus};
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Eval, SearchAnswer};
+use crate::cli::session::Session;
+use crate::cli::shapes::SearchAnswer;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ impl Run for Status {
             ("jobs", found) => job_status::show(session, &JobStatus::one(found, self.verbose)),
             ("allocs", found) => alloc_status::show(session, &AllocStatus::one(found, self.verbose)),
             ("nodes", found) => node_status::show(session, &NodeStatus::one(found, self.verbose)),
-            ("evals", found) => show_eval(session, found, self.verbose),
+            ("evals", found) => eval_status::show(session, &EvalStatus::one(found, self.verbose)),
             (context, _) => Err(Failure::new(format!("not supported yet: showing {context}"))),
         }
     }
@@ -56,21 +57,6 @@ fn pick<'a>(matches: &'a BTreeMap<String, Vec<String>>, id: &str) -> Outcome<(&'
             Err(Failure::new(format!("Multiple matches found for id {id:?}\n\n{}", table.trim_end())))
         }
     }
-}
-
-fn show_eval(session: &Session, id: &str, verbose: bool) -> Outcome<ExitCode> {
-    let eval: Eval = session.client.get(&path("evaluation", id), &[])?;
-    let failures = !eval.failed_tg_allocs.is_empty();
-    session.out.text(&layout::key_values(&[
-        ("ID", layout::id(&eval.id, verbose)),
-        ("Status", eval.status.clone()),
-        ("Status Description", eval.status_description.clone()),
-        ("TriggeredBy", eval.triggered_by.clone()),
-        ("Job ID", eval.job_id.clone()),
-        ("Priority", eval.priority.to_string()),
-        ("Placement Failures", failures.to_string()),
-    ]))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

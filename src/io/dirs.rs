@@ -6,6 +6,7 @@
 //! business there).
 
 use crate::model::id::AllocId;
+use crate::model::validate::names::MAX_TASK_NAME_BYTES as MAX_NAME_BYTES;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -36,8 +37,6 @@ pub struct TaskPaths {
     pub secrets: PathBuf,
 }
 
-/// Longer names would not leave room for what is put around them (`.<task>.stdout.fifo`).
-pub const MAX_NAME_BYTES: usize = 200;
 const SHARED: &str = "alloc";
 const OPEN: u32 = 0o777;
 const STICKY: u32 = 0o1777;

@@ -32,7 +32,7 @@ pub use api_job::decode_job;
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
 pub use eval::Files;
-pub use register::decode_register;
+pub use register::{Register, decode_register};
 pub use submitted::Refused;
 
 use diagnostic::Problems;

@@ -3,6 +3,7 @@
 use super::api_job::decode_job;
 use super::submitted::Refused;
 use crate::model::job::JobSpec;
+use crate::model::submission::Submission;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -21,17 +22,6 @@ pub struct Register {
     /// Where the request wants to go, instead of what the job says.
     pub region: Option<String>,
     pub namespace: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Submission {
-    pub source: String,
-    /// `hcl2` or `json`.
-    pub format: String,
-    /// `-var` flags.
-    pub variable_flags: BTreeMap<String, String>,
-    /// The text of the variable files.
-    pub variables: String,
 }
 
 /// Decodes the body of `PUT /v1/jobs` and of `PUT /v1/job/<id>`.

@@ -5,10 +5,11 @@ use super::{Op, Server};
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use crate::model::id::JobKey;
 use crate::model::job::{JobSpec, JobType};
+use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::{Command, RegisterJob};
+use crate::wire::command::{Command, RegisterJob, SubmitJob};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 
 impl Server {
@@ -20,7 +21,7 @@ impl Server {
         let view = self.log.reader().view()?;
         let at = self.stamp(now);
         match action {
-            Action::RegisterJob { mut spec, enforce_index, eval_priority, preserve_counts } => {
+            Action::RegisterJob { mut spec, enforce_index, eval_priority, preserve_counts, submission } => {
                 if let Some(refusal) = self.misplaced(&spec, &view)? {
                     self.reply(token, Err(refusal));
                     return Ok(());
@@ -32,7 +33,9 @@ impl Server {
                 let (key, job_type) = (spec.key(), spec.job_type);
                 let eval = self.eval(key, job_type, priority, Trigger::JobRegister, at);
                 let register = RegisterJob { spec: *spec, enforce_index, eval: Some(eval), at };
-                self.propose(&Command::RegisterJob(Box::new(register)), Op::Reply { token });
+                let tracked_versions = self.config.tracked_versions;
+                let submit = SubmitJob { register, submission: submission.map(|s| *s), tracked_versions };
+                self.propose(&Command::SubmitJob(Box::new(submit)), Op::Reply { token });
             }
             Action::DeregisterJob { job, purge, eval_priority } => {
                 let Some(known) = view.job(&job)? else {
@@ -41,8 +44,19 @@ impl Server {
                 };
                 let priority = eval_priority.unwrap_or(known.spec.priority);
                 let eval = self.eval(job.clone(), known.spec.job_type, priority, Trigger::JobDeregister, at);
-                let command = Command::DeregisterJob { job, purge, eval: Some(Box::new(eval)), at };
+                let eval = Some(Box::new(eval));
+                let tracked_versions = self.config.tracked_versions;
+                let command = match purge {
+                    true => Command::DeregisterJob { job, purge, eval, at },
+                    false => Command::StopJob { job, eval, tracked_versions, at },
+                };
                 self.propose(&command, Op::Reply { token });
+            }
+            Action::UpsertNamespace { namespace } => {
+                self.propose(&Command::UpsertNamespace { namespace }, Op::Reply { token });
+            }
+            Action::DeleteNamespace { name } => {
+                self.propose(&Command::DeleteNamespace { name }, Op::Reply { token });
             }
         }
         Ok(())
@@ -61,18 +75,18 @@ impl Server {
         Some(Refusal::new(RefusalKind::Unavailable, message))
     }
 
-    /// Names that must exist in this region.
+    /// Names that must exist in this region, and what its namespace allows.
     fn misplaced(&self, spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {
-        let nonexistent = |kind: &str, name: &str| {
-            let text = format!("job {:?} is in nonexistent {kind} {name:?}", spec.id);
-            Some(Refusal::new(RefusalKind::Validation, text))
+        let refuse = |text: String| Ok(Some(Refusal::new(RefusalKind::Validation, text)));
+        let Some(namespace) = view.namespace(&spec.namespace)? else {
+            return refuse(nonexistent(&spec.id, "namespace", &spec.namespace));
         };
-        if spec.namespace != "default" {
-            return Ok(nonexistent("namespace", &spec.namespace));
+        if let Some(text) = namespace.spec.refuses(spec) {
+            return refuse(text);
         }
         let pool = spec.node_pool.as_str();
         if pool != "default" && pool != "all" && !view.nodes()?.iter().any(|n| n.info.pool == pool) {
-            return Ok(nonexistent("node pool", pool));
+            return refuse(nonexistent(&spec.id, "node pool", pool));
         }
         Ok(None)
     }

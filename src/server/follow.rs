@@ -77,7 +77,7 @@ impl Server {
             Change::Eval(eval) => self.follow_eval(eval, now),
             Change::Alloc(alloc) => self.follow_alloc(alloc, index, now)?,
             Change::Node(node) => self.follow_node(node, index, now),
-            Change::Job { .. } => {}
+            Change::Job { .. } | Change::Namespace => {}
         }
         Ok(())
     }

@@ -46,6 +46,8 @@ pub struct Config {
     pub heartbeats: HeartbeatRules,
     /// Evaluations that are scheduled at the same time.
     pub workers: usize,
+    /// Versions of a job that stay listed.
+    pub tracked_versions: u32,
 }
 
 pub struct Server {

@@ -11,13 +11,16 @@ use crate::model::alloc::ClientStatus;
 use crate::model::eval::EvalStatus;
 use crate::model::id::{EvalId, RunId, Uuid};
 use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::namespace::{Capabilities, Namespace, NamespaceSpec};
 use crate::model::node::{Node, NodeEvent, NodeStatus};
+use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
 use crate::state::check;
 use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask};
 use crate::state::samples::{
-    AT, Region, alloc, alloc_id, eval, eval_id, info, key, node_id, place, register, report, spec,
+    AT, Region, alloc, alloc_id, eval, eval_id, info, key, namespace, node_id, place, register, report, spec,
+    submit,
 };
 use crate::wire::command::Command;
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
@@ -96,6 +99,8 @@ fn objects(s: &mut Samples) {
     s.add::<JobSpec>("service", &job.spec);
     s.add("empty", &JobSummary::default());
     s.add("pending", &eval(1, "web"));
+    s.add("team", &Namespace { spec: team(), create_index: 3, modify_index: 4 });
+    s.add("hcl", &submission());
     let mut running = alloc(1, &job, node_id(1), eval_id(1));
     running.client = ClientStatus::Running;
     running.task_states = report(1, ClientStatus::Running).task_states;
@@ -137,6 +142,34 @@ fn commands(s: &mut Samples) {
     s.add("apply plan", &Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![done], at: AT });
     let updates = vec![report(1, ClientStatus::Failed)];
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
+    let eval = Some(Box::new(eval(2, "web")));
+    s.add("stop job", &Command::StopJob { job: key("web"), eval, tracked_versions: 6, at: AT });
+    s.add("upsert namespace", &Command::UpsertNamespace { namespace: Box::new(team()) });
+    s.add("delete namespace", &Command::DeleteNamespace { name: "team".into() });
+}
+
+fn team() -> NamespaceSpec {
+    let drivers = |name: &str| vec![name.to_string()];
+    NamespaceSpec {
+        name: "team".into(),
+        description: "ours".into(),
+        meta: BTreeMap::from([("owner".to_string(), "ops".to_string())]),
+        capabilities: Some(Capabilities {
+            enabled_task_drivers: drivers("raw_exec"),
+            disabled_task_drivers: drivers("docker"),
+        }),
+    }
+}
+
+/// With every member said.
+fn submission() -> Submission {
+    Submission {
+        source: "job \"web\" {}".into(),
+        format: "hcl2".into(),
+        variable_flags: BTreeMap::from([("a".to_string(), "b".to_string())]),
+        variables: "c = 1".into(),
+    }
 }
 
 fn conversation(s: &mut Samples) {
@@ -269,6 +302,8 @@ fn rows_lie_where_they_always_lay() {
         evals: vec![eval(2, "web")],
         at: AT,
     });
+    region.run(&namespace("team", "ours"));
+    region.run(&submit(spec("written", 0), "job \"written\" {}", 6));
     let view = region.view();
     check::consistent(&view).expect("whole");
     let rows = check::rows(&view).expect("reads");

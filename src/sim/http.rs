@@ -37,6 +37,7 @@ impl Readers {
             server: true,
             job_max_priority: 100,
             job_default_priority: 50,
+            job_max_source_bytes: 1_000_000,
             ..AgentInfo::default()
         };
         Readers { agent, ..Readers::default() }

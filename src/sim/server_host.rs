@@ -85,7 +85,7 @@ impl ServerHost {
     }
 
     fn config(&self) -> Config {
-        Config { id: SERVER_ID, heartbeats: HeartbeatRules::default(), workers: 2 }
+        Config { id: SERVER_ID, heartbeats: HeartbeatRules::default(), workers: 2, tracked_versions: 3 }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::model::job::{
     RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
 use crate::model::random::Stream;
+use crate::model::submission::Submission;
 use crate::model::time::Span;
 use crate::model::value::Value;
 use crate::server::effects::Input;
@@ -116,7 +117,7 @@ impl World {
         // what HTTP leaves out gets its default on the way
         let left = match &action {
             Action::RegisterJob { spec, .. } => Left::Spec(spec.clone()),
-            Action::DeregisterJob { .. } => wish,
+            _ => wish,
         };
         self.note(|_| format!("user    {token} {}", describe(&action)));
         self.ledger.asked(token, job, left);
@@ -133,7 +134,7 @@ impl World {
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
-            Ok(Done::Nothing { .. }) => self.ledger.refuse(token),
+            Ok(Done::Nothing { .. } | Done::Namespace { .. }) => self.ledger.refuse(token),
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
                 self.ledger.lose(token)
             }
@@ -169,8 +170,14 @@ fn action(job: &JobKey, wish: &Left) -> Action {
             enforce_index: None,
             eval_priority: None,
             preserve_counts: false,
+            submission: Some(Box::new(source_of(spec))),
         },
     }
+}
+
+/// A text that differs wherever the jobs do.
+fn source_of(spec: &JobSpec) -> Submission {
+    Submission { source: format!("{spec:?}"), format: "hcl2".into(), ..Submission::default() }
 }
 
 fn describe(action: &Action) -> String {
@@ -182,6 +189,8 @@ fn describe(action: &Action) -> String {
         }
         Action::DeregisterJob { job, purge: true, .. } => format!("purges {}", job.id),
         Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
+        Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
+        Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
     }
 }
 

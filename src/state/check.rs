@@ -10,8 +10,10 @@ use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::Evaluation;
 use crate::model::id::{JobKey, NodeId};
 use crate::model::job::{JobSpec, JobStatus, JobType};
+use crate::model::namespace::Namespace;
 use crate::model::node::computed_class;
 use crate::model::resources::Amount;
+use crate::model::submission::Submission;
 use crate::wire::record::{self, Record};
 use redb::ReadableTable;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +47,7 @@ struct All {
     index: u64,
     jobs: BTreeMap<JobKey, JobRow>,
     specs: BTreeSet<Vec<u8>>,
+    submissions: BTreeSet<Vec<u8>>,
     evals: Vec<Evaluation>,
     allocs: Vec<Allocation>,
     described: BTreeMap<NodeId, Described>,
@@ -66,6 +69,7 @@ impl All {
             index: view.index(),
             jobs: BTreeMap::new(),
             specs: BTreeSet::new(),
+            submissions: BTreeSet::new(),
             evals: Vec::new(),
             allocs: Vec::new(),
             described: BTreeMap::new(),
@@ -103,6 +107,12 @@ impl All {
                 at_its_place(key, alloc.create_index, &alloc.id.to_string())?;
                 self.allocs.push(alloc);
             }
+            k if k == Kind::Namespace as u8 => {
+                let namespace: Namespace = row(value)?;
+                if namespace.spec.name.as_bytes() != rest {
+                    return Err(format!("namespace {:?} lies at {rest:02x?}", namespace.spec.name));
+                }
+            }
             k if k == Kind::NodeInfo as u8 => {
                 self.described.insert(node()?, row(value)?);
             }
@@ -124,6 +134,10 @@ impl All {
             Some(p) if *p == Part::Spec as u8 => {
                 row::<JobSpec>(value)?;
                 self.specs.insert(key.to_vec());
+            }
+            Some(p) if *p == Part::Submission as u8 => {
+                row::<Submission>(value)?;
+                self.submissions.insert(key.to_vec());
             }
             _ => {
                 self.indexes.insert(key.to_vec(), value.to_vec());
@@ -163,6 +177,7 @@ impl All {
 
     fn jobs(&self) -> Result<(), String> {
         let mut specs = BTreeSet::new();
+        let mut described = BTreeSet::new();
         for (key, job) in &self.jobs {
             let newest = job.newest().map_err(say)?;
             if !newest.tracked || !job.versions.is_sorted_by(|a, b| a.version < b.version) {
@@ -172,7 +187,11 @@ impl All {
                 if !v.tracked && v.allocs == 0 {
                     return Err(format!("job {key}: version {} is kept for nobody", v.version));
                 }
-                specs.insert(tables::spec_key(&tables::job_bytes(key), job.create_index, v.version));
+                let bytes = tables::job_bytes(key);
+                specs.insert(tables::spec_key(&bytes, job.create_index, v.version));
+                if v.tracked {
+                    described.insert(tables::submission_key(&bytes, job.create_index, v.version));
+                }
             }
             if newest.modify_index > self.index {
                 return Err(format!("job {key}: changed in the future"));
@@ -183,7 +202,13 @@ impl All {
                 return Err(format!("job {key} is {:?}, but should be {status:?}", newest.status));
             }
         }
-        if specs == self.specs { Ok(()) } else { Err("specs and versions of jobs differ".into()) }
+        if specs != self.specs {
+            return Err("specs and versions of jobs differ".into());
+        }
+        if self.submissions.is_subset(&described) {
+            return Ok(());
+        }
+        Err("a submission is kept for a version that is not listed".into())
     }
 
     fn job_counts(&self, key: &JobKey, job: &JobRow) -> Result<(), String> {

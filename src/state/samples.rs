@@ -7,12 +7,14 @@ use crate::model::alloc::{Allocation, ClientStatus, alloc_name};
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use crate::model::namespace::NamespaceSpec;
 use crate::model::node::{DriverInfo, NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
 use crate::model::resources::Amount;
+use crate::model::submission::Submission;
 use crate::model::task::{TaskPhase, TaskState};
 use crate::model::time::{Span, Wall};
-use crate::wire::command::{AllocUpdate, Command, RegisterJob};
+use crate::wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
 use crate::wire::record;
 use std::collections::BTreeMap;
 
@@ -163,6 +165,20 @@ pub fn alloc(n: u128, job: &Job, node: NodeId, eval: EvalId) -> Allocation {
 
 pub fn register(spec: JobSpec, eval: Option<Evaluation>) -> Command {
     Command::RegisterJob(Box::new(RegisterJob { spec, enforce_index: None, eval, at: AT }))
+}
+
+/// As `register`, with a text, of a server that keeps so many versions.
+pub fn submit(spec: JobSpec, source: &str, tracked_versions: u32) -> Command {
+    let register = RegisterJob { spec, enforce_index: None, eval: None, at: AT };
+    let submission = Submission { source: source.into(), format: "hcl2".into(), ..Submission::default() };
+    Command::SubmitJob(Box::new(SubmitJob { register, submission: Some(submission), tracked_versions }))
+}
+
+/// A namespace with that description.
+pub fn namespace(name: &str, description: &str) -> Command {
+    let spec =
+        NamespaceSpec { name: name.into(), description: description.into(), ..NamespaceSpec::default() };
+    Command::UpsertNamespace { namespace: Box::new(spec) }
 }
 
 pub fn place(allocs: Vec<Allocation>) -> Vec<NodePlan> {

@@ -13,7 +13,7 @@ use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, Record};
+use crate::wire::record::{self, Malformed, Record};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,8 @@ pub(super) enum Kind {
     NodeInfo = 9,
     /// id to `NodeRow`
     Node = 10,
+    /// name to `Namespace`
+    Namespace = 11,
 }
 
 impl Kind {
@@ -80,6 +82,8 @@ pub(super) enum Part {
     Alloc = 3,
     /// create index, version to `JobSpec`
     Spec = 4,
+    /// create index, version to `Submission`: of tracked versions only
+    Submission = 5,
 }
 
 impl Part {
@@ -367,7 +371,23 @@ pub(super) struct Applied {
     /// Sum of `row_hash` over all rows of `STATE`.
     pub digest: u64,
     /// The index of the last change, by `view::Table`.
-    pub tables: [u64; 4],
+    pub tables: [u64; 5],
+}
+
+impl Record for Applied {
+    const NAME: &'static str = "applied index";
+    const VERSION: u8 = 2;
+
+    /// Version 1 knew four tables.
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
+        let refused = Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION };
+        if version != 1 {
+            return Err(refused);
+        }
+        let (index, digest, [jobs, evals, allocs, nodes]) =
+            postcard::from_bytes(body).map_err(|_| Malformed::Body(Self::NAME))?;
+        Ok(Applied { index, digest, tables: [jobs, evals, allocs, nodes, 0] })
+    }
 }
 
 macro_rules! records {
@@ -384,7 +404,6 @@ records! {
     Described = "node description",
     NodeRow = "node row",
     Region = "region",
-    Applied = "applied index",
 }
 
 pub(super) fn eval_key(place: Place) -> Vec<u8> {
@@ -396,7 +415,19 @@ pub(super) fn alloc_key(place: Place) -> Vec<u8> {
 }
 
 pub(super) fn spec_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {
-    Part::Spec.key(job, &[create_index.to_be_bytes(), version.to_be_bytes()].concat())
+    version_key(Part::Spec, job, create_index, version)
+}
+
+pub(super) fn submission_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {
+    version_key(Part::Submission, job, create_index, version)
+}
+
+fn version_key(part: Part, job: &[u8], create_index: u64, version: u64) -> Vec<u8> {
+    part.key(job, &[create_index.to_be_bytes(), version.to_be_bytes()].concat())
+}
+
+pub(super) fn namespace_key(name: &str) -> Vec<u8> {
+    Kind::Namespace.key(&[name.as_bytes()])
 }
 
 pub(super) fn node_key(kind: Kind, id: NodeId) -> Vec<u8> {

@@ -8,6 +8,7 @@ use crate::wire::command::Command;
 fn named(region: &mut Region, namespace: &str, id: &str) {
     let mut spec = spec(id, 1);
     spec.namespace = namespace.into();
+    region.run(&self::namespace(namespace, ""));
     region.run(&register(spec, None));
 }
 

@@ -6,10 +6,13 @@
 use super::fault::Fault;
 use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place, Region, Rows, VersionRow};
 use crate::model::alloc::Allocation;
+use crate::model::canonical::DEFAULT_NAMESPACE;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::namespace::Namespace;
 use crate::model::node::Node;
+use crate::model::submission::Submission;
 use crate::scheduler::View as SchedulerView;
 use crate::scheduler::fleet::Snapshot;
 use crate::wire::record::{self, Record};
@@ -24,6 +27,7 @@ pub enum Table {
     Evals = 1,
     Allocs = 2,
     Nodes = 3,
+    Namespaces = 4,
 }
 
 pub struct View {
@@ -168,6 +172,12 @@ impl View {
         Ok(tables::get(&self.rows, &spec)?.map(Arc::new))
     }
 
+    /// The text that this version was made from, if it was kept.
+    pub fn submission(&self, job: &Job) -> Result<Option<Submission>, Fault> {
+        let bytes = tables::job_bytes(&job.spec.key());
+        tables::get(&self.rows, &tables::submission_key(&bytes, job.create_index, job.version))
+    }
+
     fn job_row(&self, bytes: &[u8]) -> Result<Option<JobRow>, Fault> {
         tables::get(&self.rows, &Part::Row.key(bytes, &[]))
     }
@@ -184,6 +194,29 @@ impl View {
             modify_index: v.modify_index,
             job_modify_index: v.job_modify_index,
         })
+    }
+}
+
+/// Namespaces.
+impl View {
+    pub fn namespace(&self, name: &str) -> Result<Option<Namespace>, Fault> {
+        read_namespace(&self.rows, name)
+    }
+
+    /// Those whose names begin so, ordered by name.
+    pub fn namespaces(&self, prefix: &str) -> Result<Vec<Namespace>, Fault> {
+        let mut out = Vec::new();
+        tables::each(&self.rows, &tables::namespace_key(prefix), None, |_, value| {
+            out.push(record::decode::<Namespace>(value)?);
+            Ok(true)
+        })?;
+        let built_in = Namespace::built_in();
+        let at = out.partition_point(|n| n.spec.name < built_in.spec.name);
+        let stored = out.get(at).is_some_and(|n| n.spec.name == built_in.spec.name);
+        if !stored && built_in.spec.name.starts_with(prefix) {
+            out.insert(at, built_in);
+        }
+        Ok(out)
     }
 }
 
@@ -348,6 +381,11 @@ fn hex_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
         }
     }
     Some((first, last))
+}
+
+pub(super) fn read_namespace(rows: &impl Rows, name: &str) -> Result<Option<Namespace>, Fault> {
+    let stored = tables::get(rows, &tables::namespace_key(name))?;
+    Ok(stored.or_else(|| (name == DEFAULT_NAMESPACE).then(Namespace::built_in)))
 }
 
 pub(super) fn read_node(rows: &impl Rows, id: NodeId) -> Result<Option<Node>, Fault> {

@@ -14,6 +14,8 @@ pub enum Change {
     Eval(Box<Evaluation>),
     Alloc(AllocChange),
     Node(NodeChange),
+    /// One was written or deleted.
+    Namespace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

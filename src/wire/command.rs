@@ -5,8 +5,10 @@ use crate::model::alloc::ClientStatus;
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
+use crate::model::namespace::NamespaceSpec;
 use crate::model::node::{NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
+use crate::model::submission::Submission;
 use crate::model::task::TaskState;
 use crate::model::time::Wall;
 use crate::model::{id::JobKey, node::NodeEvent};
@@ -36,6 +38,22 @@ pub enum Command {
     ApplyPlan { eval: EvalId, nodes: Vec<NodePlan>, evals: Vec<Evaluation>, at: Wall },
     /// What a client reports of its allocations, with the evaluations that follow from it.
     UpdateAllocs { node: NodeId, updates: Vec<AllocUpdate>, evals: Vec<Evaluation>, at: Wall },
+    /// `RegisterJob`, with the text that the job was made from and the number of versions to keep.
+    SubmitJob(Box<SubmitJob>),
+    /// Stops a job: a version with `stop` set. `DeregisterJob` is left for purging.
+    StopJob { job: JobKey, eval: Option<Box<Evaluation>>, tracked_versions: u32, at: Wall },
+    /// Creates a namespace, or replaces what was said of it.
+    UpsertNamespace { namespace: Box<NamespaceSpec> },
+    /// Refused while jobs in it are not dead.
+    DeleteNamespace { name: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SubmitJob {
+    pub register: RegisterJob,
+    pub submission: Option<Submission>,
+    /// How many of the newest versions stay listed.
+    pub tracked_versions: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -89,6 +89,8 @@ records! {
     crate::model::eval::Evaluation = "evaluation",
     crate::model::alloc::Allocation = "allocation",
     crate::model::node::Node = "node",
+    crate::model::namespace::Namespace = "namespace",
+    crate::model::submission::Submission = "job submission",
     super::command::Command = "command",
     super::rpc::NodeRequest = "node request",
     super::rpc::NodeReply = "node reply",

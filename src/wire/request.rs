@@ -2,6 +2,8 @@
 
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::JobSpec;
+use crate::model::namespace::NamespaceSpec;
+use crate::model::submission::Submission;
 use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.
@@ -14,25 +16,44 @@ pub enum Action {
         eval_priority: Option<i64>,
         /// Groups that exist keep their count.
         preserve_counts: bool,
+        /// The text that the job was made from, if it is to be kept.
+        submission: Option<Box<Submission>>,
     },
     DeregisterJob {
         job: JobKey,
         purge: bool,
         eval_priority: Option<i64>,
     },
+    /// Sound by itself.
+    UpsertNamespace {
+        namespace: Box<NamespaceSpec>,
+    },
+    DeleteNamespace {
+        name: String,
+    },
 }
 
 /// Given once the change is durable and applied. `index` is the change's place in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    Job { eval: Option<EvalId>, job_modify_index: u64, index: u64 },
-    Nothing { index: u64 },
+    Job {
+        eval: Option<EvalId>,
+        job_modify_index: u64,
+        index: u64,
+    },
+    Nothing {
+        index: u64,
+    },
+    /// A namespace was written or deleted.
+    Namespace {
+        index: u64,
+    },
 }
 
 impl Done {
     pub fn index(&self) -> u64 {
         match self {
-            Done::Job { index, .. } | Done::Nothing { index } => *index,
+            Done::Job { index, .. } | Done::Nothing { index } | Done::Namespace { index } => *index,
         }
     }
 }

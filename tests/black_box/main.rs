@@ -11,6 +11,7 @@ mod dev;
 mod full_disk;
 mod http_api;
 mod logs;
+mod names;
 mod node;
 mod survival;
 mod tasks;

@@ -6,9 +6,10 @@
 mod check;
 pub mod files;
 mod schema;
-mod syntax;
+pub mod syntax;
 mod walk;
 
+use crate::api::agent::SearchRules;
 use crate::jobspec::diagnostic::Diagnostic;
 use crate::model::time::Span;
 use std::collections::BTreeMap;
@@ -75,6 +76,11 @@ pub struct ServerConfig {
     pub failover_heartbeat_ttl: Span,
     pub job_default_priority: i64,
     pub job_max_priority: i64,
+    /// Versions of a job that stay listed.
+    pub job_tracked_versions: u32,
+    /// The longest source of a job that is kept.
+    pub job_max_source_bytes: usize,
+    pub search: SearchRules,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -204,6 +210,9 @@ impl ServerConfig {
             failover_heartbeat_ttl: Span::minutes(5),
             job_default_priority: 50,
             job_max_priority: 100,
+            job_tracked_versions: 6,
+            job_max_source_bytes: 1_000_000,
+            search: SearchRules::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Refuses to know: syntax and positions. To build a feature, its entry changes from `NotYet` to a setter.
 
 use super::{Config, LogLevel};
+use crate::api::request::MAX_BODY_BYTES;
 use crate::model::time::Span;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -50,6 +51,10 @@ const fn not_yet(name: &'static str) -> Key {
 const PORT: std::ops::RangeInclusive<u64> = 1..=65_535;
 const COUNT: std::ops::RangeInclusive<u64> = 1..=u32::MAX as u64;
 const COUNT_OR_ZERO: std::ops::RangeInclusive<u64> = 0..=u32::MAX as u64;
+/// A job's row names each of them, and is written whenever the job moves.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=100;
+/// Of a search: what one request may make a server look at or send.
+const FOUND: std::ops::RangeInclusive<u64> = 1..=10_000;
 const AMOUNT: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
 
 pub static TOP: &[Key] = &[
@@ -127,10 +132,10 @@ static SERVER: &[Key] = &[
     key("min_heartbeat_ttl", Kind::Duration(|c, v| c.server.min_heartbeat_ttl = v)),
     key("max_heartbeats_per_second", Kind::Float(|c, v| c.server.max_heartbeats_per_second = v)),
     key("failover_heartbeat_ttl", Kind::Duration(|c, v| c.server.failover_heartbeat_ttl = v)),
-    key("job_tracked_versions", Kind::NotYet(&["6"])),
+    key("job_tracked_versions", Kind::Int(VERSIONS, |c, v| c.server.job_tracked_versions = u32_of(v))),
     key("job_default_priority", Kind::Int(AMOUNT, |c, v| c.server.job_default_priority = i64_of(v))),
     key("job_max_priority", Kind::Int(AMOUNT, |c, v| c.server.job_max_priority = i64_of(v))),
-    key("job_max_source_size", Kind::NotYet(&["1M"])),
+    key("job_max_source_size", Kind::Text(|c, v| size(v).map(|n| c.server.job_max_source_bytes = n))),
     key("raft_protocol", Kind::Ignored),
     key("protocol_version", Kind::Ignored),
     key("license_path", Kind::Ignored),
@@ -167,7 +172,7 @@ static SERVER: &[Key] = &[
     key("plan_rejection_tracker", Kind::NotYetBlock),
     not_yet("enable_event_broker"),
     not_yet("event_buffer_size"),
-    key("search", Kind::NotYetBlock),
+    key("search", Kind::Block(SEARCH)),
     not_yet("deploy_query_rate_limit"),
     not_yet("non_voting_server"),
     not_yet("redundancy_zone"),
@@ -179,6 +184,13 @@ static SERVER: &[Key] = &[
     key("client_introduction", Kind::NotYetBlock),
     not_yet("log_file"),
     not_yet("non_production"),
+];
+
+static SEARCH: &[Key] = &[
+    key("fuzzy_enabled", Kind::Switch(|c, v| c.server.search.fuzzy_enabled = v)),
+    key("limit_query", Kind::Int(FOUND, |c, v| c.server.search.limit_query = u32_of(v))),
+    key("limit_results", Kind::Int(FOUND, |c, v| c.server.search.limit_results = u32_of(v))),
+    key("min_term_length", Kind::Int(COUNT, |c, v| c.server.search.min_term_length = u32_of(v))),
 ];
 
 static CLIENT: &[Key] = &[
@@ -254,6 +266,26 @@ fn u32_of(v: u64) -> u32 {
 
 fn i64_of(v: u64) -> i64 {
     i64::try_from(v).unwrap_or(i64::MAX)
+}
+
+/// `1M`, `512KiB`, `1000000`: bytes, at most what a request may hold.
+fn size(value: &str) -> Result<usize, String> {
+    let text = value.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1000,
+        "ki" | "kib" => 1 << 10,
+        "m" | "mb" => 1_000_000,
+        "mi" | "mib" => 1 << 20,
+        _ => return Err(format!("{value:?} is no size: write it like 1M, 512KiB or 1000000")),
+    };
+    let count: usize = digits.parse().map_err(|_| format!("{value:?} is no size: write it like 1M"))?;
+    let bytes = count.saturating_mul(unit);
+    if bytes > MAX_BODY_BYTES {
+        return Err(format!("{value:?} is more than a request may hold: at most {MAX_BODY_BYTES} bytes"));
+    }
+    Ok(bytes)
 }
 
 fn name(value: &str, into: &mut String, refused: &[char]) -> Result<(), String> {

@@ -76,7 +76,9 @@ fn every_kind_of_value_reaches_its_place() {
           num_schedulers = 0
           heartbeat_grace = "1m30s"
           max_heartbeats_per_second = 12.5
-          job_tracked_versions = 6
+          job_tracked_versions = 9
+          job_max_source_size = "512 KiB"
+          search { fuzzy_enabled = false limit_query = 200 limit_results = 1000 min_term_length = 5 }
           job_max_priority = 200
           job_default_priority = "60"
         }
@@ -100,6 +102,10 @@ fn every_kind_of_value_reaches_its_place() {
     assert_eq!(config.server.heartbeat_grace, Span::seconds(90));
     assert_eq!(config.server.max_heartbeats_per_second, 12.5);
     assert_eq!((config.server.job_max_priority, config.server.job_default_priority), (200, 60));
+    assert_eq!((config.server.job_tracked_versions, config.server.job_max_source_bytes), (9, 512 << 10));
+    let search =
+        SearchRules { fuzzy_enabled: false, limit_query: 200, limit_results: 1000, min_term_length: 5 };
+    assert_eq!(config.server.search, search);
     let meta: Vec<(&str, &str)> = config.client.meta.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(meta, [("a.b", "c"), ("rack", "r1"), ("room", "2")]);
     assert!(config.client.raw_exec_enabled);
@@ -167,8 +173,11 @@ fn what_is_wrong_is_told_with_its_place() {
         ("ports { http = -1 }", "\"-1\" is not a whole number"),
         ("server { heartbeat_grace = \"soon\" }", "is not a duration"),
         ("server { heartbeat_grace = \"-1s\" }", "it may not be negative"),
-        ("server { job_max_source_size = \"2M\" }", "not supported yet: server.job_max_source_size"),
-        ("server { job_tracked_versions = 7 }", "not supported yet: server.job_tracked_versions"),
+        ("server { job_max_source_size = \"5M\" }", "is more than a request may hold"),
+        ("server { job_max_source_size = \"1T\" }", "write it like 1M, 512KiB or 1000000"),
+        ("server { job_max_source_size = \"M\" }", "is no size"),
+        ("server { job_tracked_versions = 101 }", "100"),
+        ("server { search { limit_query = 10001 } }", "10000"),
         ("client { gc_max_allocs = 7 }", "not supported yet: client.gc_max_allocs"),
         ("server { enabled = \"maybe\" }", "neither true nor false"),
         ("server = 3", "server must be a block"),

@@ -1,4 +1,4 @@
-//! An agent's account of itself as JSON: `self`, `health`, and the answers of `search`.
+//! An agent's account of itself as JSON: `self` and `health`.
 
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::wire::status::ServerStatus;
@@ -227,16 +227,4 @@ pub struct HealthShape {
 pub struct PartHealth {
     pub ok: bool,
     pub message: String,
-}
-
-/// `PUT /v1/search`.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct SearchShape {
-    pub matches: BTreeMap<&'static str, Vec<String>>,
-    pub truncations: BTreeMap<&'static str, bool>,
-    pub index: u64,
-    pub last_contact: u64,
-    pub known_leader: bool,
-    pub next_token: &'static str,
 }

@@ -5,6 +5,8 @@ use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, Job, JobSummary};
+use crate::model::submission::Submission;
+use crate::model::validate::Validation;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -136,6 +138,57 @@ pub struct VersionsShape<'a> {
     pub last_contact: u64,
     pub known_leader: bool,
     pub next_token: &'static str,
+}
+
+/// `GET /v1/job/:id/submission`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SubmissionShape<'a> {
+    source: &'a str,
+    format: &'a str,
+    variable_flags: Option<&'a BTreeMap<String, String>>,
+    variables: &'a str,
+    namespace: &'a str,
+    #[serde(rename = "JobID")]
+    job_id: &'a str,
+    version: u64,
+    job_modify_index: u64,
+}
+
+impl<'a> SubmissionShape<'a> {
+    pub fn new(job: &'a Job, submission: &'a Submission) -> Self {
+        SubmissionShape {
+            source: &submission.source,
+            format: &submission.format,
+            variable_flags: map_or_null(&submission.variable_flags),
+            variables: &submission.variables,
+            namespace: &job.spec.namespace,
+            job_id: &job.spec.id,
+            version: job.version,
+            job_modify_index: job.job_modify_index,
+        }
+    }
+}
+
+/// `PUT /v1/validate/job`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ValidatedShape<'a> {
+    driver_config_validated: bool,
+    validation_errors: Option<&'a [String]>,
+    error: String,
+    warnings: String,
+}
+
+impl<'a> ValidatedShape<'a> {
+    pub fn new(validation: &'a Validation) -> Self {
+        ValidatedShape {
+            driver_config_validated: true,
+            validation_errors: list_or_null(&validation.errors),
+            error: validation.error_text(),
+            warnings: validation.warning_text(),
+        }
+    }
 }
 
 /// The answer to a registration.

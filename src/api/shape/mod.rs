@@ -9,7 +9,9 @@ pub mod alloc;
 pub mod eval;
 pub mod job;
 pub mod job_answers;
+pub mod namespace;
 pub mod node;
+pub mod search;
 
 use crate::model::constraint::Constraint;
 use crate::model::time::Wall;

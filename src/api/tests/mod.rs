@@ -1,6 +1,7 @@
 //! The API over a real store: requests in, answers out, no socket.
 
 mod hostile;
+mod names;
 mod reads;
 mod shapes;
 mod waits;
@@ -42,6 +43,7 @@ impl World {
             client: true,
             job_max_priority: 100,
             job_default_priority: 50,
+            job_max_source_bytes: 1_000_000,
             ..AgentInfo::default()
         };
         let status =

@@ -2,11 +2,12 @@
 
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::EvalStatus;
-use crate::model::id::{NodeId, Uuid};
+use crate::model::id::{JobKey, NodeId, Uuid};
+use crate::model::job::JobSpec;
 use crate::model::node::NodeStatus;
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::random::Stream;
-use crate::model::time::Span;
+use crate::model::time::{Span, Wall};
 use crate::sim::disk::{Operation, SimDisk};
 use crate::state::check::consistent;
 use crate::state::fault::Fault;
@@ -37,7 +38,7 @@ impl Workload {
         let job = format!("job-{}", self.below(4));
         let node = node_id(u128::from(self.below(3)));
         let at = AT + Span::seconds(n as i64);
-        match self.below(12) {
+        match self.below(16) {
             0 => Command::Init { region_id: Uuid::from_random(n), at },
             1..=2 => {
                 let spec = spec(&job, self.below(4) as i64);
@@ -65,7 +66,23 @@ impl Workload {
                 Command::UpdateEvals { evals: vec![e], at }
             }
             7..=9 => self.plan(store, &job, node),
+            12..=15 => self.user(&job, at),
             _ => self.report(store, node),
+        }
+    }
+
+    /// Jobs with their texts in namespaces that come and go.
+    fn user(&mut self, job: &str, at: Wall) -> Command {
+        let name = ["default", "team"][self.below(2) as usize];
+        let tracked_versions = 1 + self.below(3) as u32;
+        match self.below(5) {
+            0 => namespace(name, &format!("since {}", self.made)),
+            1 => Command::DeleteNamespace { name: name.into() },
+            2 => Command::StopJob { job: JobKey::new(name, job), eval: None, tracked_versions, at },
+            _ => {
+                let spec = JobSpec { namespace: name.into(), ..spec(job, self.below(4) as i64) };
+                submit(spec, &format!("text {}", self.made), tracked_versions)
+            }
         }
     }
 

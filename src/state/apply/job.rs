@@ -3,22 +3,35 @@
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part, VersionRow};
-use super::super::view::Table;
-use super::{JobEdit, Reply, TRACKED_VERSIONS, Turn};
+use super::super::view::{self, Table};
+use super::{JobEdit, Reply, Turn};
 use crate::model::alloc::ClientStatus;
 use crate::model::eval::Evaluation;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
+use crate::model::namespace::nonexistent;
+use crate::model::submission::Submission;
 use crate::model::time::Wall;
 use crate::wire::change::Change;
-use crate::wire::command::RegisterJob;
+use crate::wire::command::{RegisterJob, SubmitJob};
 use crate::wire::request::{Done, Refusal, RefusalKind};
 
+/// How a job ends.
+pub(super) enum End {
+    Stop { tracked_versions: u32 },
+    Purge,
+}
+
 impl Turn<'_> {
-    pub(super) fn register_job(&mut self, r: RegisterJob) -> Result<Reply, Fault> {
-        let RegisterJob { spec, enforce_index, eval, at } = r;
+    pub(super) fn submit_job(&mut self, submit: SubmitJob) -> Result<Reply, Fault> {
+        let SubmitJob { register, submission, tracked_versions } = submit;
+        let RegisterJob { spec, enforce_index, eval, at } = register;
         let key = spec.key();
         let index = self.index();
+        if view::read_namespace(&self.rows, &key.namespace)?.is_none() {
+            let message = nonexistent(&key.id, "namespace", &key.namespace);
+            return Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        }
         let row = self.job(&key)?.cloned();
         if let Some(refusal) = conflict(&spec, enforce_index, row.as_ref())? {
             return Ok(Err(refusal));
@@ -26,8 +39,13 @@ impl Turn<'_> {
         let answer = match &row {
             None => self.create_job(&key, &spec, at)?,
             Some(row) if self.newest_spec(&key, row)? == spec => row.newest()?.modify_index,
-            Some(_) => self.add_version(&key, &spec, at)?,
+            Some(_) => self.add_version(&key, &spec, tracked_versions, at)?,
         };
+        if answer == index
+            && let Some(submission) = submission
+        {
+            self.put_submission(&key, &submission)?;
+        }
         let job_modify_index = match self.job(&key)? {
             Some(row) => row.newest()?.job_modify_index,
             None => index,
@@ -55,7 +73,13 @@ impl Turn<'_> {
         Ok(index)
     }
 
-    fn add_version(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
+    fn add_version(
+        &mut self,
+        key: &JobKey,
+        spec: &JobSpec,
+        tracked_versions: u32,
+        at: Wall,
+    ) -> Result<u64, Fault> {
         let index = self.index();
         let Some(row) = self.job(key)? else { return Ok(index) };
         let mut next = version(row.newest()?.version + 1, index, at);
@@ -64,15 +88,26 @@ impl Turn<'_> {
         row.versions.push(next);
         row.stop = spec.stop;
         add_groups(&mut row.summary, spec);
-        track_newest(&mut row.versions);
-        self.put(&tables::spec_key(&tables::job_bytes(key), create_index, number), spec)?;
+        let dropped = track_newest(&mut row.versions, tracked_versions);
+        let bytes = tables::job_bytes(key);
+        for version in dropped {
+            self.remove(&tables::submission_key(&bytes, create_index, version))?;
+        }
+        self.put(&tables::spec_key(&bytes, create_index, number), spec)?;
         Ok(index)
     }
 
-    pub(super) fn deregister_job(
+    /// Of the newest version.
+    fn put_submission(&mut self, key: &JobKey, submission: &Submission) -> Result<(), Fault> {
+        let Some(row) = self.job(key)? else { return Ok(()) };
+        let (create_index, version) = (row.create_index, row.newest()?.version);
+        self.put(&tables::submission_key(&tables::job_bytes(key), create_index, version), submission)
+    }
+
+    pub(super) fn end_job(
         &mut self,
         key: JobKey,
-        purge: bool,
+        end: End,
         eval: Option<Evaluation>,
         at: Wall,
     ) -> Result<Reply, Fault> {
@@ -80,12 +115,13 @@ impl Turn<'_> {
         let Some(row) = self.job(&key)?.cloned() else {
             return Ok(Ok(Done::Job { eval: None, job_modify_index: 0, index }));
         };
-        if purge {
-            self.purge_job(&key, &row)?;
-        } else {
-            let spec = self.newest_spec(&key, &row)?;
-            if !spec.stop {
-                self.add_version(&key, &JobSpec { stop: true, ..spec }, at)?;
+        match end {
+            End::Purge => self.purge_job(&key, &row)?,
+            End::Stop { tracked_versions } => {
+                let spec = self.newest_spec(&key, &row)?;
+                if !spec.stop {
+                    self.add_version(&key, &JobSpec { stop: true, ..spec }, tracked_versions, at)?;
+                }
             }
         }
         let eval = eval.map(|e| Evaluation { job_modify_index: index, ..e });
@@ -100,12 +136,13 @@ impl Turn<'_> {
         let bytes = tables::job_bytes(key);
         for v in &row.versions {
             self.remove(&tables::spec_key(&bytes, row.create_index, v.version))?;
+            self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
         }
         self.edit_job(key)?.now = None;
         Ok(())
     }
 
-    fn newest_spec(&self, key: &JobKey, row: &JobRow) -> Result<JobSpec, Fault> {
+    pub(super) fn newest_spec(&self, key: &JobKey, row: &JobRow) -> Result<JobSpec, Fault> {
         let spec = tables::spec_key(&tables::job_bytes(key), row.create_index, row.newest()?.version);
         tables::must_get(&self.rows, &spec)
     }
@@ -219,17 +256,19 @@ fn add_groups(summary: &mut JobSummary, spec: &JobSpec) {
     }
 }
 
-/// Leaves the newest `TRACKED_VERSIONS` tracked, and the newest stable one whatever its age.
-fn track_newest(versions: &mut [VersionRow]) {
+/// Leaves the newest `most` tracked, and the newest stable one whatever its age. Gives those that no longer are.
+fn track_newest(versions: &mut [VersionRow], most: u32) -> Vec<u64> {
     let stable = versions.iter().rposition(|v| v.tracked && v.stable);
+    let newest = versions.len().saturating_sub(1);
     let tracked = versions.iter().filter(|v| v.tracked).count();
-    let mut excess = tracked.saturating_sub(TRACKED_VERSIONS);
-    for (i, v) in versions.iter_mut().enumerate() {
-        if excess > 0 && v.tracked && Some(i) != stable {
-            v.tracked = false;
-            excess -= 1;
-        }
-    }
+    let excess = tracked.saturating_sub(most as usize);
+    let given_up =
+        versions.iter_mut().enumerate().filter(|(i, v)| v.tracked && Some(*i) != stable && *i != newest);
+    let drop = |(_, v): (usize, &mut VersionRow)| {
+        v.tracked = false;
+        v.version
+    };
+    given_up.take(excess).map(drop).collect()
 }
 
 fn conflict(spec: &JobSpec, enforce: Option<u64>, row: Option<&JobRow>) -> Result<Option<Refusal>, Fault> {

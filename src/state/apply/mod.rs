@@ -8,6 +8,7 @@
 mod alloc;
 mod eval;
 mod job;
+mod namespace;
 mod node;
 mod plan;
 
@@ -20,14 +21,15 @@ use crate::model::node::Node;
 use crate::model::resources::Amount;
 use crate::model::time::Wall;
 use crate::wire::change::Change;
-use crate::wire::command::Command;
+use crate::wire::command::{Command, SubmitJob};
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Done, Refusal};
+use job::End;
 use redb::ReadableTable;
 use std::collections::BTreeMap;
 
-/// How many versions of a job are kept and listed.
-pub const TRACKED_VERSIONS: usize = 6;
+/// How many versions of a job are kept and listed by commands that do not say it.
+const TRACKED_VERSIONS: u32 = 6;
 
 type Reply = Result<Done, Refusal>;
 
@@ -91,9 +93,14 @@ impl Turn<'_> {
         }
         match record::decode::<Command>(command)? {
             Command::Init { region_id, at } => self.init(region_id, at),
-            Command::RegisterJob(r) => self.register_job(*r),
+            Command::RegisterJob(register) => self.submit_job(SubmitJob {
+                register: *register,
+                submission: None,
+                tracked_versions: TRACKED_VERSIONS,
+            }),
             Command::DeregisterJob { job, purge, eval, at } => {
-                self.deregister_job(job, purge, eval.map(|e| *e), at)
+                let end = if purge { End::Purge } else { End::Stop { tracked_versions: TRACKED_VERSIONS } };
+                self.end_job(job, end, eval.map(|e| *e), at)
             }
             Command::RegisterNode { info, evals, at } => self.register_node(*info, evals, at),
             Command::UpdateNodeStatus { node, status, event, evals, at } => {
@@ -107,6 +114,12 @@ impl Turn<'_> {
             Command::UpdateAllocs { node, updates, evals, at } => {
                 self.update_allocs(node, updates, evals, at)
             }
+            Command::SubmitJob(submit) => self.submit_job(*submit),
+            Command::StopJob { job, eval, tracked_versions, at } => {
+                self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
+            }
+            Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
+            Command::DeleteNamespace { name } => self.delete_namespace(&name),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What commands come to, one rule at a time, on a real store in memory.
 
+mod names;
+
 use crate::model::alloc::{ClientStatus, DesiredStatus};
 use crate::model::eval::EvalStatus;
 use crate::model::id::JobKey;

@@ -54,9 +54,21 @@ fn hex<R: Record>(record: &R) -> String {
 
 fn opens_as<R: Record + PartialEq + std::fmt::Debug>(record: R, golden: &str) {
     assert_eq!(hex(&record), golden, "a changed record is a new version, with an upgrade");
-    let bytes: Vec<u8> =
-        (0..golden.len() / 2).map(|i| u8::from_str_radix(&golden[2 * i..2 * i + 2], 16).unwrap()).collect();
-    assert_eq!(record::decode::<R>(&bytes), Ok(record));
+    assert_eq!(record::decode::<R>(&unhex(golden)), Ok(record));
+}
+
+fn unhex(golden: &str) -> Vec<u8> {
+    (0..golden.len() / 2).map(|i| u8::from_str_radix(&golden[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn the_applied_index_of_four_tables_is_upgraded() {
+    let old = "0101ffffffffffffffffff0101020304";
+    let upgraded = Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 0] };
+    assert_eq!(record::decode::<Applied>(&unhex(old)), Ok(upgraded));
+    for damaged in ["01", "0101ff", "0001ffffffffffffffffff0101020304", "0301"] {
+        assert!(record::decode::<Applied>(&unhex(damaged)).is_err(), "{damaged}");
+    }
 }
 
 #[test]
@@ -106,8 +118,8 @@ fn rows_of_the_first_format_open_for_ever() {
         "010707070707070707070707070707070702",
     );
     opens_as(
-        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4] },
-        "0101ffffffffffffffffff0101020304",
+        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5] },
+        "0201ffffffffffffffffff010102030405",
     );
     let described = Described { info: crate::state::samples::info(1), computed_class: "v1:x".into() };
     opens_as(

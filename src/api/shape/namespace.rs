@@ -1,0 +1,62 @@
+//! A namespace as JSON.
+
+use super::{Null, list_or_null, map_or_null};
+use crate::model::namespace::{Capabilities, Namespace};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NamespaceShape<'a> {
+    name: &'a str,
+    description: &'a str,
+    quota: &'static str,
+    capabilities: Option<CapabilitiesShape<'a>>,
+    node_pool_configuration: Null,
+    meta: Option<&'a BTreeMap<String, String>>,
+    hash: String,
+    create_index: u64,
+    modify_index: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct CapabilitiesShape<'a> {
+    enabled_task_drivers: Option<&'a [String]>,
+    disabled_task_drivers: Option<&'a [String]>,
+}
+
+impl<'a> NamespaceShape<'a> {
+    pub fn new(namespace: &'a Namespace) -> Self {
+        let spec = &namespace.spec;
+        NamespaceShape {
+            name: &spec.name,
+            description: &spec.description,
+            quota: "",
+            capabilities: spec.capabilities.as_ref().map(CapabilitiesShape::new),
+            node_pool_configuration: (),
+            meta: map_or_null(&spec.meta),
+            hash: hash(namespace),
+            create_index: namespace.create_index,
+            modify_index: namespace.modify_index,
+        }
+    }
+}
+
+impl<'a> CapabilitiesShape<'a> {
+    fn new(capabilities: &'a Capabilities) -> Self {
+        CapabilitiesShape {
+            enabled_task_drivers: list_or_null(&capabilities.enabled_task_drivers),
+            disabled_task_drivers: list_or_null(&capabilities.disabled_task_drivers),
+        }
+    }
+}
+
+/// Equal for equal namespaces, whenever they were written: what others compare instead of the whole.
+fn hash(namespace: &Namespace) -> String {
+    let timeless = Namespace { create_index: 0, modify_index: 0, ..namespace.clone() };
+    STANDARD.encode(Sha256::digest(crate::wire::record::encode(&timeless)))
+}

@@ -1,0 +1,26 @@
+//! The answers of both searches as JSON.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// `M`: an id (`/v1/search`), or a `Match` (`/v1/search/fuzzy`).
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SearchShape<M> {
+    pub matches: BTreeMap<&'static str, Vec<M>>,
+    pub truncations: BTreeMap<&'static str, bool>,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
+}
+
+/// A name, and what leads to the object that has it: namespace, job, group and so on.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Match {
+    #[serde(rename = "ID")]
+    pub id: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scope: Vec<String>,
+}

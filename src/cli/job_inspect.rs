@@ -1,0 +1,171 @@
+//! `drover job inspect` and `drover job history`: what a job is and was.
+
+use crate::cli::Run;
+use crate::cli::http::decode;
+use crate::cli::layout;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, argument, at_home, path, refuse_unbuilt};
+use crate::cli::shapes::{Job, JobStub, Submission, Versions};
+use argh::{ArgsInfo, FromArgs};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// print a job as JSON, or as the file that it was made from
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job inspect -version 2 cache", example = "drover job inspect -hcl cache")]
+pub struct JobInspect {
+    /// that version instead of the newest
+    #[argh(option)]
+    version: Option<u64>,
+    /// print the file that the job was made from
+    #[argh(switch)]
+    hcl: bool,
+    /// print the variables, too (not supported yet)
+    #[argh(switch)]
+    with_vars: bool,
+    /// without "Job" around it; without an id: the list of all jobs
+    #[argh(switch)]
+    json: bool,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    job: Option<String>,
+}
+
+/// list the versions of a job, newest first
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job history -full cache")]
+pub struct JobHistory {
+    /// show what changed from version to version (not supported yet)
+    #[argh(switch, long = "p")]
+    diff: bool,
+    /// print each version as JSON, too
+    #[argh(switch)]
+    full: bool,
+    /// only that version
+    #[argh(option)]
+    version: Option<u64>,
+    /// print the API's objects as JSON
+    #[argh(switch)]
+    json: bool,
+    /// compare with the version of this tag (not supported yet)
+    #[argh(option)]
+    diff_tag: Option<String>,
+    /// compare with this version (not supported yet)
+    #[argh(option)]
+    diff_version: Option<u64>,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    job: Option<String>,
+}
+
+impl Run for JobInspect {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        refuse_unbuilt(&[(self.with_vars, "-with-vars")])?;
+        let Some(prefix) = &self.job else {
+            if self.json {
+                session.out.json(&session.client.get_value("/v1/jobs", &[])?)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let sentence = "This command takes one argument: <job> (only with -json it may be left out)";
+            return Err(Failure::usage(sentence));
+        };
+        let stub = session.job(prefix)?;
+        if self.hcl {
+            self.source(session, &stub)?;
+        } else {
+            let job = self.object(session, &stub)?;
+            session.out.json(&if self.json { job } else { json!({ "Job": job }) })?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl JobInspect {
+    fn object(&self, session: &Session, stub: &JobStub) -> Outcome<Value> {
+        match self.version {
+            None => Ok(session.client.get_value(&path("job", &stub.id), &at_home(stub))?),
+            Some(wanted) => Ok(versions(session, stub, Some(wanted))?.remove(0)),
+        }
+    }
+
+    fn source(&self, session: &Session, stub: &JobStub) -> Outcome<()> {
+        let job: Job = decode(&self.object(session, stub)?)?;
+        let version = job.version.to_string();
+        let query: Vec<_> = at_home(stub).into_iter().chain([("version", version.as_str())]).collect();
+        let target = format!("{}/submission", path("job", &stub.id));
+        let kept: Result<Submission, _> = session.client.get(&target, &query);
+        let kept = kept.map_err(|e| match e.is_not_found() {
+            true => Failure::new(format!(
+                "The file that version {version} of job {:?} was made from was not kept",
+                stub.id
+            )),
+            false => e.into(),
+        })?;
+        session.out.text(&format!("{}\n", kept.source.trim_end()))
+    }
+}
+
+/// As they come, newest first; with `wanted` only that one.
+fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<Vec<Value>> {
+    let target = format!("{}/versions", path("job", &stub.id));
+    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let number = |job: &Value| job["Version"].as_u64().unwrap_or(0);
+    let Some(wanted) = wanted else { return Ok(all.versions) };
+    let known: Vec<String> = all.versions.iter().map(|v| number(v).to_string()).collect();
+    match all.versions.into_iter().find(|v| number(v) == wanted) {
+        Some(one) => Ok(vec![one]),
+        None => Err(Failure::new(format!(
+            "Job {:?} has no version {wanted}; it has {}",
+            stub.id,
+            known.join(", ")
+        ))),
+    }
+}
+
+impl Run for JobHistory {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        refuse_unbuilt(&[
+            (self.diff, "-p"),
+            (self.diff_tag.is_some(), "-diff-tag"),
+            (self.diff_version.is_some(), "-diff-version"),
+        ])?;
+        let stub = session.job(argument(&self.job, "job")?)?;
+        let found = versions(session, &stub, self.version)?;
+        if self.json {
+            let one = self.version.and_then(|_| found.first().cloned());
+            session.out.json(&one.unwrap_or(Value::Array(found)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for (i, value) in found.iter().enumerate() {
+            if i > 0 {
+                session.out.line("")?;
+            }
+            let job: Job = decode(value)?;
+            session.out.text(&block(&job, &session.time(job.submit_time)))?;
+            if self.full {
+                session.out.json(value)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn block(job: &Job, submitted: &str) -> String {
+    layout::key_values(&[
+        ("Version", job.version.to_string()),
+        ("Stable", job.stable.to_string()),
+        ("Submit Date", submitted.to_string()),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_laid_out_as_its_reference() {
+        let job = Job { version: 3, stable: true, ..Job::default() };
+        let expected = "Version     = 3\nStable      = true\nSubmit Date = 2024-05-01T10:20:30Z\n";
+        assert_eq!(block(&job, "2024-05-01T10:20:30Z"), expected);
+    }
+}

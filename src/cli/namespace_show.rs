@@ -1,0 +1,133 @@
+//! `drover namespace list`, `namespace status` and `namespace inspect`.
+
+use crate::cli::Run;
+use crate::cli::http::decode;
+use crate::cli::layout;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, ambiguous, argument};
+use crate::cli::shapes::Namespace;
+use argh::{ArgsInfo, FromArgs};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// list all namespaces
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover namespace list")]
+pub struct NamespaceList {
+    /// print the API's objects as JSON
+    #[argh(switch)]
+    json: bool,
+}
+
+/// show a namespace: what it is for and which drivers jobs may use in it
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover namespace status team")]
+pub struct NamespaceStatus {
+    /// print the API's object as JSON
+    #[argh(switch)]
+    json: bool,
+    /// a name or the beginning of one
+    #[argh(positional)]
+    namespace: Option<String>,
+}
+
+/// print a namespace as JSON
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover namespace inspect team")]
+pub struct NamespaceInspect {
+    /// a name or the beginning of one
+    #[argh(positional)]
+    namespace: Option<String>,
+}
+
+impl Run for NamespaceList {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let value = session.client.get_value("/v1/namespaces", &[])?;
+        if self.json {
+            session.out.json(&value)?;
+        } else {
+            session.out.text(&table(&decode::<Vec<Namespace>>(&value)?))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Run for NamespaceStatus {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let value = find(session, argument(&self.namespace, "namespace")?)?;
+        if self.json {
+            session.out.json(&value)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let namespace: Namespace = decode(&value)?;
+        session.out.text(&basics(&namespace))?;
+        if !namespace.meta.is_empty() {
+            session.out.section("Metadata")?;
+            let rows: Vec<_> = namespace.meta.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
+            session.out.text(&layout::key_values(&rows))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Run for NamespaceInspect {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        session.out.json(&find(session, argument(&self.namespace, "namespace")?)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The namespace of this name, or the only one whose name begins so.
+fn find(session: &Session, prefix: &str) -> Outcome<Value> {
+    let value = session.client.get_value("/v1/namespaces", &[("prefix", prefix)])?;
+    let found: Vec<Namespace> = decode(&value)?;
+    let place = found.iter().position(|n| n.name == prefix);
+    match (&found[..], place) {
+        ([], _) => Err(Failure::new(format!("Namespace {prefix:?} matched no namespaces"))),
+        (_, Some(at)) => Ok(value[at].clone()),
+        ([_], None) => Ok(value[0].clone()),
+        (many, None) => Err(ambiguous(prefix, "namespaces", &table(many))),
+    }
+}
+
+fn table(namespaces: &[Namespace]) -> String {
+    let rows: Vec<_> = namespaces.iter().map(|n| vec![n.name.clone(), n.description.clone()]).collect();
+    layout::table(&["Name", "Description"], &rows)
+}
+
+fn basics(namespace: &Namespace) -> String {
+    let enabled = match namespace.capabilities.enabled_task_drivers.join(",") {
+        none if none.is_empty() => "*".to_string(),
+        some => some,
+    };
+    layout::key_values(&[
+        ("Name", namespace.name.clone()),
+        ("Description", namespace.description.clone()),
+        ("Quota", namespace.quota.clone()),
+        ("EnabledDrivers", enabled),
+        ("DisabledDrivers", namespace.capabilities.disabled_task_drivers.join(",")),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_laid_out_as_its_reference() {
+        let mut namespace =
+            Namespace { name: "team".into(), description: "ours".into(), ..Namespace::default() };
+        let shown = |n: &Namespace, enabled: &str, disabled: &str| {
+            let expected = format!(
+                "Name            = team\nDescription     = ours\nQuota           = <none>\n\
+                 EnabledDrivers  = {enabled}\nDisabledDrivers = {disabled}\n"
+            );
+            assert_eq!(basics(n), expected);
+        };
+        shown(&namespace, "*", "<none>");
+        namespace.capabilities.enabled_task_drivers = vec!["exec".into(), "raw_exec".into()];
+        namespace.capabilities.disabled_task_drivers = vec!["docker".into()];
+        shown(&namespace, "exec,raw_exec", "docker");
+        assert_eq!(table(&[namespace]), "Name  Description\nteam  ours\n");
+    }
+}

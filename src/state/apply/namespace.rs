@@ -1,0 +1,64 @@
+//! Namespaces: written, and deleted when no job in them can run any more (reference: server 19).
+//! Refuses to know what they allow: whoever registers a job has looked.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, JobRow, Part};
+use super::super::view::{self, Table};
+use super::{Reply, Turn};
+use crate::model::canonical::DEFAULT_NAMESPACE;
+use crate::model::job::JobStatus;
+use crate::model::namespace::{Namespace, NamespaceSpec};
+use crate::wire::change::Change;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+
+impl Turn<'_> {
+    /// What says nothing new changes nothing.
+    pub(super) fn upsert_namespace(&mut self, spec: NamespaceSpec) -> Result<Reply, Fault> {
+        let index = self.index();
+        let known = view::read_namespace(&self.rows, &spec.name)?;
+        if known.as_ref().is_none_or(|known| known.spec != spec) {
+            let create_index = known.map_or(index, |known| known.create_index);
+            let key = tables::namespace_key(&spec.name);
+            self.put(&key, &Namespace { spec, create_index, modify_index: index })?;
+            self.namespaces_moved();
+        }
+        Ok(Ok(Done::Namespace { index }))
+    }
+
+    pub(super) fn delete_namespace(&mut self, name: &str) -> Result<Reply, Fault> {
+        let refuse = |kind, message: String| Ok(Err(Refusal::new(kind, message)));
+        if name == DEFAULT_NAMESPACE {
+            return refuse(RefusalKind::Conflict, "can not delete default namespace".into());
+        }
+        if view::read_namespace(&self.rows, name)?.is_none() {
+            return refuse(RefusalKind::NotFound, "Namespace not found".into());
+        }
+        if let Some(region) = self.region_of_a_living_job(name)? {
+            let message = format!("namespace {name:?} has non-terminal jobs in regions: [{region}]");
+            return refuse(RefusalKind::Conflict, message);
+        }
+        self.remove(&tables::namespace_key(name))?;
+        self.namespaces_moved();
+        Ok(Ok(Done::Namespace { index: self.index() }))
+    }
+
+    fn namespaces_moved(&mut self) {
+        self.moved(Table::Namespaces);
+        self.changes.push(Change::Namespace);
+    }
+
+    /// `None`: every job in the namespace is dead, or there is none.
+    fn region_of_a_living_job(&self, namespace: &str) -> Result<Option<String>, Fault> {
+        let mut found = None;
+        tables::each_job(&self.rows, &tables::namespace_bytes(namespace), None, |key, bytes| {
+            let row: Option<JobRow> = tables::get(&self.rows, &Part::Row.key(bytes, &[]))?;
+            if let Some(row) = row
+                && row.newest()?.status != JobStatus::Dead
+            {
+                found = Some(self.newest_spec(key, &row)?.region);
+            }
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+}
