@@ -2,8 +2,9 @@
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
 use crate::cli::{agent_command, alloc_logs, alloc_status, job_run, job_status, job_stop};
+use crate::cli::{completion, config_validate, fmt_command};
 use crate::cli::{keeper_command, node_status, status, version};
-use argh::{ArgsInfo, FromArgs};
+use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 pub struct Command {
     pub name: &'static str,
@@ -11,6 +12,8 @@ pub struct Command {
     /// It asks an agent, and so takes the global flags.
     pub networked: bool,
     pub prepare: fn(&Command, &[String], Env<'_>) -> Result<Prepared, Say>,
+    /// Its flags and arguments.
+    pub info: fn() -> CommandInfoWithArgs,
 }
 
 pub static COMMANDS: &[Command] = &[
@@ -25,6 +28,10 @@ pub static COMMANDS: &[Command] = &[
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
     local::<keeper_command::KeeperStop>("keeper stop", "stop the keeper and all its tasks"),
+    local::<fmt_command::Fmt>("fmt", "lay out job files canonically"),
+    local::<config_validate::ConfigValidate>("config validate", "check configuration files"),
+    local::<completion::Completion>("completion", "print a shell's completion script"),
+    local::<completion::Complete>("complete", "print what may come next on a command line"),
     local::<version::Version>("version", "print the version"),
 ];
 
@@ -32,11 +39,11 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     name: &'static str,
     about: &'static str,
 ) -> Command {
-    Command { name, about, networked: true, prepare: prepare::<T> }
+    Command { name, about, networked: true, prepare: prepare::<T>, info: T::get_args_info }
 }
 
 const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command { name, about, networked: false, prepare: prepare::<T> }
+    Command { name, about, networked: false, prepare: prepare::<T>, info: T::get_args_info }
 }
 
 /// Reference: cli 1.4.
@@ -84,7 +91,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job init",
     "job action",
     "job tag",
-    "fmt",
     "alloc fs",
     "alloc exec",
     "alloc restart",
@@ -133,5 +139,4 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "login",
     "tls",
     "check",
-    "config",
 ];

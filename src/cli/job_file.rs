@@ -126,7 +126,8 @@ fn seed() -> u64 {
     jiff::Timestamp::now().as_nanosecond() as u64
 }
 
-fn text_of(path: &str) -> Outcome<String> {
+/// The text of a file; `-` is standard input.
+pub fn text_of(path: &str) -> Outcome<String> {
     let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {e}"));
     let mut text = String::new();
     if path == "-" {
