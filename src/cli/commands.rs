@@ -1,10 +1,11 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, alloc_logs, alloc_status, eval_list, eval_status};
+use crate::cli::{agent_command, alloc_logs, alloc_status, completion, config_validate};
+use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
 use crate::cli::{keeper_command, namespace_change, namespace_show, node_status, status, version};
-use argh::{ArgsInfo, FromArgs};
+use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 pub struct Command {
     pub name: &'static str,
@@ -12,6 +13,8 @@ pub struct Command {
     /// It asks an agent, and so takes the global flags.
     pub networked: bool,
     pub prepare: fn(&Command, &[String], Env<'_>) -> Result<Prepared, Say>,
+    /// Its flags and arguments.
+    pub info: fn() -> CommandInfoWithArgs,
 }
 
 pub static COMMANDS: &[Command] = &[
@@ -39,6 +42,10 @@ pub static COMMANDS: &[Command] = &[
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
     local::<keeper_command::KeeperStop>("keeper stop", "stop the keeper and all its tasks"),
+    local::<fmt_command::Fmt>("fmt", "lay out job files canonically"),
+    local::<config_validate::ConfigValidate>("config validate", "check configuration files"),
+    local::<completion::Completion>("completion", "print a shell's completion script"),
+    local::<completion::Complete>("complete", "print what may come next on a command line"),
     local::<version::Version>("version", "print the version"),
 ];
 
@@ -46,11 +53,11 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     name: &'static str,
     about: &'static str,
 ) -> Command {
-    Command { name, about, networked: true, prepare: prepare::<T> }
+    Command { name, about, networked: true, prepare: prepare::<T>, info: T::get_args_info }
 }
 
 const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command { name, about, networked: false, prepare: prepare::<T> }
+    Command { name, about, networked: false, prepare: prepare::<T>, info: T::get_args_info }
 }
 
 /// Reference: cli 1.4.
@@ -92,7 +99,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job deployments",
     "job action",
     "job tag",
-    "fmt",
     "alloc fs",
     "alloc exec",
     "alloc restart",
@@ -138,5 +144,4 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "login",
     "tls",
     "check",
-    "config",
 ];

@@ -122,6 +122,11 @@ fn own_flag(command: &CommandInfoWithArgs, name: &str) -> Option<&'static FlagIn
     command.flags.iter().find(|f| f.long.trim_start_matches('-') == name)
 }
 
+/// A flag of the command's own that is followed by a value.
+pub fn takes_value(command: &CommandInfoWithArgs, name: &str) -> bool {
+    own_flag(command, name).is_some_and(|flag| matches!(shape(flag), Shape::Value))
+}
+
 fn shape(flag: &FlagInfo<'_>) -> Shape {
     match flag.kind {
         FlagInfoKind::Switch => Shape::Switch,

@@ -14,6 +14,7 @@ mod functions;
 pub mod hcl;
 mod hooks;
 mod json_syntax;
+pub mod layout;
 pub mod nearest;
 mod object_size;
 mod operators;

@@ -1,0 +1,37 @@
+//! `drover config validate`: would an agent start with these files? Nothing is started, opened or written.
+
+use crate::agent::config::{Config, Sources, files};
+use crate::cli::Run;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::Session;
+use crate::jobspec;
+use argh::{ArgsInfo, FromArgs};
+use std::process::ExitCode;
+
+/// check configuration files as an agent would; exit code 1: it would not start with them
+#[derive(FromArgs, ArgsInfo)]
+#[argh(name = "validate", example = "drover config validate /etc/drover")]
+pub struct ConfigValidate {
+    /// configuration files, or folders with *.hcl and *.json, merged in this order
+    #[argh(positional)]
+    path: Vec<String>,
+}
+
+impl Run for ConfigValidate {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        if self.path.is_empty() {
+            return Err(Failure::usage("This command takes at least one argument: <path>"));
+        }
+        let mut sources = Sources { dev: false, files: Vec::new(), flags: Vec::new() };
+        for path in &self.path {
+            let read = files::read(path).map_err(|problem| Failure::new(problem.to_string()))?;
+            sources.files.extend(read);
+        }
+        let loaded = Config::load(&sources, &files::machine()).map_err(|problems| {
+            Failure::new(format!("Configuration is invalid:\n{}", jobspec::render(&problems).trim_end()))
+        })?;
+        loaded.warnings.iter().for_each(|warning| session.out.warning(warning));
+        session.out.line("Configuration is valid!")?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
