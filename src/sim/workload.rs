@@ -116,7 +116,7 @@ impl World {
         // what HTTP leaves out gets its default on the way
         let left = match &action {
             Action::RegisterJob { spec, .. } => Left::Spec(spec.clone()),
-            Action::DeregisterJob { .. } => wish,
+            _ => wish,
         };
         self.note(|_| format!("user    {token} {}", describe(&action)));
         self.ledger.asked(token, job, left);
@@ -133,7 +133,7 @@ impl World {
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
-            Ok(Done::Nothing { .. }) => self.ledger.refuse(token),
+            Ok(Done::Nothing { .. } | Done::Evals { .. }) => self.ledger.refuse(token),
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
                 self.ledger.lose(token)
             }
@@ -182,6 +182,7 @@ fn describe(action: &Action) -> String {
         }
         Action::DeregisterJob { job, purge: true, .. } => format!("purges {}", job.id),
         Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
+        Action::EvaluateJob { .. } | Action::EvaluateNode { .. } => format!("{action:?}"),
     }
 }
 

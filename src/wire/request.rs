@@ -1,6 +1,6 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
-use crate::model::id::{EvalId, JobKey};
+use crate::model::id::{EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use std::fmt;
 
@@ -20,19 +20,39 @@ pub enum Action {
         purge: bool,
         eval_priority: Option<i64>,
     },
+    /// Looks at a job again: an evaluation, and nothing else changes.
+    EvaluateJob {
+        job: JobKey,
+    },
+    /// The same for every job that has allocations on the node.
+    EvaluateNode {
+        node: NodeId,
+    },
 }
 
 /// Given once the change is durable and applied. `index` is the change's place in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    Job { eval: Option<EvalId>, job_modify_index: u64, index: u64 },
-    Nothing { index: u64 },
+    Job {
+        eval: Option<EvalId>,
+        job_modify_index: u64,
+        index: u64,
+    },
+    Nothing {
+        index: u64,
+    },
+    /// `modify_index` is that of the job or node that was looked at.
+    Evals {
+        evals: Vec<EvalId>,
+        modify_index: u64,
+        index: u64,
+    },
 }
 
 impl Done {
     pub fn index(&self) -> u64 {
         match self {
-            Done::Job { index, .. } | Done::Nothing { index } => *index,
+            Done::Job { index, .. } | Done::Nothing { index } | Done::Evals { index, .. } => *index,
         }
     }
 }

@@ -8,6 +8,7 @@ mod chaos;
 mod command_line;
 mod damage;
 mod dev;
+mod hostile;
 mod http_api;
 mod logs;
 mod node;
