@@ -83,7 +83,7 @@ mod tests {
             assert_eq!(get(path, None), [("Vary", "Origin".to_string())], "{path}");
         }
         for path in ["/v1/jobs", "/v1/client/gc", "/v1/agent/self", "/v1/variables", "/"] {
-            assert_eq!(get(path, page), [], "{path}");
+            assert!(get(path, page).is_empty(), "{path}");
         }
     }
 

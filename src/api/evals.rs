@@ -32,7 +32,9 @@ fn one_filter(call: &Call<'_>) -> Result<(), Response> {
 /// How many the list has with the same parameters, all pages together.
 pub fn count(call: &Call<'_>) -> Result<Outcome, Response> {
     one_filter(call)?;
-    let whole = Query { per_page: 0, next_token: String::new(), ..call.query.clone() };
+    let mut whole = call.query.clone();
+    whole.per_page = 0;
+    whole.next_token.clear();
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
     blocking::answer(call, index, vec![WatchKey::Evals], view.index(), || {

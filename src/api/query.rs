@@ -2,6 +2,7 @@
 //!
 //! Errors are the sentences that clients of the API know (reference: http-api 0.4 to 0.6, corrections "More of the API").
 
+use super::filter::literal::boolean;
 use super::filter::{Filter, LeftOut};
 use super::response::Response;
 use crate::jobspec::duration;
@@ -69,7 +70,7 @@ impl Query {
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Response> {
         match self.text(name) {
             None | Some("") => Ok(default),
-            Some(text) => go_bool(text).ok_or_else(|| {
+            Some(text) => boolean(text).ok_or_else(|| {
                 bad(format!(
                     "Failed to parse value of \"{name}\" (\"{text}\") as a bool: expected true or false"
                 ))
@@ -135,7 +136,7 @@ impl Query {
         match self.text("stale") {
             None => Ok(false),
             Some("") => Ok(true),
-            Some(text) => go_bool(text).ok_or_else(|| {
+            Some(text) => boolean(text).ok_or_else(|| {
                 bad(format!("Expect `true` or `false` for `stale` query string parameter, got {text}"))
             }),
         }
@@ -150,14 +151,6 @@ pub fn object<T: Serialize>(shape: &T) -> Result<Value, Response> {
 
 fn bad(sentence: impl Into<String>) -> Response {
     Response::text(400, sentence)
-}
-
-fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 mod eval;
 mod grammar;
-mod literal;
+pub mod literal;
 #[cfg(test)]
 mod tests;
 

@@ -23,7 +23,7 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
     listed.flat_map(|value| value.split(',')).any(|one| {
         let mut parts = one.split(';').map(str::trim);
         let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
-        let refused = |part: &str| part.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+        let refused = |part: &str| part.strip_prefix("q=").is_some_and(|q| q.parse::<f64>() == Ok(0.0));
         named && !parts.any(refused)
     })
 }
