@@ -9,9 +9,12 @@ use super::literal;
 use serde_json::Value;
 use std::borrow::Cow;
 
+/// How many parts of an expression are looked at for one object: `any` within `any` multiplies.
+const MAX_STEPS: usize = 10_000;
+
 pub fn matches(expr: &Expr, object: &Value, left_out: &LeftOut) -> Result<bool, String> {
     let zeros = Zeros { text: "".into(), number: 0.into(), flag: false.into(), null: Value::Null };
-    Scope { object, left_out, zeros: &zeros, names: Vec::new() }.holds(expr)
+    Scope { object, left_out, zeros: &zeros, names: Vec::new(), steps: 0 }.holds(expr)
 }
 
 struct Scope<'v> {
@@ -20,6 +23,7 @@ struct Scope<'v> {
     zeros: &'v Zeros,
     /// What `any` and `all` named, innermost last.
     names: Vec<(&'v str, Named<'v>)>,
+    steps: usize,
 }
 
 struct Zeros {
@@ -37,6 +41,12 @@ enum Named<'v> {
 
 impl<'v> Scope<'v> {
     fn holds(&mut self, expr: &'v Expr) -> Result<bool, String> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(format!(
+                "the filter takes more than {MAX_STEPS} steps for one element: nest it less"
+            ));
+        }
         match expr {
             Expr::Or(terms) => self.first_that_is(terms, true),
             Expr::And(terms) => self.first_that_is(terms, false),

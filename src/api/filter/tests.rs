@@ -193,6 +193,8 @@ fn length_and_depth_are_bounded() {
     let long = vec!["ID == x"; MAX_BYTES / 11].join(" or ");
     assert_eq!(outcome(&long), Ok(false));
     assert!(outcome(&format!("{long}{}", " ".repeat(MAX_BYTES))).unwrap_err().contains("longer than 8192"));
+    let nested = "any Nums as n { ".repeat(12) + "n == 99" + &" }".repeat(12);
+    assert!(outcome(&nested).unwrap_err().contains("more than 10000 steps"), "3 to the 12th");
     let bomb = format!("Name matches `{}`", "(a{500}){500}");
     assert!(outcome(&bomb).unwrap_err().contains("cannot be used"), "a large regular expression");
 }
