@@ -1,8 +1,9 @@
 //! Allocations: the list, one, and those of a job, an evaluation and a node.
 
 use super::page::{self, CHUNK, Page};
+use super::query::object;
 use super::response::Response;
-use super::shape::alloc::{AllocShape, AllocStub, StubWants};
+use super::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StubWants};
 use super::watch::WatchKey;
 use super::{Call, Outcome, blocking};
 use crate::model::alloc::Allocation;
@@ -29,6 +30,7 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
 
 fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Allocation>, Response> {
     let q = &call.query;
+    let matches = |a: &Allocation| matches(call, view, a);
     let from = page::place_token::<AllocId>(&q.next_token)?;
     let wanted = |a: &Allocation| call.namespaces().is_none_or(|n| a.job.namespace == n);
     let keep = |row: &Result<Allocation, Response>| row.as_ref().map_or(true, wanted);
@@ -41,12 +43,13 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Allocation>, Response> {
             from.as_ref(),
             |a| a.id,
             |a| a.id.to_string(),
+            matches,
         );
     }
     let rows =
         page::rows(|last: Option<&Allocation>| Ok(view.allocs(last.map(|a| (a.create_index, a.id)), CHUNK)?));
     let name = |a: &Allocation| format!("{}.{}", a.create_index, a.id);
-    page::cut(rows.filter(keep), q, from.as_ref(), |a| (a.create_index, a.id), name)
+    page::cut(rows.filter(keep), q, from.as_ref(), |a| (a.create_index, a.id), name, matches)
 }
 
 /// Ordered by id. `prefix`: hex digits, any number of them.
@@ -79,7 +82,7 @@ pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
         if !all && let Some(job) = view.job(&key)? {
             allocs.retain(|a| a.job_create_index == job.create_index);
         }
-        stubs(call, &view, &allocs, StubWants::default())
+        some_stubs(call, &view, allocs)
     })
 }
 
@@ -88,7 +91,7 @@ pub fn of_eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Allocs);
     blocking::answer(call, index, vec![WatchKey::EvalAllocs(id)], view.index(), || {
-        stubs(call, &view, &view.allocs_of_eval(id)?, StubWants::default())
+        some_stubs(call, &view, view.allocs_of_eval(id)?)
     })
 }
 
@@ -102,10 +105,26 @@ pub fn of_node(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         allocs.retain(|a| {
             call.namespaces().is_none_or(|n| call.query.namespace.is_none() || a.job.namespace == n)
         });
+        let allocs = page::chosen(allocs, |a| matches(call, &view, a))?;
         let jobs = Jobs::of(&view, &allocs)?;
         let shapes: Vec<_> = allocs.iter().map(|a| AllocShape::new(a, jobs.get(a))).collect();
         Ok(Response::json(&shapes, call.query.pretty))
     })
+}
+
+fn matches(call: &Call<'_>, view: &View, a: &Allocation) -> Result<bool, Response> {
+    call.query.matches(&LEFT_OUT, |filter| {
+        // Looked up only where it is asked for: the job's node pool stands in the metrics.
+        let with_job = filter.names("Job") || filter.names("Metrics");
+        let job = if with_job { version_of(view, a)? } else { None };
+        object(&AllocShape::new(a, job.as_ref()))
+    })
+}
+
+/// Those of a list without pages that the query's filter matches.
+fn some_stubs(call: &Call<'_>, view: &View, allocs: Vec<Allocation>) -> Result<Response, Response> {
+    let chosen = page::chosen(allocs, |a| matches(call, view, a))?;
+    stubs(call, view, &chosen, StubWants::default())
 }
 
 fn stubs(

@@ -1,8 +1,9 @@
 //! Evaluations: the list, one, and those of a job.
 
 use super::page::{self, CHUNK, Page};
+use super::query::{Query, object};
 use super::response::Response;
-use super::shape::eval::EvalShape;
+use super::shape::eval::{CountShape, EvalShape, LEFT_OUT};
 use super::watch::WatchKey;
 use super::{Call, Outcome, blocking};
 use crate::model::eval::Evaluation;
@@ -11,16 +12,45 @@ use crate::state::view::{Table, View};
 use std::collections::BTreeMap;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+    one_filter(call)?;
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
     blocking::answer(call, index, vec![WatchKey::Evals], view.index(), || {
-        let page = page_of(call, &view)?;
+        let page = page_of(call, &call.query, &view)?;
         Ok(page.mark(shapes(call, &view, &page.items)?))
     })
 }
 
-fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Evaluation>, Response> {
-    let q = &call.query;
+fn one_filter(call: &Call<'_>) -> Result<(), Response> {
+    let given = |name| call.query.text(name).is_some_and(|value| !value.is_empty());
+    if call.query.filter.is_some() && (given("job") || given("status")) {
+        return Err(Response::text(400, "Filter expression cannot be used with other filter parameters"));
+    }
+    Ok(())
+}
+
+/// How many the list has with the same parameters, all pages together.
+pub fn count(call: &Call<'_>) -> Result<Outcome, Response> {
+    one_filter(call)?;
+    let mut whole = call.query.clone();
+    whole.per_page = 0;
+    whole.next_token.clear();
+    let view = call.view()?;
+    let index = view.table_index(Table::Evals);
+    blocking::answer(call, index, vec![WatchKey::Evals], view.index(), || {
+        let shape = CountShape {
+            count: page_of(call, &whole, &view)?.items.len(),
+            index: index.max(1),
+            last_contact: 0,
+            known_leader: call.ctx.status.leader.is_some(),
+            next_token: "",
+        };
+        Ok(Response::json(&shape, call.query.pretty))
+    })
+}
+
+fn page_of(call: &Call<'_>, q: &Query, view: &View) -> Result<Page<Evaluation>, Response> {
+    let matches = |e: &Evaluation| matches(call, view, e);
     let from = page::place_token::<EvalId>(&q.next_token)?;
     let wanted = |e: &Evaluation| {
         call.namespaces().is_none_or(|n| e.job.namespace == n)
@@ -37,12 +67,13 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Evaluation>, Response> {
             from.as_ref(),
             |e| e.id,
             |e| e.id.to_string(),
+            matches,
         );
     }
     let rows =
         page::rows(|last: Option<&Evaluation>| Ok(view.evals(last.map(|e| (e.create_index, e.id)), CHUNK)?));
     let name = |e: &Evaluation| format!("{}.{}", e.create_index, e.id);
-    page::cut(rows.filter(keep), q, from.as_ref(), |e| (e.create_index, e.id), name)
+    page::cut(rows.filter(keep), q, from.as_ref(), |e| (e.create_index, e.id), name, matches)
 }
 
 /// Ordered by id. `prefix`: hex digits, any number of them.
@@ -98,7 +129,18 @@ pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
     blocking::answer(call, index, vec![WatchKey::JobEvals(key.clone())], view.index(), || {
-        shapes(call, &view, &view.evals_of_job(&key)?)
+        let evals = page::chosen(view.evals_of_job(&key)?, |e| matches(call, &view, e))?;
+        shapes(call, &view, &evals)
+    })
+}
+
+fn matches(call: &Call<'_>, view: &View, eval: &Evaluation) -> Result<bool, Response> {
+    call.query.matches(&LEFT_OUT, |filter| {
+        let pool = match filter.names("FailedTGAllocs") {
+            true => Pools::default().of(view, &eval.job)?,
+            false => String::new(),
+        };
+        object(&EvalShape::new(eval, &pool))
     })
 }
 

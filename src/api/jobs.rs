@@ -1,6 +1,8 @@
 //! Jobs: the list, one with its summary and versions, registration, deregistration, and the parsing of job files.
 
+use super::filter::LeftOut;
 use super::page::{self, CHUNK, Page};
+use super::query::object;
 use super::response::Response;
 use super::shape::job::JobShape;
 use super::shape::job_answers::{
@@ -15,6 +17,7 @@ use crate::model::job::{Job, JobSpec, JobSummary};
 use crate::model::validate::{Limits, Validation, validate};
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
+use serde_json::Value;
 use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
@@ -42,7 +45,11 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Arc<Job>>, Response> {
         Ok(view.jobs(call.namespaces(), &q.prefix, last.as_ref(), CHUNK)?)
     });
     let name = |job: &Arc<Job>| format!("{}.{}", job.spec.namespace, job.spec.id);
-    page::cut(rows, q, from.as_ref(), |job| job.spec.key(), name)
+    page::cut(rows, q, from.as_ref(), |job| job.spec.key(), name, |job| matches(call, job))
+}
+
+fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
+    call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)))
 }
 
 fn summaries(view: &View, jobs: &[Arc<Job>]) -> Result<Vec<(JobKey, JobSummary)>, Response> {
@@ -93,8 +100,9 @@ pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
         if versions.is_empty() {
             return Err(Response::text(404, "job versions not found"));
         }
+        let chosen = page::chosen(versions.iter().collect(), |job| matches(call, job))?;
         let shape = VersionsShape {
-            versions: versions.iter().map(JobShape::new).collect(),
+            versions: chosen.into_iter().map(JobShape::new).collect(),
             diffs: (),
             index: index.max(1),
             last_contact: 0,
@@ -174,6 +182,30 @@ fn complete(call: &Call<'_>, spec: &mut JobSpec) {
     canonical::complete(spec, &Defaults { priority, node_pool: DEFAULT_NODE_POOL.into() });
 }
 
+/// With no body, or one that names the job.
+pub fn evaluate(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    let bad = |sentence: &str| Response::text(400, sentence);
+    if !call.request.body.is_empty() {
+        let body = json::object(&call.request.body)?;
+        match json::text(&body, "JobID")? {
+            None | Some("") => return Err(bad("Job ID must be specified")),
+            Some(named) if named != id => return Err(bad("JobID not same as job name")),
+            Some(_) => {}
+        }
+        let options = match json::member(&body, "EvalOptions") {
+            None => false,
+            Some(Value::Object(options)) => json::flag(options, "ForceReschedule")?,
+            Some(_) => return Err(bad("member EvalOptions must be an object")),
+        };
+        if options {
+            return Err(Response::not_supported("job/:id/evaluate with ForceReschedule"));
+        }
+    }
+    let job = JobKey::new(call.namespace(), id);
+    let answer = Answer { kind: AnswerKind::JobEvaluated, pretty: call.query.pretty };
+    Ok(Outcome::Act(Action::EvaluateJob { job }, answer))
+}
+
 pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let q = &call.query;
     // Here a value that cannot be read is a 500 (reference: http-api 1.1).
@@ -200,6 +232,9 @@ fn of_job(done: &Done) -> (String, u64, u64) {
             (eval.to_string(), *index, *job_modify_index)
         }
         Done::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
+        Done::Evals { evals, modify_index, index } => {
+            (evals.first().map(ToString::to_string).unwrap_or_default(), *index, *modify_index)
+        }
         Done::Nothing { .. } | Done::Namespace { .. } => (String::new(), 0, 0),
     }
 }
@@ -223,7 +258,7 @@ pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
 pub fn deregistered(done: &Done, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {
-        Done::Job { index, .. } => *index,
+        Done::Job { index, .. } | Done::Evals { index, .. } => *index,
         Done::Nothing { .. } | Done::Namespace { .. } => 0,
     };
     let shape = DeregisteredShape {

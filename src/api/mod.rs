@@ -7,7 +7,9 @@
 pub mod agent;
 mod allocs;
 mod blocking;
+pub mod cors;
 mod evals;
+mod filter;
 mod fuzzy;
 mod jobs;
 mod json;
@@ -22,6 +24,7 @@ pub mod response;
 mod search;
 mod shape;
 mod submissions;
+mod statuses;
 #[cfg(test)]
 mod tests;
 pub mod watch;
@@ -92,6 +95,8 @@ enum AnswerKind {
     Registered { warnings: String },
     Deregistered,
     Namespace,
+    JobEvaluated,
+    NodeEvaluated,
 }
 
 impl Answer {
@@ -102,6 +107,8 @@ impl Answer {
                 AnswerKind::Registered { warnings } => jobs::registered(&done, warnings, self.pretty),
                 AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
                 AnswerKind::Namespace => namespaces::written(&done),
+                AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
+                AnswerKind::NodeEvaluated => nodes::evaluated(&done, self.pretty),
             },
         }
     }
@@ -135,6 +142,10 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
     }
     let query = Query::new(request.parameters().map_err(bad)?)?;
     check_region(&query, ctx)?;
+    let lists = is_list(&route) && (request.method == Method::Get || route == Route::JobsStatuses);
+    if query.filter.is_some() && !lists {
+        return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));
+    }
     if let Some(wait) = await_leader(&route, &query, ctx, held)? {
         return Ok(Outcome::Wait(wait));
     }
@@ -145,11 +156,39 @@ fn takes(route: &Route, method: Method) -> bool {
     match route {
         Route::Jobs => method == Method::Get || method.is_write(),
         Route::Job(_) => method == Method::Get || method == Method::Delete || method.is_write(),
-        Route::JobsParse | Route::Search | Route::SearchFuzzy | Route::ValidateJob => method.is_write(),
-        Route::NamespaceWrite => method.is_write(),
         Route::Namespace(_) => method == Method::Get || method == Method::Delete || method.is_write(),
+        Route::JobsStatuses => matches!(method, Method::Get | Method::Post),
+        Route::JobsParse
+        | Route::Search
+        | Route::SearchFuzzy
+        | Route::ValidateJob
+        | Route::NamespaceWrite
+        | Route::JobEvaluate(_)
+        | Route::NodeEvaluate(_)
+        | Route::ReconcileSummaries => method.is_write(),
         _ => method == Method::Get,
     }
+}
+
+/// Where a `filter` chooses.
+fn is_list(route: &Route) -> bool {
+    matches!(
+        route,
+        Route::Jobs
+            | Route::JobsStatuses
+            | Route::JobAllocations(_)
+            | Route::JobDeployments(_)
+            | Route::JobEvaluations(_)
+            | Route::JobVersions(_)
+            | Route::Allocations
+            | Route::Evaluations
+            | Route::EvaluationsCount
+            | Route::EvaluationAllocations(_)
+            | Route::Nodes
+            | Route::NodeAllocations(_)
+            | Route::Deployments
+            | Route::DeploymentAllocations(_)
+    )
 }
 
 /// Only the own region is known; `global` is another name for it.
@@ -220,6 +259,8 @@ impl Call<'_> {
             Route::JobAllocations(id) => allocs::of_job(self, id),
             Route::JobEvaluations(id) => evals::of_job(self, id),
             Route::JobSummary(id) => jobs::summary(self, id),
+            Route::JobEvaluate(id) => jobs::evaluate(self, id),
+            Route::JobsStatuses => statuses::list(self),
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),
             Route::ValidateJob => jobs::validated(self).map(Outcome::Respond),
@@ -231,17 +272,21 @@ impl Call<'_> {
             Route::Allocations => allocs::list(self),
             Route::Allocation(id) => allocs::one(self, &id),
             Route::Evaluations => evals::list(self),
+            Route::EvaluationsCount => evals::count(self),
             Route::Evaluation(id) => evals::one(self, &id),
             Route::EvaluationAllocations(id) => allocs::of_eval(self, &id),
             Route::Nodes => nodes::list(self),
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
+            Route::NodeEvaluate(id) => nodes::evaluate(self, &id),
             Route::Logs(id) => logs::request(self, &id).map(Outcome::Logs),
             Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),
             Route::Peers => Ok(Outcome::Respond(agent::peers(ctx, q))),
             Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),
             Route::AgentSelf => Ok(Outcome::Respond(agent::own_self(ctx, q))),
             Route::AgentHealth => Ok(Outcome::Respond(agent::health(ctx, q))),
+            // Each entry that is applied keeps them right (`state::check` holds it to that): nothing is left to do.
+            Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
             Route::Search => search::search(self).map(Outcome::Respond),
             Route::SearchFuzzy => fuzzy::search(self).map(Outcome::Respond),
             Route::Namespaces => namespaces::list(self),

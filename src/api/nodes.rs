@@ -1,13 +1,16 @@
 //! Nodes: the list and one.
 
+use super::filter::LeftOut;
 use super::page::{self, Page};
+use super::query::object;
 use super::response::Response;
-use super::shape::node::{NodeShape, NodeStub};
+use super::shape::node::{NodeEvaluatedShape, NodeShape, NodeStub};
 use super::watch::WatchKey;
-use super::{Call, Outcome, blocking};
+use super::{Answer, AnswerKind, Call, Outcome, blocking};
 use crate::model::id::NodeId;
 use crate::model::node::Node;
 use crate::state::view::{Table, View};
+use crate::wire::request::{Action, Done};
 use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
@@ -35,7 +38,9 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Arc<Node>>, Response> {
         prefix => by_prefix(view, &page::id_prefix("node", prefix)?)?,
     };
     let from = page::place_token::<NodeId>(&q.next_token)?.map(|(_, id)| id);
-    page::cut(nodes.into_iter().map(Ok), q, from.as_ref(), |n| n.info.id, |n| n.info.id.to_string())
+    let (key, name) = (|n: &Arc<Node>| n.info.id, |n: &Arc<Node>| n.info.id.to_string());
+    let matches = |n: &Arc<Node>| q.matches(&LeftOut::NOTHING, |_| object(&NodeShape::new(n)));
+    page::cut(nodes.into_iter().map(Ok), q, from.as_ref(), key, name, matches)
 }
 
 fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Arc<Node>>, Response> {
@@ -53,4 +58,19 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         Some(node) => Ok(Response::json(&NodeShape::new(node), call.query.pretty)),
         None => Err(Response::text(404, "node not found")),
     })
+}
+
+pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let node: NodeId = page::full_id("node", id)?;
+    let answer = Answer { kind: AnswerKind::NodeEvaluated, pretty: call.query.pretty };
+    Ok(Outcome::Act(Action::EvaluateNode { node }, answer))
+}
+
+pub fn evaluated(done: &Done, pretty: bool) -> Response {
+    let (evals, node_modify_index) = match done {
+        Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
+        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } => (&[][..], 0),
+    };
+    let shape = NodeEvaluatedShape::new(evals, node_modify_index, done.index());
+    Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }

@@ -41,43 +41,53 @@ pub fn rows<T: Clone>(
     })
 }
 
-/// Cuts the asked page out of `rows`. Rows that lie before `from` in the list's direction are left out; `key` is what
-/// rows are ordered by and `name` is the token of one.
+/// Cuts the asked page out of `rows`. Rows that lie before `from` in the list's direction are left out, and then those
+/// that the query's filter does not match; `key` is what rows are ordered by and `name` is the token of one.
 pub fn cut<T, K: Ord>(
     rows: impl Iterator<Item = Result<T, Response>>,
     query: &Query,
     from: Option<&K>,
     key: impl Fn(&T) -> K,
     name: impl Fn(&T) -> String,
+    matches: impl Fn(&T) -> Result<bool, Response>,
 ) -> Result<Page<T>, Response> {
     let most = if query.per_page == 0 { usize::MAX } else { query.per_page };
     if query.reverse {
         let mut all = rows.collect::<Result<Vec<T>, Response>>()?;
         all.reverse();
         let rest = all.into_iter().filter(|row| from.is_none_or(|f| key(row) <= *f));
-        return fill(rest.map(Ok), most, name);
+        return fill(rest.map(Ok), most, name, matches);
     }
     let rest = rows.filter(|row| match (row, from) {
         (Ok(row), Some(from)) => key(row) >= *from,
         _ => true,
     });
-    fill(rest, most, name)
+    fill(rest, most, name, matches)
 }
 
 fn fill<T>(
     rows: impl Iterator<Item = Result<T, Response>>,
     most: usize,
     name: impl Fn(&T) -> String,
+    matches: impl Fn(&T) -> Result<bool, Response>,
 ) -> Result<Page<T>, Response> {
     let mut items = Vec::new();
     for row in rows {
         let row = row?;
+        if !matches(&row)? {
+            continue;
+        }
         if items.len() == most {
             return Ok(Page { next_token: name(&row), items });
         }
         items.push(row);
     }
     Ok(Page { items, next_token: String::new() })
+}
+
+/// The elements of a list without pages that `matches` holds.
+pub fn chosen<T>(rows: Vec<T>, matches: impl Fn(&T) -> Result<bool, Response>) -> Result<Vec<T>, Response> {
+    Ok(fill(rows.into_iter().map(Ok), usize::MAX, |_| String::new(), matches)?.items)
 }
 
 impl<T> Page<T> {
@@ -147,7 +157,7 @@ mod tests {
     fn page(count: u64, from: Option<u64>, per_page: usize, reverse: bool) -> (Vec<u64>, String) {
         let parameters = [("per_page", per_page.to_string()), ("reverse", reverse.to_string())];
         let query = Query::new(parameters.map(|(k, v)| (k.to_string(), v)).into()).unwrap();
-        let page = cut(numbers(count), &query, from.as_ref(), |n| *n, u64::to_string).unwrap();
+        let page = cut(numbers(count), &query, from.as_ref(), |n| *n, u64::to_string, |_| Ok(true)).unwrap();
         (page.items, page.next_token)
     }
 
@@ -165,10 +175,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_filter_leaves_out_is_not_counted() {
+        let query = Query::new(vec![("per_page".into(), "2".into())]).unwrap();
+        let even = |n: &u64| Ok(n % 2 == 0);
+        let page = cut(numbers(9), &query, Some(&1), |n| *n, u64::to_string, even).unwrap();
+        assert_eq!((page.items, page.next_token.as_str()), (vec![2, 4], "6"));
+    }
+
+    #[test]
     fn a_row_that_cannot_be_read_ends_the_page_with_its_error() {
         let broken = rows(|_: Option<&u64>| Err(Response::text(500, "why")));
         let query = Query::default();
-        let answer = cut(broken, &query, None::<&u64>, |n| *n, u64::to_string);
+        let answer = cut(broken, &query, None::<&u64>, |n| *n, u64::to_string, |_| Ok(true));
         assert_eq!(answer.map(|p| p.items).unwrap_err().status, 500);
     }
 

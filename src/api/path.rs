@@ -17,14 +17,18 @@ pub enum Route {
     ValidateJob,
     JobDeployment(String),
     JobDeployments(String),
+    JobEvaluate(String),
+    JobsStatuses,
     Allocations,
     Allocation(String),
     Evaluations,
+    EvaluationsCount,
     Evaluation(String),
     EvaluationAllocations(String),
     Nodes,
     Node(String),
     NodeAllocations(String),
+    NodeEvaluate(String),
     Deployments,
     Deployment(String),
     DeploymentAllocations(String),
@@ -40,6 +44,7 @@ pub enum Route {
     Namespace(String),
     /// Writes the one that the body names.
     NamespaceWrite,
+    ReconcileSummaries,
     /// The API has it; drover has not yet. Named as the reference names it.
     NotBuilt(&'static str),
     /// Nothing is there.
@@ -54,8 +59,10 @@ pub fn route(path: &str) -> Route {
     match path {
         "jobs" => Route::Jobs,
         "jobs/parse" => Route::JobsParse,
+        "jobs/statuses" => Route::JobsStatuses,
         "allocations" => Route::Allocations,
         "evaluations" => Route::Evaluations,
+        "evaluations/count" => Route::EvaluationsCount,
         "nodes" => Route::Nodes,
         "deployments" => Route::Deployments,
         "status/leader" => Route::Leader,
@@ -68,6 +75,7 @@ pub fn route(path: &str) -> Route {
         "validate/job" => Route::ValidateJob,
         "namespaces" => Route::Namespaces,
         "namespace" => Route::NamespaceWrite,
+        "system/reconcile/summaries" => Route::ReconcileSummaries,
         _ => below(path),
     }
 }
@@ -88,9 +96,12 @@ fn below(path: &str) -> Route {
             None => Route::Evaluation(id.to_string()),
         }
     } else if let Some(id) = path.strip_prefix("node/").filter(|id| !id.starts_with("pool")) {
-        match id.strip_suffix("/allocations") {
-            Some(id) => Route::NodeAllocations(id.to_string()),
-            None => one(id, Route::Node, NODE_PARTS),
+        if let Some(id) = id.strip_suffix("/allocations") {
+            Route::NodeAllocations(id.to_string())
+        } else if let Some(id) = id.strip_suffix("/evaluate") {
+            Route::NodeEvaluate(id.to_string())
+        } else {
+            one(id, Route::Node, NODE_PARTS)
         }
     } else if let Some(id) = path.strip_prefix("deployment/allocations/") {
         Route::DeploymentAllocations(id.to_string())
@@ -107,7 +118,7 @@ fn below(path: &str) -> Route {
 
 fn job(rest: &str) -> Route {
     type Make = fn(String) -> Route;
-    const PARTS: [(&str, Make); 7] = [
+    const PARTS: [(&str, Make); 8] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -115,6 +126,7 @@ fn job(rest: &str) -> Route {
         ("/submission", Route::JobSubmission),
         ("/deployment", Route::JobDeployment),
         ("/deployments", Route::JobDeployments),
+        ("/evaluate", Route::JobEvaluate),
     ];
     for (ending, make) in PARTS {
         if let Some(id) = rest.strip_suffix(ending) {
@@ -139,7 +151,6 @@ const JOB_PARTS: &[(&str, &str)] = &[
     ("/plan", "job/:id/plan"),
     ("/revert", "job/:id/revert"),
     ("/stable", "job/:id/stable"),
-    ("/evaluate", "job/:id/evaluate"),
     ("/periodic/force", "job/:id/periodic/force"),
     ("/dispatch", "job/:id/dispatch"),
     ("/scale", "job/:id/scale"),
@@ -148,12 +159,8 @@ const JOB_PARTS: &[(&str, &str)] = &[
     ("/action", "job/:id/action"),
 ];
 
-const NODE_PARTS: &[(&str, &str)] = &[
-    ("/drain", "node/:id/drain"),
-    ("/eligibility", "node/:id/eligibility"),
-    ("/evaluate", "node/:id/evaluate"),
-    ("/purge", "node/:id/purge"),
-];
+const NODE_PARTS: &[(&str, &str)] =
+    &[("/drain", "node/:id/drain"), ("/eligibility", "node/:id/eligibility"), ("/purge", "node/:id/purge")];
 
 /// Beginnings of paths below `/v1/` that the API has and drover has not built: longer ones first where they overlap.
 const KNOWN: &[&str] = &[
@@ -175,9 +182,7 @@ const KNOWN: &[&str] = &[
     "client/metadata",
     "client/stats",
     "deployment/",
-    "evaluations/count",
     "event/stream",
-    "jobs/statuses",
     "metrics",
     "node/pool",
     "operator/",
@@ -221,7 +226,12 @@ mod tests {
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/stop", Route::NotBuilt("allocation/:id/stop")),
             ("/v1/evaluation/x/allocations", Route::EvaluationAllocations(id("x"))),
-            ("/v1/evaluations/count", Route::NotBuilt("evaluations/count")),
+            ("/v1/evaluations/count", Route::EvaluationsCount),
+            ("/v1/job/a/b/evaluate", Route::JobEvaluate(id("a/b"))),
+            ("/v1/node/x/evaluate", Route::NodeEvaluate(id("x"))),
+            ("/v1/jobs/statuses", Route::JobsStatuses),
+            ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
+            ("/v1/system/gc", Route::NotBuilt("system")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
             ("/v1/node/x/drain", Route::NotBuilt("node/:id/drain")),
             ("/v1/node/pools", Route::NotBuilt("node/pool")),

@@ -2,17 +2,20 @@
 //!
 //! Errors are the sentences that clients of the API know (reference: http-api 0.4 to 0.6, corrections "More of the API").
 
+use super::filter::literal::boolean;
+use super::filter::{Filter, LeftOut};
 use super::response::Response;
 use crate::jobspec::duration;
 use crate::model::time::Span;
+use serde::Serialize;
+use serde_json::Value;
 
 /// How long a blocking query is held when it does not say, and at most.
 pub const MAX_WAIT: Span = Span::seconds(300);
 
 /// In the words by which command-line tools know a server that cannot take their filter, and go on without one
 /// (reference: http-api 1.3, "prefix resolve").
-const NO_FILTER: &str =
-    "failed to create result paginator: failed to read filter expression: not supported yet: filter";
+const BAD_FILTER: &str = "failed to create result paginator: failed to read filter expression";
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
@@ -24,6 +27,8 @@ pub struct Query {
     pub per_page: usize,
     pub next_token: String,
     pub reverse: bool,
+    /// What the elements of a list are chosen by.
+    pub filter: Option<Filter>,
     /// Above 0: answer once the result's index is greater.
     pub index: u64,
     /// `None`: not given, or not above zero.
@@ -35,9 +40,6 @@ pub struct Query {
 impl Query {
     pub fn new(parameters: Vec<(String, String)>) -> Result<Query, Response> {
         let q = Query { parameters, ..Query::default() };
-        if q.text("filter").is_some_and(|f| !f.is_empty()) {
-            return Err(bad(NO_FILTER));
-        }
         Ok(Query {
             namespace: q.text("namespace").filter(|n| !n.is_empty()).map(str::to_string),
             region: q.text("region").filter(|r| !r.is_empty()).map(str::to_string),
@@ -45,6 +47,7 @@ impl Query {
             per_page: q.per_page()?,
             next_token: q.text("next_token").unwrap_or_default().to_string(),
             reverse: q.flag("reverse", false)?,
+            filter: q.parse_filter()?,
             index: q.number("index").map_err(|()| bad("Invalid index"))?.unwrap_or(0),
             wait: q.parse_wait()?,
             stale: q.parse_stale()?,
@@ -67,7 +70,7 @@ impl Query {
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Response> {
         match self.text(name) {
             None | Some("") => Ok(default),
-            Some(text) => go_bool(text).ok_or_else(|| {
+            Some(text) => boolean(text).ok_or_else(|| {
                 bad(format!(
                     "Failed to parse value of \"{name}\" (\"{text}\") as a bool: expected true or false"
                 ))
@@ -83,6 +86,24 @@ impl Query {
                     "Failed to parse value of \"{name}\" (\"{text}\") as an integer: expected a number"
                 ))
             }),
+        }
+    }
+
+    /// Whether the filter, if there is one, matches an element that is this object.
+    pub fn matches(
+        &self,
+        left_out: &LeftOut,
+        object: impl FnOnce(&Filter) -> Result<Value, Response>,
+    ) -> Result<bool, Response> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let matched = filter.matches(&object(filter)?, left_out);
+        matched.map_err(|why| bad(format!("failed to read result page: {why}")))
+    }
+
+    fn parse_filter(&self) -> Result<Option<Filter>, Response> {
+        match self.text("filter") {
+            None | Some("") => Ok(None),
+            Some(text) => Filter::parse(text).map(Some).map_err(|why| bad(format!("{BAD_FILTER}: {why}"))),
         }
     }
 
@@ -115,23 +136,21 @@ impl Query {
         match self.text("stale") {
             None => Ok(false),
             Some("") => Ok(true),
-            Some(text) => go_bool(text).ok_or_else(|| {
+            Some(text) => boolean(text).ok_or_else(|| {
                 bad(format!("Expect `true` or `false` for `stale` query string parameter, got {text}"))
             }),
         }
     }
 }
 
-fn bad(sentence: impl Into<String>) -> Response {
-    Response::text(400, sentence)
+/// An element as filters see it.
+pub fn object<T: Serialize>(shape: &T) -> Result<Value, Response> {
+    serde_json::to_value(shape)
+        .map_err(|why| Response::text(500, format!("an element could not be written as JSON: {why}")))
 }
 
-fn go_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
+fn bad(sentence: impl Into<String>) -> Response {
+    Response::text(400, sentence)
 }
 
 #[cfg(test)]
@@ -154,7 +173,12 @@ mod tests {
             ("index=-1", "400 Invalid index"),
             ("wait=5", "400 Invalid wait time"),
             ("stale=maybe", "400 Expect `true` or `false` for `stale` query string parameter, got maybe"),
-            ("filter=Status", &format!("400 {NO_FILTER}")),
+            (
+                "filter=Status",
+                &format!(
+                    "400 {BAD_FILTER}: character 7: expected an operator (==, !=, contains, in, matches, is empty, is nil, or their opposites with not), found the end"
+                ),
+            ),
             ("per_page=abc", "400 Failed to parse value of \"per_page\": expected a whole number from 0"),
             (
                 "per_page=4294967296",

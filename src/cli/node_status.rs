@@ -30,6 +30,9 @@ pub struct NodeStatus {
     /// count the running allocations of each node
     #[argh(switch)]
     allocs: bool,
+    /// list only the nodes that this expression matches
+    #[argh(option, arg_name = "expression")]
+    filter: Option<String>,
     /// an id or the beginning of one
     #[argh(positional)]
     node: Option<String>,
@@ -43,6 +46,7 @@ impl NodeStatus {
             verbose,
             json: false,
             allocs: false,
+            filter: None,
             node: Some(id.to_string()),
         }
     }
@@ -56,6 +60,9 @@ impl Run for NodeStatus {
 
 pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
     match &command.node {
+        node if command.filter.is_some() && (node.is_some() || command.this) => {
+            return Err(Failure::usage("-filter is for the list of nodes: leave the node out"));
+        }
         Some(_) if command.this => return Err(Failure::usage("-self takes no node id")),
         None if command.this => one(session, command, &own_node(session)?)?,
         None => list(session, command)?,
@@ -72,7 +79,8 @@ fn own_node(session: &Session) -> Outcome<String> {
 }
 
 fn list(session: &Session, command: &NodeStatus) -> Outcome<()> {
-    let value = session.client.get_value("/v1/nodes", &[])?;
+    let filter: Vec<_> = command.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
+    let value = session.client.get_value("/v1/nodes", &filter)?;
     if command.json {
         return session.out.json(&value);
     }
@@ -85,7 +93,8 @@ fn list(session: &Session, command: &NodeStatus) -> Outcome<()> {
         }
     }
     if nodes.is_empty() {
-        return session.out.line("No nodes registered");
+        let none = command.filter.as_ref().map_or("No nodes registered", |_| "No nodes match the filter");
+        return session.out.line(none);
     }
     session.out.text(&node_table(&nodes, &running, command.allocs, command.verbose))
 }

@@ -3,7 +3,7 @@
 
 use super::{Op, Server};
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use crate::model::id::JobKey;
+use crate::model::id::{JobKey, NodeId};
 use crate::model::job::{JobSpec, JobType};
 use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
@@ -58,8 +58,42 @@ impl Server {
             Action::DeleteNamespace { name } => {
                 self.propose(&Command::DeleteNamespace { name }, Op::Reply { token });
             }
+            Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
+            Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
         }
         Ok(())
+    }
+
+    fn evaluate_job(&mut self, token: u64, job: JobKey, view: &View, at: Wall) -> Result<(), Fault> {
+        let Some(known) = view.job(&job)? else {
+            self.reply(token, Err(Refusal::new(RefusalKind::Validation, "job not found")));
+            return Ok(());
+        };
+        let mut eval = self.eval(job, known.spec.job_type, known.spec.priority, Trigger::JobRegister, at);
+        eval.job_modify_index = known.modify_index;
+        self.evaluate(token, vec![eval], known.modify_index, at);
+        Ok(())
+    }
+
+    fn evaluate_node(&mut self, token: u64, node: NodeId, view: &View, at: Wall) -> Result<(), Fault> {
+        let Some(known) = view.node(node)? else {
+            self.reply(token, Err(Refusal::new(RefusalKind::Validation, "node not found")));
+            return Ok(());
+        };
+        let evals = self.node_evals(node, view, at)?;
+        if evals.is_empty() {
+            let done = Done::Evals { evals: vec![], modify_index: known.modify_index, index: view.index() };
+            self.reply(token, Ok(done));
+            return Ok(());
+        }
+        self.evaluate(token, evals, known.modify_index, at);
+        Ok(())
+    }
+
+    fn evaluate(&mut self, token: u64, evals: Vec<Evaluation>, modify_index: u64, at: Wall) {
+        let ids = evals.iter().map(|e| e.id).collect();
+        let op = Op::Evaluate { token, evals: ids, modify_index };
+        self.propose(&Command::UpdateEvals { evals, at }, op);
     }
 
     fn cannot_write(&self) -> Option<Refusal> {

@@ -55,6 +55,10 @@ impl Server {
     fn finish(&mut self, op: Op, result: Result<Done, Refusal>, now: Now) -> Result<(), Fault> {
         match op {
             Op::Reply { token } => self.reply(token, result),
+            Op::Evaluate { token, evals, modify_index } => {
+                let named = |done: Done| Done::Evals { evals, modify_index, index: done.index() };
+                self.reply(token, result.map(named));
+            }
             Op::Alive { asker, node } => self.alive(asker, node, result, now),
             Op::Reported { asker } => self.answer(asker, NodeReply::Reported),
             Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
@@ -199,7 +203,7 @@ impl Server {
     /// What waits for an entry that will never be applied by this leader is told so.
     pub(super) fn abandon_ops(&mut self) {
         for (_, op) in std::mem::take(&mut self.ops) {
-            if let Op::Reply { token } = op {
+            if let Some(token) = op.asked() {
                 let message =
                     "the leader changed before the write was committed: read the state before trying again";
                 self.out.push(Effect::Reply {

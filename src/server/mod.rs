@@ -82,12 +82,41 @@ struct Outstanding {
 /// What is to happen once a proposed entry is applied.
 #[derive(Debug)]
 enum Op {
-    Reply { token: u64 },
-    Alive { asker: Asker, node: NodeId },
-    Reported { asker: Asker },
-    Plan { eval: EvalId, token: EvalToken, then: Then },
-    Failed { eval: Box<Evaluation> },
+    Reply {
+        token: u64,
+    },
+    /// Evaluations that somebody asked for: the reply names them.
+    Evaluate {
+        token: u64,
+        evals: Vec<EvalId>,
+        modify_index: u64,
+    },
+    Alive {
+        asker: Asker,
+        node: NodeId,
+    },
+    Reported {
+        asker: Asker,
+    },
+    Plan {
+        eval: EvalId,
+        token: EvalToken,
+        then: Then,
+    },
+    Failed {
+        eval: Box<Evaluation>,
+    },
     Unattended,
+}
+
+impl Op {
+    /// Whom it owes a reply.
+    fn asked(&self) -> Option<u64> {
+        match self {
+            Op::Reply { token } | Op::Evaluate { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 /// What a turn led to. All of it may be shown and sent: it rests on nothing that is not durable.
@@ -250,7 +279,7 @@ impl Server {
                 Some(index)
             }
             Err(_) => {
-                if let Op::Reply { token } = op {
+                if let Some(token) = op.asked() {
                     self.reply(token, Err(Refusal::new(RefusalKind::Unavailable, "No cluster leader")));
                 }
                 None

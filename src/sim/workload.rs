@@ -134,7 +134,7 @@ impl World {
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
-            Ok(Done::Nothing { .. } | Done::Namespace { .. }) => self.ledger.refuse(token),
+            Ok(Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. }) => self.ledger.refuse(token),
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
                 self.ledger.lose(token)
             }
@@ -191,6 +191,7 @@ fn describe(action: &Action) -> String {
         Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
+        Action::EvaluateJob { .. } | Action::EvaluateNode { .. } => format!("{action:?}"),
     }
 }
 

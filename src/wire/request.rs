@@ -1,6 +1,6 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
-use crate::model::id::{EvalId, JobKey};
+use crate::model::id::{EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::submission::Submission;
@@ -31,6 +31,14 @@ pub enum Action {
     DeleteNamespace {
         name: String,
     },
+    /// Looks at a job again: an evaluation, and nothing else changes.
+    EvaluateJob {
+        job: JobKey,
+    },
+    /// The same for every job that has allocations on the node.
+    EvaluateNode {
+        node: NodeId,
+    },
 }
 
 /// Given once the change is durable and applied. `index` is the change's place in the log.
@@ -48,12 +56,19 @@ pub enum Done {
     Namespace {
         index: u64,
     },
+    /// `modify_index` is that of the job or node that was looked at.
+    Evals {
+        evals: Vec<EvalId>,
+        modify_index: u64,
+        index: u64,
+    },
 }
 
 impl Done {
     pub fn index(&self) -> u64 {
         match self {
-            Done::Job { index, .. } | Done::Nothing { index } | Done::Namespace { index } => *index,
+            Done::Job { index, .. } | Done::Nothing { index } => *index,
+            Done::Evals { index, .. } | Done::Namespace { index } => *index,
         }
     }
 }

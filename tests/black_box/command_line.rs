@@ -166,6 +166,11 @@ fn a_node_is_shown() {
         }
     }
     assert!(node.drover(&["node", "status", "-verbose", cells[0]]).exits(0).contains("kernel.name"));
+    let filtered = |filter: &str| node.drover(&["node", "status", "-filter", filter]);
+    assert!(filtered("Status == ready and Attributes[\"kernel.name\"] == linux").exits(0).contains(cells[0]));
+    assert_eq!(filtered("Status == down").exits(0), "No nodes match the filter\n");
+    filtered("Status = down").fails(1, "character 8: expected an operator");
+    node.drover(&["node", "status", "-filter", "Status == ready", cells[0]]).fails(1, "leave the node out");
     node.drover(&["node", "status", "ffffffff"]).fails(1, "No node(s) with prefix or id");
 }
 

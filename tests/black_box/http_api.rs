@@ -1,7 +1,7 @@
 //! The HTTP API, asked as curl and the tools of the field ask it.
 
 use crate::node::{Node, shell_job, text};
-use crate::web;
+use crate::{wait, web};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -261,4 +261,43 @@ fn full_job() -> Value {
         "SubmitTime":null,"CreateIndex":null,"ModifyIndex":null,"JobModifyIndex":null,"VersionTag":null}}
     "#;
     serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn a_job_and_its_node_are_evaluated_on_demand() {
+    let node = Node::dev();
+    node.run("asked", "sleep 1000");
+    let alloc = node.await_alloc("asked", "running");
+    let of_node = format!("/v1/node/{}/evaluate", text(&alloc["NodeID"]));
+    for (target, trigger) in [("/v1/job/asked/evaluate", "job-register"), (&of_node, "node-update")] {
+        let answer = web::send(node.port, "PUT", target, "").json();
+        let id = answer.get("EvalID").or(answer.pointer("/EvalIDs/0")).expect("an id").clone();
+        assert_eq!(answer["EvalCreateIndex"], answer["Index"], "{target}");
+        let target = format!("/v1/evaluation/{}", text(&id));
+        wait::until_eq("it is complete", &json!("complete"), || node.get(&target).json()["Status"].clone());
+        assert_eq!(node.get(&target).json()["TriggeredBy"], trigger);
+    }
+    assert_eq!(node.allocs("asked").len(), 1, "nothing was placed anew");
+    assert_eq!(node.get("/v1/evaluations/count?filter=TriggeredBy+==+%22node-update%22").json()["Count"], 1);
+    for (target, sentence) in [
+        ("/v1/job/nosuch/evaluate".to_string(), "job not found"),
+        ("/v1/node/00000000-0000-0000-0000-000000000000/evaluate".into(), "node not found"),
+    ] {
+        let answer = web::send(node.port, "PUT", &target, "");
+        assert_eq!((answer.status, answer.text().as_str()), (500, sentence), "{target}");
+    }
+}
+
+#[test]
+fn lists_are_filtered_and_counted_in_pages() {
+    let node = Node::dev();
+    for id in ["a-1", "b-1", "a-2"] {
+        node.run(id, "sleep 1000");
+    }
+    let first = node.get("/v1/jobs?per_page=1&filter=ID+matches+%22%5Ea%22");
+    assert_eq!(first.json()[0]["ID"], "a-1");
+    assert_eq!(first.headers["x-nomad-nexttoken"], "default.a-2");
+    let bad = node.get("/v1/jobs?filter=ID+=+x");
+    assert_eq!(bad.status, 400);
+    assert!(bad.text().contains("character 4: expected an operator"), "{}", bad.text());
 }

@@ -9,6 +9,7 @@ mod command_line;
 mod damage;
 mod dev;
 mod full_disk;
+mod hostile;
 mod http_api;
 mod logs;
 mod names;

@@ -1,6 +1,7 @@
 //! Allocations as JSON: the whole allocation (zero values left out), its stub in lists (every member written), its tasks'
 //! states and events, and the metric that explains a placement.
 
+use super::super::filter::LeftOut;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::{Null, is_zero, map_or_null, rfc3339};
 use crate::jobspec::duration;
@@ -147,6 +148,32 @@ pub struct AllocShape<'a> {
     #[serde(skip_serializing_if = "is_zero")]
     modify_time: i64,
 }
+
+/// What `AllocShape` leaves out, or what no allocation has yet.
+pub static LEFT_OUT: LeftOut = LeftOut {
+    text: &[
+        "NodeName",
+        "DesiredDescription",
+        "ClientDescription",
+        "PreviousAllocation",
+        "NextAllocation",
+        "DeploymentID",
+        "FollowupEvalID",
+        "PreemptedByAllocation",
+        "SigningKeyID",
+    ],
+    numbers: &["CreateIndex", "ModifyIndex", "AllocModifyIndex", "CreateTime", "ModifyTime"],
+    flags: &[],
+    others: &[
+        "Job",
+        "TaskStates",
+        "AllocStates",
+        "DeploymentStatus",
+        "RescheduleTracker",
+        "NetworkStatus",
+        "PreemptedAllocations",
+    ],
+};
 
 impl<'a> AllocShape<'a> {
     pub fn new(a: &'a Allocation, job: Option<&'a Job>) -> Self {

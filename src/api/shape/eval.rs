@@ -1,5 +1,6 @@
 //! Evaluations as JSON. Zero values are left out, as the reference says of this shape.
 
+use super::super::filter::LeftOut;
 use super::alloc::MetricShape;
 use super::{is_zero, map_or_null};
 use crate::model::eval::Evaluation;
@@ -59,6 +60,32 @@ pub struct EvalShape<'a> {
     #[serde(skip_serializing_if = "is_zero")]
     modify_time: i64,
 }
+
+/// What `EvalShape` leaves out, or what no evaluation has yet.
+pub static LEFT_OUT: LeftOut = LeftOut {
+    text: &[
+        "NodeID",
+        "DeploymentID",
+        "StatusDescription",
+        "NextEval",
+        "PreviousEval",
+        "BlockedEval",
+        "QuotaLimitReached",
+    ],
+    numbers: &[
+        "Priority",
+        "JobModifyIndex",
+        "NodeModifyIndex",
+        "Wait",
+        "SnapshotIndex",
+        "CreateIndex",
+        "ModifyIndex",
+        "CreateTime",
+        "ModifyTime",
+    ],
+    flags: &["EscapedComputedClass", "AnnotatePlan"],
+    others: &["RelatedEvals", "FailedTGAllocs", "ClassEligibility", "QueuedAllocations", "WaitUntil"],
+};
 
 impl<'a> EvalShape<'a> {
     /// `node_pool` is that of the evaluation's job: metrics name it.
@@ -150,4 +177,15 @@ impl<'a> RelatedShape<'a> {
             modify_time: e.modify_time.0,
         }
     }
+}
+
+/// How many evaluations there are.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct CountShape {
+    pub count: usize,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
 }

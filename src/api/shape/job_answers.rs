@@ -3,6 +3,7 @@
 
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
+use crate::model::alloc::Allocation;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, Job, JobSummary};
 use crate::model::submission::Submission;
@@ -221,4 +222,93 @@ pub struct DeregisteredShape {
     pub last_contact: u64,
     pub known_leader: bool,
     pub next_token: &'static str,
+}
+
+/// A job with its allocations, as a page of jobs shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct JobStatusShape<'a> {
+    #[serde(rename = "ID")]
+    id: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    #[serde(rename = "Type")]
+    job_type: &'static str,
+    node_pool: &'a str,
+    datacenters: Option<&'a [String]>,
+    priority: i64,
+    version: u64,
+    submit_time: i64,
+    modify_index: u64,
+    stop: bool,
+    #[serde(rename = "ParentID")]
+    parent_id: &'static str,
+    is_pack: bool,
+    latest_deployment: Null,
+    allocs: Vec<AllocStatusShape<'a>>,
+    group_count_sum: i64,
+    child_statuses: Null,
+}
+
+impl<'a> JobStatusShape<'a> {
+    pub fn new(job: &'a Job, allocs: &'a [Allocation]) -> Self {
+        let spec = &job.spec;
+        JobStatusShape {
+            id: &spec.id,
+            namespace: &spec.namespace,
+            name: &spec.name,
+            job_type: spec.job_type.as_str(),
+            node_pool: &spec.node_pool,
+            datacenters: list_or_null(&spec.datacenters),
+            priority: spec.priority,
+            version: job.version,
+            submit_time: job.submit_time.0,
+            modify_index: job.modify_index,
+            stop: spec.stop,
+            parent_id: "",
+            is_pack: spec.meta.contains_key("pack.name"),
+            latest_deployment: (),
+            allocs: allocs.iter().map(AllocStatusShape::new).collect(),
+            group_count_sum: spec.groups.iter().map(|g| g.count).sum(),
+            child_statuses: (),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocStatusShape<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    group: &'a str,
+    client_status: &'static str,
+    #[serde(rename = "NodeID")]
+    node_id: String,
+    deployment_status: DeploymentOfAllocShape,
+    job_version: u64,
+    #[serde(rename = "FollowupEvalID")]
+    followup_eval_id: &'static str,
+    has_paused_task: bool,
+}
+
+impl<'a> AllocStatusShape<'a> {
+    fn new(a: &'a Allocation) -> Self {
+        AllocStatusShape {
+            id: a.id.to_string(),
+            group: &a.group,
+            client_status: a.client.as_str(),
+            node_id: a.node_id.to_string(),
+            deployment_status: DeploymentOfAllocShape { canary: false, healthy: () },
+            job_version: a.job_version,
+            followup_eval_id: "",
+            has_paused_task: false,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct DeploymentOfAllocShape {
+    canary: bool,
+    healthy: Null,
 }

@@ -1,6 +1,7 @@
 //! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
 
 use super::{Empty, Null, map_or_null, rfc3339};
+use crate::model::id::EvalId;
 use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo};
 use crate::model::resources::Amount;
 use serde::Serialize;
@@ -163,6 +164,45 @@ impl<'a> NodeShape<'a> {
             create_index: node.create_index,
             modify_index: node.modify_index,
             not_enforced: &info.not_enforced,
+        }
+    }
+}
+
+/// The answer to an evaluation of a node.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeEvaluatedShape {
+    #[serde(rename = "HeartbeatTTL")]
+    heartbeat_ttl: i64,
+    #[serde(rename = "EvalIDs")]
+    eval_ids: Option<Vec<String>>,
+    eval_create_index: u64,
+    node_modify_index: u64,
+    #[serde(rename = "LeaderRPCAddr")]
+    leader_rpc_addr: &'static str,
+    num_nodes: u64,
+    servers: Null,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+    next_token: &'static str,
+}
+
+impl NodeEvaluatedShape {
+    pub fn new(evals: &[EvalId], node_modify_index: u64, index: u64) -> Self {
+        let eval_ids: Vec<String> = evals.iter().map(ToString::to_string).collect();
+        NodeEvaluatedShape {
+            heartbeat_ttl: 0,
+            eval_create_index: if evals.is_empty() { 0 } else { index },
+            eval_ids: Some(eval_ids).filter(|ids| !ids.is_empty()),
+            node_modify_index,
+            leader_rpc_addr: "",
+            num_nodes: 0,
+            servers: (),
+            index,
+            last_contact: 0,
+            known_leader: false,
+            next_token: "",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The API over a real store: requests in, answers out, no socket.
 
+mod evaluations;
+mod filters;
 mod hostile;
 mod names;
 mod reads;

@@ -1,16 +1,19 @@
 //! Bodies of responses: whole ones, and streams fed through a bounded channel.
 
+use super::encoding::Squeezer;
 use async_channel::Receiver;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 pub enum ReplyBody {
     /// `None` once it was sent.
     Whole(Option<Bytes>),
     /// Ends when its senders are gone. A slow reader holds its sender back.
     Stream(Pin<Box<Receiver<Bytes>>>),
+    /// The same, compressed. Without its compressor it has ended.
+    Squeezed(Pin<Box<Receiver<Bytes>>>, Option<Box<Squeezer>>),
 }
 
 impl ReplyBody {
@@ -21,6 +24,28 @@ impl ReplyBody {
     pub fn stream(chunks: Receiver<Bytes>) -> ReplyBody {
         ReplyBody::Stream(Box::pin(chunks))
     }
+
+    /// A stream goes on compressed, anything else as it is.
+    pub fn squeezed(self, squeezer: Squeezer) -> ReplyBody {
+        match self {
+            ReplyBody::Stream(chunks) => ReplyBody::Squeezed(chunks, Some(Box::new(squeezer))),
+            other => other,
+        }
+    }
+}
+
+impl ReplyBody {
+    /// What ends a compressed stream.
+    fn end(&mut self) -> Vec<u8> {
+        match self {
+            ReplyBody::Squeezed(_, squeezer) => squeezer.take().map_or_else(Vec::new, |s| s.end()),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn next(chunks: &mut Pin<Box<Receiver<Bytes>>>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    smol::stream::Stream::poll_next(chunks.as_mut(), cx)
 }
 
 impl Body for ReplyBody {
@@ -34,8 +59,15 @@ impl Body for ReplyBody {
         match &mut *self {
             ReplyBody::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             ReplyBody::Stream(chunks) => {
-                let next = smol::stream::Stream::poll_next(chunks.as_mut(), cx);
-                next.map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+                next(chunks, cx).map(|chunk| chunk.map(|bytes| Ok(Frame::data(bytes))))
+            }
+            ReplyBody::Squeezed(_, None) => Poll::Ready(None),
+            ReplyBody::Squeezed(chunks, Some(squeezer)) => {
+                let small = match ready!(next(chunks, cx)) {
+                    Some(bytes) => squeezer.chunk(&bytes),
+                    None => self.end(),
+                };
+                Poll::Ready(Some(Ok(Frame::data(small.into()))))
             }
         }
     }
@@ -47,7 +79,7 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             ReplyBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            ReplyBody::Stream(_) => SizeHint::default(),
+            ReplyBody::Stream(_) | ReplyBody::Squeezed(..) => SizeHint::default(),
         }
     }
 }

@@ -1,14 +1,16 @@
 //! One connection: requests read within their limits, answers written, one after the other.
 
 use super::body::ReplyBody;
+use super::encoding::{self, Squeezer};
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, stream};
+use crate::api::cors;
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
 use async_channel::Receiver;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -94,24 +96,69 @@ async fn reply(
     gate: Arc<Gate>,
     request: hyper::Request<Incoming>,
 ) -> hyper::Response<ReplyBody> {
-    let extra = gate.response_headers.clone();
-    let mut reply = match read(request).await {
-        Err(response) => whole(response),
-        Ok(request) => match gate.answer(&request).await {
-            Served::Whole(response) => whole(response),
-            Served::Logs(logs) => match stream::logs(&executor, gate, logs).await {
-                Err(response) => whole(response),
-                Ok((content_type, chunks)) => {
-                    let mut reply = hyper::Response::new(ReplyBody::stream(chunks));
-                    reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
-                    reply
-                }
+    let (extra, squeezed) = (gate.response_headers.clone(), gate.squeezed.clone());
+    let gzip = encoding::takes_gzip(request.headers());
+    let (browser, preflight) = browser(&request);
+    let mut reply = match preflight {
+        Some(response) => whole(response),
+        None => match read(request).await {
+            Err(response) => whole(response),
+            Ok(request) => match gate.answer(&request).await {
+                Served::Whole(response) if gzip => whole(squeeze(response).await),
+                Served::Whole(response) => whole(response),
+                Served::Logs(logs) => match stream::logs(&executor, gate, logs).await {
+                    Err(response) => whole(response),
+                    Ok(stream) => streamed(stream, gzip.then(|| Squeezer::new(&squeezed)).flatten()),
+                },
             },
         },
     };
+    for (name, value) in browser {
+        add(&mut reply, name, &value);
+    }
     for (name, value) in extra {
         set(&mut reply, &name, &value);
     }
+    reply
+}
+
+/// What a browser has to be told, and the answer if that was all it asked.
+fn browser<B>(request: &hyper::Request<B>) -> (Vec<(&'static str, String)>, Option<Response>) {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let asked = cors::Asked {
+        path: request.uri().path(),
+        method: request.method().as_str(),
+        origin: header("origin"),
+        wanted_method: header("access-control-request-method"),
+        wanted_headers: header("access-control-request-headers"),
+    };
+    cors::answer(&asked)
+}
+
+async fn squeeze(response: Response) -> Response {
+    match encoding::squeeze(response.body).await {
+        Err(body) => Response { body, ..response },
+        Ok(body) => {
+            Response { body, ..response }.with("Content-Encoding", "gzip").with("Vary", "Accept-Encoding")
+        }
+    }
+}
+
+fn streamed(
+    (content_type, chunks): (&'static str, Receiver<Bytes>),
+    squeezer: Option<Squeezer>,
+) -> hyper::Response<ReplyBody> {
+    let body = ReplyBody::stream(chunks);
+    let mut reply = match squeezer {
+        None => hyper::Response::new(body),
+        Some(squeezer) => {
+            let mut reply = hyper::Response::new(body.squeezed(squeezer));
+            set(&mut reply, "content-encoding", "gzip");
+            set(&mut reply, "vary", "Accept-Encoding");
+            reply
+        }
+    };
+    set(&mut reply, "content-type", content_type);
     reply
 }
 
@@ -129,6 +176,13 @@ fn whole(response: Response) -> hyper::Response<ReplyBody> {
 fn set(reply: &mut hyper::Response<ReplyBody>, name: &str, value: &str) {
     if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
         reply.headers_mut().insert(name, value);
+    }
+}
+
+/// Beside others of the same name.
+fn add(reply: &mut hyper::Response<ReplyBody>, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        reply.headers_mut().append(name, value);
     }
 }
 

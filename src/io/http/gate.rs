@@ -1,6 +1,7 @@
 //! What stands between requests and the brains: the state's reader, the published values, the queue of actions and the
 //! sleeping queries. Whoever runs the agent makes one and keeps it current.
 
+use super::encoding::Squeezed;
 use super::waiting::Waiting;
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::api::request::Request;
@@ -85,6 +86,7 @@ pub struct Gate {
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     pub(super) response_headers: Vec<(String, String)>,
+    pub(super) squeezed: Squeezed,
 }
 
 /// How long a caller waits for the servers' answer to a write.
@@ -109,6 +111,7 @@ impl Gate {
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             response_headers: parts.response_headers,
+            squeezed: Squeezed::default(),
         }
     }
 

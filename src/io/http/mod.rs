@@ -6,6 +6,7 @@
 
 mod body;
 mod connection;
+mod encoding;
 mod gate;
 mod limits;
 mod patience;

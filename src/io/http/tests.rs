@@ -1,5 +1,7 @@
 //! The server over real sockets on this machine: limits, waits, writes and streams.
 
+mod encoding;
+
 use super::waiting::Waiting;
 use super::*;
 use crate::api::agent::{AgentInfo, ClientReport};

@@ -1,0 +1,122 @@
+//! Evaluations that somebody asks for, their count, and the states of jobs in one answer.
+
+use super::*;
+use crate::model::id::JobKey;
+use crate::wire::request::Done;
+
+#[test]
+fn jobs_and_nodes_are_evaluated_on_demand() {
+    let world = World::running();
+    let job = Action::EvaluateJob { job: JobKey::new("default", "web") };
+    let node = Action::EvaluateNode { node: node_id(1) };
+    let of_node = format!("/v1/node/{}/evaluate", node_id(1));
+    for (target, body, expected) in [
+        ("/v1/job/web/evaluate", "", &job),
+        ("/v1/job/web/evaluate", r#"{"JobID":"web"}"#, &job),
+        ("/v1/job/web/evaluate", r#"{"JobID":"web","EvalOptions":{"ForceReschedule":false}}"#, &job),
+        (&of_node, "", &node),
+    ] {
+        for method in [Method::Put, Method::Post] {
+            assert_eq!(world.act(method, target, body).0, *expected, "{target} {body}");
+        }
+    }
+    for (target, body, status, sentence) in [
+        ("/v1/job/web/evaluate", "{}", 400, "Job ID must be specified"),
+        ("/v1/job/web/evaluate", r#"{"JobID":"db"}"#, 400, "JobID not same as job name"),
+        ("/v1/job/web/evaluate", r#"{"JobID":5}"#, 400, "member JobID must be a string"),
+        (
+            "/v1/job/web/evaluate",
+            r#"{"JobID":"web","EvalOptions":1}"#,
+            400,
+            "member EvalOptions must be an object",
+        ),
+        (
+            "/v1/job/web/evaluate",
+            r#"{"JobID":"web","EvalOptions":{"ForceReschedule":true}}"#,
+            501,
+            "not supported yet: job/:id/evaluate with ForceReschedule",
+        ),
+    ] {
+        let response = world.respond(Method::Put, target, body);
+        assert_eq!((response.status, text(&response).as_str()), (status, sentence), "{body}");
+    }
+    assert_eq!(world.respond(Method::Put, "/v1/node/abc/evaluate", "").status, 500);
+    assert_eq!(world.respond(Method::Get, "/v1/job/web/evaluate", "").status, 405);
+}
+
+#[test]
+fn an_evaluation_on_demand_is_answered_with_its_id() {
+    let world = World::running();
+    let done = Done::Evals { evals: vec![eval_id(7)], modify_index: 3, index: 9 };
+    let (_, answer) = world.act(Method::Put, "/v1/job/web/evaluate", "");
+    let response = answer.response(Ok(done.clone()));
+    let json: Value = serde_json::from_slice(&response.body).unwrap();
+    let members = ["EvalID", "EvalCreateIndex", "JobModifyIndex", "Index"].map(|m| json[m].clone());
+    let expected: [Value; 4] = [eval_id(7).to_string().into(), 9.into(), 3.into(), 9.into()];
+    assert_eq!((members, response.header("X-Nomad-Index")), (expected, Some("9")));
+    let target = format!("/v1/node/{}/evaluate", node_id(1));
+    let told = |done: Done| -> Value {
+        let (_, answer) = world.act(Method::Put, &target, "");
+        serde_json::from_slice(&answer.response(Ok(done)).body).unwrap()
+    };
+    let json = told(done);
+    assert_eq!((&json["EvalIDs"][0], &json["NodeModifyIndex"]), (&eval_id(7).to_string().into(), &3.into()));
+    let json = told(Done::Evals { evals: vec![], modify_index: 3, index: 9 });
+    assert_eq!((&json["EvalIDs"], &json["EvalCreateIndex"]), (&Value::Null, &0.into()));
+}
+
+#[test]
+fn evaluations_are_counted_over_all_pages() {
+    let mut world = World::running();
+    world.job("db", 2);
+    for (target, count) in [
+        ("/v1/evaluations/count", 2),
+        ("/v1/evaluations/count?per_page=1", 2),
+        ("/v1/evaluations/count?job=db", 1),
+        ("/v1/evaluations/count?namespace=other", 0),
+        ("/v1/evaluations/count?filter=Status+==+complete", 1),
+    ] {
+        assert_eq!(world.json(target)["Count"], count, "{target}");
+    }
+    assert_eq!(world.get("/v1/evaluations/count?job=db&filter=ID+==+x").status, 400);
+}
+
+#[test]
+fn states_of_jobs_come_in_the_order_of_their_changes() {
+    let mut world = World::running();
+    world.job("db", 2);
+    let ids = |method, target: &str, body: &str| -> Vec<String> {
+        let response = world.respond(method, target, body);
+        let list: Vec<Value> = serde_json::from_slice(&response.body).unwrap();
+        list.iter().map(|job| job["ID"].as_str().unwrap_or_default().to_string()).collect()
+    };
+    let get = |target: &str| ids(Method::Get, target, "");
+    assert_eq!(get("/v1/jobs/statuses"), ["web", "db"]);
+    assert_eq!(get("/v1/jobs/statuses?reverse=true"), ["db", "web"]);
+    assert_eq!(get("/v1/jobs/statuses?filter=ID+==+db&include_children=true"), ["db"]);
+    let named = r#"{"Jobs":[{"ID":"db","Namespace":"default"},{"ID":"gone"},{"ID":"db"}]}"#;
+    assert_eq!(ids(Method::Post, "/v1/jobs/statuses", named), ["db"]);
+    let first = world.get("/v1/jobs/statuses?per_page=1");
+    let token = first.header("X-Nomad-NextToken").unwrap();
+    assert!(token.ends_with(".default.db"), "{token}");
+    assert_eq!(get(&format!("/v1/jobs/statuses?per_page=1&next_token={token}")), ["db"]);
+    let web = &world.json("/v1/jobs/statuses")[0];
+    assert_eq!((&web["Allocs"][0]["ClientStatus"], &web["GroupCountSum"]), (&"running".into(), &1.into()));
+    for (target, body) in [
+        ("/v1/jobs/statuses?next_token=5", ""),
+        ("/v1/jobs/statuses", "[]"),
+        ("/v1/jobs/statuses", r#"{"Jobs":{}}"#),
+        ("/v1/jobs/statuses", r#"{"Jobs":[5]}"#),
+        ("/v1/jobs/statuses", r#"{"Jobs":[{"Namespace":"default"}]}"#),
+    ] {
+        assert_eq!(world.respond(Method::Post, target, body).status, 400, "{target} {body}");
+    }
+}
+
+#[test]
+fn summaries_need_no_reconciling() {
+    let world = World::running();
+    let response = world.respond(Method::Put, "/v1/system/reconcile/summaries", "");
+    assert_eq!((response.status, text(&response).as_str()), (200, ""));
+    assert_eq!(world.get("/v1/system/reconcile/summaries").status, 405);
+}

@@ -1,0 +1,145 @@
+//! Compression of answers for callers that ask for it: whole ones that are worth it, streams chunk by chunk.
+//!
+//! Invariants: a stream's chunk can be read as soon as it was sent; at most `MAX_STREAMS` streams are compressed at once,
+//! as each costs some 300 KiB, and the others go out as they are.
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::HeaderMap;
+use hyper::header::ACCEPT_ENCODING;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Smaller bodies fit into one packet anyway.
+const WORTH_IT_BYTES: usize = 1 << 10;
+/// Larger ones are compressed on the blocking pool: other connections shall not wait for them.
+const QUICK_BYTES: usize = 64 << 10;
+const MAX_STREAMS: usize = 16;
+
+/// Whether the caller takes gzip.
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    let listed = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    listed.flat_map(|value| value.split(',')).any(|one| {
+        let mut parts = one.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
+        let refused = |part: &str| part.strip_prefix("q=").is_some_and(|q| q.parse::<f64>() == Ok(0.0));
+        named && !parts.any(refused)
+    })
+}
+
+/// The body compressed, or as it was when that is not worth it.
+pub async fn squeeze(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
+    match body.len() {
+        0..WORTH_IT_BYTES => Err(body),
+        WORTH_IT_BYTES..=QUICK_BYTES => compressed(body),
+        _ => smol::unblock(move || compressed(body)).await,
+    }
+}
+
+fn compressed(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
+    match encoder.write_all(&body).and_then(|()| encoder.finish()) {
+        Ok(small) if small.len() < body.len() => Ok(small),
+        _ => Err(body),
+    }
+}
+
+/// How many streams are compressed at present.
+#[derive(Clone, Debug, Default)]
+pub struct Squeezed(Arc<AtomicUsize>);
+
+/// Given back when dropped.
+struct Place(Squeezed);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The compressor of one stream.
+pub struct Squeezer {
+    encoder: GzEncoder<Vec<u8>>,
+    _place: Place,
+}
+
+impl Squeezer {
+    /// `None` when there are enough of them.
+    pub fn new(squeezed: &Squeezed) -> Option<Squeezer> {
+        let one_more = |n| (n < MAX_STREAMS).then_some(n + 1);
+        squeezed.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        let encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        Some(Squeezer { encoder, _place: Place(squeezed.clone()) })
+    }
+
+    /// Everything up to and with this chunk.
+    pub fn chunk(&mut self, bytes: &[u8]) -> Vec<u8> {
+        // Writing to memory cannot fail.
+        let _ = self.encoder.write_all(bytes).and_then(|()| self.encoder.flush());
+        std::mem::take(self.encoder.get_mut())
+    }
+
+    /// What ends the stream.
+    pub fn end(self) -> Vec<u8> {
+        self.encoder.finish().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::GzDecoder;
+    use hyper::header::HeaderValue;
+    use std::io::Read;
+
+    #[test]
+    fn only_callers_that_ask_get_gzip() {
+        for (value, takes) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("*", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.0", false),
+            ("br", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(takes_gzip(&headers), takes, "{value}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn bodies_come_back_as_they_were() {
+        for length in [WORTH_IT_BYTES, QUICK_BYTES + 1] {
+            let body = b"drover ".repeat(length / 7 + 1);
+            let small = smol::block_on(squeeze(body.clone())).unwrap();
+            assert!(small.len() < body.len() / 4);
+            let mut back = Vec::new();
+            GzDecoder::new(&small[..]).read_to_end(&mut back).unwrap();
+            assert_eq!(back, body);
+        }
+        assert!(smol::block_on(squeeze(vec![b'a'; WORTH_IT_BYTES - 1])).is_err(), "too small");
+    }
+
+    #[test]
+    fn a_chunk_can_be_read_before_the_next_one_and_streams_are_bounded() {
+        let squeezed = Squeezed::default();
+        let mut squeezer = Squeezer::new(&squeezed).unwrap();
+        let mut sent = squeezer.chunk(b"first ");
+        let mut partly = [0; 6];
+        GzDecoder::new(&sent[..]).read_exact(&mut partly).unwrap();
+        assert_eq!(&partly, b"first ");
+        sent.extend(squeezer.chunk(b"second"));
+        sent.extend(squeezer.end());
+        let mut all = String::new();
+        GzDecoder::new(&sent[..]).read_to_string(&mut all).unwrap();
+        assert_eq!(all, "first second");
+        let mut many: Vec<_> = (0..MAX_STREAMS).filter_map(|_| Squeezer::new(&squeezed)).collect();
+        assert_eq!((many.len(), Squeezer::new(&squeezed).is_none()), (MAX_STREAMS, true));
+        many.pop();
+        assert!(Squeezer::new(&squeezed).is_some(), "its place is given back");
+    }
+}
