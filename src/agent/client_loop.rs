@@ -142,6 +142,7 @@ impl ClientLoop {
             allocations: status.allocs as u64,
             since_heartbeat: status.last_heartbeat.map(|at| clock::mono().since(at)),
             heartbeat_ttl: Span::ZERO,
+            measured: status.measured.clone(),
         }));
         self.reported = Some(status);
     }

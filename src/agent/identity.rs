@@ -1,7 +1,7 @@
 //! Who this agent is, in the words of others: to API callers, and as a node to the servers.
 
 use super::config::Config;
-use crate::api::agent::AgentInfo;
+use crate::api::agent::{AgentInfo, Telemetry};
 use crate::io::{clock, fingerprint};
 use crate::model::id::{NodeId, NodeSecret};
 use crate::model::node::NodeInfo;
@@ -32,6 +32,17 @@ pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
         client: config.client.enabled,
         job_max_priority: config.server.job_max_priority,
         job_default_priority: config.server.job_default_priority,
+        telemetry: telemetry(config),
+        enable_debug: config.enable_debug,
+    }
+}
+
+fn telemetry(config: &Config) -> Telemetry {
+    let t = &config.telemetry;
+    Telemetry {
+        prometheus: t.prometheus,
+        publish_node: t.publish_node,
+        host: (!t.disable_hostname).then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),
     }
 }
 

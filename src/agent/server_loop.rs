@@ -145,6 +145,7 @@ impl ServerLoop {
             self.ways.gate.status.set(status);
         }
         self.ways.gate.waiting.notify(applied, &turn.changes);
+        self.ways.gate.events.publish(turn.events);
         for effect in turn.effects {
             match effect {
                 Effect::Send { to: Peer::Node(_), bytes } => {

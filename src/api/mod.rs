@@ -8,10 +8,15 @@ pub mod agent;
 mod allocs;
 mod blocking;
 mod evals;
+pub mod events;
+pub mod host;
 mod jobs;
 mod json;
 mod logs;
+pub mod metrics;
+pub mod monitor;
 mod nodes;
+mod operator;
 mod page;
 mod path;
 pub mod query;
@@ -29,7 +34,11 @@ use crate::state::view::View;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use agent::{AgentInfo, ClientReport};
+use events::Subscription;
 pub use logs::{LogRequest, Origin};
+use host::HostRequest;
+use metrics::Metrics;
+use monitor::MonitorRequest;
 use path::Route;
 use query::Query;
 use request::{Method, Request};
@@ -57,6 +66,14 @@ pub enum Outcome {
     Wait(Wait),
     /// A task's output, read from this node's files.
     Logs(LogRequest),
+    /// A stream of events.
+    Events(Subscription),
+    /// To be completed by what the machine says.
+    Metrics(Box<Metrics>),
+    /// The same, of the machine alone.
+    Host(HostRequest),
+    /// The agent's own log.
+    Monitor(MonitorRequest),
 }
 
 pub struct Wait {
@@ -141,6 +158,7 @@ fn takes(route: &Route, method: Method) -> bool {
         Route::Jobs => method == Method::Get || method.is_write(),
         Route::Job(_) => method == Method::Get || method == Method::Delete || method.is_write(),
         Route::JobsParse | Route::Search => method.is_write(),
+        Route::ReconcileSummaries => method.is_write(),
         _ => method == Method::Get,
     }
 }
@@ -171,6 +189,14 @@ fn await_leader(
             | Route::AgentSelf
             | Route::AgentHealth
             | Route::Logs(_)
+            | Route::EventStream
+            | Route::Metrics
+            | Route::AgentHost
+            | Route::AgentMembers
+            | Route::AgentMonitor
+            | Route::AgentServers
+            | Route::AutopilotHealth
+            | Route::RaftConfiguration
     );
     if stateless || query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
@@ -232,6 +258,16 @@ impl Call<'_> {
             Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),
             Route::AgentSelf => Ok(Outcome::Respond(agent::own_self(ctx, q))),
             Route::AgentHealth => Ok(Outcome::Respond(agent::health(ctx, q))),
+            Route::AgentHost => host::request(ctx, q),
+            Route::AgentMembers => Ok(Outcome::Respond(agent::members(ctx, q))),
+            Route::AgentMonitor => monitor::request(self),
+            Route::AgentServers => agent::servers(ctx, q).map(Outcome::Respond),
+            Route::AutopilotHealth => Ok(Outcome::Respond(operator::autopilot_health(ctx, q))),
+            Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
+            // every entry of the log leaves them exact: there is nothing to count anew
+            Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
+            Route::Metrics => metrics::collect(self),
+            Route::EventStream => events::subscribe(self),
             Route::Search => search::search(self).map(Outcome::Respond),
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
             Route::Unknown => Err(Response::text(404, "")),

@@ -1,8 +1,8 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, alloc_logs, alloc_status, job_run, job_status, job_stop};
-use crate::cli::{keeper_command, node_status, status, version};
+use crate::cli::{agent_command, agent_info, alloc_logs, alloc_status, job_run, job_status, job_stop};
+use crate::cli::{keeper_command, node_status, operator_api, servers, status, version};
 use argh::{ArgsInfo, FromArgs};
 
 pub struct Command {
@@ -21,6 +21,14 @@ pub static COMMANDS: &[Command] = &[
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
+    networked::<servers::ServerMembers>("server members", "list the servers"),
+    networked::<agent_info::AgentInfo>("agent-info", "show what the agent says of itself"),
+    networked::<agent_info::Monitor>("monitor", "follow the agent's log"),
+    networked::<operator_api::OperatorApi>("operator api", "send a request to the API"),
+    networked::<servers::OperatorMetrics>("operator metrics", "print the agent's metrics"),
+    networked::<servers::RaftListPeers>("operator raft list-peers", "list the servers in consensus"),
+    networked::<servers::ReconcileSummaries>("system reconcile summaries", "count all jobs' summaries anew"),
+    networked::<servers::Ui>("ui", "print where the web interface is"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
@@ -99,14 +107,10 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "node pool",
     "node identity",
     "node intro",
-    "server members",
     "server join",
     "server force-leave",
-    "agent-info",
-    "monitor",
+    "monitor export",
     "system gc",
-    "system reconcile",
-    "ui",
     "eval status",
     "eval list",
     "eval delete",
@@ -128,7 +132,20 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "sentinel",
     "license",
     "setup",
-    "operator",
+    "operator raft remove-peer",
+    "operator raft transfer-leadership",
+    "operator raft migrate-backend",
+    "operator raft info",
+    "operator raft logs",
+    "operator raft state",
+    "operator snapshot",
+    "operator scheduler",
+    "operator autopilot",
+    "operator debug",
+    "operator gossip",
+    "operator root",
+    "operator client-state",
+    "operator utilization",
     "acl",
     "login",
     "tls",

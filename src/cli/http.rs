@@ -53,6 +53,12 @@ impl From<RequestError> for Failure {
     }
 }
 
+/// An answer as it came: its head by lines, its body still to be read.
+pub struct RawAnswer {
+    pub head: Vec<String>,
+    pub body: Box<dyn Read>,
+}
+
 pub type Query<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
@@ -124,6 +130,53 @@ impl Client {
         Ok(checked(response)?.into_body().into_reader())
     }
 
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A path with its query, or a whole URL, with region and namespace added.
+    pub fn url(&self, target: &str) -> String {
+        let whole = target.starts_with("http://") || target.starts_with("https://");
+        let slash = if whole || target.starts_with('/') { "" } else { "/" };
+        let base = if whole { "" } else { self.address.as_str() };
+        let mut url = format!("{base}{slash}{target}");
+        for (name, value) in [("region", &self.region), ("namespace", &self.namespace)] {
+            if !value.is_empty() {
+                let separator = if url.contains('?') { '&' } else { '?' };
+                url.push_str(&format!("{separator}{name}={}", encode(value)));
+            }
+        }
+        url
+    }
+
+    /// Any request. The answer is not judged and may have no end.
+    pub fn raw(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(String, String)],
+        body: Option<Vec<u8>>,
+    ) -> Result<RawAnswer, RequestError> {
+        let mut request = self.authorized(Request::builder().method(method).uri(url));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(body.unwrap_or_default()).map_err(|e| self.unaskable(&e))?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .allow_non_standard_methods(true)
+            .timeout_per_read(Some(STREAM_READ_TIMEOUT))
+            .build();
+        let response = self.agent.run(request).map_err(|e| self.no_answer(&e))?;
+        let named = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
+            format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
+        };
+        let mut head = vec![response.status().to_string()];
+        head.extend(response.headers().iter().map(named));
+        Ok(RawAnswer { head, body: Box::new(response.into_body().into_reader()) })
+    }
+
     fn send(
         &self,
         method: &str,
@@ -165,7 +218,10 @@ impl Client {
             let separator = if i == 0 { '?' } else { '&' };
             uri.push_str(&format!("{separator}{name}={}", encode(value)));
         }
-        let mut request = Request::builder().method(method).uri(&uri);
+        self.authorized(Request::builder().method(method).uri(&uri))
+    }
+
+    fn authorized(&self, mut request: Builder) -> Builder {
         if !self.token.is_empty() {
             request = request.header("X-Nomad-Token", &self.token);
         }
@@ -263,6 +319,23 @@ mod tests {
             request.uri_ref().map(ToString::to_string).as_deref(),
             Some("http://a:1/v1/jobs?prefix=x%26y&namespace=%2A&region=r")
         );
+    }
+
+    #[test]
+    fn urls_take_region_and_namespace() {
+        let settings = Settings {
+            address: "http://a:1".to_string(),
+            namespace: "n s".to_string(),
+            ..Settings::default()
+        };
+        let client = Client::new(&settings);
+        for (target, url) in [
+            ("/v1/jobs", "http://a:1/v1/jobs?namespace=n%20s"),
+            ("v1/jobs?prefix=x", "http://a:1/v1/jobs?prefix=x&namespace=n%20s"),
+            ("http://b:2/v1/x", "http://b:2/v1/x?namespace=n%20s"),
+        ] {
+            assert_eq!(client.url(target), url);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agent_command;
+mod agent_info;
 mod agent_jobs;
 mod alloc_logs;
 mod alloc_status;
@@ -21,7 +22,9 @@ mod keeper_command;
 mod layout;
 mod monitor;
 mod node_status;
+mod operator_api;
 mod output;
+mod servers;
 mod session;
 mod settings;
 mod shapes;

@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Outcome, refuse_template};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Node, NodeStub};
 use argh::{ArgsInfo, FromArgs};
@@ -30,6 +30,12 @@ pub struct NodeStatus {
     /// count the running allocations of each node
     #[argh(switch)]
     allocs: bool,
+    /// what its allocations use: not supported yet
+    #[argh(switch)]
+    stats: bool,
+    /// a Go template for the output: not supported yet
+    #[argh(option, long = "t")]
+    template: Option<String>,
     /// an id or the beginning of one
     #[argh(positional)]
     node: Option<String>,
@@ -43,6 +49,8 @@ impl NodeStatus {
             verbose,
             json: false,
             allocs: false,
+            stats: false,
+            template: None,
             node: Some(id.to_string()),
         }
     }
@@ -55,6 +63,10 @@ impl Run for NodeStatus {
 }
 
 pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
+    refuse_template(command.template.as_deref())?;
+    if command.stats {
+        return Err(Failure::new("not supported yet: -stats"));
+    }
     match &command.node {
         Some(_) if command.this => return Err(Failure::usage("-self takes no node id")),
         None if command.this => one(session, command, &own_node(session)?)?,

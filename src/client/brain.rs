@@ -3,6 +3,7 @@
 use super::alloc::Alloc;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
+use super::measures::{ClientStatusReport, Measures};
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
 use crate::model::alloc::ClientStatus;
@@ -47,6 +48,7 @@ pub struct Client {
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
     closing: Option<Closing>,
+    measures: Measures,
     now: Mono,
 }
 
@@ -77,20 +79,6 @@ struct Closing {
     done: bool,
 }
 
-/// What others may know of the client.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClientStatusReport {
-    pub node: NodeId,
-    pub registered: bool,
-    /// When a server last said that it knows of this node.
-    pub last_heartbeat: Option<Mono>,
-    pub allocs: usize,
-    pub allocs_running: usize,
-    pub servers: Vec<u64>,
-    /// What keeps the node from its work, in sentences.
-    pub troubles: Vec<String>,
-}
-
 impl Client {
     pub fn new(config: Config, store: LocalStore, recovered: Vec<LocalAlloc>, seed: u64, now: Now) -> Client {
         let mut random = Stream::new(seed, 0);
@@ -110,6 +98,7 @@ impl Client {
             forgotten: Vec::new(),
             report_since: None,
             closing: None,
+            measures: Measures::default(),
             now: now.mono,
         }
     }
@@ -132,6 +121,7 @@ impl Client {
         for alloc in self.allocs.values_mut() {
             alloc.save(&mut writes);
         }
+        self.measures.compare(&self.allocs, now.mono);
         for id in std::mem::take(&mut self.forgotten) {
             writes.set_ended(id, true);
         }
@@ -183,6 +173,7 @@ impl Client {
             allocs_running: self.allocs.values().filter(|a| a.running()).count(),
             servers: self.servers.known().to_vec(),
             troubles,
+            measured: self.measures.measured(&self.allocs, self.info.as_deref()),
         }
     }
 

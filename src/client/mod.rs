@@ -14,6 +14,7 @@ mod environment;
 mod events;
 mod interpolate;
 mod lifecycle;
+mod measures;
 mod restart;
 mod runner;
 mod servers;
@@ -23,4 +24,5 @@ mod tests;
 
 #[cfg(test)]
 pub use brain::MAX_ALLOCS;
-pub use brain::{Client, ClientStatusReport};
+pub use brain::Client;
+pub use measures::ClientStatusReport;

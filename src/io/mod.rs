@@ -16,3 +16,5 @@ pub mod keeper;
 pub mod keeper_cli;
 pub mod keeper_link;
 pub mod logs;
+pub mod machine;
+pub mod monitor;

@@ -38,8 +38,9 @@ impl Server {
     }
 
     fn follow_outcome(&mut self, outcome: Outcome, now: Now) -> Result<(), Fault> {
-        let Outcome { index, reply, changes } = outcome;
+        let Outcome { index, reply, changes, events } = outcome;
         self.in_flight.settle(index);
+        self.measures.applied(index, now.mono);
         if let Some(op) = self.ops.remove(&index) {
             self.finish(op, reply, now)?;
         }
@@ -49,6 +50,7 @@ impl Server {
             }
         }
         self.changes.extend(changes);
+        self.events.extend(events);
         Ok(())
     }
 

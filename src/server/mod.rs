@@ -11,6 +11,7 @@ pub mod effects;
 mod follow;
 pub mod heartbeat;
 mod log;
+mod measures;
 mod nodes;
 mod plans;
 mod watches;
@@ -26,6 +27,7 @@ use crate::state::fault::Fault;
 use crate::state::store::{Reader, Recovered, Store};
 use crate::wire::change::Change;
 use crate::wire::command::Command;
+use crate::wire::event::Events;
 use crate::wire::request::{Done, Refusal, RefusalKind};
 use crate::wire::rpc::Peer;
 use crate::wire::status::ServerStatus;
@@ -34,6 +36,7 @@ use broker::Broker;
 use effects::{Effect, Input, ScheduleTask};
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
+use measures::Measures;
 use nodes::Asker;
 use plans::{InFlight, Then};
 use std::collections::BTreeMap;
@@ -68,11 +71,14 @@ pub struct Server {
     wall: (Wall, Mono),
     out: Vec<Effect>,
     changes: Vec<Change>,
+    events: Vec<Events>,
+    measures: Measures,
 }
 
 /// An evaluation in a worker's hands.
 struct Outstanding {
     task: ScheduleTask,
+    given: Mono,
     /// The last decision on it, if not all of its plan was accepted.
     last: Option<Decision>,
 }
@@ -94,6 +100,8 @@ pub struct Turn {
     pub effects: Vec<Effect>,
     /// What moved in the state, for those who wait for it; in log order.
     pub changes: Vec<Change>,
+    /// The same for those who stream it, with the objects.
+    pub events: Vec<Events>,
 }
 
 impl Server {
@@ -114,6 +122,8 @@ impl Server {
             wall: (Wall::NEVER, Mono::default()),
             out: vec![],
             changes: vec![],
+            events: vec![],
+            measures: Measures::default(),
             config,
         })
     }
@@ -121,6 +131,7 @@ impl Server {
     /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
     /// store are to be dropped and opened again.
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
+        self.measures.begin_turn(now.mono);
         self.note_wall(now);
         self.expire(now)?;
         for input in inputs {
@@ -135,7 +146,11 @@ impl Server {
         }
         self.answer_watches(now)?;
         self.dispatch(now);
-        Ok(Turn { effects: std::mem::take(&mut self.out), changes: std::mem::take(&mut self.changes) })
+        Ok(Turn {
+            effects: std::mem::take(&mut self.out),
+            changes: std::mem::take(&mut self.changes),
+            events: std::mem::take(&mut self.events),
+        })
     }
 
     fn take(&mut self, input: Input, now: Now) -> Result<(), Fault> {
@@ -207,6 +222,7 @@ impl Server {
             ready: self.ready,
             voters: raft.voters(),
             broker,
+            measured: self.measured(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
             ..ServerStatus::default()
         }
@@ -220,6 +236,7 @@ impl Server {
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
         self.in_flight = InFlight::default();
+        self.measures.leave_office();
         self.outstanding.clear();
     }
 
@@ -231,7 +248,7 @@ impl Server {
             let (at, seed) = (self.stamp(now), self.ids.seed());
             let min_index = self.log.applied();
             let task = ScheduleTask { eval, token, attempt: Attempt::first(min_index), min_index, at, seed };
-            self.outstanding.insert(task.eval.id, Outstanding { task: task.clone(), last: None });
+            self.outstanding.insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
             self.schedule(task);
         }
     }
@@ -244,6 +261,7 @@ impl Server {
     fn propose(&mut self, command: &Command, op: Op) -> Option<u64> {
         match self.log.propose(command) {
             Ok(index) => {
+                self.measures.proposed(index, &op);
                 self.ops.insert(index, op);
                 Some(index)
             }

@@ -8,7 +8,7 @@ use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place
 use crate::model::alloc::Allocation;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
-use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
 use crate::model::node::Node;
 use crate::scheduler::View as SchedulerView;
 use crate::scheduler::fleet::Snapshot;
@@ -118,7 +118,7 @@ impl View {
         let bytes = tables::job_bytes(key);
         match self.job_row(&bytes)? {
             None => Ok(None),
-            Some(row) => Ok(Some(Arc::new(self.version_of(&bytes, &row, row.newest()?)?))),
+            Some(row) => Ok(Some(Arc::new(read_version(&self.rows, &bytes, &row, row.newest()?)?))),
         }
     }
 
@@ -139,7 +139,7 @@ impl View {
                 && job.id.starts_with(prefix)
                 && let Some(row) = self.job_row(bytes)?
             {
-                out.push(Arc::new(self.version_of(bytes, &row, row.newest()?)?));
+                out.push(Arc::new(read_version(&self.rows, bytes, &row, row.newest()?)?));
             }
             Ok(out.len() < limit)
         })?;
@@ -150,11 +150,23 @@ impl View {
         Ok(self.job_row(&tables::job_bytes(key))?.map(|row| row.summary))
     }
 
+    /// Of every job, ordered by namespace, then id. Decodes no job.
+    pub fn job_summaries(&self) -> Result<Vec<(JobKey, JobStatus, JobSummary)>, Fault> {
+        let mut out = Vec::new();
+        tables::each_job(&self.rows, &[], None, |job, bytes| {
+            if let Some(row) = self.job_row(bytes)? {
+                out.push((job.clone(), row.newest()?.status, row.summary));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
     /// The tracked versions, newest first.
     pub fn job_versions(&self, key: &JobKey) -> Result<Vec<Job>, Fault> {
         let bytes = tables::job_bytes(key);
         let Some(row) = self.job_row(&bytes)? else { return Ok(Vec::new()) };
-        row.versions.iter().rev().filter(|v| v.tracked).map(|v| self.version_of(&bytes, &row, v)).collect()
+        row.versions.iter().rev().filter(|v| v.tracked).map(|v| read_version(&self.rows, &bytes, &row, v)).collect()
     }
 
     /// The spec that an allocation names. It is there as long as the allocation is.
@@ -170,20 +182,6 @@ impl View {
 
     fn job_row(&self, bytes: &[u8]) -> Result<Option<JobRow>, Fault> {
         tables::get(&self.rows, &Part::Row.key(bytes, &[]))
-    }
-
-    fn version_of(&self, bytes: &[u8], row: &JobRow, v: &VersionRow) -> Result<Job, Fault> {
-        Ok(Job {
-            spec: tables::must_get(&self.rows, &tables::spec_key(bytes, row.create_index, v.version))?,
-            version: v.version,
-            stable: v.stable,
-            status: v.status,
-            status_description: String::new(),
-            submit_time: v.submit_time,
-            create_index: row.create_index,
-            modify_index: v.modify_index,
-            job_modify_index: v.job_modify_index,
-        })
     }
 }
 
@@ -348,6 +346,26 @@ fn hex_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
         }
     }
     Some((first, last))
+}
+
+/// The job as of this version.
+pub(super) fn read_version(
+    rows: &impl Rows,
+    bytes: &[u8],
+    row: &JobRow,
+    v: &VersionRow,
+) -> Result<Job, Fault> {
+    Ok(Job {
+        spec: tables::must_get(rows, &tables::spec_key(bytes, row.create_index, v.version))?,
+        version: v.version,
+        stable: v.stable,
+        status: v.status,
+        status_description: String::new(),
+        submit_time: v.submit_time,
+        create_index: row.create_index,
+        modify_index: v.modify_index,
+        job_modify_index: v.job_modify_index,
+    })
 }
 
 pub(super) fn read_node(rows: &impl Rows, id: NodeId) -> Result<Option<Node>, Fault> {

@@ -38,6 +38,23 @@ pub enum Command {
     UpdateAllocs { node: NodeId, updates: Vec<AllocUpdate>, evals: Vec<Evaluation>, at: Wall },
 }
 
+impl Command {
+    /// What a stream of events calls the changes that it makes (reference: http-api 11).
+    pub fn event_kind(&self) -> &'static str {
+        match self {
+            Command::RegisterJob(_) => "JobRegistered",
+            Command::DeregisterJob { .. } => "JobDeregistered",
+            Command::RegisterNode { .. } => "NodeRegistration",
+            Command::UpdateNodeStatus { .. } => "NodeStreamEvent",
+            Command::UpdateEvals { .. } => "EvaluationUpdated",
+            Command::ApplyPlan { .. } => "PlanResult",
+            Command::UpdateAllocs { .. } => "AllocationUpdated",
+            // names the region, and changes nothing that has events
+            Command::Init { .. } => "",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegisterJob {
     pub spec: JobSpec,

@@ -31,6 +31,20 @@ pub struct Config {
     pub http: HttpConfig,
     pub server: ServerConfig,
     pub client: ClientConfig,
+    pub telemetry: TelemetryConfig,
+    /// Opens what tells more of the machine than anyone should see by default.
+    pub enable_debug: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    pub prometheus: bool,
+    pub publish_node: bool,
+    /// Gauges carry no label `host`.
+    pub disable_hostname: bool,
+    /// The label `host` is the node's name instead of the machine's.
+    pub use_node_name: bool,
+    pub hostname: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +89,8 @@ pub struct ServerConfig {
     pub failover_heartbeat_ttl: Span,
     pub job_default_priority: i64,
     pub job_max_priority: i64,
+    /// How many entries' events are kept for those who stream them.
+    pub event_buffer_entries: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -188,6 +204,12 @@ impl Config {
             },
             server: ServerConfig::defaults(dev, machine),
             client: ClientConfig::defaults(dev),
+            telemetry: TelemetryConfig {
+                prometheus: dev,
+                hostname: machine.hostname.clone(),
+                ..TelemetryConfig::default()
+            },
+            enable_debug: false,
         }
     }
 }
@@ -204,6 +226,7 @@ impl ServerConfig {
             failover_heartbeat_ttl: Span::minutes(5),
             job_default_priority: 50,
             job_max_priority: 100,
+            event_buffer_entries: 100,
         }
     }
 }

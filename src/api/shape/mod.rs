@@ -7,9 +7,12 @@
 pub mod agent;
 pub mod alloc;
 pub mod eval;
+pub mod event;
 pub mod job;
 pub mod job_answers;
+pub mod metrics;
 pub mod node;
+pub mod operator;
 
 use crate::model::constraint::Constraint;
 use crate::model::time::Wall;

@@ -3,12 +3,12 @@
 use super::body::ReplyBody;
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, stream};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor, stream};
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
 use async_channel::Receiver;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -101,17 +101,29 @@ async fn reply(
             Served::Whole(response) => whole(response),
             Served::Logs(logs) => match stream::logs(&executor, gate, logs).await {
                 Err(response) => whole(response),
-                Ok((content_type, chunks)) => {
-                    let mut reply = hyper::Response::new(ReplyBody::stream(chunks));
-                    reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
-                    reply
-                }
+                Ok((content_type, chunks)) => streamed(content_type, chunks),
+            },
+            Served::Monitor(request) => match monitor::log(&executor, &gate.monitor, request) {
+                Err(response) => whole(response),
+                Ok((content_type, chunks)) => streamed(content_type, chunks),
+            },
+            Served::Events(subscription) => match events::events(&executor, &gate, subscription) {
+                Err(response) => whole(response),
+                Ok(lines) => streamed("application/json", lines),
             },
         },
     };
     for (name, value) in extra {
         set(&mut reply, &name, &value);
     }
+    reply
+}
+
+/// What goes on for as long as there is something to say is never kept by anyone on the way.
+fn streamed(content_type: &'static str, chunks: Receiver<Bytes>) -> hyper::Response<ReplyBody> {
+    let mut reply = hyper::Response::new(ReplyBody::stream(chunks));
+    reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
+    reply.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache"));
     reply
 }
 

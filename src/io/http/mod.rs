@@ -6,8 +6,10 @@
 
 mod body;
 mod connection;
+mod events;
 mod gate;
 mod limits;
+mod monitor;
 mod patience;
 mod stream;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::state::samples::{
 };
 use crate::wire::change::Change;
 use crate::wire::command::Command;
+use crate::wire::measured::Measured;
 use crate::wire::request::{Action, Done};
 use crate::wire::status::ServerStatus;
 use std::fs;
@@ -44,6 +45,7 @@ impl Server {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::ZERO,
+            measured: Measured::default(),
         };
         let status = ServerStatus { id: 1, leader: Some(1), ready: true, ..ServerStatus::default() };
         let agent = AgentInfo {
@@ -62,6 +64,9 @@ impl Server {
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
             response_headers: vec![("X-Extra".into(), "yes".into()), ("bad\n".into(), "left out".into())],
+            event_buffer_entries: 4,
+            monitor: Arc::default(),
+            machine: Arc::new(crate::io::machine::Observer::new(alloc_dir.clone())),
         }));
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();

@@ -3,7 +3,7 @@
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part, VersionRow};
-use super::super::view::Table;
+use super::super::view::{self, Table};
 use super::{JobEdit, Reply, TRACKED_VERSIONS, Turn};
 use crate::model::alloc::ClientStatus;
 use crate::model::eval::Evaluation;
@@ -12,7 +12,9 @@ use crate::model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
 use crate::model::time::Wall;
 use crate::wire::change::Change;
 use crate::wire::command::RegisterJob;
+use crate::wire::event::Object;
 use crate::wire::request::{Done, Refusal, RefusalKind};
+use std::sync::Arc;
 
 impl Turn<'_> {
     pub(super) fn register_job(&mut self, r: RegisterJob) -> Result<Reply, Fault> {
@@ -98,6 +100,7 @@ impl Turn<'_> {
     fn purge_job(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
         self.remove_allocs_of(key)?;
         let bytes = tables::job_bytes(key);
+        self.job_event(&bytes, row, true)?;
         for v in &row.versions {
             self.remove(&tables::spec_key(&bytes, row.create_index, v.version))?;
         }
@@ -142,7 +145,11 @@ impl Turn<'_> {
                     self.drop_unused_versions(&bytes, &mut now)?;
                     self.settle_job(&bytes, was.as_ref(), &mut now)?;
                     self.put(&row_key, &now)?;
-                    was.is_none_or(|was| seen(&was) != seen(&now))
+                    let visible = was.is_none_or(|was| seen(&was) != seen(&now));
+                    if visible {
+                        self.job_event(&bytes, &now, false)?;
+                    }
+                    visible
                 }
             };
             if visible {
@@ -150,6 +157,12 @@ impl Turn<'_> {
                 self.changes.push(Change::Job { job: key });
             }
         }
+        Ok(())
+    }
+
+    fn job_event(&mut self, bytes: &[u8], row: &JobRow, deleted: bool) -> Result<(), Fault> {
+        let job = view::read_version(&self.rows, bytes, row, row.newest()?)?;
+        self.events.push(Object::Job { job: Arc::new(job), deleted });
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use crate::model::resources::Amount;
 use crate::model::time::Wall;
 use crate::wire::change::Change;
 use crate::wire::command::Command;
+use crate::wire::event::{Events, Object};
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Done, Refusal};
 use redb::ReadableTable;
@@ -54,7 +55,7 @@ pub(super) fn apply(
     applied: Applied,
     entries: &[Committed<'_>],
 ) -> Result<Applying, Fault> {
-    let mut turn = Turn { rows, applied, jobs: BTreeMap::new(), changes: Vec::new(), fleet: Vec::new() };
+    let mut turn = Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
         if entry.index != turn.applied.index + 1 {
@@ -62,9 +63,9 @@ pub(super) fn apply(
             return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
         }
         turn.applied.index = entry.index;
-        let reply = turn.entry(entry.command)?;
+        let (kind, reply) = turn.entry(entry.command)?;
         turn.settle_jobs()?;
-        outcomes.push(Outcome { index: entry.index, reply, changes: std::mem::take(&mut turn.changes) });
+        outcomes.push(turn.outcome(kind, reply));
     }
     Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet })
 }
@@ -75,6 +76,7 @@ struct Turn<'t> {
     applied: Applied,
     jobs: BTreeMap<JobKey, JobEdit>,
     changes: Vec<Change>,
+    events: Vec<Object>,
     fleet: Vec<FleetEdit>,
 }
 
@@ -85,11 +87,24 @@ struct JobEdit {
 }
 
 impl Turn<'_> {
-    fn entry(&mut self, command: &[u8]) -> Result<Reply, Fault> {
+    /// What its events are called, and the reply.
+    fn entry(&mut self, command: &[u8]) -> Result<(&'static str, Reply), Fault> {
         if command.is_empty() {
-            return Ok(self.nothing());
+            return Ok(("", self.nothing()));
         }
-        match record::decode::<Command>(command)? {
+        let command: Command = record::decode(command)?;
+        Ok((command.event_kind(), self.command(command)?))
+    }
+
+    /// What the entry led to; what gathered for it is taken.
+    fn outcome(&mut self, kind: &'static str, reply: Reply) -> Outcome {
+        let (index, objects) = (self.index(), std::mem::take(&mut self.events));
+        let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
+        Outcome { index, reply, changes: std::mem::take(&mut self.changes), events }
+    }
+
+    fn command(&mut self, command: Command) -> Result<Reply, Fault> {
+        match command {
             Command::Init { region_id, at } => self.init(region_id, at),
             Command::RegisterJob(r) => self.register_job(*r),
             Command::DeregisterJob { job, purge, eval, at } => {
