@@ -48,6 +48,9 @@ server {
   # How many scheduler workers think at once; without it, one for each processor.
   # num_schedulers = 2
 
+  # How many changes the event stream can be read again from.
+  # event_buffer_size = 100
+
   # How many versions of a job are kept, and the priority of a job that names none.
   # job_tracked_versions = 6       # other values are not supported yet
   # job_default_priority = 50
@@ -88,3 +91,14 @@ plugin "raw_exec" {
     enabled = true
   }
 }
+
+# What /v1/metrics tells, and to whom. With -dev, Prometheus' text is on.
+# telemetry {
+#   prometheus_metrics   = false
+#   publish_node_metrics = false   # figures of the machine: cpu, memory, disk, uptime
+#   disable_hostname     = false   # true: gauges carry no label "host"
+#   use_node_name        = false   # true: that label is the node's name
+# }
+
+# Opens /v1/agent/host, which shows the machine's files and environment.
+# enable_debug = false

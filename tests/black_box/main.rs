@@ -11,6 +11,7 @@ mod dev;
 mod http_api;
 mod logs;
 mod node;
+mod observe;
 mod survival;
 mod tasks;
 mod wait;

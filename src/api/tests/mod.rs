@@ -1,6 +1,7 @@
 //! The API over a real store: requests in, answers out, no socket.
 
 mod hostile;
+mod observe;
 mod reads;
 mod shapes;
 mod waits;
