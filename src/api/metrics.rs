@@ -79,24 +79,15 @@ pub struct DiskUse {
 }
 
 pub fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
-    let (ctx, telemetry) = (call.ctx, &call.ctx.agent.telemetry);
-    let prometheus = match call.query.text("format") {
-        None | Some("") => false,
-        Some("prometheus") if telemetry.prometheus => true,
-        Some("prometheus") => return Err(Response::text(415, "Prometheus is not enabled")),
-        Some(other) => {
-            let why = format!("format {other:?} is not known: say prometheus, or leave it out for JSON");
-            return Err(Response::text(400, why));
-        }
-    };
+    let ctx = call.ctx;
     let mut metrics = Metrics {
         gauges: vec![],
         counters: vec![],
         samples: vec![],
         node: Labels::new(),
-        telemetry: telemetry.clone(),
+        telemetry: ctx.agent.telemetry.clone(),
         now: ctx.now,
-        prometheus,
+        prometheus: wants_prometheus(call)?,
         pretty: call.query.pretty,
     };
     let view = call.view()?;
@@ -111,6 +102,18 @@ pub fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
         }
     }
     Ok(Outcome::Metrics(Box::new(metrics)))
+}
+
+fn wants_prometheus(call: &Call<'_>) -> Result<bool, Response> {
+    match call.query.text("format") {
+        None | Some("") => Ok(false),
+        Some("prometheus") if call.ctx.agent.telemetry.prometheus => Ok(true),
+        Some("prometheus") => Err(Response::text(415, "Prometheus is not enabled")),
+        Some(other) => {
+            let why = format!("format {other:?} is not known: say prometheus, or leave it out for JSON");
+            Err(Response::text(400, why))
+        }
+    }
 }
 
 fn node_labels(id: String, node: Option<&Node>) -> Labels {
@@ -266,7 +269,8 @@ impl Metrics {
         };
         for (name, labels, value) in &self.gauges {
             let name = prometheus_name(name);
-            let kind = if name.ends_with("_total") && name.starts_with("process_") { "counter" } else { "gauge" };
+            let kind =
+                if name.ends_with("_total") && name.starts_with("process_") { "counter" } else { "gauge" };
             add(&name, kind, vec![format!("{name}{} {value}", prometheus_labels(labels))]);
         }
         for (name, series) in &self.counters {
@@ -284,7 +288,10 @@ impl Metrics {
             let _written = write!(text, "# HELP {name} {name}\n# TYPE {name} {kind}\n{}\n", lines.join("\n"));
         }
         let response = Response::text(200, text);
-        Response { headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".into())], ..response }
+        Response {
+            headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".into())],
+            ..response
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::measures::{ClientStatusReport, Measures};
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
 use crate::model::alloc::ClientStatus;
-use crate::model::id::{AllocId, NodeId, RunId, Uuid};
+use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};

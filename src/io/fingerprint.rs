@@ -183,7 +183,7 @@ impl Cpu {
     }
 }
 
-fn field_values<'a>(info: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+pub(super) fn field_values<'a>(info: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     let of_key =
         move |line: &'a str| line.split_once(':').filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim());
     info.lines().filter_map(of_key)

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: names of metrics. What cannot be read is left out.
 
-use super::fingerprint::{read, volume};
+use super::fingerprint::{field_values, read, volume};
 use super::{clock, interfaces};
 use crate::api::host::{DiskSpace, HostData};
 use crate::api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
@@ -46,7 +46,7 @@ impl Observer {
         drop(last);
         Machine {
             wall: clock::wall(),
-            process: process(&read("/proc/self/stat")),
+            process: process(&read("/proc/self/status"), &read("/proc/self/stat")),
             cpus,
             memory: memory(&read("/proc/meminfo")),
             disks: disk(&self.dir).into_iter().collect(),
@@ -117,8 +117,8 @@ fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuUse> {
 
 fn memory(meminfo: &str) -> Option<MemoryUse> {
     let field = |name: &str| {
-        let line = meminfo.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+        let value = field_values(meminfo, name).next()?.trim_end_matches("kB").trim();
+        value.parse::<u64>().ok().map(|kib| kib * 1024)
     };
     Some(MemoryUse {
         total_bytes: field("MemTotal")?,
@@ -145,19 +145,24 @@ fn disk(dir: &Path) -> Option<DiskUse> {
     })
 }
 
-/// proc(5): the fields after the name in brackets, which may hold anything.
-fn process(stat: &str) -> Process {
-    let fields: Vec<&str> = stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
+/// Ticks in a second of processor time, as the kernel counts them for programs on every machine that drover is built for.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// proc(5): `status` has fields by name; in `stat` they come after the name in brackets, which may hold anything.
+fn process(status: &str, stat: &str) -> Process {
+    let kib =
+        |name: &str| field_values(status, name).next()?.trim_end_matches("kB").trim().parse::<u64>().ok();
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
     // the third field of the file is the first here
-    let field = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
-    let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
-    let seconds = field(14).zip(field(15)).map(|(user, system)| (user + system) as f64 / ticks_per_second);
+    let ticks = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
+    let used = ticks(14).zip(ticks(15)).map(|(user, system)| (user + system) as f64 / TICKS_PER_SECOND);
     Process {
-        resident_memory_bytes: field(24).map(|pages| pages * rustix::param::page_size() as u64),
-        virtual_memory_bytes: field(23),
-        cpu_seconds: seconds,
+        resident_memory_bytes: kib("VmRSS").map(|n| n * 1024),
+        virtual_memory_bytes: kib("VmSize").map(|n| n * 1024),
+        cpu_seconds: used,
         open_fds: fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64),
-        threads: field(20),
+        threads: field_values(status, "Threads").next().and_then(|n| n.trim().parse().ok()),
     }
 }
 
@@ -168,7 +173,8 @@ mod tests {
     #[test]
     fn processors_are_told_by_what_passed_between_two_looks() {
         let before = cpu_times("cpu  9 9 9 9 9\ncpu0 100 0 50 800 50 0 0 0\ncpu1 1 1 1 1 1\nintr 5\n");
-        let after = cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
+        let after =
+            cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
         assert_eq!(
             cpu_use(&before, &after),
             [CpuUse { name: "cpu0".into(), user: 40.0, system: 10.0, idle: 50.0, total: 50.0 }]
@@ -182,10 +188,11 @@ mod tests {
             MemoryUse { total_bytes: 8_192_000, available_bytes: 3_072_000, free_bytes: 1_024_000 };
         assert_eq!(memory(meminfo), Some(expected));
         assert_eq!(memory("MemTotal: 1 kB\n"), None);
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 9 0 55 4096 3 18446744073709551615";
-        let process = process(stat);
-        assert_eq!((process.threads, process.virtual_memory_bytes), (Some(9), Some(4096)));
-        assert!(process.cpu_seconds.is_some_and(|s| s > 0.0));
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 9 0 55 4096 3";
+        let status = "Name:\ta\nVmSize:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t9\n";
+        let process = process(status, stat);
+        assert_eq!((process.threads, process.resident_memory_bytes), (Some(9), Some(1 << 20)));
+        assert_eq!(process.cpu_seconds, Some(3.0));
     }
 
     #[test]

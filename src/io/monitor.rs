@@ -21,6 +21,8 @@ type Listener = Box<dyn Fn(Option<LogLevel>) + Send + Sync>;
 pub struct Monitor {
     readers: Mutex<Readers>,
     listener: OnceLock<Listener>,
+    /// Held while the listener is told, so that it hears the newest word last.
+    telling: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -60,7 +62,8 @@ impl Monitor {
         let (number, dropped) = (readers.next, Arc::new(AtomicU64::new(0)));
         readers.next += 1;
         readers.by_number.insert(number, Reader { request, lines: sender, dropped: dropped.clone() });
-        self.tell(readers);
+        drop(readers);
+        self.tell();
         Some(Following { monitor: self.clone(), number, lines, dropped })
     }
 
@@ -81,12 +84,13 @@ impl Monitor {
     }
 
     /// The listener may log: the readers must be free by then.
-    fn tell(&self, readers: MutexGuard<'_, Readers>) {
-        let level = readers.by_number.values().map(|r| r.request.level).max();
-        drop(readers);
+    fn tell(&self) {
+        let turn = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = self.readers().by_number.values().map(|r| r.request.level).max();
         if let Some(listener) = self.listener.get() {
             listener(level);
         }
+        drop(turn);
     }
 }
 
@@ -99,9 +103,8 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        let mut readers = self.monitor.readers();
-        readers.by_number.remove(&self.number);
-        self.monitor.tell(readers);
+        self.monitor.readers().by_number.remove(&self.number);
+        self.monitor.tell();
     }
 }
 
@@ -141,7 +144,8 @@ mod tests {
             monitor.line(LogLevel::Info, false, b"x\n");
         }
         assert_eq!((slow.lines.len(), slow.take_dropped(), slow.take_dropped()), (LINES, 3, 0));
-        let others: Vec<_> = (1..MAX_READERS).map(|_| monitor.follow(request(LogLevel::Info, false))).collect();
+        let others: Vec<_> =
+            (1..MAX_READERS).map(|_| monitor.follow(request(LogLevel::Info, false))).collect();
         assert!(others.iter().all(Option::is_some));
         assert!(monitor.follow(request(LogLevel::Info, false)).is_none(), "readers are bounded");
         drop(slow);

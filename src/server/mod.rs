@@ -248,7 +248,8 @@ impl Server {
             let (at, seed) = (self.stamp(now), self.ids.seed());
             let min_index = self.log.applied();
             let task = ScheduleTask { eval, token, attempt: Attempt::first(min_index), min_index, at, seed };
-            self.outstanding.insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
+            self.outstanding
+                .insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
             self.schedule(task);
         }
     }

@@ -166,7 +166,12 @@ impl View {
     pub fn job_versions(&self, key: &JobKey) -> Result<Vec<Job>, Fault> {
         let bytes = tables::job_bytes(key);
         let Some(row) = self.job_row(&bytes)? else { return Ok(Vec::new()) };
-        row.versions.iter().rev().filter(|v| v.tracked).map(|v| read_version(&self.rows, &bytes, &row, v)).collect()
+        row.versions
+            .iter()
+            .rev()
+            .filter(|v| v.tracked)
+            .map(|v| read_version(&self.rows, &bytes, &row, v))
+            .collect()
     }
 
     /// The spec that an allocation names. It is there as long as the allocation is.

@@ -86,7 +86,8 @@ fn metrics_count_what_happens() {
     }
     assert!(figure("process_resident_memory_bytes").is_some_and(|bytes| bytes > 1e6));
     let json = node.get("/v1/metrics").json();
-    let names: Vec<&str> = json["Gauges"].as_array().into_iter().flatten().map(|g| text(&g["Name"])).collect();
+    let names: Vec<&str> =
+        json["Gauges"].as_array().into_iter().flatten().map(|g| text(&g["Name"])).collect();
     assert!(names.contains(&"nomad.client.allocated.memory"), "{names:?}");
     assert!(!names.iter().any(|n| n.contains("client.host")), "not asked for: {names:?}");
 }
@@ -94,7 +95,9 @@ fn metrics_count_what_happens() {
 #[test]
 fn telemetry_and_debugging_follow_the_configuration() {
     let mut node = Node::new();
-    node.configure("enable_debug = true\ntelemetry {\n publish_node_metrics = true\n disable_hostname = true\n}");
+    node.configure(
+        "enable_debug = true\ntelemetry {\n publish_node_metrics = true\n disable_hostname = true\n}",
+    );
     node.start();
     let answer = node.get("/v1/metrics?format=prometheus");
     assert_eq!((answer.status, answer.text().as_str()), (415, "Prometheus is not enabled"));

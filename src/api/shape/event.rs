@@ -31,11 +31,11 @@ pub struct EventShape<'a> {
 /// The object below its name.
 #[derive(Serialize)]
 enum Payload<'a> {
-    #[serde(untagged)]
-    Job(JobPayload<'a>),
     Evaluation(Box<EvalShape<'a>>),
     Allocation(Box<AllocShape<'a>>),
     Node(Box<NodeShape<'a>>),
+    #[serde(untagged)]
+    Job(JobPayload<'a>),
 }
 
 #[derive(Serialize)]

@@ -112,7 +112,8 @@ fn subscriptions_and_logs_that_make_no_sense_are_refused() {
 /// The metrics' names and labels with their values.
 fn gauge(json: &Value, name: &str, label: &str, value: &str) -> Option<f64> {
     let gauges = json["Gauges"].as_array().unwrap();
-    let found = gauges.iter().find(|g| g["Name"] == name && (label.is_empty() || g["Labels"][label] == value));
+    let found =
+        gauges.iter().find(|g| g["Name"] == name && (label.is_empty() || g["Labels"][label] == value));
     found.and_then(|g| g["Value"].as_f64())
 }
 
@@ -181,13 +182,17 @@ fn a_server_alone_is_its_region() {
     let mut world = World::new();
     let members = world.json("/v1/agent/members");
     let member = &members["Members"][0];
-    let address = format!("{}:{}", member["Addr"].as_str().unwrap(), member["Tags"]["port"].as_str().unwrap());
+    let address =
+        format!("{}:{}", member["Addr"].as_str().unwrap(), member["Tags"]["port"].as_str().unwrap());
     assert_eq!(world.json("/v1/status/leader"), address, "the leader can be found among the members");
     assert_eq!((&members["ServerName"], &member["Status"]), (&"edge-1".into(), &"alive".into()));
     assert_eq!(world.json("/v1/agent/servers"), serde_json::json!(["127.0.0.1:4647"]));
     let raft = world.json("/v1/operator/raft/configuration");
     let server = &raft["Servers"][0];
-    assert_eq!((&server["ID"], &server["Leader"], &server["Voter"]), (&"7".into(), &true.into(), &true.into()));
+    assert_eq!(
+        (&server["ID"], &server["Leader"], &server["Voter"]),
+        (&"7".into(), &true.into(), &true.into())
+    );
     assert_eq!(world.json("/v1/operator/autopilot/health")["Healthy"], true);
     world.status.leader = None;
     let unwell = world.get("/v1/operator/autopilot/health");

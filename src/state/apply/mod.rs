@@ -55,7 +55,8 @@ pub(super) fn apply(
     applied: Applied,
     entries: &[Committed<'_>],
 ) -> Result<Applying, Fault> {
-    let mut turn = Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
+    let mut turn =
+        Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
         if entry.index != turn.applied.index + 1 {
