@@ -42,7 +42,8 @@ fn telemetry(config: &Config) -> Telemetry {
     Telemetry {
         prometheus: t.prometheus,
         publish_node: t.publish_node,
-        host: (!t.disable_hostname).then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),
+        host: (!t.disable_hostname)
+            .then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),
     }
 }
 

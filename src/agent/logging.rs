@@ -25,8 +25,11 @@ pub fn init(config: &LogConfig) -> Logging {
     let monitor = Arc::new(Monitor::default());
     let (own, own_level) = reload::Layer::new(filter(config.level));
     let stderr = fmt::layer().with_writer(io::stderr).with_target(false).with_ansi(false);
-    let stderr: Box<dyn Layer<Registry> + Send + Sync> =
-        if config.json { Box::new(stderr.json().with_filter(own)) } else { Box::new(stderr.with_filter(own)) };
+    let stderr: Box<dyn Layer<Registry> + Send + Sync> = if config.json {
+        Box::new(stderr.json().with_filter(own))
+    } else {
+        Box::new(stderr.with_filter(own))
+    };
     let (text_level, text) = followed(&monitor, false);
     let (json_level, json) = followed(&monitor, true);
     // a second agent in one process would find a subscriber in place, and share it
@@ -48,7 +51,10 @@ fn followed(monitor: &Arc<Monitor>, json: bool) -> (Handle<LevelFilter, Registry
     let (filter, level) = reload::Layer::new(LevelFilter::OFF);
     let writer = ToMonitor { monitor: monitor.clone(), json };
     let layer = fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
-    (level, if json { Box::new(layer.json().with_filter(filter)) } else { Box::new(layer.with_filter(filter)) })
+    (
+        level,
+        if json { Box::new(layer.json().with_filter(filter)) } else { Box::new(layer.with_filter(filter)) },
+    )
 }
 
 impl Logging {

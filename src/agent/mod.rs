@@ -18,8 +18,8 @@ mod workers;
 
 use crate::client::{self, Client};
 use crate::io::http::{self, Gate, Parts, Published};
-use crate::io::machine::Observer;
 use crate::io::keeper_link::{self, Link, Starter};
+use crate::io::machine::Observer;
 use crate::io::{clock, entropy};
 use crate::model::time::Span;
 use crate::server::heartbeat::HeartbeatRules;

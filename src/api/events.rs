@@ -106,9 +106,7 @@ pub struct Identity<'a> {
 
 pub fn identity(object: &Object) -> Identity<'_> {
     let (topic, key, namespace, filter_keys) = match object {
-        Object::Job { job, .. } => {
-            ("Job", job.spec.id.clone(), Some(job.spec.namespace.as_str()), vec![])
-        }
+        Object::Job { job, .. } => ("Job", job.spec.id.clone(), Some(job.spec.namespace.as_str()), vec![]),
         Object::Eval(e) => {
             ("Evaluation", e.id.to_string(), Some(e.job.namespace.as_str()), vec![e.job.id.as_str()])
         }
@@ -151,8 +149,7 @@ impl Ring {
     pub fn push(&mut self, events: Events) {
         self.objects += events.objects.len();
         self.entries.push_back(Arc::new(events));
-        while self.entries.len() > 1
-            && (self.entries.len() > self.max_entries || self.objects > MAX_OBJECTS)
+        while self.entries.len() > 1 && (self.entries.len() > self.max_entries || self.objects > MAX_OBJECTS)
         {
             let oldest = self.entries.pop_front();
             self.objects -= oldest.map_or(0, |e| e.objects.len());
@@ -203,7 +200,9 @@ mod tests {
         for index in [10, 12, 14, 16] {
             ring.push(events(index, 1));
         }
-        for (index, first) in [(1, Some(12)), (12, Some(12)), (13, Some(14)), (16, Some(16)), (17, None), (0, None)] {
+        for (index, first) in
+            [(1, Some(12)), (12, Some(12)), (13, Some(14)), (16, Some(16)), (17, None), (0, None)]
+        {
             assert_eq!(index_at(&ring, ring.begin(index)), first, "{index}");
         }
     }

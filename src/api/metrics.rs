@@ -266,7 +266,8 @@ impl Metrics {
         };
         for (name, labels, value) in &self.gauges {
             let name = prometheus_name(name);
-            let kind = if name.ends_with("_total") && name.starts_with("process_") { "counter" } else { "gauge" };
+            let kind =
+                if name.ends_with("_total") && name.starts_with("process_") { "counter" } else { "gauge" };
             add(&name, kind, vec![format!("{name}{} {value}", prometheus_labels(labels))]);
         }
         for (name, series) in &self.counters {
@@ -284,7 +285,10 @@ impl Metrics {
             let _written = write!(text, "# HELP {name} {name}\n# TYPE {name} {kind}\n{}\n", lines.join("\n"));
         }
         let response = Response::text(200, text);
-        Response { headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".into())], ..response }
+        Response {
+            headers: vec![("Content-Type", "text/plain; version=0.0.4; charset=utf-8".into())],
+            ..response
+        }
     }
 }
 

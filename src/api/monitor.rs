@@ -36,8 +36,7 @@ pub fn request(call: &Call<'_>) -> Result<Outcome, Response> {
     agent::only_this_agent(call.ctx, q)?;
     let level = match q.text("log_level").filter(|l| !l.is_empty()) {
         None => LogLevel::Info,
-        Some(text) => level(text)
-            .ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,
+        Some(text) => level(text).ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,
     };
     Ok(Outcome::Monitor(MonitorRequest {
         level,

@@ -117,7 +117,8 @@ impl Run for OperatorMetrics {
         if self.json && self.format.is_some() {
             return Err(Failure::usage("-json and -format exclude each other"));
         }
-        let mut query: Vec<(&str, &str)> = self.format.as_deref().map(|f| ("format", f)).into_iter().collect();
+        let mut query: Vec<(&str, &str)> =
+            self.format.as_deref().map(|f| ("format", f)).into_iter().collect();
         query.extend(self.pretty.then_some(("pretty", "true")));
         let mut text = String::new();
         session.client.stream("/v1/metrics", &query)?.read_to_string(&mut text)?;

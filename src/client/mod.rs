@@ -22,7 +22,7 @@ mod signals;
 #[cfg(test)]
 mod tests;
 
+pub use brain::Client;
 #[cfg(test)]
 pub use brain::MAX_ALLOCS;
-pub use brain::Client;
 pub use measures::ClientStatusReport;

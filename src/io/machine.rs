@@ -147,7 +147,8 @@ fn disk(dir: &Path) -> Option<DiskUse> {
 
 /// proc(5): the fields after the name in brackets, which may hold anything.
 fn process(stat: &str) -> Process {
-    let fields: Vec<&str> = stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
+    let fields: Vec<&str> =
+        stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
     // the third field of the file is the first here
     let field = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
     let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
@@ -168,7 +169,8 @@ mod tests {
     #[test]
     fn processors_are_told_by_what_passed_between_two_looks() {
         let before = cpu_times("cpu  9 9 9 9 9\ncpu0 100 0 50 800 50 0 0 0\ncpu1 1 1 1 1 1\nintr 5\n");
-        let after = cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
+        let after =
+            cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
         assert_eq!(
             cpu_use(&before, &after),
             [CpuUse { name: "cpu0".into(), user: 40.0, system: 10.0, idle: 50.0, total: 50.0 }]
@@ -182,7 +184,8 @@ mod tests {
             MemoryUse { total_bytes: 8_192_000, available_bytes: 3_072_000, free_bytes: 1_024_000 };
         assert_eq!(memory(meminfo), Some(expected));
         assert_eq!(memory("MemTotal: 1 kB\n"), None);
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 9 0 55 4096 3 18446744073709551615";
+        let stat =
+            "7 (a) b) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 0 0 20 0 9 0 55 4096 3 18446744073709551615";
         let process = process(stat);
         assert_eq!((process.threads, process.virtual_memory_bytes), (Some(9), Some(4096)));
         assert!(process.cpu_seconds.is_some_and(|s| s > 0.0));

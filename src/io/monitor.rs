@@ -141,7 +141,8 @@ mod tests {
             monitor.line(LogLevel::Info, false, b"x\n");
         }
         assert_eq!((slow.lines.len(), slow.take_dropped(), slow.take_dropped()), (LINES, 3, 0));
-        let others: Vec<_> = (1..MAX_READERS).map(|_| monitor.follow(request(LogLevel::Info, false))).collect();
+        let others: Vec<_> =
+            (1..MAX_READERS).map(|_| monitor.follow(request(LogLevel::Info, false))).collect();
         assert!(others.iter().all(Option::is_some));
         assert!(monitor.follow(request(LogLevel::Info, false)).is_none(), "readers are bounded");
         drop(slow);

@@ -10,6 +10,7 @@ mod broker;
 pub mod effects;
 mod follow;
 pub mod heartbeat;
+mod keys;
 mod log;
 mod measures;
 mod nodes;
@@ -158,6 +159,7 @@ impl Server {
             Input::Frame { from, bytes } => self.frame(from, &bytes, now),
             Input::Request { token, action } => self.request(token, action, now),
             Input::Planned { eval, token, result } => self.planned(eval, token, result, now),
+            Input::SigningKey { seed, public } => self.signing_key_made(seed, public, now),
             Input::Space { free } => {
                 self.space_free = free;
                 Ok(())
@@ -248,7 +250,8 @@ impl Server {
             let (at, seed) = (self.stamp(now), self.ids.seed());
             let min_index = self.log.applied();
             let task = ScheduleTask { eval, token, attempt: Attempt::first(min_index), min_index, at, seed };
-            self.outstanding.insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
+            self.outstanding
+                .insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
             self.schedule(task);
         }
     }

@@ -86,7 +86,8 @@ fn metrics_count_what_happens() {
     }
     assert!(figure("process_resident_memory_bytes").is_some_and(|bytes| bytes > 1e6));
     let json = node.get("/v1/metrics").json();
-    let names: Vec<&str> = json["Gauges"].as_array().into_iter().flatten().map(|g| text(&g["Name"])).collect();
+    let names: Vec<&str> =
+        json["Gauges"].as_array().into_iter().flatten().map(|g| text(&g["Name"])).collect();
     assert!(names.contains(&"nomad.client.allocated.memory"), "{names:?}");
     assert!(!names.iter().any(|n| n.contains("client.host")), "not asked for: {names:?}");
 }
@@ -94,7 +95,9 @@ fn metrics_count_what_happens() {
 #[test]
 fn telemetry_and_debugging_follow_the_configuration() {
     let mut node = Node::new();
-    node.configure("enable_debug = true\ntelemetry {\n publish_node_metrics = true\n disable_hostname = true\n}");
+    node.configure(
+        "enable_debug = true\ntelemetry {\n publish_node_metrics = true\n disable_hostname = true\n}",
+    );
     node.start();
     let answer = node.get("/v1/metrics?format=prometheus");
     assert_eq!((answer.status, answer.text().as_str()), (415, "Prometheus is not enabled"));
@@ -156,4 +159,14 @@ fn operators_commands_show_what_there_is() {
     ] {
         node.drover(args).fails(1, sentence);
     }
+}
+
+#[test]
+fn the_regions_key_is_made_once_and_outlives_the_agent() {
+    let mut node = Node::durable();
+    let keys = |node: &Node| node.get("/.well-known/jwks.json").json()["keys"].clone();
+    let made = wait::until("the key is made", || Some(keys(&node)).filter(|k| k[0]["kid"].is_string()));
+    assert_eq!(made.as_array().map(Vec::len), Some(1));
+    node.restart();
+    assert_eq!(keys(&node), made);
 }

@@ -59,7 +59,14 @@ impl World {
             heartbeat_ttl: Span::seconds(10),
             measured: Measured::default(),
         };
-        World { region: Region::new(), status, agent, client: Some(client), now: Mono(0), machine: Machine::default() }
+        World {
+            region: Region::new(),
+            status,
+            agent,
+            client: Some(client),
+            now: Mono(0),
+            machine: Machine::default(),
+        }
     }
 
     /// With node 1, job `web` and its evaluation 1, and allocation 1 that runs.

@@ -112,7 +112,8 @@ fn subscriptions_and_logs_that_make_no_sense_are_refused() {
 /// The metrics' names and labels with their values.
 fn gauge(json: &Value, name: &str, label: &str, value: &str) -> Option<f64> {
     let gauges = json["Gauges"].as_array().unwrap();
-    let found = gauges.iter().find(|g| g["Name"] == name && (label.is_empty() || g["Labels"][label] == value));
+    let found =
+        gauges.iter().find(|g| g["Name"] == name && (label.is_empty() || g["Labels"][label] == value));
     found.and_then(|g| g["Value"].as_f64())
 }
 
@@ -181,13 +182,17 @@ fn a_server_alone_is_its_region() {
     let mut world = World::new();
     let members = world.json("/v1/agent/members");
     let member = &members["Members"][0];
-    let address = format!("{}:{}", member["Addr"].as_str().unwrap(), member["Tags"]["port"].as_str().unwrap());
+    let address =
+        format!("{}:{}", member["Addr"].as_str().unwrap(), member["Tags"]["port"].as_str().unwrap());
     assert_eq!(world.json("/v1/status/leader"), address, "the leader can be found among the members");
     assert_eq!((&members["ServerName"], &member["Status"]), (&"edge-1".into(), &"alive".into()));
     assert_eq!(world.json("/v1/agent/servers"), serde_json::json!(["127.0.0.1:4647"]));
     let raft = world.json("/v1/operator/raft/configuration");
     let server = &raft["Servers"][0];
-    assert_eq!((&server["ID"], &server["Leader"], &server["Voter"]), (&"7".into(), &true.into(), &true.into()));
+    assert_eq!(
+        (&server["ID"], &server["Leader"], &server["Voter"]),
+        (&"7".into(), &true.into(), &true.into())
+    );
     assert_eq!(world.json("/v1/operator/autopilot/health")["Healthy"], true);
     world.status.leader = None;
     let unwell = world.get("/v1/operator/autopilot/health");
@@ -210,4 +215,27 @@ fn the_machine_is_shown_only_where_debugging_is_on() {
     assert_eq!(host["AgentID"], node_id(1).to_string());
     assert!(host["HostData"]["Disk"].is_object());
     assert_eq!(world.get("/v1/agent/host?server_id=other").status, 501);
+}
+
+#[test]
+fn only_the_public_half_of_a_key_is_shown() {
+    use crate::model::key::{Seed, SigningKey};
+    let mut world = World::new();
+    assert_eq!(world.json("/.well-known/jwks.json"), serde_json::json!({"keys": []}));
+    let id = crate::model::id::Uuid::from_random(3 << 64 | 3);
+    let key = SigningKey { id, seed: Seed([7; 32]), public: [9; 32], created: AT, create_index: 0 };
+    assert!(!format!("{key:?}").contains('7'), "{key:?}");
+    world.region.run(&Command::AddSigningKey { key: Box::new(key.clone()) });
+    let second = SigningKey { id: crate::model::id::Uuid::from_random(4), ..key };
+    world.region.run(&Command::AddSigningKey { key: Box::new(second) });
+    let set = world.json("/.well-known/jwks.json");
+    assert_eq!(set["keys"].as_array().map(Vec::len), Some(1), "the first key stays");
+    let shown = &set["keys"][0];
+    assert_eq!(
+        (&shown["kty"], &shown["crv"], &shown["kid"]),
+        (&"OKP".into(), &"Ed25519".into(), &id.to_string().into())
+    );
+    assert_eq!(shown["x"], "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk");
+    let listed = world.get("/v1/operator/keyring/keys");
+    assert!(text(&listed).contains("\"State\":\"active\"") && !text(&listed).contains("BwcH"));
 }

@@ -56,6 +56,7 @@ async fn tell_loss(following: &Following, sender: &Sender<Bytes>, plain: bool) -
     if lost == 0 {
         return true;
     }
-    let line = format!("[WARN] this reader was too slow: {lost} lines of the log were left out\n").into_bytes();
+    let line =
+        format!("[WARN] this reader was too slow: {lost} lines of the log were left out\n").into_bytes();
     sender.send(if plain { line } else { data_frame(&line) }.into()).await.is_ok()
 }

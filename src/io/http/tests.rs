@@ -391,7 +391,8 @@ fn notices_carry_their_keys() {
 #[test]
 fn a_slow_reader_of_events_is_told_and_ended() {
     let mut server = Server::start("slow-events", Limits::default());
-    let subscription = "GET /v1/event/stream?topic=Evaluation HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let subscription =
+        "GET /v1/event/stream?topic=Evaluation HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut slow = server.send(subscription);
     let mut first = [0; 1];
     slow.read_exact(&mut first).unwrap();

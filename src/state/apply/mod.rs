@@ -8,6 +8,7 @@
 mod alloc;
 mod eval;
 mod job;
+mod key;
 mod node;
 mod plan;
 
@@ -55,7 +56,8 @@ pub(super) fn apply(
     applied: Applied,
     entries: &[Committed<'_>],
 ) -> Result<Applying, Fault> {
-    let mut turn = Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
+    let mut turn =
+        Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
         if entry.index != turn.applied.index + 1 {
@@ -122,6 +124,7 @@ impl Turn<'_> {
             Command::UpdateAllocs { node, updates, evals, at } => {
                 self.update_allocs(node, updates, evals, at)
             }
+            Command::AddSigningKey { key } => self.add_signing_key(*key),
         }
     }
 
