@@ -5,7 +5,8 @@ use super::client_loop;
 use super::inbox;
 use crate::io::disk::{Disk, Reserve};
 use crate::io::http::{Ask, Gate, Reply};
-use crate::io::{clock, entropy};
+use crate::io::{clock, entropy, keys};
+use crate::model::key::Seed;
 use crate::model::time::{Mono, Span};
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::{Config, Server, Turn};
@@ -68,6 +69,8 @@ pub struct ServerLoop {
     told_free: bool,
     next_space_check: Mono,
     reopenings: u32,
+    /// For the next turn, which is due at once.
+    next: Vec<Input>,
 }
 
 impl ServerLoop {
@@ -80,6 +83,7 @@ impl ServerLoop {
             told_free: true,
             next_space_check: Mono::default(),
             reopenings: 0,
+            next: vec![],
         }
     }
 
@@ -91,6 +95,7 @@ impl ServerLoop {
             let mut inputs = Vec::with_capacity(letters.len() + 1);
             // first, so that a write that came with the news of a full disk is refused and not tried
             inputs.extend(self.space());
+            inputs.append(&mut self.next);
             let mut stop = false;
             for letter in letters {
                 match letter {
@@ -111,6 +116,9 @@ impl ServerLoop {
     }
 
     fn deadline(&self) -> Option<Mono> {
+        if !self.next.is_empty() {
+            return Some(Mono::default());
+        }
         let spent = !self.told_free || self.opened.reserve.is_spent();
         let space = spent.then_some(self.next_space_check);
         self.opened.server.next_deadline().into_iter().chain(space).min()
@@ -163,8 +171,17 @@ impl ServerLoop {
                         reply.send(result);
                     }
                 }
+                Effect::MakeSigningKey => self.make_signing_key(),
                 Effect::Schedule(task) => inbox::send_or_lose(&self.ways.workers, "an evaluation", *task),
             }
+        }
+    }
+
+    /// Without randomness there is no key: the next leader asks again.
+    fn make_signing_key(&mut self) {
+        match keys::ed25519() {
+            Ok((seed, public)) => self.next.push(Input::SigningKey { seed: Seed(seed), public }),
+            Err(error) => tracing::error!(%error, "no signing key could be made"),
         }
     }
 
@@ -176,6 +193,7 @@ impl ServerLoop {
         }
         // unanswered, their callers are told that nobody knows
         self.waiting.clear();
+        self.next.clear();
         let Opened { path, config, keep_reserve, .. } = &self.opened;
         self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
         self.ways.gate.reader.set(self.opened.reader());

@@ -12,6 +12,7 @@ pub mod events;
 pub mod host;
 mod jobs;
 mod json;
+mod keys;
 mod logs;
 pub mod metrics;
 pub mod monitor;
@@ -266,6 +267,8 @@ impl Call<'_> {
             Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
             // every entry of the log leaves them exact: there is nothing to count anew
             Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
+            Route::Jwks => keys::jwks(self),
+            Route::KeyringKeys => keys::list(self),
             Route::Metrics => metrics::collect(self),
             Route::EventStream => events::subscribe(self),
             Route::Search => search::search(self).map(Outcome::Respond),

@@ -39,6 +39,8 @@ pub enum Route {
     AutopilotHealth,
     RaftConfiguration,
     ReconcileSummaries,
+    Jwks,
+    KeyringKeys,
     EventStream,
     Metrics,
     Search,
@@ -51,7 +53,10 @@ pub enum Route {
 /// `path` is decoded.
 pub fn route(path: &str) -> Route {
     let Some(path) = path.strip_prefix("/v1/") else {
-        return not_built(path, OUTSIDE);
+        return match path {
+            "/.well-known/jwks.json" => Route::Jwks,
+            _ => not_built(path, OUTSIDE),
+        };
     };
     match path {
         "jobs" => Route::Jobs,
@@ -72,6 +77,7 @@ pub fn route(path: &str) -> Route {
         "operator/autopilot/health" => Route::AutopilotHealth,
         "operator/raft/configuration" => Route::RaftConfiguration,
         "system/reconcile/summaries" => Route::ReconcileSummaries,
+        "operator/keyring/keys" => Route::KeyringKeys,
         "metrics" => Route::Metrics,
         "event/stream" => Route::EventStream,
         "search" => Route::Search,

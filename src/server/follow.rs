@@ -139,6 +139,7 @@ impl Server {
                 self.broker.enqueue(eval, now.mono);
             }
         }
+        self.ask_for_signing_key(&view)?;
         if view.region_id()?.is_none() {
             let at = self.stamp(now);
             let region_id = self.ids.uuid();

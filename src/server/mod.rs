@@ -10,6 +10,7 @@ mod broker;
 pub mod effects;
 mod follow;
 pub mod heartbeat;
+mod keys;
 mod log;
 mod measures;
 mod nodes;
@@ -158,6 +159,7 @@ impl Server {
             Input::Frame { from, bytes } => self.frame(from, &bytes, now),
             Input::Request { token, action } => self.request(token, action, now),
             Input::Planned { eval, token, result } => self.planned(eval, token, result, now),
+            Input::SigningKey { seed, public } => self.signing_key_made(seed, public, now),
             Input::Space { free } => {
                 self.space_free = free;
                 Ok(())

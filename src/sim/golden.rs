@@ -11,6 +11,7 @@ use crate::model::alloc::ClientStatus;
 use crate::model::eval::EvalStatus;
 use crate::model::id::{EvalId, RunId, Uuid};
 use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::key::{Seed, SigningKey};
 use crate::model::node::{Node, NodeEvent, NodeStatus};
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
@@ -104,6 +105,11 @@ fn objects(s: &mut Samples) {
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
     s.add("ready", &node);
+    s.add("ed25519", &signing_key());
+}
+
+fn signing_key() -> SigningKey {
+    SigningKey { id: uuid(3), seed: Seed([7; 32]), public: [9; 32], created: AT, create_index: 5 }
 }
 
 fn commands(s: &mut Samples) {
@@ -136,6 +142,7 @@ fn commands(s: &mut Samples) {
     let nodes = place(vec![alloc(1, &job(), node_id(1), eval_id(1))]);
     s.add("apply plan", &Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![done], at: AT });
     let updates = vec![report(1, ClientStatus::Failed)];
+    s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
 }
 
@@ -266,6 +273,7 @@ fn rows_lie_where_they_always_lay() {
         evals: vec![eval(2, "web")],
         at: AT,
     });
+    region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
     let view = region.view();
     check::consistent(&view).expect("whole");
     let rows = check::rows(&view).expect("reads");

@@ -54,6 +54,8 @@ pub(super) enum Kind {
     NodeInfo = 9,
     /// id to `NodeRow`
     Node = 10,
+    /// id to `SigningKey`
+    SigningKey = 11,
 }
 
 impl Kind {

@@ -9,6 +9,7 @@ use crate::model::alloc::Allocation;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
+use crate::model::key::SigningKey;
 use crate::model::node::Node;
 use crate::scheduler::View as SchedulerView;
 use crate::scheduler::fleet::Snapshot;
@@ -67,6 +68,19 @@ impl View {
     pub fn region_id(&self) -> Result<Option<Uuid>, Fault> {
         let region: Option<Region> = tables::get(&self.rows, &Kind::Region.key(&[]))?;
         Ok(region.map(|r| r.id))
+    }
+}
+
+/// Keys.
+impl View {
+    /// Ordered by id.
+    pub fn signing_keys(&self) -> Result<Vec<SigningKey>, Fault> {
+        let mut out = Vec::new();
+        tables::each(&self.rows, &Kind::SigningKey.key(&[]), None, |_, value| {
+            out.push(record::decode(value)?);
+            Ok(true)
+        })?;
+        Ok(out)
     }
 }
 

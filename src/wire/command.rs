@@ -5,6 +5,7 @@ use crate::model::alloc::ClientStatus;
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
+use crate::model::key::SigningKey;
 use crate::model::node::{NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
 use crate::model::task::TaskState;
@@ -36,6 +37,8 @@ pub enum Command {
     ApplyPlan { eval: EvalId, nodes: Vec<NodePlan>, evals: Vec<Evaluation>, at: Wall },
     /// What a client reports of its allocations, with the evaluations that follow from it.
     UpdateAllocs { node: NodeId, updates: Vec<AllocUpdate>, evals: Vec<Evaluation>, at: Wall },
+    /// The region's first signing key; a second one changes nothing.
+    AddSigningKey { key: Box<SigningKey> },
 }
 
 impl Command {
@@ -49,8 +52,8 @@ impl Command {
             Command::UpdateEvals { .. } => "EvaluationUpdated",
             Command::ApplyPlan { .. } => "PlanResult",
             Command::UpdateAllocs { .. } => "AllocationUpdated",
-            // names the region, and changes nothing that has events
-            Command::Init { .. } => "",
+            // they concern the region itself, and nothing that has events
+            Command::Init { .. } | Command::AddSigningKey { .. } => "",
         }
     }
 }

@@ -89,6 +89,7 @@ records! {
     crate::model::eval::Evaluation = "evaluation",
     crate::model::alloc::Allocation = "allocation",
     crate::model::node::Node = "node",
+    crate::model::key::SigningKey = "signing key",
     super::command::Command = "command",
     super::rpc::NodeRequest = "node request",
     super::rpc::NodeReply = "node reply",

@@ -160,3 +160,13 @@ fn operators_commands_show_what_there_is() {
         node.drover(args).fails(1, sentence);
     }
 }
+
+#[test]
+fn the_regions_key_is_made_once_and_outlives_the_agent() {
+    let mut node = Node::durable();
+    let keys = |node: &Node| node.get("/.well-known/jwks.json").json()["keys"].clone();
+    let made = wait::until("the key is made", || Some(keys(&node)).filter(|k| k[0]["kid"].is_string()));
+    assert_eq!(made.as_array().map(Vec::len), Some(1));
+    node.restart();
+    assert_eq!(keys(&node), made);
+}

@@ -216,3 +216,26 @@ fn the_machine_is_shown_only_where_debugging_is_on() {
     assert!(host["HostData"]["Disk"].is_object());
     assert_eq!(world.get("/v1/agent/host?server_id=other").status, 501);
 }
+
+#[test]
+fn only_the_public_half_of_a_key_is_shown() {
+    use crate::model::key::{Seed, SigningKey};
+    let mut world = World::new();
+    assert_eq!(world.json("/.well-known/jwks.json"), serde_json::json!({"keys": []}));
+    let id = crate::model::id::Uuid::from_random(3 << 64 | 3);
+    let key = SigningKey { id, seed: Seed([7; 32]), public: [9; 32], created: AT, create_index: 0 };
+    assert!(!format!("{key:?}").contains("7, 7"), "{key:?}");
+    world.region.run(&Command::AddSigningKey { key: Box::new(key.clone()) });
+    let second = SigningKey { id: crate::model::id::Uuid::from_random(4), ..key };
+    world.region.run(&Command::AddSigningKey { key: Box::new(second) });
+    let set = world.json("/.well-known/jwks.json");
+    assert_eq!(set["keys"].as_array().map(Vec::len), Some(1), "the first key stays");
+    let shown = &set["keys"][0];
+    assert_eq!(
+        (&shown["kty"], &shown["crv"], &shown["kid"]),
+        (&"OKP".into(), &"Ed25519".into(), &id.to_string().into())
+    );
+    assert_eq!(shown["x"], "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk");
+    let listed = world.get("/v1/operator/keyring/keys");
+    assert!(text(&listed).contains("\"State\":\"active\"") && !text(&listed).contains("BwcH"));
+}

@@ -8,6 +8,7 @@
 mod alloc;
 mod eval;
 mod job;
+mod key;
 mod node;
 mod plan;
 
@@ -123,6 +124,7 @@ impl Turn<'_> {
             Command::UpdateAllocs { node, updates, evals, at } => {
                 self.update_allocs(node, updates, evals, at)
             }
+            Command::AddSigningKey { key } => self.add_signing_key(*key),
         }
     }
 
