@@ -14,6 +14,8 @@ use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt};
 
+type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
+
 pub struct Logging {
     /// Sets the level of what goes to stderr; false when there is no log any more.
     set: Box<dyn Fn(LevelFilter) -> bool + Send + Sync>,
@@ -25,7 +27,7 @@ pub fn init(config: &LogConfig) -> Logging {
     let monitor = Arc::new(Monitor::default());
     let (own, own_level) = reload::Layer::new(filter(config.level));
     let stderr = fmt::layer().with_writer(io::stderr).with_target(false).with_ansi(false);
-    let stderr: Box<dyn Layer<Registry> + Send + Sync> = if config.json {
+    let stderr: Boxed = if config.json {
         Box::new(stderr.json().with_filter(own))
     } else {
         Box::new(stderr.with_filter(own))
@@ -33,7 +35,7 @@ pub fn init(config: &LogConfig) -> Logging {
     let (text_level, text) = followed(&monitor, false);
     let (json_level, json) = followed(&monitor, true);
     // a second agent in one process would find a subscriber in place, and share it
-    let layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = vec![stderr, text, json];
+    let layers: Vec<Boxed> = vec![stderr, text, json];
     tracing_subscriber::registry().with(layers).try_init().unwrap_or_default();
     monitor.listen(move |wanted| {
         for level in [&text_level, &json_level] {
@@ -43,8 +45,6 @@ pub fn init(config: &LogConfig) -> Logging {
     });
     Logging { set: Box::new(move |level| own_level.reload(level).is_ok()), monitor }
 }
-
-type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Off until somebody follows.
 fn followed(monitor: &Arc<Monitor>, json: bool) -> (Handle<LevelFilter, Registry>, Boxed) {

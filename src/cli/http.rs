@@ -8,7 +8,7 @@ use std::io::Read;
 use std::time::Duration;
 use ureq::http::request::Builder;
 use ureq::http::{Request, Response};
-use ureq::{Agent, Body};
+use ureq::{Agent, AsSendBody, Body};
 
 /// The longest answer that is read whole.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
@@ -161,20 +161,27 @@ impl Client {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let request = request.body(body.unwrap_or_default()).map_err(|e| self.unaskable(&e))?;
-        let request = self
-            .agent
-            .configure_request(request)
-            .allow_non_standard_methods(true)
-            .timeout_per_read(Some(STREAM_READ_TIMEOUT))
-            .build();
-        let response = self.agent.run(request).map_err(|e| self.no_answer(&e))?;
+        let answer = match body {
+            Some(body) => self.run_raw(request.body(body)),
+            None => self.run_raw(request.body(())),
+        };
+        let response = answer?;
         let named = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
             format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
         };
         let mut head = vec![response.status().to_string()];
         head.extend(response.headers().iter().map(named));
         Ok(RawAnswer { head, body: Box::new(response.into_body().into_reader()) })
+    }
+
+    fn run_raw<B: AsSendBody>(
+        &self,
+        request: Result<Request<B>, ureq::http::Error>,
+    ) -> Result<Response<Body>, RequestError> {
+        let request = request.map_err(|e| self.unaskable(&e))?;
+        let configured = self.agent.configure_request(request).allow_non_standard_methods(true);
+        let request = configured.timeout_per_read(Some(STREAM_READ_TIMEOUT)).build();
+        self.agent.run(request).map_err(|e| self.no_answer(&e))
     }
 
     fn send(

@@ -40,7 +40,7 @@ impl Server {
     fn follow_outcome(&mut self, outcome: Outcome, now: Now) -> Result<(), Fault> {
         let Outcome { index, reply, changes, events } = outcome;
         self.in_flight.settle(index);
-        self.measures.applied(index, now.mono);
+        self.measures.applied(now.mono);
         if let Some(op) = self.ops.remove(&index) {
             self.finish(op, reply, now)?;
         }

@@ -1,60 +1,36 @@
 //! What the server's brain measures of its own work, by the times it is given. Changes nothing that the brain decides.
 
-use super::{Op, Server};
+use super::Server;
 use crate::model::job::JobType;
 use crate::model::time::Mono;
 use crate::wire::measured::Measured;
-use std::collections::BTreeMap;
 
+/// Counters and durations; gauges are read off the brain when they are published. A turn has one time, so what begins and
+/// ends within a turn is not timed here.
 #[derive(Default)]
-pub struct Measures {
-    /// Counters and durations; the gauges are read off the brain when they are published.
-    kept: Measured,
-    turn: Mono,
-    /// Entries on their way: since when, and whether it is a plan.
-    proposed: BTreeMap<u64, (Mono, bool)>,
-}
+pub struct Measures(Measured);
 
 impl Measures {
-    pub(super) fn begin_turn(&mut self, now: Mono) {
-        self.turn = now;
-    }
-
-    pub(super) fn proposed(&mut self, index: u64, op: &Op) {
-        self.proposed.insert(index, (self.turn, matches!(op, Op::Plan { .. })));
-    }
-
-    pub(super) fn applied(&mut self, index: u64, now: Mono) {
-        self.kept.count("raft.apply", now);
-        let Some((since, plan)) = self.proposed.remove(&index) else { return };
-        let took = now.since(since);
-        self.kept.sample("raft.commitTime", took, now);
-        if plan {
-            self.kept.sample("nomad.plan.apply", took, now);
-        }
+    pub(super) fn applied(&mut self, now: Mono) {
+        self.0.count("raft.apply", now);
     }
 
     /// A worker was given work at `since`, and answered.
     pub(super) fn scheduled(&mut self, since: Mono, job_type: JobType, now: Mono) {
-        self.kept.sample(format!("nomad.worker.invoke_scheduler.{job_type}"), now.since(since), now);
+        self.0.sample(format!("nomad.worker.invoke_scheduler.{job_type}"), now.since(since), now);
     }
 
     pub(super) fn rejected(&mut self, nodes: usize, now: Mono) {
         for _ in 0..nodes {
-            self.kept.count("nomad.plan.node_rejected", now);
+            self.0.count("nomad.plan.node_rejected", now);
         }
-    }
-
-    /// What was under way will not be heard of again.
-    pub(super) fn leave_office(&mut self) {
-        self.proposed.clear();
     }
 }
 
 impl Server {
     /// The server's metrics. Those of the leader's queues are the leader's alone.
     pub(super) fn measured(&self) -> Measured {
-        let mut m = self.measures.kept.clone();
+        let mut m = self.measures.0.clone();
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let count = |n: usize| number(n as u64);
         m.gauge("raft.appliedIndex", number(self.log.applied()));

@@ -132,7 +132,6 @@ impl Server {
     /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
     /// store are to be dropped and opened again.
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
-        self.measures.begin_turn(now.mono);
         self.note_wall(now);
         self.expire(now)?;
         for input in inputs {
@@ -238,7 +237,6 @@ impl Server {
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
         self.in_flight = InFlight::default();
-        self.measures.leave_office();
         self.outstanding.clear();
     }
 
@@ -264,7 +262,6 @@ impl Server {
     fn propose(&mut self, command: &Command, op: Op) -> Option<u64> {
         match self.log.propose(command) {
             Ok(index) => {
-                self.measures.proposed(index, &op);
                 self.ops.insert(index, op);
                 Some(index)
             }
