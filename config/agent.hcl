@@ -54,6 +54,9 @@ server {
   # job_max_source_size  = "1M"
   # job_default_priority = 50
 
+  # How many changes the event stream can be read again from.
+  # event_buffer_size = 100
+
   # Search by parts of names: whether it is answered, how many objects of a kind it looks at, how many matches it tells.
   # search {
   #   fuzzy_enabled   = true
@@ -98,3 +101,14 @@ plugin "raw_exec" {
     enabled = true
   }
 }
+
+# What /v1/metrics tells, and to whom. With -dev, Prometheus' text is on.
+# telemetry {
+#   prometheus_metrics   = false
+#   publish_node_metrics = false   # figures of the machine: cpu, memory, disk, uptime
+#   disable_hostname     = false   # true: gauges carry no label "host"
+#   use_node_name        = false   # true: that label is the node's name
+# }
+
+# Opens /v1/agent/host, which shows the machine's files and environment.
+# enable_debug = false

@@ -148,6 +148,7 @@ impl ClientLoop {
             allocations: status.allocs as u64,
             since_heartbeat: status.last_heartbeat.map(|at| clock::mono().since(at)),
             heartbeat_ttl: status.heartbeat_ttl,
+            measured: status.measured.clone(),
         }));
         self.reported = Some(status);
     }

@@ -1,7 +1,7 @@
 //! Who this agent is, in the words of others: to API callers, and as a node to the servers.
 
 use super::config::Config;
-use crate::api::agent::AgentInfo;
+use crate::api::agent::{AgentInfo, Telemetry};
 use crate::io::{clock, fingerprint};
 use crate::model::id::{NodeId, NodeSecret};
 use crate::model::node::NodeInfo;
@@ -34,6 +34,18 @@ pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
         job_default_priority: config.server.job_default_priority,
         job_max_source_bytes: config.server.job_max_source_bytes,
         search: config.server.search,
+        telemetry: telemetry(config),
+        enable_debug: config.enable_debug,
+    }
+}
+
+fn telemetry(config: &Config) -> Telemetry {
+    let t = &config.telemetry;
+    Telemetry {
+        prometheus: t.prometheus,
+        publish_node: t.publish_node,
+        host: (!t.disable_hostname)
+            .then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),
     }
 }
 

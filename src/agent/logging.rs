@@ -1,33 +1,65 @@
-//! What the agent says of itself, on stderr: text or JSON, at a level that a SIGHUP can change.
+//! What the agent says of itself, on stderr: text or JSON, at a level that a SIGHUP can change; and the same for those who
+//! follow it over HTTP, at the level that they ask for.
 
 use super::config::{LogConfig, LogLevel};
+use crate::api::monitor::LogLevel as Shown;
+use crate::io::monitor::Monitor;
+use std::io;
+use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt};
 
+type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
+
 pub struct Logging {
-    level: Handle<LevelFilter, Registry>,
+    /// Sets the level of what goes to stderr; false when there is no log any more.
+    set: Box<dyn Fn(LevelFilter) -> bool + Send + Sync>,
+    pub monitor: Arc<Monitor>,
 }
 
 /// Once per process.
 pub fn init(config: &LogConfig) -> Logging {
-    let (filter, level) = reload::Layer::new(filter(config.level));
-    let registry = tracing_subscriber::registry().with(filter);
-    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
-    // a second agent in one process would find a subscriber in place, and share it
-    if config.json {
-        registry.with(layer.json()).try_init().unwrap_or_default();
+    let monitor = Arc::new(Monitor::default());
+    let (own, own_level) = reload::Layer::new(filter(config.level));
+    let stderr = fmt::layer().with_writer(io::stderr).with_target(false).with_ansi(false);
+    let stderr: Boxed = if config.json {
+        Box::new(stderr.json().with_filter(own))
     } else {
-        registry.with(layer.with_ansi(false)).try_init().unwrap_or_default();
-    }
-    Logging { level }
+        Box::new(stderr.with_filter(own))
+    };
+    let (text_level, text) = followed(&monitor, false);
+    let (json_level, json) = followed(&monitor, true);
+    // a second agent in one process would find a subscriber in place, and share it
+    let layers: Vec<Boxed> = vec![stderr, text, json];
+    tracing_subscriber::registry().with(layers).try_init().unwrap_or_default();
+    monitor.listen(move |wanted| {
+        for level in [&text_level, &json_level] {
+            // gone with the log itself
+            level.reload(wanted.map_or(LevelFilter::OFF, shown_filter)).unwrap_or_default();
+        }
+    });
+    Logging { set: Box::new(move |level| own_level.reload(level).is_ok()), monitor }
+}
+
+/// Off until somebody follows.
+fn followed(monitor: &Arc<Monitor>, json: bool) -> (Handle<LevelFilter, Registry>, Boxed) {
+    let (filter, level) = reload::Layer::new(LevelFilter::OFF);
+    let writer = ToMonitor { monitor: monitor.clone(), json };
+    let layer = fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
+    (
+        level,
+        if json { Box::new(layer.json().with_filter(filter)) } else { Box::new(layer.with_filter(filter)) },
+    )
 }
 
 impl Logging {
     pub fn set(&self, level: LogLevel) {
-        if self.level.reload(filter(level)).is_ok() {
+        if (self.set)(filter(level)) {
             tracing::info!(level = level.name(), "log level set");
         }
     }
@@ -41,5 +73,59 @@ fn filter(level: LogLevel) -> LevelFilter {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+fn shown_filter(level: Shown) -> LevelFilter {
+    match level {
+        Shown::Error => LevelFilter::ERROR,
+        Shown::Warn => LevelFilter::WARN,
+        Shown::Info => LevelFilter::INFO,
+        Shown::Debug => LevelFilter::DEBUG,
+        Shown::Trace => LevelFilter::TRACE,
+    }
+}
+
+fn shown(level: Level) -> Shown {
+    match level {
+        Level::ERROR => Shown::Error,
+        Level::WARN => Shown::Warn,
+        Level::INFO => Shown::Info,
+        Level::DEBUG => Shown::Debug,
+        _ => Shown::Trace,
+    }
+}
+
+/// Takes whole lines: a layer writes each event at once.
+struct ToMonitor {
+    monitor: Arc<Monitor>,
+    json: bool,
+}
+
+struct LineWriter<'a> {
+    to: &'a ToMonitor,
+    level: Shown,
+}
+
+impl<'a> MakeWriter<'a> for ToMonitor {
+    type Writer = LineWriter<'a>;
+
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter { to: self, level: Shown::Info }
+    }
+
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter { to: self, level: shown(*meta.level()) }
+    }
+}
+
+impl io::Write for LineWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.monitor.line(self.level, self.to.json, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -20,6 +20,7 @@ mod workers;
 use crate::client::{self, Client};
 use crate::io::http::{self, Gate, Parts, Published};
 use crate::io::keeper_link::{self, Link, Starter};
+use crate::io::machine::Observer;
 use crate::io::{clock, entropy};
 use crate::model::time::Span;
 use crate::server::heartbeat::HeartbeatRules;
@@ -134,6 +135,9 @@ impl Agent {
             clock: Box::new(clock::mono),
             seed: entropy::u64().map_err(|e| e.to_string())?,
             response_headers: config.http.response_headers.clone().into_iter().collect(),
+            event_buffer_entries: config.server.event_buffer_entries as usize,
+            monitor: logging.monitor.clone(),
+            machine: Arc::new(Observer::new(alloc_dir(&config, &dir))),
         }));
         executor.spawn(forward_asks(to_forward, server_mail.clone())).detach();
 

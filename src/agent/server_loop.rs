@@ -6,7 +6,8 @@ use super::inbox;
 use super::space::Space;
 use crate::io::disk::Disk;
 use crate::io::http::{Ask, Gate, Reply};
-use crate::io::{clock, entropy};
+use crate::io::{clock, entropy, keys};
+use crate::model::key::Seed;
 use crate::model::time::Mono;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::{Config, Server, Turn};
@@ -65,11 +66,13 @@ pub struct ServerLoop {
     waiting: BTreeMap<u64, Reply>,
     next_token: u64,
     reopenings: u32,
+    /// For the next turn, which is due at once.
+    next: Vec<Input>,
 }
 
 impl ServerLoop {
     pub fn new(opened: Opened, ways: Ways) -> ServerLoop {
-        ServerLoop { opened, ways, waiting: BTreeMap::new(), next_token: 0, reopenings: 0 }
+        ServerLoop { opened, ways, waiting: BTreeMap::new(), next_token: 0, reopenings: 0, next: Vec::new() }
     }
 
     /// Runs until told to stop, or until the storage is beyond help.
@@ -79,6 +82,7 @@ impl ServerLoop {
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(letters.len() + 1);
             inputs.extend(self.opened.space.news(clock::mono()).map(|free| Input::Space { free }));
+            inputs.append(&mut self.next);
             let mut stop = false;
             for letter in letters {
                 match letter {
@@ -99,6 +103,9 @@ impl ServerLoop {
     }
 
     fn deadline(&self) -> Option<Mono> {
+        if !self.next.is_empty() {
+            return Some(Mono::default());
+        }
         self.opened.server.next_deadline().into_iter().chain(self.opened.space.deadline()).min()
     }
 
@@ -116,6 +123,7 @@ impl ServerLoop {
             self.ways.gate.status.set(status);
         }
         self.ways.gate.waiting.notify(applied, &turn.changes);
+        self.ways.gate.events.publish(turn.events);
         for effect in turn.effects {
             match effect {
                 Effect::Send { to: Peer::Node(_), bytes } => {
@@ -133,8 +141,17 @@ impl ServerLoop {
                         reply.send(result);
                     }
                 }
+                Effect::MakeSigningKey => self.make_signing_key(),
                 Effect::Schedule(task) => inbox::send_or_lose(&self.ways.workers, "an evaluation", *task),
             }
+        }
+    }
+
+    /// Without randomness there is no key: the next leader asks again.
+    fn make_signing_key(&mut self) {
+        match keys::ed25519() {
+            Ok((seed, public)) => self.next.push(Input::SigningKey { seed: Seed(seed), public }),
+            Err(error) => tracing::error!(%error, "no signing key could be made"),
         }
     }
 
@@ -146,6 +163,7 @@ impl ServerLoop {
         }
         // unanswered, their callers are told that nobody knows
         self.waiting.clear();
+        self.next.clear();
         let Opened { path, config, keep_reserve, .. } = &self.opened;
         self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
         self.ways.gate.reader.set(self.opened.reader());

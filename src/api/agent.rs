@@ -4,10 +4,11 @@
 
 use super::query::Query;
 use super::response::Response;
-use super::shape::agent::{HealthShape, PartHealth, SelfShape};
+use super::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
 use super::{Context, no_leader};
 use crate::model::id::NodeId;
 use crate::model::time::Span;
+use crate::wire::measured::Measured;
 
 /// What stays the same while the agent runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +37,9 @@ pub struct AgentInfo {
     /// Longer sources of jobs are not kept.
     pub job_max_source_bytes: usize,
     pub search: SearchRules,
+    pub telemetry: Telemetry,
+    /// Paths that tell more than an operator may want to show are open.
+    pub enable_debug: bool,
 }
 
 /// What a search by a part of a name may cost (reference: server 21).
@@ -56,6 +60,16 @@ impl Default for SearchRules {
     }
 }
 
+/// Which metrics are told, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Telemetry {
+    pub prometheus: bool,
+    /// Figures of the machine, too.
+    pub publish_node: bool,
+    /// The label `host` of gauges; `None`: they have none.
+    pub host: Option<String>,
+}
+
 /// What this agent's node says of itself at present.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientReport {
@@ -65,6 +79,7 @@ pub struct ClientReport {
     /// How long ago a server last answered a heartbeat; `None` before the first.
     pub since_heartbeat: Option<Span>,
     pub heartbeat_ttl: Span,
+    pub measured: Measured,
 }
 
 pub fn own_self(ctx: &Context<'_>, q: &Query) -> Response {
@@ -98,6 +113,35 @@ fn server_health(ctx: &Context<'_>) -> PartHealth {
         None => PartHealth { ok: false, message: no_leader().to_string() },
         Some(_) => PartHealth { ok: true, message: "ok".into() },
     }
+}
+
+pub fn members(ctx: &Context<'_>, q: &Query) -> Response {
+    Response::json(&MembersShape::new(ctx.agent, ctx.status), q.pretty)
+}
+
+/// The servers that this agent's node asks.
+pub fn servers(ctx: &Context<'_>, q: &Query) -> Result<Response, Response> {
+    if ctx.client.is_none() {
+        return Err(Response::text(501, "this agent runs no node: ask one that does"));
+    }
+    Ok(Response::json(&[&ctx.agent.rpc_addr], q.pretty))
+}
+
+/// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
+pub fn only_this_agent(ctx: &Context<'_>, q: &Query) -> Result<(), Response> {
+    let own_node = |id: &str| ctx.client.is_some_and(|c| c.node_id.to_string() == id);
+    if q.text("node_id").is_some_and(|id| !id.is_empty() && !own_node(id)) {
+        return Err(Response::not_supported("node_id of another agent's node: ask that agent itself"));
+    }
+    let member = format!("{}.{}", ctx.agent.name, ctx.agent.region);
+    let leads = ctx.status.leader == Some(ctx.status.id);
+    let own_server = |id: &str| {
+        id == member || id == ctx.agent.name || id == ctx.status.id.to_string() || (id == "leader" && leads)
+    };
+    if q.text("server_id").is_some_and(|id| !id.is_empty() && !own_server(id)) {
+        return Err(Response::not_supported("server_id of another agent: ask that agent itself"));
+    }
+    Ok(())
 }
 
 /// The leader's RPC address; empty text when there is none.

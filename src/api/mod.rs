@@ -11,11 +11,17 @@ pub mod cors;
 mod evals;
 mod filter;
 mod fuzzy;
+pub mod events;
+pub mod host;
 mod jobs;
 mod json;
+mod keys;
 mod logs;
 mod namespaces;
+pub mod metrics;
+pub mod monitor;
 mod nodes;
+mod operator;
 mod page;
 mod path;
 pub mod query;
@@ -35,7 +41,11 @@ use crate::state::view::View;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use agent::{AgentInfo, ClientReport};
+use events::Subscription;
+use host::HostRequest;
 pub use logs::{LogRequest, Origin};
+use metrics::Metrics;
+use monitor::MonitorRequest;
 use path::Route;
 use query::Query;
 use request::{Method, Request};
@@ -63,6 +73,14 @@ pub enum Outcome {
     Wait(Wait),
     /// A task's output, read from this node's files.
     Logs(LogRequest),
+    /// A stream of events.
+    Events(Subscription),
+    /// To be completed by what the machine says.
+    Metrics(Box<Metrics>),
+    /// The same, of the machine alone.
+    Host(HostRequest),
+    /// The agent's own log.
+    Monitor(MonitorRequest),
 }
 
 pub struct Wait {
@@ -218,6 +236,14 @@ fn await_leader(
             | Route::AgentSelf
             | Route::AgentHealth
             | Route::Logs(_)
+            | Route::EventStream
+            | Route::Metrics
+            | Route::AgentHost
+            | Route::AgentMembers
+            | Route::AgentMonitor
+            | Route::AgentServers
+            | Route::AutopilotHealth
+            | Route::RaftConfiguration
     );
     if stateless || query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
@@ -285,8 +311,18 @@ impl Call<'_> {
             Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),
             Route::AgentSelf => Ok(Outcome::Respond(agent::own_self(ctx, q))),
             Route::AgentHealth => Ok(Outcome::Respond(agent::health(ctx, q))),
-            // Each entry that is applied keeps them right (`state::check` holds it to that): nothing is left to do.
+            Route::AgentHost => host::request(ctx, q),
+            Route::AgentMembers => Ok(Outcome::Respond(agent::members(ctx, q))),
+            Route::AgentMonitor => monitor::request(self),
+            Route::AgentServers => agent::servers(ctx, q).map(Outcome::Respond),
+            Route::AutopilotHealth => Ok(Outcome::Respond(operator::autopilot_health(ctx, q))),
+            Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
+            // every entry of the log leaves them exact: there is nothing to count anew
             Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
+            Route::Jwks => keys::jwks(self),
+            Route::KeyringKeys => keys::list(self),
+            Route::Metrics => metrics::collect(self),
+            Route::EventStream => events::subscribe(self),
             Route::Search => search::search(self).map(Outcome::Respond),
             Route::SearchFuzzy => fuzzy::search(self).map(Outcome::Respond),
             Route::Namespaces => namespaces::list(self),

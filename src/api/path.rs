@@ -38,13 +38,23 @@ pub enum Route {
     Regions,
     AgentSelf,
     AgentHealth,
+    AgentHost,
+    AgentMembers,
+    AgentMonitor,
+    AgentServers,
+    AutopilotHealth,
+    RaftConfiguration,
+    ReconcileSummaries,
+    Jwks,
+    KeyringKeys,
+    EventStream,
+    Metrics,
     Search,
     SearchFuzzy,
     Namespaces,
     Namespace(String),
     /// Writes the one that the body names.
     NamespaceWrite,
-    ReconcileSummaries,
     /// The API has it; drover has not yet. Named as the reference names it.
     NotBuilt(&'static str),
     /// Nothing is there.
@@ -54,7 +64,10 @@ pub enum Route {
 /// `path` is decoded.
 pub fn route(path: &str) -> Route {
     let Some(path) = path.strip_prefix("/v1/") else {
-        return not_built(path, OUTSIDE);
+        return match path {
+            "/.well-known/jwks.json" => Route::Jwks,
+            _ => not_built(path, OUTSIDE),
+        };
     };
     match path {
         "jobs" => Route::Jobs,
@@ -70,6 +83,16 @@ pub fn route(path: &str) -> Route {
         "regions" => Route::Regions,
         "agent/self" => Route::AgentSelf,
         "agent/health" => Route::AgentHealth,
+        "agent/host" => Route::AgentHost,
+        "agent/members" => Route::AgentMembers,
+        "agent/monitor" => Route::AgentMonitor,
+        "agent/servers" => Route::AgentServers,
+        "operator/autopilot/health" => Route::AutopilotHealth,
+        "operator/raft/configuration" => Route::RaftConfiguration,
+        "system/reconcile/summaries" => Route::ReconcileSummaries,
+        "operator/keyring/keys" => Route::KeyringKeys,
+        "metrics" => Route::Metrics,
+        "event/stream" => Route::EventStream,
         "search" => Route::Search,
         "search/fuzzy" => Route::SearchFuzzy,
         "validate/job" => Route::ValidateJob,
@@ -166,15 +189,12 @@ const NODE_PARTS: &[(&str, &str)] =
 const KNOWN: &[&str] = &[
     "acl/",
     "agent/force-leave",
-    "agent/host",
     "agent/join",
     "agent/keyring/",
-    "agent/members",
-    "agent/monitor",
+    "agent/monitor/export",
     "agent/pprof/",
     "agent/reload",
     "agent/schedulers",
-    "agent/servers",
     "client/allocation/",
     "client/fs/",
     "client/gc",
@@ -182,8 +202,6 @@ const KNOWN: &[&str] = &[
     "client/metadata",
     "client/stats",
     "deployment/",
-    "event/stream",
-    "metrics",
     "node/pool",
     "operator/",
     "plugin",

@@ -1,10 +1,11 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, alloc_logs, alloc_status, completion, config_validate};
+use crate::cli::{agent_command, agent_info, alloc_logs, alloc_status, completion, config_validate};
 use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
-use crate::cli::{keeper_command, namespace_change, namespace_show, node_status, status, version};
+use crate::cli::{keeper_command, namespace_change, namespace_show, node_status, operator_api};
+use crate::cli::{servers, status, version};
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 pub struct Command {
@@ -38,6 +39,14 @@ pub static COMMANDS: &[Command] = &[
     networked::<namespace_show::NamespaceInspect>("namespace inspect", "print a namespace as JSON"),
     networked::<namespace_change::NamespaceApply>("namespace apply", "create or change a namespace"),
     networked::<namespace_change::NamespaceDelete>("namespace delete", "delete a namespace"),
+    networked::<servers::ServerMembers>("server members", "list the servers"),
+    networked::<agent_info::AgentInfo>("agent-info", "show what the agent says of itself"),
+    networked::<agent_info::Monitor>("monitor", "follow the agent's log"),
+    networked::<operator_api::OperatorApi>("operator api", "send a request to the API"),
+    networked::<servers::OperatorMetrics>("operator metrics", "print the agent's metrics"),
+    networked::<servers::RaftListPeers>("operator raft list-peers", "list the servers in consensus"),
+    networked::<servers::ReconcileSummaries>("system reconcile summaries", "count all jobs' summaries anew"),
+    networked::<servers::Ui>("ui", "print where the web interface is"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
@@ -113,14 +122,10 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "node pool",
     "node identity",
     "node intro",
-    "server members",
     "server join",
     "server force-leave",
-    "agent-info",
-    "monitor",
+    "monitor export",
     "system gc",
-    "system reconcile",
-    "ui",
     "eval delete",
     "deployment list",
     "deployment status",
@@ -139,7 +144,20 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "sentinel",
     "license",
     "setup",
-    "operator",
+    "operator raft remove-peer",
+    "operator raft transfer-leadership",
+    "operator raft migrate-backend",
+    "operator raft info",
+    "operator raft logs",
+    "operator raft state",
+    "operator snapshot",
+    "operator scheduler",
+    "operator autopilot",
+    "operator debug",
+    "operator gossip",
+    "operator root",
+    "operator client-state",
+    "operator utilization",
     "acl",
     "login",
     "tls",

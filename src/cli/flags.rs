@@ -118,7 +118,11 @@ pub fn split(args: &[String], command: &CommandInfoWithArgs, networked: bool) ->
     Ok(out)
 }
 
+/// Flags of one letter that argh cannot spell, and the flag that each stands for where a command has it.
+const SHORT: [(&str, &str); 3] = [("X", "method"), ("H", "header"), ("v", "verbose")];
+
 fn own_flag(command: &CommandInfoWithArgs, name: &str) -> Option<&'static FlagInfo<'static>> {
+    let name = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, long)| long);
     command.flags.iter().find(|f| f.long.trim_start_matches('-') == name)
 }
 

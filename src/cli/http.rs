@@ -8,7 +8,7 @@ use std::io::Read;
 use std::time::Duration;
 use ureq::http::request::Builder;
 use ureq::http::{Request, Response};
-use ureq::{Agent, Body};
+use ureq::{Agent, AsSendBody, Body};
 
 /// The longest answer that is read whole.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
@@ -51,6 +51,12 @@ impl From<RequestError> for Failure {
             RequestError::Failed(failure) => failure,
         }
     }
+}
+
+/// An answer as it came: its head by lines, its body still to be read.
+pub struct RawAnswer {
+    pub head: Vec<String>,
+    pub body: Box<dyn Read>,
 }
 
 pub type Query<'a> = &'a [(&'a str, &'a str)];
@@ -132,6 +138,60 @@ impl Client {
         Ok(checked(response)?.into_body().into_reader())
     }
 
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A path with its query, or a whole URL, with region and namespace added.
+    pub fn url(&self, target: &str) -> String {
+        let whole = target.starts_with("http://") || target.starts_with("https://");
+        let slash = if whole || target.starts_with('/') { "" } else { "/" };
+        let base = if whole { "" } else { self.address.as_str() };
+        let mut url = format!("{base}{slash}{target}");
+        for (name, value) in [("region", &self.region), ("namespace", &self.namespace)] {
+            if !value.is_empty() {
+                let separator = if url.contains('?') { '&' } else { '?' };
+                url.push_str(&format!("{separator}{name}={}", encode(value)));
+            }
+        }
+        url
+    }
+
+    /// Any request. The answer is not judged and may have no end.
+    pub fn raw(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(String, String)],
+        body: Option<Vec<u8>>,
+    ) -> Result<RawAnswer, RequestError> {
+        let mut request = self.authorized(Request::builder().method(method).uri(url));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let answer = match body {
+            Some(body) => self.run_raw(request.body(body)),
+            None => self.run_raw(request.body(())),
+        };
+        let response = answer?;
+        let named = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
+            format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
+        };
+        let mut head = vec![response.status().to_string()];
+        head.extend(response.headers().iter().map(named));
+        Ok(RawAnswer { head, body: Box::new(response.into_body().into_reader()) })
+    }
+
+    fn run_raw<B: AsSendBody>(
+        &self,
+        request: Result<Request<B>, ureq::http::Error>,
+    ) -> Result<Response<Body>, RequestError> {
+        let request = request.map_err(|e| self.unaskable(&e))?;
+        let configured = self.agent.configure_request(request).allow_non_standard_methods(true);
+        let request = configured.timeout_per_read(Some(STREAM_READ_TIMEOUT)).build();
+        self.agent.run(request).map_err(|e| self.no_answer(&e))
+    }
+
     fn send(
         &self,
         method: &str,
@@ -186,7 +246,10 @@ impl Client {
             let separator = if i == 0 { '?' } else { '&' };
             uri.push_str(&format!("{separator}{name}={}", encode(value)));
         }
-        let mut request = Request::builder().method(method).uri(&uri);
+        self.authorized(Request::builder().method(method).uri(&uri))
+    }
+
+    fn authorized(&self, mut request: Builder) -> Builder {
         if !self.token.is_empty() {
             request = request.header("X-Nomad-Token", &self.token);
         }
@@ -284,6 +347,23 @@ mod tests {
             request.uri_ref().map(ToString::to_string).as_deref(),
             Some("http://a:1/v1/jobs?prefix=x%26y&namespace=%2A&region=r")
         );
+    }
+
+    #[test]
+    fn urls_take_region_and_namespace() {
+        let settings = Settings {
+            address: "http://a:1".to_string(),
+            namespace: "n s".to_string(),
+            ..Settings::default()
+        };
+        let client = Client::new(&settings);
+        for (target, url) in [
+            ("/v1/jobs", "http://a:1/v1/jobs?namespace=n%20s"),
+            ("v1/jobs?prefix=x", "http://a:1/v1/jobs?prefix=x&namespace=n%20s"),
+            ("http://b:2/v1/x", "http://b:2/v1/x?namespace=n%20s"),
+        ] {
+            assert_eq!(client.url(target), url);
+        }
     }
 
     #[test]

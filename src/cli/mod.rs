@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod agent_command;
+mod agent_info;
 mod agent_jobs;
 mod alloc_logs;
 mod alloc_status;
@@ -33,7 +34,9 @@ mod namespace_change;
 mod namespace_file;
 mod namespace_show;
 mod node_status;
+mod operator_api;
 mod output;
+mod servers;
 mod session;
 mod settings;
 mod shapes;

@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Outcome, refuse_template};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Node, NodeStub};
 use argh::{ArgsInfo, FromArgs};
@@ -33,6 +33,12 @@ pub struct NodeStatus {
     /// list only the nodes that this expression matches
     #[argh(option, arg_name = "expression")]
     filter: Option<String>,
+    /// what its allocations use: not supported yet
+    #[argh(switch)]
+    stats: bool,
+    /// a Go template for the output: not supported yet
+    #[argh(option, long = "t")]
+    template: Option<String>,
     /// an id or the beginning of one
     #[argh(positional)]
     node: Option<String>,
@@ -47,6 +53,8 @@ impl NodeStatus {
             json: false,
             allocs: false,
             filter: None,
+            stats: false,
+            template: None,
             node: Some(id.to_string()),
         }
     }
@@ -59,6 +67,10 @@ impl Run for NodeStatus {
 }
 
 pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
+    refuse_template(command.template.as_deref())?;
+    if command.stats {
+        return Err(Failure::new("not supported yet: -stats"));
+    }
     match &command.node {
         node if command.filter.is_some() && (node.is_some() || command.this) => {
             return Err(Failure::usage("-filter is for the list of nodes: leave the node out"));

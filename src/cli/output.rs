@@ -44,6 +44,14 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Go templates are not built.
+pub fn refuse_template(template: Option<&str>) -> Outcome<()> {
+    match template {
+        None => Ok(()),
+        Some(_) => Err(Failure::new("not supported yet: -t; print -json and pick from that")),
+    }
+}
+
 /// Standard output and standard error, and whether they may be coloured.
 pub struct Output {
     color_out: bool,

@@ -385,3 +385,40 @@ pub struct NodeDisk {
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
 }
+
+/// `agent/members`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Members {
+    pub members: Vec<Member>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Member {
+    pub name: String,
+    pub addr: String,
+    pub port: u16,
+    pub status: String,
+    pub tags: BTreeMap<String, String>,
+    pub protocol_cur: u8,
+}
+
+/// `operator/raft/configuration`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RaftConfiguration {
+    pub servers: Vec<RaftServer>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct RaftServer {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub node: String,
+    pub address: String,
+    pub leader: bool,
+    pub voter: bool,
+    pub raft_protocol: String,
+}

@@ -124,6 +124,15 @@ impl Alloc {
         self.tasks.iter().map(|t| t.name.as_str())
     }
 
+    pub fn client_status(&self) -> ClientStatus {
+        self.status.0
+    }
+
+    /// Of all its tasks, since it was placed.
+    pub fn restarts(&self) -> u64 {
+        self.tasks.iter().map(|t| t.local.state.restarts).sum()
+    }
+
     pub fn running(&self) -> bool {
         self.tasks.iter().any(Runner::has_run)
     }

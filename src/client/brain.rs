@@ -5,10 +5,11 @@ mod reports;
 use super::alloc::Alloc;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
+use super::measures::{ClientStatusReport, Measures};
 use super::room;
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
-use crate::model::id::{AllocId, NodeId, RunId, Uuid};
+use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
@@ -51,6 +52,7 @@ pub struct Client {
     room: bool,
     /// What could not be written without.
     unwritten: Writes,
+    measures: Measures,
     now: Mono,
 }
 
@@ -74,22 +76,6 @@ struct Closing {
     done: bool,
 }
 
-/// What others may know of the client.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClientStatusReport {
-    pub node: NodeId,
-    pub registered: bool,
-    /// When a server last said that it knows of this node.
-    pub last_heartbeat: Option<Mono>,
-    pub allocs: usize,
-    pub allocs_running: usize,
-    pub servers: Vec<u64>,
-    /// What the servers granted last; zero before.
-    pub heartbeat_ttl: Span,
-    /// What keeps the node from its work, in sentences.
-    pub troubles: Vec<String>,
-}
-
 impl Client {
     pub fn new(config: Config, store: LocalStore, recovered: Vec<LocalAlloc>, seed: u64, now: Now) -> Client {
         let mut random = Stream::new(seed, 0);
@@ -111,6 +97,7 @@ impl Client {
             closing: None,
             room: true,
             unwritten: Writes::default(),
+            measures: Measures::default(),
             now: now.mono,
         }
     }
@@ -130,6 +117,7 @@ impl Client {
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
         self.take_news(now, news, &mut writes);
         self.report(now.mono, &mut held);
+        self.measures.compare(&self.allocs, now.mono);
         let receipt = self.keep(writes)?;
         if receipt.durable() && matches!(self.keeper, Keeper::Up { .. }) {
             for run in std::mem::take(&mut self.unforgotten) {
@@ -191,6 +179,7 @@ impl Client {
             servers: self.servers.known().to_vec(),
             heartbeat_ttl: self.servers.ttl(),
             troubles,
+            measured: self.measures.measured(&self.allocs, self.info.as_deref()),
         }
     }
 

@@ -14,6 +14,7 @@ mod environment;
 mod events;
 mod interpolate;
 mod lifecycle;
+mod measures;
 mod restart;
 mod room;
 mod runner;
@@ -22,6 +23,7 @@ mod signals;
 #[cfg(test)]
 mod tests;
 
+pub use brain::Client;
 #[cfg(test)]
 pub use brain::MAX_ALLOCS;
-pub use brain::{Client, ClientStatusReport};
+pub use measures::ClientStatusReport;

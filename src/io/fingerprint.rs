@@ -126,7 +126,7 @@ fn drivers(config: &Config, at: Wall) -> BTreeMap<String, DriverInfo> {
     [("raw_exec".to_string(), raw_exec)].into()
 }
 
-fn read(path: impl AsRef<Path>) -> String {
+pub(super) fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
@@ -183,7 +183,7 @@ impl Cpu {
     }
 }
 
-fn field_values<'a>(info: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+pub(super) fn field_values<'a>(info: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     let of_key =
         move |line: &'a str| line.split_once(':').filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim());
     info.lines().filter_map(of_key)
@@ -250,7 +250,7 @@ impl Disk {
 }
 
 /// The source of the innermost mount that holds `dir`.
-fn volume(dir: &Path, mounts: &str) -> String {
+pub(super) fn volume(dir: &Path, mounts: &str) -> String {
     let mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
         let point = PathBuf::from(left.split(' ').nth(4)?.replace("\\040", " "));

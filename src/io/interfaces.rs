@@ -64,7 +64,7 @@ fn default_device(v4: &str, v6: &str) -> Option<String> {
 }
 
 /// Addresses by device.
-fn addresses() -> BTreeMap<String, Vec<IpAddr>> {
+pub fn addresses() -> BTreeMap<String, Vec<IpAddr>> {
     let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs fills `list` with a linked list that stays valid until freeifaddrs, which is called once after

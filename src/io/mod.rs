@@ -15,4 +15,7 @@ mod interfaces;
 pub mod keeper;
 pub mod keeper_cli;
 pub mod keeper_link;
+pub mod keys;
 pub mod logs;
+pub mod machine;
+pub mod monitor;

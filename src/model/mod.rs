@@ -10,6 +10,7 @@ pub mod constraint;
 pub mod eval;
 pub mod id;
 pub mod job;
+pub mod key;
 pub mod namespace;
 pub mod node;
 pub mod plan;

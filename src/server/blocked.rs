@@ -121,6 +121,11 @@ impl Blocked {
         self.conflicts_due
     }
 
+    /// How many of them wait for nodes of any class, because their job's constraints name a single node.
+    pub fn escaped(&self) -> usize {
+        self.evals.values().filter(|e| e.escaped_class).count()
+    }
+
     pub fn len(&self) -> usize {
         self.evals.len()
     }

@@ -273,6 +273,18 @@ impl Broker {
         }
     }
 
+    /// Of each type of job: how many are ready, how many are with workers.
+    pub fn by_type(&self) -> BTreeMap<JobType, (usize, usize)> {
+        let mut found: BTreeMap<JobType, (usize, usize)> = BTreeMap::new();
+        for (job_type, queue) in &self.ready {
+            found.entry(*job_type).or_default().0 = queue.len();
+        }
+        for d in self.delivered.values() {
+            found.entry(d.eval.job_type).or_default().1 += 1;
+        }
+        found
+    }
+
     /// Ids of everything inside, for comparison with what the state says should be.
     #[cfg(test)]
     pub fn contents(&self) -> BTreeSet<EvalId> {

@@ -2,6 +2,7 @@
 
 use crate::model::eval::Evaluation;
 use crate::model::id::{EvalId, EvalToken};
+use crate::model::key::Seed;
 use crate::model::plan::Decision;
 use crate::model::time::Wall;
 use crate::scheduler::Attempt;
@@ -25,6 +26,11 @@ pub enum Input {
         token: EvalToken,
         result: Result<Box<Decision>, String>,
     },
+    /// The answer to `Effect::MakeSigningKey`: the halves of a new Ed25519 key.
+    SigningKey {
+        seed: Seed,
+        public: [u8; 32],
+    },
     /// Whether the disk has room for a full turn's writes.
     Space {
         free: bool,
@@ -43,6 +49,8 @@ pub enum Effect {
     },
     /// To be given to a scheduler worker, with a view of the state at `min_index` or later.
     Schedule(Box<ScheduleTask>),
+    /// The region has no signing key, and no brain makes secrets: one is wanted as an input.
+    MakeSigningKey,
 }
 
 #[derive(Clone, Debug)]

@@ -38,8 +38,9 @@ impl Server {
     }
 
     fn follow_outcome(&mut self, outcome: Outcome, now: Now) -> Result<(), Fault> {
-        let Outcome { index, reply, changes } = outcome;
+        let Outcome { index, reply, changes, events } = outcome;
         self.in_flight.settle(index);
+        self.measures.applied(now.mono);
         if let Some(op) = self.ops.remove(&index) {
             self.finish(op, reply, now)?;
         }
@@ -49,6 +50,7 @@ impl Server {
             }
         }
         self.changes.extend(changes);
+        self.events.extend(events);
         Ok(())
     }
 
@@ -141,6 +143,7 @@ impl Server {
                 self.broker.enqueue(eval, now.mono);
             }
         }
+        self.ask_for_signing_key(&view)?;
         if view.region_id()?.is_none() {
             let at = self.stamp(now);
             let region_id = self.ids.uuid();

@@ -76,6 +76,11 @@ impl Heartbeats {
         silent
     }
 
+    /// How many nodes are expected to be heard of.
+    pub fn expected(&self) -> usize {
+        self.deadlines.len()
+    }
+
     pub fn next_deadline(&self) -> Option<Mono> {
         self.queue.first().map(|q| q.0)
     }

@@ -10,7 +10,9 @@ mod broker;
 pub mod effects;
 mod follow;
 pub mod heartbeat;
+mod keys;
 mod log;
+mod measures;
 mod nodes;
 mod plans;
 mod watches;
@@ -26,6 +28,7 @@ use crate::state::fault::Fault;
 use crate::state::store::{Reader, Recovered, Store};
 use crate::wire::change::Change;
 use crate::wire::command::Command;
+use crate::wire::event::Events;
 use crate::wire::request::{Done, Refusal, RefusalKind};
 use crate::wire::rpc::Peer;
 use crate::wire::status::ServerStatus;
@@ -34,6 +37,7 @@ use broker::Broker;
 use effects::{Effect, Input, ScheduleTask};
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
+use measures::Measures;
 use nodes::Asker;
 use plans::{InFlight, Then};
 use std::collections::BTreeMap;
@@ -70,11 +74,14 @@ pub struct Server {
     wall: (Wall, Mono),
     out: Vec<Effect>,
     changes: Vec<Change>,
+    events: Vec<Events>,
+    measures: Measures,
 }
 
 /// An evaluation in a worker's hands.
 struct Outstanding {
     task: ScheduleTask,
+    given: Mono,
     /// The last decision on it, if not all of its plan was accepted.
     last: Option<Decision>,
 }
@@ -125,6 +132,8 @@ pub struct Turn {
     pub effects: Vec<Effect>,
     /// What moved in the state, for those who wait for it; in log order.
     pub changes: Vec<Change>,
+    /// The same for those who stream it, with the objects.
+    pub events: Vec<Events>,
 }
 
 impl Server {
@@ -145,6 +154,8 @@ impl Server {
             wall: (Wall::NEVER, Mono::default()),
             out: vec![],
             changes: vec![],
+            events: vec![],
+            measures: Measures::default(),
             config,
         })
     }
@@ -166,7 +177,11 @@ impl Server {
         }
         self.answer_watches(now)?;
         self.dispatch(now);
-        Ok(Turn { effects: std::mem::take(&mut self.out), changes: std::mem::take(&mut self.changes) })
+        Ok(Turn {
+            effects: std::mem::take(&mut self.out),
+            changes: std::mem::take(&mut self.changes),
+            events: std::mem::take(&mut self.events),
+        })
     }
 
     fn take(&mut self, input: Input, now: Now) -> Result<(), Fault> {
@@ -174,6 +189,7 @@ impl Server {
             Input::Frame { from, bytes } => self.frame(from, &bytes, now),
             Input::Request { token, action } => self.request(token, action, now),
             Input::Planned { eval, token, result } => self.planned(eval, token, result, now),
+            Input::SigningKey { seed, public } => self.signing_key_made(seed, public, now),
             Input::Space { free } => {
                 self.space_free = free;
                 Ok(())
@@ -238,6 +254,7 @@ impl Server {
             ready: self.ready,
             voters: raft.voters(),
             broker,
+            measured: self.measured(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
             ..ServerStatus::default()
         }
@@ -262,7 +279,8 @@ impl Server {
             let (at, seed) = (self.stamp(now), self.ids.seed());
             let min_index = self.log.applied();
             let task = ScheduleTask { eval, token, attempt: Attempt::first(min_index), min_index, at, seed };
-            self.outstanding.insert(task.eval.id, Outstanding { task: task.clone(), last: None });
+            self.outstanding
+                .insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
             self.schedule(task);
         }
     }

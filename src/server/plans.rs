@@ -70,6 +70,9 @@ impl Server {
             // a worker that was given up meanwhile; somebody else has the evaluation, or had it
             return Ok(());
         }
+        if let Some(held) = self.outstanding.get(&eval) {
+            self.measures.scheduled(held.given, held.task.eval.job_type, now.mono);
+        }
         match result {
             Ok(decision) => self.decided(token, *decision, now),
             Err(why) => {
@@ -90,6 +93,7 @@ impl Server {
         let id = decision.plan.eval_id;
         let (accepted, taken) = self.verify(&decision.plan, &view)?;
         let full = accepted.len() == decision.plan.nodes.len();
+        self.measures.rejected(decision.plan.nodes.len() - accepted.len(), now.mono);
         if decision.plan.is_no_op() && self.only_blocks_again(&decision, &view)? {
             self.outstanding.remove(&id);
             self.broker.ack(id, token, now.mono).unwrap_or_default();
@@ -196,6 +200,7 @@ impl Server {
                 task.attempt = attempt.unwrap_or(task.attempt);
                 (task.at, task.min_index, task.seed) = (at, min_index, seed);
                 let task = task.clone();
+                held.given = now.mono;
                 self.broker.resume(id, now.mono);
                 self.schedule(task);
             }

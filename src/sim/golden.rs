@@ -12,6 +12,7 @@ use crate::model::eval::EvalStatus;
 use crate::model::id::{EvalId, RunId, Uuid};
 use crate::model::job::{Job, JobSpec, JobSummary};
 use crate::model::namespace::{Capabilities, Namespace, NamespaceSpec};
+use crate::model::key::{Seed, SigningKey};
 use crate::model::node::{Node, NodeEvent, NodeStatus};
 use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
@@ -109,6 +110,11 @@ fn objects(s: &mut Samples) {
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
     s.add("ready", &node);
+    s.add("ed25519", &signing_key());
+}
+
+fn signing_key() -> SigningKey {
+    SigningKey { id: uuid(3), seed: Seed([7; 32]), public: [9; 32], created: AT, create_index: 5 }
 }
 
 fn commands(s: &mut Samples) {
@@ -141,6 +147,7 @@ fn commands(s: &mut Samples) {
     let nodes = place(vec![alloc(1, &job(), node_id(1), eval_id(1))]);
     s.add("apply plan", &Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![done], at: AT });
     let updates = vec![report(1, ClientStatus::Failed)];
+    s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
     s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
     let eval = Some(Box::new(eval(2, "web")));
@@ -304,6 +311,7 @@ fn rows_lie_where_they_always_lay() {
     });
     region.run(&namespace("team", "ours"));
     region.run(&submit(spec("written", 0), "job \"written\" {}", 6));
+    region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
     let view = region.view();
     check::consistent(&view).expect("whole");
     let rows = check::rows(&view).expect("reads");

@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::disk::SimDisk;
 use super::world::{Event, Who, World};
+use crate::model::key::Seed;
 use crate::model::plan::Decision;
 use crate::model::time::{Mono, Span};
 use crate::scheduler;
@@ -215,6 +216,10 @@ impl World {
                 Effect::Send { to, bytes } => self.send(Peer::Server(SERVER_ID), to, bytes),
                 Effect::Reply { token, result } => self.after(Span(1_000), Event::Answer { token, result }),
                 Effect::Schedule(task) => self.give_worker(task),
+                // any bytes will do: nothing in the simulator checks signatures
+                Effect::MakeSigningKey => {
+                    self.server_input(Input::SigningKey { seed: Seed([1; 32]), public: [2; 32] });
+                }
             }
         }
         if changes > 0 {

@@ -11,6 +11,7 @@ use crate::model::eval::Evaluation;
 use crate::model::id::{JobKey, NodeId};
 use crate::model::job::{JobSpec, JobStatus, JobType};
 use crate::model::namespace::Namespace;
+use crate::model::key::SigningKey;
 use crate::model::node::computed_class;
 use crate::model::resources::Amount;
 use crate::model::submission::Submission;
@@ -93,6 +94,7 @@ impl All {
         let node = || tables::id_at_end(key).map(NodeId).map_err(say);
         match *kind {
             k if k == Kind::Region as u8 => row::<tables::Region>(value).map(drop)?,
+            k if k == Kind::SigningKey as u8 => row::<SigningKey>(value).map(drop)?,
             k if k == Kind::OfJob as u8 => {
                 let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;
                 self.sort_in_part(job, rest, key, value)?;

@@ -13,6 +13,7 @@ use crate::model::alloc::Allocation;
 use crate::model::id::{NodeId, Uuid};
 use crate::scheduler::fleet::{Fleet, Snapshot};
 use crate::wire::change::Change;
+use crate::wire::event::Events;
 use crate::wire::record;
 use crate::wire::request::{Done, Refusal};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
@@ -81,6 +82,8 @@ pub struct Outcome {
     pub index: u64,
     pub reply: Result<Done, Refusal>,
     pub changes: Vec<Change>,
+    /// `None`: nothing that has events changed.
+    pub events: Option<Events>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,6 +56,8 @@ pub(super) enum Kind {
     Node = 10,
     /// name to `Namespace`
     Namespace = 11,
+    /// id to `SigningKey`
+    SigningKey = 12,
 }
 
 impl Kind {

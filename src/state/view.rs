@@ -9,7 +9,8 @@ use crate::model::alloc::Allocation;
 use crate::model::canonical::DEFAULT_NAMESPACE;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
-use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
+use crate::model::key::SigningKey;
 use crate::model::namespace::Namespace;
 use crate::model::node::Node;
 use crate::model::submission::Submission;
@@ -74,6 +75,19 @@ impl View {
     }
 }
 
+/// Keys.
+impl View {
+    /// Ordered by id.
+    pub fn signing_keys(&self) -> Result<Vec<SigningKey>, Fault> {
+        let mut out = Vec::new();
+        tables::each(&self.rows, &Kind::SigningKey.key(&[]), None, |_, value| {
+            out.push(record::decode(value)?);
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+}
+
 /// The scheduler's half.
 impl View {
     /// Every node with what is used of it, at the same index.
@@ -122,7 +136,7 @@ impl View {
         let bytes = tables::job_bytes(key);
         match self.job_row(&bytes)? {
             None => Ok(None),
-            Some(row) => Ok(Some(Arc::new(self.version_of(&bytes, &row, row.newest()?)?))),
+            Some(row) => Ok(Some(Arc::new(read_version(&self.rows, &bytes, &row, row.newest()?)?))),
         }
     }
 
@@ -143,7 +157,7 @@ impl View {
                 && job.id.starts_with(prefix)
                 && let Some(row) = self.job_row(bytes)?
             {
-                out.push(Arc::new(self.version_of(bytes, &row, row.newest()?)?));
+                out.push(Arc::new(read_version(&self.rows, bytes, &row, row.newest()?)?));
             }
             Ok(out.len() < limit)
         })?;
@@ -154,11 +168,28 @@ impl View {
         Ok(self.job_row(&tables::job_bytes(key))?.map(|row| row.summary))
     }
 
+    /// Of every job, ordered by namespace, then id. Decodes no job.
+    pub fn job_summaries(&self) -> Result<Vec<(JobKey, JobStatus, JobSummary)>, Fault> {
+        let mut out = Vec::new();
+        tables::each_job(&self.rows, &[], None, |job, bytes| {
+            if let Some(row) = self.job_row(bytes)? {
+                out.push((job.clone(), row.newest()?.status, row.summary));
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
     /// The tracked versions, newest first.
     pub fn job_versions(&self, key: &JobKey) -> Result<Vec<Job>, Fault> {
         let bytes = tables::job_bytes(key);
         let Some(row) = self.job_row(&bytes)? else { return Ok(Vec::new()) };
-        row.versions.iter().rev().filter(|v| v.tracked).map(|v| self.version_of(&bytes, &row, v)).collect()
+        row.versions
+            .iter()
+            .rev()
+            .filter(|v| v.tracked)
+            .map(|v| read_version(&self.rows, &bytes, &row, v))
+            .collect()
     }
 
     /// The spec that an allocation names. It is there as long as the allocation is.
@@ -180,20 +211,6 @@ impl View {
 
     fn job_row(&self, bytes: &[u8]) -> Result<Option<JobRow>, Fault> {
         tables::get(&self.rows, &Part::Row.key(bytes, &[]))
-    }
-
-    fn version_of(&self, bytes: &[u8], row: &JobRow, v: &VersionRow) -> Result<Job, Fault> {
-        Ok(Job {
-            spec: tables::must_get(&self.rows, &tables::spec_key(bytes, row.create_index, v.version))?,
-            version: v.version,
-            stable: v.stable,
-            status: v.status,
-            status_description: String::new(),
-            submit_time: v.submit_time,
-            create_index: row.create_index,
-            modify_index: v.modify_index,
-            job_modify_index: v.job_modify_index,
-        })
     }
 }
 
@@ -386,6 +403,26 @@ fn hex_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
 pub(super) fn read_namespace(rows: &impl Rows, name: &str) -> Result<Option<Namespace>, Fault> {
     let stored = tables::get(rows, &tables::namespace_key(name))?;
     Ok(stored.or_else(|| (name == DEFAULT_NAMESPACE).then(Namespace::built_in)))
+}
+
+/// The job as of this version.
+pub(super) fn read_version(
+    rows: &impl Rows,
+    bytes: &[u8],
+    row: &JobRow,
+    v: &VersionRow,
+) -> Result<Job, Fault> {
+    Ok(Job {
+        spec: tables::must_get(rows, &tables::spec_key(bytes, row.create_index, v.version))?,
+        version: v.version,
+        stable: v.stable,
+        status: v.status,
+        status_description: String::new(),
+        submit_time: v.submit_time,
+        create_index: row.create_index,
+        modify_index: v.modify_index,
+        job_modify_index: v.job_modify_index,
+    })
 }
 
 pub(super) fn read_node(rows: &impl Rows, id: NodeId) -> Result<Option<Node>, Fault> {

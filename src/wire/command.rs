@@ -5,6 +5,7 @@ use crate::model::alloc::ClientStatus;
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
+use crate::model::key::SigningKey;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::node::{NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
@@ -46,6 +47,28 @@ pub enum Command {
     UpsertNamespace { namespace: Box<NamespaceSpec> },
     /// Refused while jobs in it are not dead.
     DeleteNamespace { name: String },
+    /// The region's first signing key; a second one changes nothing.
+    AddSigningKey { key: Box<SigningKey> },
+}
+
+impl Command {
+    /// What a stream of events calls the changes that it makes (reference: http-api 11).
+    pub fn event_kind(&self) -> &'static str {
+        match self {
+            Command::RegisterJob(_) | Command::SubmitJob(_) => "JobRegistered",
+            Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
+            Command::RegisterNode { .. } => "NodeRegistration",
+            Command::UpdateNodeStatus { .. } => "NodeStreamEvent",
+            Command::UpdateEvals { .. } => "EvaluationUpdated",
+            Command::ApplyPlan { .. } => "PlanResult",
+            Command::UpdateAllocs { .. } => "AllocationUpdated",
+            // they concern the region itself, and nothing that has events
+            Command::Init { .. }
+            | Command::AddSigningKey { .. }
+            | Command::UpsertNamespace { .. }
+            | Command::DeleteNamespace { .. } => "",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

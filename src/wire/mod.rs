@@ -7,8 +7,10 @@
 
 pub mod change;
 pub mod command;
+pub mod event;
 pub mod frame;
 pub mod keeper;
+pub mod measured;
 pub mod record;
 pub mod request;
 pub mod rpc;

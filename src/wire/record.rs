@@ -91,6 +91,7 @@ records! {
     crate::model::node::Node = "node",
     crate::model::namespace::Namespace = "namespace",
     crate::model::submission::Submission = "job submission",
+    crate::model::key::SigningKey = "signing key",
     super::command::Command = "command",
     super::rpc::NodeRequest = "node request",
     super::rpc::NodeReply = "node reply",

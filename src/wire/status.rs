@@ -1,5 +1,6 @@
 //! What a server's turn publishes for readers: one immutable value, replaced whole.
 
+use super::measured::Measured;
 use crate::model::id::Uuid;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,7 @@ pub struct ServerStatus {
     /// Raft ids of the voters.
     pub voters: Vec<u64>,
     pub broker: BrokerStatus,
+    pub measured: Measured,
     /// Why writes are refused at present, if they are.
     pub storage_fault: Option<String>,
 }

@@ -23,7 +23,7 @@ fn exit_codes_are_the_known_ones() {
         (&["job", "bogus"], 127, "Unknown command"),
         (&["job", "rnu"], 127, "job run"),
         (&["job", "plan", "x.hcl"], 1, "not supported yet: job plan"),
-        (&["server", "members"], 1, "not supported yet: server members"),
+        (&["server", "join"], 1, "not supported yet: server join"),
         (&["job", "run"], 1, "takes one argument"),
         (&["job", "run", "-bogus", HELLO], 1, "-bogus"),
         (&["job", "run", "/no/such/file"], 1, "/no/such/file"),

@@ -14,6 +14,7 @@ mod http_api;
 mod logs;
 mod names;
 mod node;
+mod observe;
 mod survival;
 mod tasks;
 mod wait;

@@ -32,6 +32,20 @@ pub struct Config {
     pub http: HttpConfig,
     pub server: ServerConfig,
     pub client: ClientConfig,
+    pub telemetry: TelemetryConfig,
+    /// Opens what tells more of the machine than anyone should see by default.
+    pub enable_debug: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TelemetryConfig {
+    pub prometheus: bool,
+    pub publish_node: bool,
+    /// Gauges carry no label `host`.
+    pub disable_hostname: bool,
+    /// The label `host` is the node's name instead of the machine's.
+    pub use_node_name: bool,
+    pub hostname: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +95,8 @@ pub struct ServerConfig {
     /// The longest source of a job that is kept.
     pub job_max_source_bytes: usize,
     pub search: SearchRules,
+    /// How many entries' events are kept for those who stream them.
+    pub event_buffer_entries: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -194,6 +210,12 @@ impl Config {
             },
             server: ServerConfig::defaults(dev, machine),
             client: ClientConfig::defaults(dev),
+            telemetry: TelemetryConfig {
+                prometheus: dev,
+                hostname: machine.hostname.clone(),
+                ..TelemetryConfig::default()
+            },
+            enable_debug: false,
         }
     }
 }
@@ -213,6 +235,7 @@ impl ServerConfig {
             job_tracked_versions: 6,
             job_max_source_bytes: 1_000_000,
             search: SearchRules::default(),
+            event_buffer_entries: 100,
         }
     }
 }

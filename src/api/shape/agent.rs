@@ -1,6 +1,7 @@
 //! An agent's account of itself as JSON: `self` and `health`.
 
 use crate::api::agent::{AgentInfo, ClientReport};
+use crate::api::host::HostData;
 use crate::wire::status::ServerStatus;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -128,6 +129,10 @@ impl<'a> MemberShape<'a> {
             ("dc", a.datacenter.clone()),
             ("build", a.compatible_version.clone()),
             ("id", status.id.to_string()),
+            ("raft_vsn", "3".to_string()),
+            ("vsn", "1".to_string()),
+            ("revision", a.version.clone()),
+            ("rpc_addr", addr.to_string()),
             ("port", port_of(&a.rpc_addr).to_string()),
         ];
         MemberShape {
@@ -144,6 +149,38 @@ impl<'a> MemberShape<'a> {
             delegate_cur: 4,
         }
     }
+}
+
+/// `GET /v1/agent/members`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct MembersShape<'a> {
+    server_name: &'a str,
+    server_region: &'a str,
+    #[serde(rename = "ServerDC")]
+    server_dc: &'a str,
+    members: Vec<MemberShape<'a>>,
+}
+
+impl<'a> MembersShape<'a> {
+    /// A server alone is all of its region.
+    pub fn new(a: &'a AgentInfo, status: &ServerStatus) -> Self {
+        MembersShape {
+            server_name: &a.name,
+            server_region: &a.region,
+            server_dc: &a.datacenter,
+            members: a.server.then(|| MemberShape::new(a, status)).into_iter().collect(),
+        }
+    }
+}
+
+/// `GET /v1/agent/host`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HostShape {
+    #[serde(rename = "AgentID")]
+    pub agent_id: String,
+    pub host_data: HostData,
 }
 
 /// Every value is text.
@@ -187,6 +224,8 @@ fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, Str
         ("state", if leader { "Leader" } else { "Follower" }.to_string()),
         ("term", status.term.to_string()),
         ("applied_index", status.applied_index.to_string()),
+        ("commit_index", status.applied_index.to_string()),
+        ("last_contact", if leader { "0" } else { "never" }.to_string()),
         ("num_peers", status.voters.len().saturating_sub(1).to_string()),
     ])
 }

@@ -7,10 +7,13 @@
 pub mod agent;
 pub mod alloc;
 pub mod eval;
+pub mod event;
 pub mod job;
 pub mod job_answers;
+pub mod metrics;
 pub mod namespace;
 pub mod node;
+pub mod operator;
 pub mod search;
 
 use crate::model::constraint::Constraint;

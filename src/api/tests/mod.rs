@@ -4,12 +4,15 @@ mod evaluations;
 mod filters;
 mod hostile;
 mod names;
+mod observe;
 mod reads;
 mod shapes;
 mod waits;
 mod writes;
 
 use super::agent::{AgentInfo, ClientReport};
+use super::host::HostData;
+use super::metrics::Machine;
 use super::request::{Method, Request};
 use super::response::Response;
 use super::{Answer, Context, Held, LogRequest, Outcome, Wait, route};
@@ -18,6 +21,7 @@ use crate::model::eval::EvalStatus;
 use crate::model::time::{Mono, Span};
 use crate::state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
 use crate::wire::command::Command;
+use crate::wire::measured::Measured;
 use crate::wire::request::Action;
 use crate::wire::status::ServerStatus;
 use serde_json::Value;
@@ -29,6 +33,7 @@ struct World {
     agent: AgentInfo,
     client: Option<ClientReport>,
     now: Mono,
+    machine: Machine,
 }
 
 impl World {
@@ -56,8 +61,16 @@ impl World {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
+            measured: Measured::default(),
         };
-        World { region: Region::new(), status, agent, client: Some(client), now: Mono(0) }
+        World {
+            region: Region::new(),
+            status,
+            agent,
+            client: Some(client),
+            now: Mono(0),
+            machine: Machine::default(),
+        }
     }
 
     /// With node 1, job `web` and its evaluation 1, and allocation 1 that runs.
@@ -107,6 +120,10 @@ impl World {
             Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
             Outcome::Wait(_) => panic!("{target}: a wait"),
             Outcome::Logs(logs) => panic!("{target}: {logs:?}"),
+            Outcome::Events(subscription) => panic!("{target}: {subscription:?}"),
+            Outcome::Metrics(metrics) => metrics.response(&self.machine),
+            Outcome::Host(host) => host.response(HostData::default()),
+            Outcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
         }
     }
 
@@ -124,14 +141,14 @@ impl World {
         match self.step(&request(method, target, body), Held::default()) {
             Outcome::Act(action, answer) => (action, answer),
             Outcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
-            Outcome::Wait(_) | Outcome::Logs(_) => panic!("{target}: no action"),
+            _ => panic!("{target}: no action"),
         }
     }
 
     fn wait(&self, target: &str, held: Held) -> Option<Wait> {
         match self.step(&request(Method::Get, target, ""), held) {
             Outcome::Wait(wait) => Some(wait),
-            Outcome::Respond(_) | Outcome::Act(..) | Outcome::Logs(_) => None,
+            _ => None,
         }
     }
 
@@ -139,7 +156,7 @@ impl World {
         match self.step(&request(Method::Get, target, ""), Held::default()) {
             Outcome::Logs(logs) => Ok(logs),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
-            Outcome::Act(..) | Outcome::Wait(_) => panic!("{target}: no logs"),
+            _ => panic!("{target}: no logs"),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::body::ReplyBody;
 use super::encoding::{self, Squeezer};
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, stream};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor, stream};
 use crate::api::cors;
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
@@ -99,19 +99,17 @@ async fn reply(
     let (extra, squeezed) = (gate.response_headers.clone(), gate.squeezed.clone());
     let gzip = encoding::takes_gzip(request.headers());
     let (browser, preflight) = browser(&request);
-    let mut reply = match preflight {
-        Some(response) => whole(response),
+    let answered = match preflight {
+        Some(response) => Answered::Whole(response),
         None => match read(request).await {
-            Err(response) => whole(response),
-            Ok(request) => match gate.answer(&request).await {
-                Served::Whole(response) if gzip => whole(squeeze(response).await),
-                Served::Whole(response) => whole(response),
-                Served::Logs(logs) => match stream::logs(&executor, gate, logs).await {
-                    Err(response) => whole(response),
-                    Ok(stream) => streamed(stream, gzip.then(|| Squeezer::new(&squeezed)).flatten()),
-                },
-            },
+            Err(response) => Answered::Whole(response),
+            Ok(request) => answer(&executor, gate, &request).await,
         },
+    };
+    let mut reply = match answered {
+        Answered::Whole(response) if gzip => whole(squeeze(response).await),
+        Answered::Whole(response) => whole(response),
+        Answered::Stream(stream) => streamed(stream, gzip.then(|| Squeezer::new(&squeezed)).flatten()),
     };
     for (name, value) in browser {
         add(&mut reply, name, &value);
@@ -120,6 +118,26 @@ async fn reply(
         set(&mut reply, &name, &value);
     }
     reply
+}
+
+/// A content type, and what comes until the stream ends.
+type Stream = (&'static str, Receiver<Bytes>);
+
+enum Answered {
+    Whole(Response),
+    Stream(Stream),
+}
+
+async fn answer(executor: &Arc<smol::Executor<'static>>, gate: Arc<Gate>, request: &Request) -> Answered {
+    let stream = match gate.answer(request).await {
+        Served::Whole(response) => return Answered::Whole(response),
+        Served::Logs(logs) => stream::logs(executor, gate, logs).await,
+        Served::Monitor(request) => monitor::log(executor, &gate.monitor, request),
+        Served::Events(subscription) => {
+            events::events(executor, &gate, subscription).map(|lines| ("application/json", lines))
+        }
+    };
+    stream.map_or_else(Answered::Whole, Answered::Stream)
 }
 
 /// What a browser has to be told, and the answer if that was all it asked.
@@ -144,10 +162,8 @@ async fn squeeze(response: Response) -> Response {
     }
 }
 
-fn streamed(
-    (content_type, chunks): (&'static str, Receiver<Bytes>),
-    squeezer: Option<Squeezer>,
-) -> hyper::Response<ReplyBody> {
+/// What goes on for as long as there is something to say is never kept by anyone on the way.
+fn streamed((content_type, chunks): Stream, squeezer: Option<Squeezer>) -> hyper::Response<ReplyBody> {
     let body = ReplyBody::stream(chunks);
     let mut reply = match squeezer {
         None => hyper::Response::new(body),
@@ -159,6 +175,7 @@ fn streamed(
         }
     };
     set(&mut reply, "content-type", content_type);
+    set(&mut reply, "cache-control", "no-cache");
     reply
 }
 

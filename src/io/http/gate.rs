@@ -2,12 +2,17 @@
 //! sleeping queries. Whoever runs the agent makes one and keeps it current.
 
 use super::encoding::Squeezed;
+use super::events::Streams;
 use super::waiting::Waiting;
 use crate::api::agent::{AgentInfo, ClientReport};
+use crate::api::events::Subscription;
+use crate::api::monitor::MonitorRequest;
 use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::api::watch::NotRegistered;
 use crate::api::{Context, Held, LogRequest, Outcome, Wait, route};
+use crate::io::machine::Observer;
+use crate::io::monitor::Monitor;
 use crate::model::id::AllocId;
 use crate::model::time::Mono;
 use crate::state::store::Reader;
@@ -73,6 +78,10 @@ pub struct Parts {
     pub seed: u64,
     /// Added to every response.
     pub response_headers: Vec<(String, String)>,
+    /// How many entries' events are kept for those who stream them.
+    pub event_buffer_entries: usize,
+    pub monitor: Arc<Monitor>,
+    pub machine: Arc<Observer>,
 }
 
 pub struct Gate {
@@ -81,6 +90,9 @@ pub struct Gate {
     pub status: Arc<Published<ServerStatus>>,
     pub client: Arc<Published<Option<ClientReport>>>,
     pub waiting: Waiting,
+    pub events: Streams,
+    pub monitor: Arc<Monitor>,
+    machine: Arc<Observer>,
     actions: Sender<Ask>,
     pub(super) alloc_dir: PathBuf,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
@@ -96,6 +108,8 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum Served {
     Whole(Response),
     Logs(LogRequest),
+    Events(Subscription),
+    Monitor(MonitorRequest),
 }
 
 impl Gate {
@@ -106,6 +120,9 @@ impl Gate {
             status: parts.status,
             client: parts.client,
             waiting: Waiting::default(),
+            events: Streams::new(parts.event_buffer_entries),
+            monitor: parts.monitor,
+            machine: parts.machine,
             actions: parts.actions,
             alloc_dir: parts.alloc_dir,
             clock: parts.clock,
@@ -122,6 +139,16 @@ impl Gate {
             match self.step(request, held) {
                 Outcome::Respond(response) => return Served::Whole(response),
                 Outcome::Logs(logs) => return Served::Logs(logs),
+                Outcome::Events(subscription) => return Served::Events(subscription),
+                Outcome::Monitor(request) => return Served::Monitor(request),
+                Outcome::Metrics(metrics) => {
+                    let machine = self.machine.clone();
+                    return Served::Whole(metrics.response(&smol::unblock(move || machine.look()).await));
+                }
+                Outcome::Host(request) => {
+                    let machine = self.machine.clone();
+                    return Served::Whole(request.response(smol::unblock(move || machine.host()).await));
+                }
                 Outcome::Act(action, answer) => {
                     return Served::Whole(answer.response(self.ask(action).await));
                 }

@@ -1,14 +1,16 @@
 //! The HTTP server: sockets in, `api` requests out, and their answers back.
 //!
 //! Refuses to know: routes and shapes. Invariants: connections are bounded, in all and per address; a head has to come
-//! within `HEAD_TIMEOUT`, a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; after a stop
-//! every connection ends within `GRACE`.
+//! within `HEAD_TIMEOUT`, a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; readers of
+//! events and of the agent's log are bounded; after a stop every connection ends within `GRACE`.
 
 mod body;
 mod connection;
 mod encoding;
+mod events;
 mod gate;
 mod limits;
+mod monitor;
 mod patience;
 mod stream;
 #[cfg(test)]

@@ -107,6 +107,7 @@ struct FrameShape<'a> {
     offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<String>,
+    #[serde(skip_serializing_if = "str::is_empty")]
     file: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     file_event: Option<&'a str>,
@@ -115,6 +116,12 @@ struct FrameShape<'a> {
 fn data(bytes: &[u8], file: &str, offset: u64) -> Vec<u8> {
     let data = base64::engine::general_purpose::STANDARD.encode(bytes);
     frame(&FrameShape { offset: Some(offset), data: Some(data), file, file_event: None })
+}
+
+/// Bytes that are of no file.
+pub fn data_frame(bytes: &[u8]) -> Vec<u8> {
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    frame(&FrameShape { data: Some(data), ..FrameShape::default() })
 }
 
 fn event(file: &str, what: &str) -> Vec<u8> {

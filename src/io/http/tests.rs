@@ -14,6 +14,7 @@ use crate::state::samples::{
 };
 use crate::wire::change::Change;
 use crate::wire::command::Command;
+use crate::wire::measured::Measured;
 use crate::wire::request::{Action, Done};
 use crate::wire::status::ServerStatus;
 use std::fs;
@@ -46,6 +47,7 @@ impl Server {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::ZERO,
+            measured: Measured::default(),
         };
         let status = ServerStatus { id: 1, leader: Some(1), ready: true, ..ServerStatus::default() };
         let agent = AgentInfo {
@@ -64,6 +66,9 @@ impl Server {
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
             response_headers: vec![("X-Extra".into(), "yes".into()), ("bad\n".into(), "left out".into())],
+            event_buffer_entries: 4,
+            monitor: Arc::default(),
+            machine: Arc::new(crate::io::machine::Observer::new(alloc_dir.clone())),
         }));
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -100,6 +105,7 @@ impl Server {
         let outcome = self.region.run(command);
         outcome.reply.unwrap();
         self.gate.waiting.notify(outcome.index, &outcome.changes);
+        self.gate.events.publish(outcome.events.into_iter().collect());
     }
 
     /// Job `web` with allocation 1, whose task runs on this node.
@@ -381,4 +387,40 @@ fn notices_carry_their_keys() {
     waiting.notify(3, &[Change::Job { job: key }]);
     smol::block_on(asleep.woken());
     assert_eq!(waiting.sleeping(), 0);
+}
+
+/// A reader that takes nothing while the ring moves on is ended with a sentence; one that reads is not.
+#[test]
+fn a_slow_reader_of_events_is_told_and_ended() {
+    let mut server = Server::start("slow-events", Limits::default());
+    let subscription =
+        "GET /v1/event/stream?topic=Evaluation HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut slow = server.send(subscription);
+    let mut first = [0; 1];
+    slow.read_exact(&mut first).unwrap();
+    // far more than sockets and queues hold
+    let long = "x".repeat(1 << 20);
+    for n in 1..40 {
+        let mut evaluation = eval(n, "web");
+        evaluation.status_description.clone_from(&long);
+        server.run(&Command::UpdateEvals { evals: vec![evaluation], at: AT });
+    }
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).unwrap();
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.contains("\"Error\":\"this reader was too slow"), "{} bytes", rest.len());
+}
+
+#[test]
+fn readers_of_events_are_bounded() {
+    let server = Server::start("many-events", Limits::default());
+    let subscription = "GET /v1/event/stream HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut readers: Vec<Socket> = (0..events::MAX_READERS).map(|_| server.send(subscription)).collect();
+    for reader in &mut readers {
+        let mut head = [0; 15];
+        reader.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200 OK");
+    }
+    let refused = server.get("/v1/event/stream");
+    assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("are open already"), "{refused}");
 }

@@ -11,6 +11,8 @@ use crate::model::id::{AllocId, JobKey, NodeId};
 use crate::model::time::Wall;
 use crate::wire::change::{AllocChange, Change};
 use crate::wire::command::AllocUpdate;
+use crate::wire::event::Object;
+use std::sync::Arc;
 
 impl Turn<'_> {
     pub(super) fn update_allocs(
@@ -74,6 +76,7 @@ impl Turn<'_> {
             recount(row, old, Some(new));
             job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client);
         }
+        self.events.push(Object::Alloc(Arc::new(new.clone())));
         self.alloc_changed(new, old.is_none_or(|o| fetched(o) != fetched(new)), freed(old, new));
         Ok(())
     }

@@ -9,6 +9,8 @@ use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::EvalId;
 use crate::model::time::{Span, Wall};
 use crate::wire::change::Change;
+use crate::wire::event::Object;
+use std::sync::Arc;
 
 impl Turn<'_> {
     pub(super) fn put_evals(&mut self, evals: Vec<Evaluation>, at: Wall) -> Result<(), Fault> {
@@ -96,6 +98,7 @@ impl Turn<'_> {
         // The job's status depends on its evaluations: have it looked at when the entry ends.
         self.job(&eval.job)?;
         self.moved(Table::Evals);
+        self.events.push(Object::Eval(Arc::new(eval.clone())));
         self.changes.push(Change::Eval(Box::new(eval.clone())));
         Ok(())
     }

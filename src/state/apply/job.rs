@@ -14,7 +14,9 @@ use crate::model::submission::Submission;
 use crate::model::time::Wall;
 use crate::wire::change::Change;
 use crate::wire::command::{RegisterJob, SubmitJob};
+use crate::wire::event::Object;
 use crate::wire::request::{Done, Refusal, RefusalKind};
+use std::sync::Arc;
 
 /// How a job ends.
 pub(super) enum End {
@@ -134,6 +136,7 @@ impl Turn<'_> {
     fn purge_job(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
         self.remove_allocs_of(key)?;
         let bytes = tables::job_bytes(key);
+        self.job_event(&bytes, row, true)?;
         for v in &row.versions {
             self.remove(&tables::spec_key(&bytes, row.create_index, v.version))?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
@@ -179,7 +182,11 @@ impl Turn<'_> {
                     self.drop_unused_versions(&bytes, &mut now)?;
                     self.settle_job(&bytes, was.as_ref(), &mut now)?;
                     self.put(&row_key, &now)?;
-                    was.is_none_or(|was| seen(&was) != seen(&now))
+                    let visible = was.is_none_or(|was| seen(&was) != seen(&now));
+                    if visible {
+                        self.job_event(&bytes, &now, false)?;
+                    }
+                    visible
                 }
             };
             if visible {
@@ -187,6 +194,12 @@ impl Turn<'_> {
                 self.changes.push(Change::Job { job: key });
             }
         }
+        Ok(())
+    }
+
+    fn job_event(&mut self, bytes: &[u8], row: &JobRow, deleted: bool) -> Result<(), Fault> {
+        let job = view::read_version(&self.rows, bytes, row, row.newest()?)?;
+        self.events.push(Object::Job { job: Arc::new(job), deleted });
         Ok(())
     }
 

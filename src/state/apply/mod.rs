@@ -8,6 +8,7 @@
 mod alloc;
 mod eval;
 mod job;
+mod key;
 mod namespace;
 mod node;
 mod plan;
@@ -22,6 +23,7 @@ use crate::model::resources::Amount;
 use crate::model::time::Wall;
 use crate::wire::change::Change;
 use crate::wire::command::{Command, SubmitJob};
+use crate::wire::event::{Events, Object};
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Done, Refusal};
 use job::End;
@@ -56,7 +58,8 @@ pub(super) fn apply(
     applied: Applied,
     entries: &[Committed<'_>],
 ) -> Result<Applying, Fault> {
-    let mut turn = Turn { rows, applied, jobs: BTreeMap::new(), changes: Vec::new(), fleet: Vec::new() };
+    let mut turn =
+        Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
         if entry.index != turn.applied.index + 1 {
@@ -64,9 +67,9 @@ pub(super) fn apply(
             return Err(Fault::corrupt(format!("entry {index} of the log was to be applied after {last}")));
         }
         turn.applied.index = entry.index;
-        let reply = turn.entry(entry.command)?;
+        let (kind, reply) = turn.entry(entry.command)?;
         turn.settle_jobs()?;
-        outcomes.push(Outcome { index: entry.index, reply, changes: std::mem::take(&mut turn.changes) });
+        outcomes.push(turn.outcome(kind, reply));
     }
     Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet })
 }
@@ -77,6 +80,7 @@ struct Turn<'t> {
     applied: Applied,
     jobs: BTreeMap<JobKey, JobEdit>,
     changes: Vec<Change>,
+    events: Vec<Object>,
     fleet: Vec<FleetEdit>,
 }
 
@@ -87,11 +91,24 @@ struct JobEdit {
 }
 
 impl Turn<'_> {
-    fn entry(&mut self, command: &[u8]) -> Result<Reply, Fault> {
+    /// What its events are called, and the reply.
+    fn entry(&mut self, command: &[u8]) -> Result<(&'static str, Reply), Fault> {
         if command.is_empty() {
-            return Ok(self.nothing());
+            return Ok(("", self.nothing()));
         }
-        match record::decode::<Command>(command)? {
+        let command: Command = record::decode(command)?;
+        Ok((command.event_kind(), self.command(command)?))
+    }
+
+    /// What the entry led to; what gathered for it is taken.
+    fn outcome(&mut self, kind: &'static str, reply: Reply) -> Outcome {
+        let (index, objects) = (self.index(), std::mem::take(&mut self.events));
+        let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
+        Outcome { index, reply, changes: std::mem::take(&mut self.changes), events }
+    }
+
+    fn command(&mut self, command: Command) -> Result<Reply, Fault> {
+        match command {
             Command::Init { region_id, at } => self.init(region_id, at),
             Command::RegisterJob(register) => self.submit_job(SubmitJob {
                 register: *register,
@@ -120,6 +137,7 @@ impl Turn<'_> {
             }
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
             Command::DeleteNamespace { name } => self.delete_namespace(&name),
+            Command::AddSigningKey { key } => self.add_signing_key(*key),
         }
     }
 

@@ -10,8 +10,10 @@ use crate::model::id::NodeId;
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus, computed_class};
 use crate::model::time::Wall;
 use crate::wire::change::{Change, NodeChange};
+use crate::wire::event::Object;
 use crate::wire::request::{Refusal, RefusalKind};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Turn<'_> {
     /// Of a known node only the description changes.
@@ -113,6 +115,7 @@ impl Turn<'_> {
             computed_class: new.computed_class.clone(),
             opened,
         }));
+        self.events.push(Object::Node(Arc::new(new.clone())));
         self.fleet.push(FleetEdit::Node(Box::new(new)));
         Ok(())
     }

@@ -1,0 +1,84 @@
+//! `agent/host`: what an operator may ask an agent of its machine, when its configuration says so (reference: http-api 8).
+//!
+//! Refuses to know: how the machine is looked at. Invariant: what smells of a secret in the environment does not leave.
+
+use super::Context;
+use super::query::Query;
+use super::response::Response;
+use super::{Outcome, shape};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The machine, as whoever can look at it saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HostData {
+    #[serde(rename = "OS")]
+    pub os: String,
+    /// Of each address: the interface and the address.
+    pub network: Vec<BTreeMap<&'static str, String>>,
+    pub resolv_conf: String,
+    pub hosts: String,
+    pub environment: BTreeMap<String, String>,
+    #[serde(rename = "Disk")]
+    pub disks: BTreeMap<String, DiskSpace>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiskSpace {
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: u64,
+    #[serde(rename = "UsedMB")]
+    pub used_mb: u64,
+}
+
+/// A request that may be answered once the machine was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRequest {
+    agent_id: String,
+    pretty: bool,
+}
+
+pub fn request(ctx: &Context<'_>, q: &Query) -> Result<Outcome, Response> {
+    if !ctx.agent.enable_debug {
+        let why = "the agent's configuration has to say enable_debug = true for this: Permission denied";
+        return Err(Response::text(403, why));
+    }
+    super::agent::only_this_agent(ctx, q)?;
+    let agent_id = ctx.client.map_or_else(|| ctx.agent.name.clone(), |c| c.node_id.to_string());
+    Ok(Outcome::Host(HostRequest { agent_id, pretty: q.pretty }))
+}
+
+impl HostRequest {
+    pub fn response(self, mut host_data: HostData) -> Response {
+        for (name, value) in &mut host_data.environment {
+            if is_secret(name) {
+                *value = "<redacted>".into();
+            }
+        }
+        Response::json(&shape::agent::HostShape { agent_id: self.agent_id, host_data }, self.pretty)
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "LICENSE", "KEY", "CREDENTIAL"].iter().any(|w| name.contains(w))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_stay() {
+        for (name, secret) in [
+            ("NOMAD_TOKEN", true),
+            ("aws_secret_access_key", true),
+            ("DB_PASSWORD", true),
+            ("PATH", false),
+            ("HOME", false),
+        ] {
+            assert_eq!(is_secret(name), secret, "{name}");
+        }
+    }
+}

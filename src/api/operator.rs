@@ -1,0 +1,16 @@
+//! What an operator asks of the servers as a group: who they are and how they are (reference: http-api 9).
+
+use super::Context;
+use super::query::Query;
+use super::response::Response;
+use super::shape::operator::{AutopilotShape, RaftShape};
+
+pub fn raft_configuration(ctx: &Context<'_>, q: &Query) -> Response {
+    Response::json(&RaftShape::new(ctx.agent, ctx.status), q.pretty)
+}
+
+/// 429 with the same JSON when the servers are not well.
+pub fn autopilot_health(ctx: &Context<'_>, q: &Query) -> Response {
+    let shape = AutopilotShape::new(ctx.agent, ctx.status);
+    Response::json(&shape, q.pretty).status(if shape.healthy { 200 } else { 429 })
+}

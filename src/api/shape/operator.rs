@@ -1,0 +1,92 @@
+//! The servers as a group as JSON (reference: http-api 9). A server alone is the whole group.
+
+use crate::api::agent::AgentInfo;
+use crate::wire::status::ServerStatus;
+use serde::Serialize;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct RaftShape<'a> {
+    servers: Vec<RaftServer<'a>>,
+    index: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct RaftServer<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    node: String,
+    address: &'a str,
+    leader: bool,
+    voter: bool,
+    raft_protocol: &'static str,
+}
+
+impl<'a> RaftShape<'a> {
+    pub fn new(agent: &'a AgentInfo, status: &ServerStatus) -> RaftShape<'a> {
+        let server = |id: &u64| RaftServer {
+            id: id.to_string(),
+            node: member_name(agent),
+            address: &agent.rpc_addr,
+            leader: status.leader == Some(*id),
+            voter: true,
+            raft_protocol: "3",
+        };
+        let own = status.voters.iter().filter(|id| **id == status.id);
+        RaftShape { servers: own.map(server).collect(), index: status.applied_index }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct AutopilotShape<'a> {
+    pub healthy: bool,
+    failure_tolerance: usize,
+    servers: Vec<ServerHealth<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ServerHealth<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    name: String,
+    address: &'a str,
+    serf_status: &'static str,
+    version: &'a str,
+    leader: bool,
+    last_contact: &'static str,
+    last_term: u64,
+    last_index: u64,
+    healthy: bool,
+    voter: bool,
+    /// Nobody keeps count of it.
+    stable_since: Option<String>,
+}
+
+impl<'a> AutopilotShape<'a> {
+    pub fn new(agent: &'a AgentInfo, status: &ServerStatus) -> AutopilotShape<'a> {
+        let healthy = status.leader.is_some() && status.storage_fault.is_none();
+        let own = ServerHealth {
+            id: status.id.to_string(),
+            name: member_name(agent),
+            address: &agent.rpc_addr,
+            serf_status: "alive",
+            version: &agent.compatible_version,
+            leader: status.leader == Some(status.id),
+            last_contact: "0s",
+            last_term: status.term,
+            last_index: status.applied_index,
+            healthy,
+            voter: status.voters.contains(&status.id),
+            stable_since: None,
+        };
+        let failure_tolerance = status.voters.len().saturating_sub(1) / 2;
+        AutopilotShape { healthy, failure_tolerance, servers: vec![own] }
+    }
+}
+
+fn member_name(agent: &AgentInfo) -> String {
+    format!("{}.{}", agent.name, agent.region)
+}

@@ -1,0 +1,241 @@
+//! What an operator watches: events, metrics, members, servers, the machine, the agent's log.
+
+use super::*;
+use crate::api::events::Subscription;
+use crate::api::monitor::{LogLevel, MonitorRequest};
+use crate::state::store::Outcome as Applied;
+use crate::wire::measured::Measured;
+
+impl World {
+    fn subscription(&self, target: &str) -> Result<Subscription, String> {
+        match self.step(&request(Method::Get, target, ""), Held::default()) {
+            Outcome::Events(subscription) => Ok(subscription),
+            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            _ => panic!("{target}: no subscription"),
+        }
+    }
+
+    fn monitor(&self, target: &str) -> Result<MonitorRequest, String> {
+        match self.step(&request(Method::Get, target, ""), Held::default()) {
+            Outcome::Monitor(monitor) => Ok(monitor),
+            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            _ => panic!("{target}: no log"),
+        }
+    }
+}
+
+/// The line of this entry as a value.
+fn line(subscription: &Subscription, applied: &Applied) -> Option<Value> {
+    let line = subscription.line(applied.events.as_ref()?)?;
+    assert_eq!(line.last(), Some(&b'\n'));
+    Some(serde_json::from_slice(&line).unwrap())
+}
+
+fn topics(line: &Value) -> Vec<(&str, &str)> {
+    let events = line["Events"].as_array().unwrap();
+    events.iter().map(|e| (e["Topic"].as_str().unwrap(), e["Type"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn an_entry_becomes_a_line_with_its_objects() {
+    let mut world = World::new();
+    world.region.ready_node(1);
+    let all = world.subscription("/v1/event/stream?namespace=*").unwrap();
+    let applied = world.region.run(&register(spec("web", 1), Some(eval(1, "web"))));
+    let told = line(&all, &applied).unwrap();
+    assert_eq!(told["Index"], applied.index);
+    assert_eq!(topics(&told), [("Evaluation", "JobRegistered"), ("Job", "JobRegistered")]);
+    let (of_eval, of_job) = (&told["Events"][0], &told["Events"][1]);
+    assert_eq!(of_eval["Key"], eval_id(1).to_string());
+    assert_eq!(of_eval["FilterKeys"], serde_json::json!(["web"]));
+    assert_eq!((&of_job["Key"], &of_job["Namespace"]), (&"web".into(), &"default".into()));
+    assert_eq!(of_job["Payload"]["Job"]["ID"], "web");
+    assert_eq!(of_job["Payload"]["Deleted"], false);
+
+    let job = world.region.job("web");
+    let nodes = place(vec![alloc(1, &job, node_id(1), eval_id(1))]);
+    let applied = world.region.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    let told = line(&world.subscription("/v1/event/stream?topic=Allocation:web").unwrap(), &applied).unwrap();
+    assert_eq!(topics(&told), [("Allocation", "PlanResult")]);
+    let payload = &told["Events"][0]["Payload"]["Allocation"];
+    assert_eq!((&payload["JobID"], payload.get("Job")), (&"web".into(), None));
+
+    let purge = Command::DeregisterJob { job: job.spec.key(), purge: true, eval: None, at: AT };
+    let applied = world.region.run(&purge);
+    let told = line(&world.subscription("/v1/event/stream?topic=Job").unwrap(), &applied).unwrap();
+    assert_eq!(topics(&told), [("Job", "JobDeregistered")]);
+    assert_eq!(told["Events"][0]["Payload"]["Deleted"], true);
+    assert_eq!(told["Events"][0]["Payload"]["Job"]["ID"], "web", "the object as it was");
+}
+
+#[test]
+fn nothing_secret_is_streamed_of_a_node() {
+    let mut world = World::new();
+    let info = Box::new(crate::state::samples::info(1));
+    let applied = world.region.run(&Command::RegisterNode { info, evals: vec![], at: AT });
+    let told = line(&world.subscription("/v1/event/stream?topic=Node").unwrap(), &applied).unwrap();
+    assert_eq!(told["Events"][0]["Payload"]["Node"]["SecretID"], "");
+    assert_eq!(told["Events"][0]["FilterKeys"], Value::Null);
+    assert!(line(&world.subscription("/v1/event/stream?topic=Job").unwrap(), &applied).is_none());
+}
+
+#[test]
+fn subscriptions_and_logs_that_make_no_sense_are_refused() {
+    let world = World::new();
+    for (target, refusal) in [
+        ("topic=Job:a:b", "400 Invalid topic query: \"Job:a:b\" has more than one colon"),
+        ("topic=Jobs", "400 Invalid topic query: \"Jobs\" names no topic"),
+        ("index=x", "400 Invalid index"),
+    ] {
+        let why = world.subscription(&format!("/v1/event/stream?{target}")).unwrap_err();
+        assert!(why.starts_with(refusal), "{why}");
+    }
+    assert_eq!(world.subscription("/v1/event/stream?index=7&topic=Job").unwrap().index, 7);
+    for (target, refusal) in [
+        ("log_level=loud", "400 Unknown log level: loud"),
+        ("node_id=a&server_id=b", "400 Cannot target node and server simultaneously"),
+        ("node_id=00000000-0000-0000-0000-000000000000", "501 not supported yet: node_id"),
+        ("server_id=other.eu", "501 not supported yet: server_id"),
+        ("log_include_location=true", "501 not supported yet: log_include_location"),
+    ] {
+        let why = world.monitor(&format!("/v1/agent/monitor?{target}")).unwrap_err();
+        assert!(why.starts_with(refusal), "{why}");
+    }
+    let whole = MonitorRequest { level: LogLevel::Debug, json: true, plain: true };
+    assert_eq!(world.monitor("/v1/agent/monitor?log_level=debug&log_json=true&plain=true"), Ok(whole));
+    let plain = MonitorRequest { level: LogLevel::Info, json: false, plain: false };
+    let own = format!("/v1/agent/monitor?node_id={}", node_id(1));
+    assert_eq!(world.monitor(&own), Ok(plain));
+    assert_eq!(world.monitor("/v1/agent/monitor?server_id=edge-1.eu"), Ok(plain));
+}
+
+/// The metrics' names and labels with their values.
+fn gauge(json: &Value, name: &str, label: &str, value: &str) -> Option<f64> {
+    let gauges = json["Gauges"].as_array().unwrap();
+    let found =
+        gauges.iter().find(|g| g["Name"] == name && (label.is_empty() || g["Labels"][label] == value));
+    found.and_then(|g| g["Value"].as_f64())
+}
+
+#[test]
+fn metrics_have_the_names_of_the_field() {
+    let mut world = World::running();
+    let second = Mono(1_000_000_000);
+    let mut measured = Measured::default();
+    measured.gauge("nomad.broker.total_ready", 3);
+    measured.count("raft.apply", second);
+    measured.sample("nomad.plan.apply", Span::millis(5), second);
+    world.status.measured = measured;
+    world.now = Mono(12_000_000_000);
+    world.agent.telemetry.host = Some("edge-1".into());
+    let json = world.json("/v1/metrics");
+    assert_eq!(gauge(&json, "nomad.nomad.broker.total_ready", "host", "edge-1"), Some(3.0));
+    assert_eq!(gauge(&json, "nomad.nomad.job_status.running", "", ""), Some(1.0));
+    assert_eq!(gauge(&json, "nomad.nomad.job_summary.running", "job", "web"), Some(1.0));
+    let counter = &json["Counters"][0];
+    assert_eq!((&counter["Name"], &counter["Count"]), (&"nomad.raft.apply".into(), &1.into()));
+    let sample = &json["Samples"][0];
+    assert_eq!((&sample["Name"], &sample["Mean"]), (&"nomad.nomad.plan.apply".into(), &5.0.into()));
+    assert_eq!((&json["Points"], &json["PrecisionGauges"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    world.now = Mono(25_000_000_000);
+    assert_eq!(world.json("/v1/metrics")["Counters"], Value::Array(vec![]), "the interval is over");
+}
+
+#[test]
+fn prometheus_is_given_where_it_is_switched_on() {
+    let mut world = World::running();
+    let refused = world.get("/v1/metrics?format=prometheus");
+    assert_eq!((refused.status, text(&refused).as_str()), (415, "Prometheus is not enabled"));
+    assert_eq!(world.get("/v1/metrics?format=xml").status, 400);
+    world.agent.telemetry.prometheus = true;
+    let mut measured = Measured::default();
+    measured.count("client.allocs.running", Mono(0));
+    measured.sample("raft.commitTime", Span::millis(2), Mono(0));
+    world.status.measured = measured;
+    world.machine.process.resident_memory_bytes = Some(4096);
+    let response = world.get("/v1/metrics?format=prometheus");
+    let body = text(&response);
+    for wanted in [
+        "# TYPE nomad_client_allocs_running counter\nnomad_client_allocs_running 1\n",
+        "# TYPE nomad_raft_commitTime summary\nnomad_raft_commitTime_sum 2\nnomad_raft_commitTime_count 1\n",
+        "nomad_nomad_job_summary_running{job=\"web\",namespace=\"default\",task_group=\"g\"} 1\n",
+        "# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes 4096\n",
+    ] {
+        assert!(body.contains(wanted), "no {wanted:?} in\n{body}");
+    }
+    assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+}
+
+#[test]
+fn the_machines_figures_are_told_where_they_are_published() {
+    let mut world = World::running();
+    world.machine.memory =
+        Some(crate::api::metrics::MemoryUse { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
+    assert_eq!(gauge(&world.json("/v1/metrics"), "nomad.client.host.memory.used", "", ""), None);
+    world.agent.telemetry.publish_node = true;
+    let json = world.json("/v1/metrics");
+    assert_eq!(gauge(&json, "nomad.client.host.memory.used", "node_pool", "default"), Some(6.0));
+}
+
+#[test]
+fn a_server_alone_is_its_region() {
+    let mut world = World::new();
+    let members = world.json("/v1/agent/members");
+    let member = &members["Members"][0];
+    let address =
+        format!("{}:{}", member["Addr"].as_str().unwrap(), member["Tags"]["port"].as_str().unwrap());
+    assert_eq!(world.json("/v1/status/leader"), address, "the leader can be found among the members");
+    assert_eq!((&members["ServerName"], &member["Status"]), (&"edge-1".into(), &"alive".into()));
+    assert_eq!(world.json("/v1/agent/servers"), serde_json::json!(["127.0.0.1:4647"]));
+    let raft = world.json("/v1/operator/raft/configuration");
+    let server = &raft["Servers"][0];
+    assert_eq!(
+        (&server["ID"], &server["Leader"], &server["Voter"]),
+        (&"7".into(), &true.into(), &true.into())
+    );
+    assert_eq!(world.json("/v1/operator/autopilot/health")["Healthy"], true);
+    world.status.leader = None;
+    let unwell = world.get("/v1/operator/autopilot/health");
+    assert_eq!(unwell.status, 429);
+    assert!(text(&unwell).contains("\"Healthy\":false"));
+    world.client = None;
+    assert_eq!(world.get("/v1/agent/servers").status, 501);
+    assert_eq!(world.respond(Method::Put, "/v1/system/reconcile/summaries?stale", "").status, 200);
+    assert_eq!(world.get("/v1/system/reconcile/summaries").status, 405);
+}
+
+#[test]
+fn the_machine_is_shown_only_where_debugging_is_on() {
+    let mut world = World::new();
+    let refused = world.get("/v1/agent/host");
+    assert_eq!(refused.status, 403);
+    assert!(text(&refused).ends_with("Permission denied"), "clients look for these words at the end");
+    world.agent.enable_debug = true;
+    let host = world.json("/v1/agent/host");
+    assert_eq!(host["AgentID"], node_id(1).to_string());
+    assert!(host["HostData"]["Disk"].is_object());
+    assert_eq!(world.get("/v1/agent/host?server_id=other").status, 501);
+}
+
+#[test]
+fn only_the_public_half_of_a_key_is_shown() {
+    use crate::model::key::{Seed, SigningKey};
+    let mut world = World::new();
+    assert_eq!(world.json("/.well-known/jwks.json"), serde_json::json!({"keys": []}));
+    let id = crate::model::id::Uuid::from_random(3 << 64 | 3);
+    let key = SigningKey { id, seed: Seed([7; 32]), public: [9; 32], created: AT, create_index: 0 };
+    assert!(!format!("{key:?}").contains("7, 7"), "{key:?}");
+    world.region.run(&Command::AddSigningKey { key: Box::new(key.clone()) });
+    let second = SigningKey { id: crate::model::id::Uuid::from_random(4), ..key };
+    world.region.run(&Command::AddSigningKey { key: Box::new(second) });
+    let set = world.json("/.well-known/jwks.json");
+    assert_eq!(set["keys"].as_array().map(Vec::len), Some(1), "the first key stays");
+    let shown = &set["keys"][0];
+    assert_eq!(
+        (&shown["kty"], &shown["crv"], &shown["kid"]),
+        (&"OKP".into(), &"Ed25519".into(), &id.to_string().into())
+    );
+    assert_eq!(shown["x"], "CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk");
+    let listed = world.get("/v1/operator/keyring/keys");
+    assert!(text(&listed).contains("\"State\":\"active\"") && !text(&listed).contains("BwcH"));
+}

@@ -1,0 +1,108 @@
+//! `drover agent-info` and `drover monitor`: what the agent that is asked says of itself, and its log as it is written.
+
+use crate::cli::Run;
+use crate::cli::frames::{self, Chunk};
+use crate::cli::output::{Failure, Outcome, refuse_template};
+use crate::cli::session::Session;
+use argh::{ArgsInfo, FromArgs};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// show what the agent that is asked says of itself
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover agent-info")]
+pub struct AgentInfo {
+    /// print the API's object as JSON
+    #[argh(switch)]
+    json: bool,
+    /// a Go template for the output: not supported yet
+    #[argh(option, long = "t")]
+    template: Option<String>,
+}
+
+type Sections = BTreeMap<String, BTreeMap<String, String>>;
+
+impl Run for AgentInfo {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        refuse_template(self.template.as_deref())?;
+        let own = session.client.get_value("/v1/agent/self", &[])?;
+        if self.json {
+            session.out.json(&own)?;
+        } else {
+            let stats: Sections = crate::cli::http::decode(own.get("stats").unwrap_or(&Value::Null))?;
+            session.out.text(&sections(&stats))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn sections(stats: &Sections) -> String {
+    let mut out = String::new();
+    for (name, values) in stats {
+        out.push_str(&format!("{name}\n"));
+        for (key, value) in values {
+            out.push_str(&format!("  {key} = {value}\n"));
+        }
+    }
+    out
+}
+
+/// follow the log of the agent that is asked
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover monitor -log-level DEBUG")]
+pub struct Monitor {
+    /// the level to show: TRACE, DEBUG, INFO (the default), WARN or ERROR
+    #[argh(option, default = "\"INFO\".to_string()")]
+    log_level: String,
+    /// one JSON object a line
+    #[argh(switch)]
+    json: bool,
+    /// where in the source a line comes from: not supported yet
+    #[argh(switch)]
+    log_include_location: bool,
+    /// the id of the agent's node
+    #[argh(option)]
+    node_id: Option<String>,
+    /// the agent's name as a server
+    #[argh(option)]
+    server_id: Option<String>,
+}
+
+impl Run for Monitor {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let text = |on: bool| if on { "true" } else { "false" };
+        let mut query = vec![
+            ("log_level", self.log_level.as_str()),
+            ("log_json", text(self.json)),
+            ("log_include_location", text(self.log_include_location)),
+        ];
+        query.extend(self.node_id.as_deref().map(|id| ("node_id", id)));
+        query.extend(self.server_id.as_deref().map(|id| ("server_id", id)));
+        let stream = session.client.stream("/v1/agent/monitor", &query)?;
+        for chunk in frames::chunks(stream) {
+            match chunk.map_err(|e| Failure::new(format!("The log stream broke off: {e}")))? {
+                Chunk::Data(data) => session.out.bytes(&data)?,
+                Chunk::Event(text) => session.out.stderr_line(&format!("drover: {text}")),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_indented_and_sorted() {
+        let section = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<BTreeMap<_, _>>()
+        };
+        let stats = Sections::from([
+            ("raft".to_string(), section(&[("term", "2"), ("state", "Leader")])),
+            ("client".to_string(), section(&[("node_id", "x")])),
+        ]);
+        assert_eq!(sections(&stats), "client\n  node_id = x\nraft\n  state = Leader\n  term = 2\n");
+    }
+}

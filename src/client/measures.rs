@@ -1,0 +1,85 @@
+//! What the client's brain measures of its allocations, by comparing them after each turn with what they were before.
+//! Changes nothing that the brain decides.
+
+use super::alloc::Alloc;
+use crate::model::alloc::ClientStatus;
+use crate::model::id::{AllocId, NodeId};
+use crate::model::node::NodeInfo;
+use crate::model::resources::Amount;
+use crate::model::time::{Mono, Span};
+use crate::wire::measured::Measured;
+use std::collections::BTreeMap;
+
+/// What others may know of the client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientStatusReport {
+    pub node: NodeId,
+    pub registered: bool,
+    /// When a server last said that it knows of this node.
+    pub last_heartbeat: Option<Mono>,
+    pub allocs: usize,
+    pub allocs_running: usize,
+    pub servers: Vec<u64>,
+    /// What the servers granted last; zero before.
+    pub heartbeat_ttl: Span,
+    /// What keeps the node from its work, in sentences.
+    pub troubles: Vec<String>,
+    pub measured: Measured,
+}
+
+#[derive(Debug, Default)]
+pub struct Measures {
+    kept: Measured,
+    seen: BTreeMap<AllocId, (ClientStatus, u64)>,
+}
+
+impl Measures {
+    /// An allocation that is seen for the first time is where the counting starts: it may have come from an earlier life of
+    /// the agent.
+    pub fn compare(&mut self, allocs: &BTreeMap<AllocId, Alloc>, now: Mono) {
+        self.seen.retain(|id, _| allocs.contains_key(id));
+        for (id, alloc) in allocs {
+            let is = (alloc.client_status(), alloc.restarts());
+            let was = self.seen.insert(*id, is).unwrap_or(is);
+            for _ in was.1..is.1 {
+                self.kept.count("client.allocs.restart", now);
+            }
+            if was.0 != is.0 {
+                match is.0 {
+                    ClientStatus::Running => self.kept.count("client.allocs.running", now),
+                    ClientStatus::Complete => self.kept.count("client.allocs.complete", now),
+                    ClientStatus::Failed => self.kept.count("client.allocs.failed", now),
+                    ClientStatus::Pending | ClientStatus::Lost | ClientStatus::Unknown => {}
+                }
+            }
+        }
+    }
+
+    pub fn measured(&self, allocs: &BTreeMap<AllocId, Alloc>, info: Option<&NodeInfo>) -> Measured {
+        let mut m = self.kept.clone();
+        let (mut pending, mut running, mut terminal, mut used) = (0, 0, 0, Amount::ZERO);
+        for alloc in allocs.values() {
+            match alloc.client_status() {
+                ClientStatus::Pending => pending += 1,
+                ClientStatus::Running => running += 1,
+                _ => terminal += 1,
+            }
+            if !alloc.client_status().is_terminal() {
+                used = used.plus(alloc.head.assignment.resources.total());
+            }
+        }
+        m.gauge("client.allocations.pending", pending);
+        m.gauge("client.allocations.running", running);
+        m.gauge("client.allocations.terminal", terminal);
+        m.gauge("client.allocated.cpu", used.cpu_mhz);
+        m.gauge("client.allocated.memory", used.memory_mb);
+        m.gauge("client.allocated.disk", used.disk_mb);
+        if let Some(info) = info {
+            let free = info.capacity.minus(info.reserved).minus(used);
+            m.gauge("client.unallocated.cpu", free.cpu_mhz);
+            m.gauge("client.unallocated.memory", free.memory_mb);
+            m.gauge("client.unallocated.disk", free.disk_mb);
+        }
+        m
+    }
+}

@@ -1,0 +1,150 @@
+//! Streams of events on their way out: every reader goes through the ring at its own pace, woken when there is more, and
+//! is ended with a sentence when the ring has moved past it.
+
+use super::gate::Gate;
+use crate::api::events::{HEARTBEAT, Next, Ring, Subscription};
+use crate::api::response::Response;
+use crate::wire::event::Events;
+use async_channel::{Receiver, Sender};
+use hyper::body::Bytes;
+use smol::Timer;
+use smol::future::or;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A reader that has nothing to get is shown that the stream lives (and a reader that left is noticed) this often.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
+/// So many readers may be there at once; the next one is told to come back.
+pub const MAX_READERS: usize = 64;
+/// So many lines wait for a slow reader outside the ring.
+const LINES: usize = 4;
+const TOO_SLOW: &[u8] =
+    b"{\"Error\":\"this reader was too slow: events that it has not read are no longer kept; read the state, then subscribe again\"}\n";
+
+#[derive(Debug)]
+pub struct Streams {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    ring: Ring,
+    /// Each waker holds one notice at most: more say the same.
+    wakers: BTreeMap<u64, Sender<()>>,
+    next_reader: u64,
+}
+
+/// A place among the readers, given up when dropped.
+struct Reader {
+    gate: Arc<Gate>,
+    number: u64,
+    place: u64,
+    woken: Receiver<()>,
+}
+
+impl Streams {
+    pub fn new(buffer_entries: usize) -> Streams {
+        let ring = Ring::new(buffer_entries);
+        Streams { inner: Mutex::new(Inner { ring, wakers: BTreeMap::new(), next_reader: 0 }) }
+    }
+
+    /// To be called after each turn.
+    pub fn publish(&self, events: Vec<Events>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut inner = self.inner();
+        for entry in events {
+            inner.ring.push(entry);
+        }
+        for waker in inner.wakers.values() {
+            // full: it is to be woken already
+            waker.try_send(()).unwrap_or_default();
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The lines of a stream; refused when there are too many readers.
+pub fn events(
+    executor: &Arc<smol::Executor<'static>>,
+    gate: &Arc<Gate>,
+    subscription: Subscription,
+) -> Result<Receiver<Bytes>, Response> {
+    let reader = enter(gate, subscription.index)?;
+    let (sender, lines) = async_channel::bounded(LINES);
+    executor.spawn(pump(reader, subscription, sender)).detach();
+    Ok(lines)
+}
+
+fn enter(gate: &Arc<Gate>, index: u64) -> Result<Reader, Response> {
+    let mut inner = gate.events.inner();
+    if inner.wakers.len() >= MAX_READERS {
+        let why = format!("{MAX_READERS} event streams are open already: close one, or try again later");
+        return Err(Response::text(429, why));
+    }
+    let (waker, woken) = async_channel::bounded(1);
+    let number = inner.next_reader;
+    inner.next_reader += 1;
+    inner.wakers.insert(number, waker);
+    let place = inner.ring.begin(index);
+    drop(inner);
+    Ok(Reader { gate: gate.clone(), number, place, woken })
+}
+
+/// Until the reader leaves or falls behind, or the server goes.
+async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Bytes>) {
+    let mut line = Bytes::from_static(HEARTBEAT);
+    loop {
+        if sender.send(line).await.is_err() {
+            return;
+        }
+        line = match reader.next_line(&subscription).await {
+            Some(line) => line,
+            None => {
+                // it may have left by now
+                sender.send(Bytes::from_static(TOO_SLOW)).await.unwrap_or_default();
+                return;
+            }
+        };
+    }
+}
+
+impl Reader {
+    /// The next line or heartbeat; `None` when it is lost.
+    async fn next_line(&mut self, subscription: &Subscription) -> Option<Bytes> {
+        loop {
+            let next = self.gate.events.inner().ring.at(self.place);
+            match next {
+                Next::Events(events) => {
+                    self.place += 1;
+                    if let Some(line) = subscription.line(&events) {
+                        return Some(line.into());
+                    }
+                }
+                Next::Lost => return None,
+                Next::Nothing if self.wait().await => {}
+                Next::Nothing => return Some(Bytes::from_static(HEARTBEAT)),
+            }
+        }
+    }
+
+    /// False when the time for a heartbeat came first.
+    async fn wait(&self) -> bool {
+        or(async { self.woken.recv().await.is_ok() }, async {
+            Timer::after(HEARTBEAT_EVERY).await;
+            false
+        })
+        .await
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.gate.events.inner().wakers.remove(&self.number);
+    }
+}

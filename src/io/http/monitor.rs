@@ -1,0 +1,62 @@
+//! The agent's own log on its way out: frames or plain lines, as they are written (reference: http-api 3.2).
+
+use super::stream::data_frame;
+use crate::api::monitor::MonitorRequest;
+use crate::api::response::Response;
+use crate::io::monitor::{Following, Monitor};
+use async_channel::{Receiver, Sender};
+use hyper::body::Bytes;
+use smol::Timer;
+use smol::future::or;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A reader that has nothing to get is shown that the log lives, and one that left is noticed.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
+/// So many chunks wait for a slow reader outside the monitor.
+const CHUNKS: usize = 4;
+
+/// Content type and chunks.
+pub fn log(
+    executor: &Arc<smol::Executor<'static>>,
+    monitor: &Arc<Monitor>,
+    request: MonitorRequest,
+) -> Result<(&'static str, Receiver<Bytes>), Response> {
+    let why = "too many readers follow this agent's log already: close one, or try again later";
+    let following = monitor.follow(request).ok_or_else(|| Response::text(429, why))?;
+    let (sender, chunks) = async_channel::bounded(CHUNKS);
+    executor.spawn(pump(following, sender, request.plain)).detach();
+    Ok((if request.plain { "text/plain; charset=utf-8" } else { "application/json" }, chunks))
+}
+
+/// Until the reader leaves.
+async fn pump(following: Following, sender: Sender<Bytes>, plain: bool) {
+    loop {
+        let line = or(async { following.lines.recv().await.ok() }, async {
+            Timer::after(HEARTBEAT_EVERY).await;
+            None
+        })
+        .await;
+        let out = match line {
+            Some(line) if plain => line,
+            Some(line) => data_frame(&line),
+            None if plain => vec![],
+            None => b"{}".to_vec(),
+        };
+        let gone = if out.is_empty() { sender.is_closed() } else { sender.send(out.into()).await.is_err() };
+        if gone || !tell_loss(&following, &sender, plain).await {
+            return;
+        }
+    }
+}
+
+/// False when the reader has left.
+async fn tell_loss(following: &Following, sender: &Sender<Bytes>, plain: bool) -> bool {
+    let lost = following.take_dropped();
+    if lost == 0 {
+        return true;
+    }
+    let line =
+        format!("[WARN] this reader was too slow: {lost} lines of the log were left out\n").into_bytes();
+    sender.send(if plain { line } else { data_frame(&line) }.into()).await.is_ok()
+}

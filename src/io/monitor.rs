@@ -1,0 +1,154 @@
+//! The agent's own log for those who follow it over HTTP: each line goes to every reader whose level shows it. A reader
+//! that does not keep up loses lines, and is told how many; the agent never waits for one.
+//!
+//! Refuses to know: how lines are written and what a level means to the log; whoever logs is told which level is wanted.
+
+use crate::api::monitor::{LogLevel, MonitorRequest};
+use async_channel::{Receiver, Sender, TrySendError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// So many readers may be there at once.
+const MAX_READERS: usize = 16;
+/// So many lines wait for a reader.
+const LINES: usize = 512;
+
+/// Told the most talkative level that a reader wants; `None`: nobody reads.
+type Listener = Box<dyn Fn(Option<LogLevel>) + Send + Sync>;
+
+#[derive(Default)]
+pub struct Monitor {
+    readers: Mutex<Readers>,
+    listener: OnceLock<Listener>,
+    /// Held while the listener is told, so that it hears the newest word last.
+    telling: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Readers {
+    by_number: BTreeMap<u64, Reader>,
+    next: u64,
+}
+
+struct Reader {
+    request: MonitorRequest,
+    lines: Sender<Vec<u8>>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// A place among the readers, given up when dropped.
+pub struct Following {
+    monitor: Arc<Monitor>,
+    number: u64,
+    pub lines: Receiver<Vec<u8>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Monitor {
+    /// Once per process.
+    pub fn listen(&self, listener: impl Fn(Option<LogLevel>) + Send + Sync + 'static) {
+        // a second agent in one process shares the first one's log
+        self.listener.set(Box::new(listener)).unwrap_or_default();
+    }
+
+    /// `None`: there are too many readers.
+    pub fn follow(self: &Arc<Self>, request: MonitorRequest) -> Option<Following> {
+        let mut readers = self.readers();
+        if readers.by_number.len() >= MAX_READERS {
+            return None;
+        }
+        let (sender, lines) = async_channel::bounded(LINES);
+        let (number, dropped) = (readers.next, Arc::new(AtomicU64::new(0)));
+        readers.next += 1;
+        readers.by_number.insert(number, Reader { request, lines: sender, dropped: dropped.clone() });
+        drop(readers);
+        self.tell();
+        Some(Following { monitor: self.clone(), number, lines, dropped })
+    }
+
+    /// A line as it was written, with its end; `json` says in which form.
+    pub fn line(&self, level: LogLevel, json: bool, bytes: &[u8]) {
+        for reader in self.readers().by_number.values() {
+            if level > reader.request.level || json != reader.request.json {
+                continue;
+            }
+            if let Err(TrySendError::Full(_)) = reader.lines.try_send(bytes.to_vec()) {
+                reader.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The listener may log: the readers must be free by then.
+    fn tell(&self) {
+        let turn = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let level = self.readers().by_number.values().map(|r| r.request.level).max();
+        if let Some(listener) = self.listener.get() {
+            listener(level);
+        }
+        drop(turn);
+    }
+}
+
+impl Following {
+    /// How many lines were lost since this was last asked.
+    pub fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.monitor.readers().by_number.remove(&self.number);
+        self.monitor.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(level: LogLevel, json: bool) -> MonitorRequest {
+        MonitorRequest { level, json, plain: true }
+    }
+
+    #[test]
+    fn readers_get_their_level_and_form_and_the_log_hears_what_is_wanted() {
+        let monitor = Arc::new(Monitor::default());
+        let heard = Arc::new(Mutex::new(vec![]));
+        let hear = heard.clone();
+        monitor.listen(move |level| hear.lock().unwrap_or_else(PoisonError::into_inner).push(level));
+        let warn = monitor.follow(request(LogLevel::Warn, false)).expect("room");
+        let debug = monitor.follow(request(LogLevel::Debug, true)).expect("room");
+        monitor.line(LogLevel::Error, false, b"a\n");
+        monitor.line(LogLevel::Info, false, b"b\n");
+        monitor.line(LogLevel::Debug, true, b"c\n");
+        assert_eq!((warn.lines.try_recv().ok(), warn.lines.try_recv().ok()), (Some(b"a\n".to_vec()), None));
+        assert_eq!(debug.lines.try_recv().ok(), Some(b"c\n".to_vec()));
+        drop(debug);
+        drop(warn);
+        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let (warn, debug) = (Some(LogLevel::Warn), Some(LogLevel::Debug));
+        assert_eq!(*heard, [warn, debug, warn, None]);
+    }
+
+    #[test]
+    fn a_slow_reader_loses_lines_and_learns_how_many() {
+        let monitor = Arc::new(Monitor::default());
+        let slow = monitor.follow(request(LogLevel::Info, false)).expect("room");
+        for _ in 0..LINES + 3 {
+            monitor.line(LogLevel::Info, false, b"x\n");
+        }
+        assert_eq!((slow.lines.len(), slow.take_dropped(), slow.take_dropped()), (LINES, 3, 0));
+        let others: Vec<_> =
+            (1..MAX_READERS).map(|_| monitor.follow(request(LogLevel::Info, false))).collect();
+        assert!(others.iter().all(Option::is_some));
+        assert!(monitor.follow(request(LogLevel::Info, false)).is_none(), "readers are bounded");
+        drop(slow);
+        assert!(monitor.follow(request(LogLevel::Info, false)).is_some());
+    }
+}

@@ -1,0 +1,55 @@
+//! What the server's brain measures of its own work, by the times it is given. Changes nothing that the brain decides.
+
+use super::Server;
+use crate::model::job::JobType;
+use crate::model::time::Mono;
+use crate::wire::measured::Measured;
+
+/// Counters and durations; gauges are read off the brain when they are published. A turn has one time, so what begins and
+/// ends within a turn is not timed here.
+#[derive(Default)]
+pub struct Measures(Measured);
+
+impl Measures {
+    pub(super) fn applied(&mut self, now: Mono) {
+        self.0.count("raft.apply", now);
+    }
+
+    /// A worker was given work at `since`, and answered.
+    pub(super) fn scheduled(&mut self, since: Mono, job_type: JobType, now: Mono) {
+        self.0.sample(format!("nomad.worker.invoke_scheduler.{job_type}"), now.since(since), now);
+    }
+
+    pub(super) fn rejected(&mut self, nodes: usize, now: Mono) {
+        for _ in 0..nodes {
+            self.0.count("nomad.plan.node_rejected", now);
+        }
+    }
+}
+
+impl Server {
+    /// The server's metrics. Those of the leader's queues are the leader's alone.
+    pub(super) fn measured(&self) -> Measured {
+        let mut m = self.measures.0.clone();
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let count = |n: usize| number(n as u64);
+        m.gauge("raft.appliedIndex", number(self.log.applied()));
+        m.gauge("raft.peers", count(self.log.raft().voters().len()));
+        if !self.ready {
+            return m;
+        }
+        let broker = self.broker.status();
+        m.gauge("nomad.broker.total_ready", number(broker.ready));
+        m.gauge("nomad.broker.total_unacked", number(broker.unacked));
+        m.gauge("nomad.broker.total_pending", number(broker.pending));
+        m.gauge("nomad.broker.total_waiting", number(broker.waiting));
+        for (job_type, (ready, unacked)) in self.broker.by_type() {
+            m.gauge(format!("nomad.broker.{job_type}.ready"), count(ready));
+            m.gauge(format!("nomad.broker.{job_type}.unacked"), count(unacked));
+        }
+        m.gauge("nomad.blocked_evals.total_blocked", count(self.blocked.len()));
+        m.gauge("nomad.blocked_evals.total_escaped", count(self.blocked.escaped()));
+        m.gauge("nomad.heartbeat.active", count(self.heartbeats.expected()));
+        m
+    }
+}

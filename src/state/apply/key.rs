@@ -1,0 +1,17 @@
+//! The region's signing keys. Refuses to know what they sign.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, Kind};
+use super::{Reply, Turn};
+use crate::model::key::SigningKey;
+
+impl Turn<'_> {
+    /// The first key stays: a second leader may have made one, too, before it saw the first one's.
+    pub(super) fn add_signing_key(&mut self, key: SigningKey) -> Result<Reply, Fault> {
+        if !tables::any(&self.rows, &Kind::SigningKey.key(&[]))? {
+            let row = SigningKey { create_index: self.index(), ..key };
+            self.put(&Kind::SigningKey.key(&[row.id.as_bytes()]), &row)?;
+        }
+        Ok(self.nothing())
+    }
+}

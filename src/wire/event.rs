@@ -1,0 +1,26 @@
+//! What an entry of the log made of objects: what those who stream events are told. Derived from the state alone, on every
+//! server; kept in memory only, so it has no version and no bytes of its own.
+
+use crate::model::alloc::Allocation;
+use crate::model::eval::Evaluation;
+use crate::model::job::Job;
+use crate::model::node::Node;
+use std::sync::Arc;
+
+/// The events of one entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Events {
+    pub index: u64,
+    /// The kind of change, in the words of the field's API: of every event here.
+    pub kind: &'static str,
+    pub objects: Vec<Object>,
+}
+
+/// An object as the entry left it, or, if it is deleted, as the entry found it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    Job { job: Arc<Job>, deleted: bool },
+    Eval(Arc<Evaluation>),
+    Alloc(Arc<Allocation>),
+    Node(Arc<Node>),
+}
