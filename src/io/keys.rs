@@ -9,7 +9,7 @@ pub fn ed25519() -> io::Result<([u8; 32], [u8; 32])> {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(&entropy::u128()?.to_le_bytes());
     seed[16..].copy_from_slice(&entropy::u128()?.to_le_bytes());
-    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(io::Error::other)?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|e| io::Error::other(e.to_string()))?;
     let public = pair.public_key().as_ref().try_into().map_err(io::Error::other)?;
     Ok((seed, public))
 }
