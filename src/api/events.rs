@@ -43,7 +43,7 @@ pub struct Subscription {
     pub index: u64,
 }
 
-pub fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
+pub(super) fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
     let mut topics = call.query.all("topic").map(topic).collect::<Result<Vec<_>, _>>()?;
     if topics.is_empty() {
         topics.push(("*".into(), "*".into()));

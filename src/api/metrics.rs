@@ -78,7 +78,7 @@ pub struct DiskUse {
     pub inodes_percent: f64,
 }
 
-pub fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
+pub(super) fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
     let ctx = call.ctx;
     let mut metrics = Metrics {
         gauges: vec![],

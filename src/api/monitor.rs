@@ -24,7 +24,7 @@ pub struct MonitorRequest {
     pub plain: bool,
 }
 
-pub fn request(call: &Call<'_>) -> Result<Outcome, Response> {
+pub(super) fn request(call: &Call<'_>) -> Result<Outcome, Response> {
     let q = &call.query;
     let present = |name: &str| q.text(name).is_some_and(|v| !v.is_empty());
     if present("node_id") && present("server_id") {

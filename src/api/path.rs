@@ -98,7 +98,6 @@ pub fn route(path: &str) -> Route {
         "validate/job" => Route::ValidateJob,
         "namespaces" => Route::Namespaces,
         "namespace" => Route::NamespaceWrite,
-        "system/reconcile/summaries" => Route::ReconcileSummaries,
         _ => below(path),
     }
 }

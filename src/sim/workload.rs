@@ -134,7 +134,9 @@ impl World {
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
-            Ok(Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. }) => self.ledger.refuse(token),
+            Ok(Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. }) => {
+                self.ledger.refuse(token)
+            }
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
                 self.ledger.lose(token)
             }
