@@ -145,7 +145,7 @@ impl Run for ReconcileSummaries {
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover ui")]
 pub struct Ui {
-    /// print the address: what is done anyway
+    /// print the address and nothing else
     #[argh(switch)]
     show_url: bool,
     /// log in with the token: not supported yet
@@ -164,7 +164,9 @@ impl Run for Ui {
             }
         }
         session.out.line(&format!("URL for web UI: {}/ui/", session.client.address()))?;
-        session.out.warning("not supported yet: the web interface; the address is where it will be");
+        if !self.show_url {
+            session.out.warning("not supported yet: the web interface; the address is where it will be");
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
