@@ -126,7 +126,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("job", 1, "Usage: drover job <command>"),
         ("job plan x", 1, "not supported yet: job plan"),
         ("plan x", 1, "not supported yet: job plan"),
-        ("operator raft list-peers", 1, "not supported yet: operator"),
+        ("operator raft transfer-leadership", 1, "not supported yet: operator"),
     ] {
         match prepared(line) {
             Err(Say::Wrong(text, found)) => {

@@ -180,7 +180,7 @@ fn requests_are_answered_with_the_agents_headers() {
         assert!(answer.contains(part), "{part} in {answer}");
     }
     assert_eq!(status(&server.get("/v1/nosuch")), "404");
-    assert_eq!(status(&server.get("/v1/metrics")), "501");
+    assert_eq!(status(&server.get("/v1/quotas")), "501");
     assert_eq!(status(&server.ask("BREW / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")), "404");
 }
 

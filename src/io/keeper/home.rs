@@ -4,14 +4,16 @@
 
 use super::driver::Options;
 use crate::model::id::Uuid;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, FlockOperation, StatxFlags, flock, statx};
+use rustix::io::retry_on_intr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 /// How long another keeper of the same directory may take to go.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
@@ -35,19 +37,22 @@ pub fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = open.map_err(|e| format!("{}: {e}", path.display()))?;
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            Err(_) => {
-                return Err(format!(
-                    "another keeper runs in {}: one data directory has one keeper (drover keeper status shows it)",
-                    dir.display()
-                ));
-            }
-        }
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        return Ok(file);
     }
+    // the other one may be on its way out: the kernel wakes who waits for a lock, but knows no deadline
+    let (sender, held) = sync_channel(1);
+    std::thread::spawn(move || {
+        let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+        // nobody receives it any more: then it is closed, and free again
+        locked.is_ok().then(|| sender.send(file))
+    });
+    held.recv_timeout(LOCK_PATIENCE).map_err(|_| {
+        format!(
+            "another keeper runs in {}: one data directory has one keeper (drover keeper status shows it)",
+            dir.display()
+        )
+    })
 }
 
 pub fn listen(options: &Options) -> Result<UnixListener, String> {
