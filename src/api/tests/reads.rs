@@ -71,7 +71,7 @@ fn absent_objects_and_lists_answer_as_clients_expect() {
             "failed to create result paginator: failed to read filter expression: character 7: expected an operator (==, !=, contains, in, matches, is empty, is nil, or their opposites with not), found the end",
         ),
         ("/v1/job/web/versions?diffs=true", 501, "not supported yet: job/:id/versions with diffs"),
-        ("/v1/quotas", 501, "not supported yet: quotas"),
+        ("/v1/quotas", 501, "not supported yet: quota"),
         ("/v1/job/web/plan", 501, "not supported yet: job/:id/plan"),
         ("/v1/nosuch", 404, ""),
     ] {
