@@ -156,7 +156,11 @@ impl World {
         }
         self.workload.next_token += 1;
         let (token, left) = (self.workload.next_token, Left::Spec(Box::new(spec)));
-        let action = action(&key, &left);
+        let mut action = action(&key, &left);
+        // what a source costs depends on how long it is
+        if let Action::RegisterJob { submission, .. } = &mut action {
+            *submission = None;
+        }
         self.ledger.asked(token, key, left);
         self.server_input(Input::Request { token, action });
     }
