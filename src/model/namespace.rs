@@ -105,7 +105,8 @@ impl Capabilities {
 
 /// Why a job that names something unknown to its region is not taken. `kind`: `namespace`, `node pool`.
 pub fn nonexistent(job: &str, kind: &str, name: &str) -> String {
-    format!("job {job:?} is in nonexistent {kind} {name:?}")
+    let shown: String = name.chars().take(MAX_NAME_CHARS).collect();
+    format!("job {job:?} is in nonexistent {kind} {shown:?}")
 }
 
 #[cfg(test)]

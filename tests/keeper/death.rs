@@ -163,7 +163,8 @@ fn a_start_that_waited_when_its_keeper_was_killed_ends_with_it_and_may_be_made_a
         assert!(agent.runs.iter().all(|r| r.run != run(1)), "it never was: {:?}", agent.runs);
         assert!(!executed.exists());
         let pid = agent.start(run(1), node.sh("echo executed >> executed; exec sleep 1000"));
-        self::until("its only execution", || executed.exists().then_some(()));
+        let said = || fs::read_to_string(&executed).is_ok_and(|said| !said.is_empty());
+        self::until("its only execution", || said().then_some(()));
         assert_eq!(agent.start(run(1), node.sh("echo again >> executed")), pid);
         assert_eq!(fs::read_to_string(&executed).expect("a file"), "executed\n");
     }
