@@ -10,8 +10,8 @@ mod blocking;
 mod evals;
 mod jobs;
 mod json;
-mod logs;
 mod nodes;
+mod on_node;
 mod page;
 mod path;
 pub mod query;
@@ -19,6 +19,7 @@ pub mod request;
 pub mod response;
 mod search;
 mod shape;
+pub mod showing;
 #[cfg(test)]
 mod tests;
 pub mod watch;
@@ -26,14 +27,15 @@ pub mod watch;
 use crate::model::time::{Mono, Span};
 use crate::state::store::Reader;
 use crate::state::view::View;
+use crate::wire::ask::NodeAsk;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use agent::{AgentInfo, ClientReport};
-pub use logs::{LogRequest, Origin};
 use path::Route;
 use query::Query;
 use request::{Method, Request};
 use response::Response;
+use showing::Showing;
 use watch::WatchKey;
 
 /// What is known at present, as values.
@@ -55,8 +57,8 @@ pub enum Outcome {
     Act(Action, Answer),
     /// Nothing to tell yet: ask again, with `held`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
-    /// A task's output, read from this node's files.
-    Logs(LogRequest),
+    /// A question to this agent's node: its answer is shown as `Showing` says.
+    Ask(NodeAsk, Showing),
 }
 
 pub struct Wait {
@@ -140,7 +142,9 @@ fn takes(route: &Route, method: Method) -> bool {
     match route {
         Route::Jobs => method == Method::Get || method.is_write(),
         Route::Job(_) => method == Method::Get || method == Method::Delete || method.is_write(),
-        Route::JobsParse | Route::Search => method.is_write(),
+        Route::JobsParse | Route::Search | Route::AllocRestart(_) | Route::AllocSignal(_) => {
+            method.is_write()
+        }
         _ => method == Method::Get,
     }
 }
@@ -171,6 +175,8 @@ fn await_leader(
             | Route::AgentSelf
             | Route::AgentHealth
             | Route::Logs(_)
+            | Route::AllocRestart(_)
+            | Route::AllocSignal(_)
     );
     if stateless || query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
@@ -226,7 +232,9 @@ impl Call<'_> {
             Route::Nodes => nodes::list(self),
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
-            Route::Logs(id) => logs::request(self, &id).map(Outcome::Logs),
+            Route::Logs(id) => on_node::logs(self, &id),
+            Route::AllocRestart(id) => on_node::restart(self, &id),
+            Route::AllocSignal(id) => on_node::signal(self, &id),
             Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),
             Route::Peers => Ok(Outcome::Respond(agent::peers(ctx, q))),
             Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),

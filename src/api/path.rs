@@ -27,6 +27,8 @@ pub enum Route {
     Deployment(String),
     DeploymentAllocations(String),
     Logs(String),
+    AllocRestart(String),
+    AllocSignal(String),
     Leader,
     Peers,
     Regions,
@@ -85,10 +87,23 @@ fn below(path: &str) -> Route {
         Route::DeploymentAllocations(id.to_string())
     } else if let Some(id) = path.strip_prefix("deployment/").filter(|id| !id.contains('/')) {
         Route::Deployment(id.to_string())
-    } else if let Some(id) = path.strip_prefix("client/fs/logs/") {
-        Route::Logs(id.to_string())
+    } else if let Some(route) = on_node(path) {
+        route
     } else {
         not_built(path, KNOWN)
+    }
+}
+
+/// What a node is asked. Ids there are without slashes.
+fn on_node(path: &str) -> Option<Route> {
+    if let Some(id) = path.strip_prefix("client/fs/logs/") {
+        return Some(Route::Logs(id.to_string()));
+    }
+    let (id, what) = path.strip_prefix("client/allocation/")?.split_once('/')?;
+    match what {
+        "restart" => Some(Route::AllocRestart(id.to_string())),
+        "signal" => Some(Route::AllocSignal(id.to_string())),
+        _ => None,
     }
 }
 
@@ -220,6 +235,9 @@ mod tests {
             ("/v1/deployment/fail/x", Route::NotBuilt("deployment")),
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
             ("/v1/client/fs/logs/x", Route::Logs(id("x"))),
+            ("/v1/client/allocation/x/restart", Route::AllocRestart(id("x"))),
+            ("/v1/client/allocation/x/signal", Route::AllocSignal(id("x"))),
+            ("/v1/client/allocation/x/exec", Route::NotBuilt("client/allocation")),
             ("/v1/client/fs/cat/x", Route::NotBuilt("client/fs")),
             ("/v1/search/fuzzy", Route::NotBuilt("search/fuzzy")),
             ("/ui/jobs", Route::NotBuilt("/ui")),

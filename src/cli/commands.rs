@@ -1,7 +1,7 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, alloc_logs, alloc_status, job_run, job_status, job_stop};
+use crate::cli::{agent_command, alloc_ask, alloc_logs, alloc_status, job_run, job_status, job_stop};
 use crate::cli::{keeper_command, node_status, status, version};
 use argh::{ArgsInfo, FromArgs};
 
@@ -20,6 +20,8 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_stop::JobStop>("job stop", "stop jobs"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
+    networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
+    networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
@@ -87,9 +89,7 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "fmt",
     "alloc fs",
     "alloc exec",
-    "alloc restart",
     "alloc stop",
-    "alloc signal",
     "alloc checks",
     "alloc pause",
     "node drain",

@@ -6,6 +6,7 @@
 
 mod agent_command;
 mod agent_jobs;
+mod alloc_ask;
 mod alloc_logs;
 mod alloc_status;
 mod commands;

@@ -55,10 +55,10 @@ struct Told {
 #[derive(Debug)]
 pub struct Alloc {
     pub head: AllocHead,
-    tasks: Vec<Runner>,
+    pub(super) tasks: Vec<Runner>,
     head_dirty: Dirty,
     dir: Dir,
-    stage: Stage,
+    pub(super) stage: Stage,
     plan: Option<KillPlan>,
     /// When the directory's removal is asked for (again); `None`: not yet asked for.
     remove_at: Option<Mono>,
@@ -116,6 +116,11 @@ impl Alloc {
 
     pub fn task_names(&self) -> impl Iterator<Item = &str> {
         self.tasks.iter().map(|t| t.name.as_str())
+    }
+
+    /// It is on its way to its end, or there.
+    pub fn ends(&self) -> bool {
+        self.is_over() || self.plan.is_some() || self.head.assignment.desired != DesiredStatus::Run
     }
 
     pub fn running(&self) -> bool {
@@ -199,7 +204,9 @@ impl Alloc {
             self.stop_if_wanted(turn);
             self.drive_plan(turn);
             self.prepare_dir(turn, previous_lives);
-            self.stage = self.stage.advance(&self.views());
+            if !self.restarts_all() {
+                self.stage = self.stage.advance(&self.views());
+            }
             self.drive_tasks(turn);
             if before == (self.moves(), self.stage, self.plan, self.dir) {
                 break;
@@ -207,6 +214,10 @@ impl Alloc {
         }
         self.settle();
         self.remove_if_wanted(turn);
+    }
+
+    fn restarts_all(&self) -> bool {
+        self.tasks.iter().any(Runner::restarts_with_all)
     }
 
     fn moves(&self) -> u64 {
@@ -328,14 +339,14 @@ impl Alloc {
 
     fn drive_tasks(&mut self, turn: &mut Turn<'_>) {
         let (stage, built) = (self.stage, self.dir == Dir::Built);
-        let plan = self.plan;
+        let (plan, waits) = (self.plan, self.restarts_all());
         for index in 0..self.tasks.len() {
             self.with_task(index, |runner, spec| {
                 let halted = match plan {
                     None => false,
                     Some(plan) => runner.role != Role::Poststop || plan.poststop_too,
                 };
-                runner.advance(turn, spec, built && !halted && stage.opens(runner.role));
+                runner.advance(turn, spec, built && !halted && !waits && stage.opens(runner.role));
             });
         }
     }

@@ -18,8 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most allocations that a node holds, ended ones included.
 pub const MAX_ALLOCS: usize = 1024;
-/// Ended allocations that are kept for their logs (reference: client 23).
-const MAX_ENDED: usize = 50;
 /// Reports that nobody waits for are gathered for this long.
 const REPORT_PERIOD: Span = Span::seconds(1);
 /// How long a run that is not ours is given to end.
@@ -34,7 +32,7 @@ const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
 pub struct Client {
     config: Config,
     store: LocalStore,
-    allocs: BTreeMap<AllocId, Alloc>,
+    pub(super) allocs: BTreeMap<AllocId, Alloc>,
     servers: Servers,
     keeper: Keeper,
     info: Option<Box<NodeInfo>>,
@@ -43,7 +41,7 @@ pub struct Client {
     unforgotten: Vec<RunId>,
     /// Allocations that could not be taken on, as the servers last described them.
     rejected: BTreeMap<AllocId, Rejected>,
-    forgotten: Vec<AllocId>,
+    pub(super) forgotten: Vec<AllocId>,
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
     closing: Option<Closing>,
@@ -136,7 +134,7 @@ impl Client {
             writes.set_ended(id, true);
         }
         let receipt = self.store.commit(&writes)?;
-        if receipt.durable() && matches!(self.keeper, Keeper::Up { .. }) {
+        if receipt.durable() && self.has_keeper() {
             for run in std::mem::take(&mut self.unforgotten) {
                 held.keeper(keeper::Command::Forget { run });
             }
@@ -202,18 +200,20 @@ impl Client {
             Input::KeeperDown { why } => self.keeper = Keeper::Down { why },
             Input::Keeper(event) => self.take_keeper(now, event, held),
             Input::DirBuilt { alloc, result } => {
-                let (turn, allocs) = self.lend(now, held);
-                if let Some(alloc) = allocs.get_mut(&alloc) {
-                    alloc.dir_built(&turn, result);
-                }
+                self.with_alloc(now, alloc, held, |alloc, turn| alloc.dir_built(turn, result));
             }
             Input::DirRemoved { alloc, result } => self.dir_removed(now, alloc, result, writes),
+            Input::Ask { token, ask } => self.asked(now, token, &ask, held),
             Input::Shutdown { kill_tasks } => self.shut_down(now.mono, kill_tasks, writes),
         }
     }
 
     /// What a turn lends to allocations, apart from them.
-    fn lend<'a>(&'a mut self, now: Now, held: &'a mut Held) -> (Turn<'a>, &'a mut BTreeMap<AllocId, Alloc>) {
+    pub(super) fn lend<'a>(
+        &'a mut self,
+        now: Now,
+        held: &'a mut Held,
+    ) -> (Turn<'a>, &'a mut BTreeMap<AllocId, Alloc>) {
         let boot = match self.keeper {
             Keeper::Up { boot } => Some(boot),
             Keeper::Down { .. } | Keeper::Greeted { .. } => None,
@@ -230,6 +230,22 @@ impl Client {
         (turn, &mut self.allocs)
     }
 
+    /// What `act` makes of an allocation; `None` when it is not here.
+    pub(super) fn with_alloc<T>(
+        &mut self,
+        now: Now,
+        id: AllocId,
+        held: &mut Held,
+        act: impl FnOnce(&mut Alloc, &mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let (mut turn, allocs) = self.lend(now, held);
+        Some(act(allocs.get_mut(&id)?, &mut turn))
+    }
+
+    pub(super) fn has_keeper(&self) -> bool {
+        matches!(self.keeper, Keeper::Up { .. })
+    }
+
     fn take_keeper(&mut self, now: Now, event: keeper::Event, held: &mut Held) {
         match event {
             keeper::Event::Welcome { protocol, boot_id, runs, .. } => {
@@ -244,12 +260,12 @@ impl Client {
                 }
             }
             keeper::Event::Refused { run: None, message } => {
-                if !matches!(self.keeper, Keeper::Up { .. }) {
+                if !self.has_keeper() {
                     self.keeper = Keeper::Down { why: message };
                 }
             }
             // What comes before the welcome is in the welcome, too.
-            _ if !matches!(self.keeper, Keeper::Up { .. }) => {}
+            _ if !self.has_keeper() => {}
             keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, held),
             keeper::Event::Started { run, at, .. } => {
                 self.with_run(now, run, held, |runner, turn, _| runner.started(turn, at));
@@ -264,10 +280,9 @@ impl Client {
             }
             keeper::Event::Refused { run: Some(run), message } => {
                 let Some((alloc, index)) = self.find(run) else { return };
-                let (mut turn, allocs) = self.lend(now, held);
-                if let Some(alloc) = allocs.get_mut(&alloc) {
-                    alloc.with_task(index, |runner, spec| runner.refused(&mut turn, spec, &message));
-                }
+                self.with_alloc(now, alloc, held, |alloc, turn| {
+                    alloc.with_task(index, |runner, spec| runner.refused(turn, spec, &message));
+                });
             }
         }
     }
@@ -296,10 +311,9 @@ impl Client {
     ) {
         match self.find(run) {
             Some((alloc, index)) => {
-                let (mut turn, allocs) = self.lend(now, held);
-                if let Some(alloc) = allocs.get_mut(&alloc) {
-                    alloc.with_task(index, |runner, spec| act(runner, &mut turn, spec));
-                }
+                self.with_alloc(now, alloc, held, |alloc, turn| {
+                    alloc.with_task(index, |runner, spec| act(runner, turn, spec));
+                });
             }
             None if self.unforgotten.contains(&run) => {}
             // The keeper does not forget what still runs.
@@ -328,21 +342,6 @@ impl Client {
                 held.keeper(keeper::Command::Forget { run });
             }
         }
-    }
-
-    fn dir_removed(&mut self, now: Now, id: AllocId, result: Result<(), String>, writes: &mut Writes) {
-        let Some(alloc) = self.allocs.get_mut(&id).filter(|a| a.head.fate != Fate::Kept && a.is_over())
-        else {
-            return;
-        };
-        if result.is_err() {
-            return alloc.dir_not_removed(now.mono);
-        }
-        writes.remove(id, alloc.task_names());
-        if alloc.head.fate == Fate::Collected {
-            self.forgotten.push(id);
-        }
-        self.allocs.remove(&id);
     }
 
     fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut Writes) {
@@ -431,26 +430,6 @@ impl Client {
             }
             if living.iter().all(|id| self.allocs.get(id).is_some_and(|a| !a.is_over())) {
                 break;
-            }
-        }
-    }
-
-    /// Makes room: of the ended allocations that the servers know to have ended, the oldest go.
-    fn collect_ended(&mut self, now: Now, held: &mut Held) {
-        let kept = |a: &&mut Alloc| a.head.fate == Fate::Kept && a.is_over();
-        let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.is_over()).count();
-        if count <= MAX_ENDED {
-            return;
-        }
-        let mut ended: Vec<_> =
-            self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
-        ended.sort_by_key(|a| (a.ended, a.id()));
-        let chosen: Vec<AllocId> = ended.iter().take(count - MAX_ENDED).map(|a| a.id()).collect();
-        let (mut turn, allocs) = self.lend(now, held);
-        for id in chosen {
-            if let Some(alloc) = allocs.get_mut(&id) {
-                alloc.set_fate(Fate::Collected);
-                alloc.advance(&mut turn, false);
             }
         }
     }

@@ -3,7 +3,9 @@
 use crate::model::id::AllocId;
 use crate::model::node::NodeInfo;
 use crate::state::local::Receipt;
+use crate::wire::ask::{NodeAnswer, NodeAsk};
 use crate::wire::keeper;
+use crate::wire::request::Refusal;
 use crate::wire::rpc::Peer;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,11 @@ pub enum Input {
         alloc: AllocId,
         result: Result<(), String>,
     },
+    /// Answered by `Answer` with the same token.
+    Ask {
+        token: u64,
+        ask: NodeAsk,
+    },
     /// The agent ends. With `kill_tasks` every task is stopped first; without, they go on without it.
     Shutdown {
         kill_tasks: bool,
@@ -48,6 +55,10 @@ pub enum Effect {
     RemoveDir {
         alloc: AllocId,
     },
+    Answer {
+        token: u64,
+        result: Result<Grant, Refusal>,
+    },
     /// After `Shutdown`: nothing more will come.
     Done,
 }
@@ -64,6 +75,16 @@ pub struct DirTask {
     pub name: String,
     /// Empty: the agent's own.
     pub user: String,
+}
+
+/// What an ask comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Grant {
+    Answer(NodeAnswer),
+    /// The allocation's files may be read. `over`: nothing more will be written to them.
+    Files {
+        over: bool,
+    },
 }
 
 /// Effects that wait for the store.

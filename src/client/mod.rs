@@ -6,7 +6,9 @@
 //! node at rest writes nothing.
 
 mod alloc;
+mod asks;
 mod brain;
+mod collect;
 pub mod config;
 mod driver;
 pub mod effects;

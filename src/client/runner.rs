@@ -15,7 +15,7 @@ use crate::model::random::Stream;
 use crate::model::resources::Hook;
 use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use crate::model::time::{Mono, Now, Span, Wall};
-use crate::state::local::{LocalRun, LocalTask};
+use crate::state::local::{LocalRun, LocalTask, WantedRestart};
 use crate::wire::keeper::{Command, RunState};
 use crate::wire::rpc::Assignment;
 
@@ -54,11 +54,16 @@ enum Kill {
     Delayed {
         until: Mono,
     },
-    /// `ask_at`: when the keeper is asked (again) to stop it.
+    /// `ask_at`: when the keeper is asked (again) to stop it. For good, unless a restart is wanted.
     Stopping {
         attempt: u32,
         ask_at: Mono,
     },
+}
+
+impl Kill {
+    /// The keeper is asked at once.
+    const STOP: Kill = Kill::Stopping { attempt: 0, ask_at: Mono(0) };
 }
 
 #[derive(Debug)]
@@ -90,6 +95,7 @@ impl Runner {
     /// `wanted`: its allocation is to run.
     pub fn new(task: &Task, local: Option<LocalTask>, wanted: bool, now: Now) -> Runner {
         let fresh = local.is_none();
+        let restart = local.as_ref().is_some_and(|l| l.restart.is_some());
         let killed = local.as_ref().and_then(|l| l.state.events.last()).is_some_and(events::begins_an_end);
         let mut runner = Runner {
             name: task.name.clone(),
@@ -100,7 +106,7 @@ impl Runner {
             moves: 0,
             not_before: Mono(0),
             ask_start_at: Mono(0),
-            kill: Kill::No,
+            kill: if restart { Kill::STOP } else { Kill::No },
             was_to_end: task.lifecycle.is_none_or(|l| l.hook != Hook::Poststop) && (killed || !wanted),
             tracker: Tracker::new(now.mono),
         };
@@ -139,7 +145,7 @@ impl Runner {
         }
         let now = turn.now.mono;
         if matches!(self.kill, Kill::Delayed { until } if until <= now) {
-            self.kill = Kill::Stopping { attempt: 0, ask_at: now };
+            self.kill = Kill::STOP;
         }
         if turn.boot.is_none() {
             return;
@@ -201,6 +207,10 @@ impl Runner {
 
     /// Stops the task for good. Without `delay` its shutdown delay is left out.
     pub fn kill(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, delay: bool) {
+        if !self.is_dead() && self.local.restart.take().is_some() {
+            // The end overtakes it.
+            self.kill = Kill::No;
+        }
         if self.is_dead() || (self.kill != Kill::No && (delay || !matches!(self.kill, Kill::Delayed { .. })))
         {
             return;
@@ -216,8 +226,44 @@ impl Runner {
             self.tell(events::shutdown_delay(at, spec.task.shutdown_delay));
             self.kill = Kill::Delayed { until: now.after(spec.task.shutdown_delay) };
         } else {
-            self.kill = Kill::Stopping { attempt: 0, ask_at: now };
+            self.kill = Kill::STOP;
         }
+    }
+
+    /// Ends the run, and starts the task again whatever its policy says. False when there is no run, or it is being ended.
+    pub fn restart(&mut self, at: Wall, wanted: WantedRestart, why: &str) -> bool {
+        if self.local.restart.is_none() && (self.local.run.is_none() || self.kill != Kill::No) {
+            return false;
+        }
+        if self.local.restart.is_none() {
+            self.tell(events::restart_signaled(at, why));
+            self.kill = Kill::STOP;
+        }
+        if self.local.restart != Some(WantedRestart::WithAll) {
+            self.local.restart = Some(wanted);
+            self.touch(Dirty::Durable);
+        }
+        true
+    }
+
+    /// A dead task begins anew.
+    pub fn revive(&mut self, at: Wall, why: &str) {
+        self.tell(events::restart_signaled(at, why));
+        (self.local.state.failed, self.local.state.finished_at) = (false, Wall::NEVER);
+        self.begin_again(at, Mono(0));
+        self.touch(Dirty::Durable);
+    }
+
+    pub fn restarts_with_all(&self) -> bool {
+        self.local.restart == Some(WantedRestart::WithAll)
+    }
+
+    /// False when it does not run.
+    pub fn signal(&mut self, turn: &mut Turn<'_>, name: &str, signal: i32) -> bool {
+        let Some(run) = self.local.run.as_ref().filter(|r| r.confirmed).map(|r| r.id) else { return false };
+        turn.held.keeper(Command::Signal { run, signal });
+        self.tell(events::signaling(turn.now.stamp(), name));
+        true
     }
 
     pub fn started(&mut self, turn: &Turn<'_>, at: Wall) {
@@ -310,6 +356,11 @@ impl Runner {
     }
 
     fn after_end(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, outcome: Outcome, at: Wall) {
+        if self.local.restart.take().is_some() {
+            self.kill = Kill::No;
+            self.begin_again(at, Mono(0));
+            return self.tell(events::restarting(at, Span::ZERO, "", true));
+        }
         if self.kill != Kill::No || self.was_to_end {
             self.tell(events::killed(at));
             return self.die(at);
@@ -321,13 +372,17 @@ impl Runner {
             Decision::Fail { reason } => self.fail(events::not_restarting(at, &reason), at),
             Decision::Restart { delay, reason } => {
                 let expected = reason == WITHIN_POLICY || reason == AFTER_REBOOT;
-                self.local.state.phase = TaskPhase::Pending;
-                self.local.state.restarts += 1;
-                self.local.state.last_restart = turn.now.stamp();
-                self.not_before = now.after(delay);
+                self.begin_again(turn.now.stamp(), now.after(delay));
                 self.tell(events::restarting(at, delay, reason, expected));
             }
         }
+    }
+
+    fn begin_again(&mut self, at: Wall, not_before: Mono) {
+        self.local.state.phase = TaskPhase::Pending;
+        self.local.state.restarts += 1;
+        self.local.state.last_restart = at;
+        self.not_before = not_before;
     }
 
     /// Ends the task as failed, with the event that says why. Only for a task without a run.

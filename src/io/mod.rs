@@ -15,4 +15,4 @@ mod interfaces;
 pub mod keeper;
 pub mod keeper_cli;
 pub mod keeper_link;
-pub mod logs;
+pub mod node;

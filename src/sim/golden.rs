@@ -15,13 +15,15 @@ use crate::model::node::{Node, NodeEvent, NodeStatus};
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
 use crate::state::check;
-use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask};
+use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, node_id, place, register, report, spec,
 };
+use crate::wire::ask::{LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
 use crate::wire::command::Command;
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
+use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
 use std::collections::BTreeMap;
 
@@ -207,7 +209,45 @@ fn local(s: &mut Samples) {
     }
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
     let run = Some(LocalRun { id: run_id(1), boot: uuid(2), confirmed: true });
-    s.add("running", &LocalTask { state, run, set_up: true });
+    for (what, restart) in [
+        ("running, no restart", None),
+        ("to be restarted", Some(WantedRestart::Alone)),
+        ("to be restarted with all", Some(WantedRestart::WithAll)),
+    ] {
+        s.add(what, &LocalTask { state: state.clone(), run: run.clone(), set_up: true, restart });
+    }
+}
+
+fn asks(s: &mut Samples) {
+    let alloc = alloc_id(1);
+    for (what, stream, from) in [
+        ("logs", LogStream::Stdout, Position::FromStart(7)),
+        ("logs from the end", LogStream::Stderr, Position::FromEnd(300)),
+    ] {
+        s.add(what, &NodeAsk::Logs { alloc, task: "t".into(), stream, from, follow: true });
+    }
+    for (what, scope) in [
+        ("restart a task", RestartScope::Task("t".into())),
+        ("restart what runs", RestartScope::Running),
+        ("restart all", RestartScope::All),
+    ] {
+        s.add(what, &NodeAsk::Restart { alloc, scope });
+    }
+    s.add("signal", &NodeAsk::Signal { alloc, task: Some("t".into()), signal: "SIGHUP".into() });
+    s.add("done", &NodeAnswer::Done);
+    s.add("data", &Piece::Data { bytes: vec![1, 2], file: "alloc/f".into(), offset: 300 });
+    s.add("truncated", &Piece::Truncated { file: "alloc/f".into() });
+    s.add("alive", &Piece::Alive);
+    for kind in [
+        RefusalKind::Invalid,
+        RefusalKind::NotFound,
+        RefusalKind::Conflict,
+        RefusalKind::Validation,
+        RefusalKind::Busy,
+        RefusalKind::Unavailable,
+    ] {
+        s.add(&format!("{kind:?}").to_lowercase(), &Refusal::new(kind, "no"));
+    }
 }
 
 fn samples() -> Samples {
@@ -217,6 +257,7 @@ fn samples() -> Samples {
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);
+    asks(&mut s);
     s
 }
 

@@ -2,6 +2,7 @@
 
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::JobSpec;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.
@@ -38,14 +39,15 @@ impl Done {
 }
 
 /// The caller's fault, or a state of the region that the caller has to wait out: the only errors that leave by HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub kind: RefusalKind,
     /// A sentence for the caller. Where Nomad's clients look for a text, that text.
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Append only: a node's refusals cross machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalKind {
     /// The request itself is wrong.
     Invalid,

@@ -1,5 +1,6 @@
 //! The API over a real store: requests in, answers out, no socket.
 
+mod asks;
 mod hostile;
 mod reads;
 mod shapes;
@@ -9,11 +10,13 @@ mod writes;
 use super::agent::{AgentInfo, ClientReport};
 use super::request::{Method, Request};
 use super::response::Response;
-use super::{Answer, Context, Held, LogRequest, Outcome, Wait, route};
+use super::showing::Showing;
+use super::{Answer, Context, Held, Outcome, Wait, route};
 use crate::model::alloc::ClientStatus;
 use crate::model::eval::EvalStatus;
 use crate::model::time::{Mono, Span};
 use crate::state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
+use crate::wire::ask::NodeAsk;
 use crate::wire::command::Command;
 use crate::wire::request::Action;
 use crate::wire::status::ServerStatus;
@@ -102,7 +105,7 @@ impl World {
             Outcome::Respond(response) => response,
             Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
             Outcome::Wait(_) => panic!("{target}: a wait"),
-            Outcome::Logs(logs) => panic!("{target}: {logs:?}"),
+            Outcome::Ask(ask, _) => panic!("{target}: {ask:?}"),
         }
     }
 
@@ -120,22 +123,22 @@ impl World {
         match self.step(&request(method, target, body), Held::default()) {
             Outcome::Act(action, answer) => (action, answer),
             Outcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
-            Outcome::Wait(_) | Outcome::Logs(_) => panic!("{target}: no action"),
+            Outcome::Wait(_) | Outcome::Ask(..) => panic!("{target}: no action"),
         }
     }
 
     fn wait(&self, target: &str, held: Held) -> Option<Wait> {
         match self.step(&request(Method::Get, target, ""), held) {
             Outcome::Wait(wait) => Some(wait),
-            Outcome::Respond(_) | Outcome::Act(..) | Outcome::Logs(_) => None,
+            Outcome::Respond(_) | Outcome::Act(..) | Outcome::Ask(..) => None,
         }
     }
 
-    fn logs(&self, target: &str) -> Result<LogRequest, String> {
-        match self.step(&request(Method::Get, target, ""), Held::default()) {
-            Outcome::Logs(logs) => Ok(logs),
+    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(NodeAsk, Showing), String> {
+        match self.step(&request(method, target, body), Held::default()) {
+            Outcome::Ask(ask, showing) => Ok((ask, showing)),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
-            Outcome::Act(..) | Outcome::Wait(_) => panic!("{target}: no logs"),
+            Outcome::Act(..) | Outcome::Wait(_) => panic!("{target}: no question to a node"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
+mod asks;
 mod faults;
 mod random_walks;
 pub mod samples;

@@ -3,12 +3,14 @@
 use super::body::ReplyBody;
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, stream};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT};
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
+use crate::api::showing::Showing;
+use crate::wire::ask::Piece;
 use async_channel::Receiver;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -99,20 +101,36 @@ async fn reply(
         Err(response) => whole(response),
         Ok(request) => match gate.answer(&request).await {
             Served::Whole(response) => whole(response),
-            Served::Logs(logs) => match stream::logs(&executor, gate, logs).await {
-                Err(response) => whole(response),
-                Ok((content_type, chunks)) => {
-                    let mut reply = hyper::Response::new(ReplyBody::stream(chunks));
-                    reply.headers_mut().insert("content-type", HeaderValue::from_static(content_type));
-                    reply
-                }
-            },
+            Served::Pieces(pieces, showing) => {
+                let mut reply = hyper::Response::new(ReplyBody::stream(shown(&executor, pieces, showing)));
+                let content_type = HeaderValue::from_static(showing.content_type());
+                reply.headers_mut().insert("content-type", content_type);
+                reply
+            }
         },
     };
     for (name, value) in extra {
         set(&mut reply, &name, &value);
     }
     reply
+}
+
+/// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
+fn shown(executor: &smol::Executor<'static>, pieces: Receiver<Piece>, showing: Showing) -> Receiver<Bytes> {
+    let (sender, chunks) = async_channel::bounded(1);
+    let pass_on = async move {
+        while let Ok(piece) = pieces.recv().await {
+            let sent = match showing.bytes(piece) {
+                Some(bytes) => sender.send(bytes.into()).await.is_ok(),
+                None => !sender.is_closed(),
+            };
+            if !sent {
+                return;
+            }
+        }
+    };
+    executor.spawn(pass_on).detach();
+    chunks
 }
 
 fn whole(response: Response) -> hyper::Response<ReplyBody> {

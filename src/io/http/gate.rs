@@ -5,17 +5,18 @@ use super::waiting::Waiting;
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::api::showing::Showing;
 use crate::api::watch::NotRegistered;
-use crate::api::{Context, Held, LogRequest, Outcome, Wait, route};
-use crate::model::id::AllocId;
+use crate::api::{Context, Held, Outcome, Wait, route};
+use crate::io::node::{self, Answered, Call};
 use crate::model::time::Mono;
 use crate::state::store::Reader;
+use crate::wire::ask::Piece;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
-use async_channel::{Sender, TrySendError};
+use async_channel::{Receiver, Sender, TrySendError};
 use smol::Timer;
 use smol::future::or;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -64,8 +65,8 @@ pub struct Parts {
     pub client: Arc<Published<Option<ClientReport>>>,
     /// Bounded; when it is full, callers are told to come back.
     pub actions: Sender<Ask>,
-    /// Where this node's allocations have their directories, each named by its id.
-    pub alloc_dir: PathBuf,
+    /// Questions to this agent's node. Bounded, as `actions`.
+    pub node: Sender<Call>,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
@@ -81,7 +82,7 @@ pub struct Gate {
     pub client: Arc<Published<Option<ClientReport>>>,
     pub waiting: Waiting,
     actions: Sender<Ask>,
-    pub(super) alloc_dir: PathBuf,
+    node: Sender<Call>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     pub(super) response_headers: Vec<(String, String)>,
@@ -93,7 +94,8 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// What becomes of a request.
 pub enum Served {
     Whole(Response),
-    Logs(LogRequest),
+    /// An answer that comes in pieces.
+    Pieces(Receiver<Piece>, Showing),
 }
 
 impl Gate {
@@ -105,7 +107,7 @@ impl Gate {
             client: parts.client,
             waiting: Waiting::default(),
             actions: parts.actions,
-            alloc_dir: parts.alloc_dir,
+            node: parts.node,
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             response_headers: parts.response_headers,
@@ -118,7 +120,13 @@ impl Gate {
         loop {
             match self.step(request, held) {
                 Outcome::Respond(response) => return Served::Whole(response),
-                Outcome::Logs(logs) => return Served::Logs(logs),
+                Outcome::Ask(ask, showing) => {
+                    return match node::ask(&self.node, |reply| Call { ask, reply }).await {
+                        Ok(Answered::Whole(answer)) => Served::Whole(showing.response(&answer)),
+                        Ok(Answered::Pieces(pieces)) => Served::Pieces(pieces, showing),
+                        Err(refusal) => Served::Whole(refusal.into()),
+                    };
+                }
                 Outcome::Act(action, answer) => {
                     return Served::Whole(answer.response(self.ask(action).await));
                 }
@@ -193,13 +201,5 @@ impl Gate {
             }
         }
         Ok(())
-    }
-
-    /// The allocation has ended or is gone: nothing more will be written to its logs.
-    pub(super) fn ended(&self, id: AllocId) -> bool {
-        match self.reader.get().view().and_then(|view| view.alloc(id)) {
-            Ok(alloc) => alloc.is_none_or(|a| a.client_terminal()),
-            Err(_) => false,
-        }
     }
 }

@@ -9,7 +9,6 @@ mod connection;
 mod gate;
 mod limits;
 mod patience;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod waiting;

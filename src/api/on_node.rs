@@ -1,0 +1,98 @@
+//! What is asked of a node about one of its allocations: taken apart, checked against the state, then handed to the node.
+//!
+//! Refuses to know: how a node answers. Whether a task runs, the node knows best: only what cannot be asked at all is
+//! refused here.
+
+use super::response::Response;
+use super::showing::{Form, Showing};
+use super::{Call, Outcome, json};
+use crate::model::alloc::Allocation;
+use crate::model::id::AllocId;
+use crate::wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+
+pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let q = &call.query;
+    let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("must provide task name"))?;
+    let stream = match q.text("type") {
+        Some("stdout") => LogStream::Stdout,
+        Some("stderr") => LogStream::Stderr,
+        _ => return Err(bad("must provide log type (stdout/stderr)")),
+    };
+    let (from, follow) = (position(call)?, q.flag("follow", false)?);
+    let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
+    started(&on_this_node(call, alloc)?, task)?;
+    let ask = NodeAsk::Logs { alloc, task: task.to_string(), stream, from, follow };
+    Ok(asking(call, ask, form))
+}
+
+/// `{TaskName, AllTasks}`; an empty body is every running task.
+pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let body = match call.request.body.as_slice() {
+        [] => serde_json::Map::new(),
+        body => json::object(body)?,
+    };
+    let task = json::text(&body, "TaskName")?.filter(|t| !t.is_empty());
+    let scope = match (task, json::flag(&body, "AllTasks")?) {
+        (Some(_), true) => return Err(bad("task name cannot be set when restarting all tasks")),
+        (Some(task), false) => RestartScope::Task(task.to_string()),
+        (None, true) => RestartScope::All,
+        (None, false) => RestartScope::Running,
+    };
+    on_this_node(call, alloc)?;
+    Ok(asking(call, NodeAsk::Restart { alloc, scope }, Form::Json))
+}
+
+/// `{Task, Signal}`; without a task every one that runs.
+pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let body = json::object(call.body()?)?;
+    let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
+    let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
+    on_this_node(call, alloc)?;
+    Ok(asking(call, NodeAsk::Signal { alloc, task, signal }, Form::Json))
+}
+
+fn asking(call: &Call<'_>, ask: NodeAsk, form: Form) -> Outcome {
+    Outcome::Ask(ask, Showing { form, pretty: call.query.pretty })
+}
+
+fn alloc_id(id: &str) -> Result<AllocId, Response> {
+    id.parse().map_err(|_| bad("must provide a valid alloc id"))
+}
+
+/// `origin` and `offset`.
+fn position(call: &Call<'_>) -> Result<Position, Response> {
+    let offset = call.query.integer("offset")?.unwrap_or(0);
+    let offset = u64::try_from(offset).map_err(|_| bad("offset must not be negative"))?;
+    match call.query.text("origin") {
+        None | Some("" | "start") => Ok(Position::FromStart(offset)),
+        Some("end") => Ok(Position::FromEnd(offset)),
+        Some(_) => Err(bad("origin must be start or end")),
+    }
+}
+
+/// The allocation, if it is one of this agent's node.
+fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
+    let unknown = || Response::text(404, format!("Unknown allocation \"{id}\""));
+    let alloc = call.view()?.alloc(id)?.ok_or_else(unknown)?;
+    if call.ctx.client.is_none_or(|client| client.node_id != alloc.node_id) {
+        return Err(Response::text(404, "No path to node"));
+    }
+    Ok(alloc)
+}
+
+fn started(alloc: &Allocation, task: &str) -> Result<(), Response> {
+    if !alloc.resources.tasks.contains_key(task) {
+        return Err(bad(format!("unknown task name \"{task}\"")));
+    }
+    if alloc.task_states.get(task).is_none_or(|state| state.started_at.is_never()) {
+        return Err(Response::text(404, format!("task \"{task}\" not started yet. No logs available")));
+    }
+    Ok(())
+}
+
+fn bad(sentence: impl Into<String>) -> Response {
+    Response::text(400, sentence)
+}

@@ -1,0 +1,72 @@
+//! What is asked of a node about its machine and its allocations, and what it answers. Whoever has the caller (an agent's
+//! HTTP API) need not be the node: only this crosses between the two.
+//!
+//! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
+
+use crate::model::id::AllocId;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeAsk {
+    /// A task's output. Answered by pieces.
+    Logs {
+        alloc: AllocId,
+        task: String,
+        stream: LogStream,
+        from: Position,
+        /// Go on at the end of what there is, until the allocation has ended.
+        follow: bool,
+    },
+    /// Ends tasks and starts them again, whatever their restart policies say. Answered once that is sure to happen.
+    Restart { alloc: AllocId, scope: RestartScope },
+    /// `task`: `None` is every task that runs. `signal`: a name of signal(7).
+    Signal { alloc: AllocId, task: Option<String>, signal: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogStream {
+    Stdout,
+    Stderr,
+}
+
+impl LogStream {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogStream::Stdout => "stdout",
+            LogStream::Stderr => "stderr",
+        }
+    }
+}
+
+/// Where reading begins, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Position {
+    FromStart(u64),
+    FromEnd(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RestartScope {
+    Task(String),
+    /// Every task that runs.
+    Running,
+    /// Every task, in the order of its lifecycle, also those that have ended.
+    All,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeAnswer {
+    /// It is done, or sure to be done.
+    Done,
+}
+
+/// A part of a file's content on its way to a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Piece {
+    /// `file`: below the allocation's directory. `offset`: the position in it after `bytes`.
+    Data { bytes: Vec<u8>, file: String, offset: u64 },
+    /// The file is shorter than what was read of it: reading goes on at its beginning.
+    Truncated { file: String },
+    /// Nothing new: the reader is still there.
+    Alive,
+}
