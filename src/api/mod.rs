@@ -175,6 +175,7 @@ fn await_leader(
             | Route::AgentSelf
             | Route::AgentHealth
             | Route::Logs(_)
+            | Route::Files(..)
             | Route::AllocRestart(_)
             | Route::AllocSignal(_)
     );
@@ -233,6 +234,7 @@ impl Call<'_> {
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::Logs(id) => on_node::logs(self, &id),
+            Route::Files(how, id) => on_node::files(self, how, &id),
             Route::AllocRestart(id) => on_node::restart(self, &id),
             Route::AllocSignal(id) => on_node::signal(self, &id),
             Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),

@@ -3,6 +3,7 @@
 //! Refuses to know: how a node answers. Whether a task runs, the node knows best: only what cannot be asked at all is
 //! refused here.
 
+use super::path::FilesRoute;
 use super::response::Response;
 use super::showing::{Form, Showing};
 use super::{Call, Outcome, json};
@@ -23,6 +24,35 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
     started(&on_this_node(call, alloc)?, task)?;
     let ask = NodeAsk::Logs { alloc, task: task.to_string(), stream, from, follow };
+    Ok(asking(call, ask, form))
+}
+
+pub fn files(call: &Call<'_>, how: FilesRoute, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let q = &call.query;
+    let path = match (q.text("path").filter(|p| !p.is_empty()), how) {
+        (Some(path), _) => path.to_string(),
+        (None, FilesRoute::List) => "/".to_string(),
+        (None, _) => return Err(bad("must provide a file name")),
+    };
+    let whole = Position::FromStart(0);
+    let (ask, form) = match how {
+        FilesRoute::List => (NodeAsk::List { alloc, path }, Form::Json),
+        FilesRoute::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
+        FilesRoute::Cat => {
+            (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text)
+        }
+        FilesRoute::ReadAt => {
+            // to the end, unless it is above zero
+            let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);
+            (NodeAsk::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
+        }
+        FilesRoute::Stream => {
+            let (from, follow) = (position(call)?, q.flag("follow", true)?);
+            (NodeAsk::File { alloc, path, from, limit: None, follow }, Form::Frames)
+        }
+    };
+    on_this_node(call, alloc)?;
     Ok(asking(call, ask, form))
 }
 

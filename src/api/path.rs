@@ -27,6 +27,7 @@ pub enum Route {
     Deployment(String),
     DeploymentAllocations(String),
     Logs(String),
+    Files(FilesRoute, String),
     AllocRestart(String),
     AllocSignal(String),
     Leader,
@@ -39,6 +40,16 @@ pub enum Route {
     NotBuilt(&'static str),
     /// Nothing is there.
     Unknown,
+}
+
+/// Ways to look at an allocation's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilesRoute {
+    List,
+    Stat,
+    Cat,
+    ReadAt,
+    Stream,
 }
 
 /// `path` is decoded.
@@ -96,8 +107,17 @@ fn below(path: &str) -> Route {
 
 /// What a node is asked. Ids there are without slashes.
 fn on_node(path: &str) -> Option<Route> {
-    if let Some(id) = path.strip_prefix("client/fs/logs/") {
-        return Some(Route::Logs(id.to_string()));
+    if let Some((how, id)) = path.strip_prefix("client/fs/").and_then(|rest| rest.split_once('/')) {
+        let how = match how {
+            "logs" => return Some(Route::Logs(id.to_string())),
+            "ls" => FilesRoute::List,
+            "stat" => FilesRoute::Stat,
+            "cat" => FilesRoute::Cat,
+            "readat" => FilesRoute::ReadAt,
+            "stream" => FilesRoute::Stream,
+            _ => return None,
+        };
+        return Some(Route::Files(how, id.to_string()));
     }
     let (id, what) = path.strip_prefix("client/allocation/")?.split_once('/')?;
     match what {
@@ -238,7 +258,9 @@ mod tests {
             ("/v1/client/allocation/x/restart", Route::AllocRestart(id("x"))),
             ("/v1/client/allocation/x/signal", Route::AllocSignal(id("x"))),
             ("/v1/client/allocation/x/exec", Route::NotBuilt("client/allocation")),
-            ("/v1/client/fs/cat/x", Route::NotBuilt("client/fs")),
+            ("/v1/client/fs/ls/x", Route::Files(FilesRoute::List, id("x"))),
+            ("/v1/client/fs/cat/x", Route::Files(FilesRoute::Cat, id("x"))),
+            ("/v1/client/fs/nope/x", Route::NotBuilt("client/fs")),
             ("/v1/search/fuzzy", Route::NotBuilt("search/fuzzy")),
             ("/ui/jobs", Route::NotBuilt("/ui")),
             ("/v1/nosuch", Route::Unknown),

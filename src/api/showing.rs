@@ -2,6 +2,7 @@
 //! 3 and 3.2).
 
 use super::response::Response;
+use super::shape::file::FileShape;
 use crate::wire::ask::{NodeAnswer, Piece};
 use base64::Engine;
 use serde::Serialize;
@@ -32,6 +33,11 @@ impl Showing {
     pub fn response(self, answer: &NodeAnswer) -> Response {
         match answer {
             NodeAnswer::Done => Response::json(&DoneShape { index: 0 }, self.pretty),
+            NodeAnswer::Files(files) => {
+                let shapes: Vec<FileShape> = files.iter().map(FileShape::from).collect();
+                Response::json(&shapes, self.pretty)
+            }
+            NodeAnswer::File(file) => Response::json(&FileShape::from(file), self.pretty),
         }
     }
 
@@ -47,7 +53,7 @@ impl Showing {
     pub fn bytes(self, piece: Piece) -> Option<Vec<u8>> {
         match (self.form, piece) {
             (Form::Text, Piece::Data { bytes, .. }) => Some(bytes),
-            (Form::Text, Piece::Truncated { .. } | Piece::Alive) => None,
+            (Form::Text, Piece::Truncated { .. } | Piece::Deleted { .. } | Piece::Alive) => None,
             (Form::Json | Form::Frames, piece) => Some(frame(&piece)),
         }
     }
@@ -78,6 +84,9 @@ fn frame(piece: &Piece) -> Vec<u8> {
         Piece::Truncated { file } => {
             FrameShape { file: Some(file), file_event: Some("file truncated"), ..FrameShape::default() }
         }
+        Piece::Deleted { file } => {
+            FrameShape { file: Some(file), file_event: Some("file deleted"), ..FrameShape::default() }
+        }
         Piece::Alive => FrameShape::default(),
     };
     // text and numbers always become JSON
@@ -95,6 +104,7 @@ mod tests {
         for (piece, frame, text) in [
             (data, r#"{"Offset":7,"Data":"aGk=","File":"alloc/x"}"#, Some("hi")),
             (truncated, r#"{"File":"alloc/x","FileEvent":"file truncated"}"#, None),
+            (Piece::Deleted { file: "f".into() }, r#"{"File":"f","FileEvent":"file deleted"}"#, None),
             (Piece::Alive, "{}", None),
         ] {
             let shown = |form| {

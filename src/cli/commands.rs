@@ -1,7 +1,9 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, alloc_ask, alloc_logs, alloc_status, job_run, job_status, job_stop};
+use crate::cli::{
+    agent_command, alloc_ask, alloc_fs, alloc_logs, alloc_status, job_run, job_status, job_stop,
+};
 use crate::cli::{keeper_command, node_status, status, version};
 use argh::{ArgsInfo, FromArgs};
 
@@ -20,6 +22,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_stop::JobStop>("job stop", "stop jobs"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
+    networked::<alloc_fs::AllocFs>("alloc fs", "look at the files of an allocation"),
     networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
     networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
@@ -87,7 +90,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job action",
     "job tag",
     "fmt",
-    "alloc fs",
     "alloc exec",
     "alloc stop",
     "alloc checks",

@@ -7,6 +7,7 @@
 mod agent_command;
 mod agent_jobs;
 mod alloc_ask;
+mod alloc_fs;
 mod alloc_logs;
 mod alloc_status;
 mod commands;
@@ -27,6 +28,7 @@ mod session;
 mod settings;
 mod shapes;
 mod status;
+mod tailing;
 mod version;
 
 use crate::jobspec::nearest::nearest;

@@ -27,6 +27,9 @@ impl Client {
                 alloc.known_task(task)?;
                 Ok(Grant::Files { over: alloc.is_over() })
             }
+            NodeAsk::List { alloc, .. } | NodeAsk::Stat { alloc, .. } | NodeAsk::File { alloc, .. } => {
+                Ok(Grant::Files { over: self.find_alloc(*alloc)?.is_over() })
+            }
             NodeAsk::Restart { alloc, scope } => {
                 self.act_on(now, *alloc, held, |alloc, turn| alloc.restart(turn, scope))
             }

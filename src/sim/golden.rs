@@ -19,7 +19,7 @@ use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, node_id, place, register, report, spec,
 };
-use crate::wire::ask::{LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
+use crate::wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
 use crate::wire::command::Command;
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
@@ -234,6 +234,16 @@ fn asks(s: &mut Samples) {
         s.add(what, &NodeAsk::Restart { alloc, scope });
     }
     s.add("signal", &NodeAsk::Signal { alloc, task: Some("t".into()), signal: "SIGHUP".into() });
+    let path = "alloc/f".to_string();
+    s.add("list", &NodeAsk::List { alloc, path: path.clone() });
+    s.add("stat", &NodeAsk::Stat { alloc, path: path.clone() });
+    let from = Position::FromStart(1);
+    s.add("file", &NodeAsk::File { alloc, path: path.clone(), from, limit: Some(300), follow: false });
+    let content_type = "text/plain".to_string();
+    let file = FileInfo { name: "f".into(), size: 300, mode: 0o100_644, modified: AT, content_type };
+    s.add("files", &NodeAnswer::Files(vec![file.clone()]));
+    s.add("file", &NodeAnswer::File(file));
+    s.add("deleted", &Piece::Deleted { file: path });
     s.add("done", &NodeAnswer::Done);
     s.add("data", &Piece::Data { bytes: vec![1, 2], file: "alloc/f".into(), offset: 300 });
     s.add("truncated", &Piece::Truncated { file: "alloc/f".into() });
@@ -245,6 +255,7 @@ fn asks(s: &mut Samples) {
         RefusalKind::Validation,
         RefusalKind::Busy,
         RefusalKind::Unavailable,
+        RefusalKind::Forbidden,
     ] {
         s.add(&format!("{kind:?}").to_lowercase(), &Refusal::new(kind, "no"));
     }

@@ -4,6 +4,7 @@
 //! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
 
 use crate::model::id::AllocId;
+use crate::model::time::Wall;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,9 +19,35 @@ pub enum NodeAsk {
         follow: bool,
     },
     /// Ends tasks and starts them again, whatever their restart policies say. Answered once that is sure to happen.
-    Restart { alloc: AllocId, scope: RestartScope },
+    Restart {
+        alloc: AllocId,
+        scope: RestartScope,
+    },
     /// `task`: `None` is every task that runs. `signal`: a name of signal(7).
-    Signal { alloc: AllocId, task: Option<String>, signal: String },
+    Signal {
+        alloc: AllocId,
+        task: Option<String>,
+        signal: String,
+    },
+    /// What is in a directory. Paths count from the allocation's directory.
+    List {
+        alloc: AllocId,
+        path: String,
+    },
+    Stat {
+        alloc: AllocId,
+        path: String,
+    },
+    /// A file's content. Answered by pieces.
+    File {
+        alloc: AllocId,
+        path: String,
+        from: Position,
+        /// At most so many bytes.
+        limit: Option<u64>,
+        /// Go on at its end, until it is deleted or the allocation has ended.
+        follow: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +85,8 @@ pub enum RestartScope {
 pub enum NodeAnswer {
     /// It is done, or sure to be done.
     Done,
+    Files(Vec<FileInfo>),
+    File(FileInfo),
 }
 
 /// A part of a file's content on its way to a reader.
@@ -69,4 +98,17 @@ pub enum Piece {
     Truncated { file: String },
     /// Nothing new: the reader is still there.
     Alive,
+    /// Nothing more will come.
+    Deleted { file: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInfo {
+    pub name: String,
+    pub size: u64,
+    /// As stat(2) gives it, type and permissions.
+    pub mode: u32,
+    pub modified: Wall,
+    /// Empty where it was not looked for.
+    pub content_type: String,
 }

@@ -61,6 +61,8 @@ pub enum RefusalKind {
     Busy,
     /// No leader, or storage refuses writes: try again later.
     Unavailable,
+    /// Nobody may do that.
+    Forbidden,
 }
 
 impl Refusal {

@@ -3,6 +3,7 @@
 use crate::node::{Node, shell_job, text};
 use crate::wait;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 
 /// A task that tells its pid and what it is sent.
 const LISTENER: &str = "trap 'echo got HUP' HUP; echo pid $$; while :; do sleep 0.05; done";
@@ -69,6 +70,57 @@ fn what_cannot_be_asked_is_refused_with_its_status() {
     node.drover(&["alloc", "restart", "-task", "t", &id, "t"]).fails(1, "named twice");
     node.drover(&["alloc", "restart", "-all-tasks", &id, "t"]).fails(1, "exclude each other");
     node.drover(&["alloc", "signal", "ffffffff"]).fails(1, "No allocation(s)");
+}
+
+#[test]
+fn files_are_listed_printed_and_followed() {
+    let node = Node::dev();
+    let script = "echo one > local/f; echo two >> local/f; echo pid $$; \
+                  until [ -e ../go ]; do sleep 0.05; done; echo three >> local/f; rm local/f; sleep 1000";
+    let id = running(&node, script);
+    let fs = |args: &[&str]| node.drover(&[&["alloc", "fs"], args].concat());
+    let top = fs(&[&id]).exits(0).to_string();
+    assert!(top.starts_with("Mode") && top.contains(" alloc/\n") && top.contains(" t/\n"), "{top}");
+    assert!(fs(&["-H", &id[..8], "t/local"]).exits(0).contains("-rw-r--r--  8 "), "sizes in bytes");
+    assert!(fs(&["-stat", &id, "t/local/f"]).exits(0).contains("text/plain; charset=utf-8"), "its type");
+    assert_eq!(fs(&[&id, "t/local/f"]).exits(0), "one\ntwo\n");
+    assert_eq!(fs(&["-job", "job", "/t/local/f"]).exits(0), "one\ntwo\n");
+    assert_eq!(fs(&["-tail", "-n", "1", &id, "t/local/f"]).exits(0), "two\n");
+    assert_eq!(fs(&["-tail", "-c", "3", &id, "t/local/f"]).exits(0), "wo\n");
+    fs(&[&id, "t/local/nope"]).fails(1, "no such file or directory");
+    fs(&["-n", "1", &id, "t/local/f"]).fails(1, "with -tail only");
+
+    let mut follower = node.drover_spawn(&["alloc", "fs", "-f", "-tail", "-c", "4", &id, "t/local/f"]);
+    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "two");
+    node.allow(&id);
+    assert_eq!(lines.next().expect("a line").expect("text"), "three");
+    assert!(follower.wait().expect("its end").success(), "it ends when the file is deleted");
+}
+
+#[test]
+fn files_elsewhere_and_secrets_are_not_shown() {
+    let node = Node::dev();
+    let script = "echo hush > secrets/token; ln -s /etc/passwd local/out; ln -s ../secrets/token local/in; \
+                  mkfifo local/pipe; echo pid $$; sleep 1000";
+    let id = running(&node, script);
+    for (how, path, status, sentence) in [
+        ("cat", "t/local/out", 500, "Path escapes the alloc directory"),
+        ("cat", "../../../../etc/passwd", 500, "Path escapes the alloc directory"),
+        ("stat", "t/local/out", 500, "Path escapes the alloc directory"),
+        ("cat", "t/secrets/token", 403, "Reading secret file prohibited"),
+        ("stream", "t/local/in", 403, "Reading secret file prohibited"),
+        ("readat", "t/local/pipe", 400, "no regular file"),
+        ("cat", "t/local", 400, "is a directory"),
+        ("ls", "t/local/out", 500, "Path escapes"),
+        ("cat", "", 400, "must provide a file name"),
+    ] {
+        let answer = node.get(&format!("/v1/client/fs/{how}/{id}?path={path}"));
+        assert_eq!(answer.status, status, "{how} {path}: {}", answer.text());
+        assert!(answer.text().contains(sentence), "{how} {path}: {}", answer.text());
+    }
+    let listed = node.get(&format!("/v1/client/fs/ls/{id}?path=t/secrets")).json();
+    assert_eq!((listed[0]["Name"].as_str(), listed[0]["Size"].as_u64()), (Some("token"), Some(5)));
 }
 
 /// What was acknowledged happens once, also when the agent is killed right after it.

@@ -35,6 +35,33 @@ fn logs_are_checked_before_the_first_byte() {
 }
 
 #[test]
+fn files_are_named_by_path_and_read_from_a_position() {
+    let world = World::running();
+    let alloc = alloc_id(1);
+    let path = || "a/b".to_string();
+    let file = |from, limit, follow| Ok(NodeAsk::File { alloc, path: path(), from, limit, follow });
+    let start = Position::FromStart;
+    for (target, expected) in [
+        ("ls/ID", Ok(NodeAsk::List { alloc, path: "/".into() })),
+        ("ls/ID?path=a/b", Ok(NodeAsk::List { alloc, path: path() })),
+        ("stat/ID?path=a%2Fb", Ok(NodeAsk::Stat { alloc, path: path() })),
+        ("stat/ID", Err("400 must provide a file name")),
+        ("cat/ID?path=", Err("400 must provide a file name")),
+        ("cat/x?path=a", Err("400 must provide a valid alloc id")),
+        ("cat/ID?path=a/b", file(start(0), None, false)),
+        ("readat/ID?path=a/b&offset=3&limit=4", file(start(3), Some(4), false)),
+        ("readat/ID?path=a/b&limit=-1", file(start(0), None, false)),
+        ("readat/ID?path=a/b&offset=-1", Err("400 offset must not be negative")),
+        ("stream/ID?path=a/b&origin=end&offset=9", file(Position::FromEnd(9), None, true)),
+        ("stream/ID?path=a/b&follow=false", file(start(0), None, false)),
+        ("stream/ID?path=a/b&origin=middle", Err("400 origin must be start or end")),
+    ] {
+        let target = format!("/v1/client/fs/{}", target.replace("ID", &alloc.to_string()));
+        assert_eq!(asked(&world, Method::Get, &target, ""), expected.map_err(str::to_string), "{target}");
+    }
+}
+
+#[test]
 fn a_task_that_has_not_begun_has_no_logs() {
     let mut world = World::new();
     world.region.ready_node(1);
@@ -84,6 +111,7 @@ fn only_allocations_of_this_node_are_asked_about() {
     let targets = |id| {
         [
             (Method::Get, format!("/v1/client/fs/logs/{id}?task=t&type=stdout"), ""),
+            (Method::Get, format!("/v1/client/fs/ls/{id}"), ""),
             (Method::Put, format!("/v1/client/allocation/{id}/restart"), ""),
             (Method::Put, format!("/v1/client/allocation/{id}/signal"), r#"{"Signal":"SIGHUP"}"#),
         ]

@@ -37,6 +37,10 @@ fn running(tasks: &[&str]) -> World {
     w
 }
 
+fn besides_reports(w: &mut World) -> Vec<String> {
+    w.take_trace().into_iter().filter(|t| !t.starts_with("report")).collect()
+}
+
 #[test]
 fn a_restart_that_is_asked_for_is_no_matter_of_policy() {
     let mut w = running(&["web"]);
@@ -45,7 +49,7 @@ fn a_restart_that_is_asked_for_is_no_matter_of_policy() {
         w.pass(s(2));
         let (old, new) = (format!("web#{n}"), format!("web#{}", n + 1));
         let trace = [format!("stop {old} 2 5s"), format!("start {new}"), format!("forget {old}")];
-        assert_eq!(w.take_trace(), trace);
+        assert_eq!(besides_reports(&mut w), trace);
     }
     let state = w.task(1, "web");
     assert_eq!((state.restarts, state.failed), (3, false));

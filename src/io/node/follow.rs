@@ -50,7 +50,8 @@ async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Doo
         source = back;
         match piece {
             Ok(Some(piece)) => {
-                if sender.send(piece).await.is_err() {
+                let last = matches!(piece, Piece::Deleted { .. });
+                if sender.send(piece).await.is_err() || last {
                     return;
                 }
                 last_sent = Instant::now();

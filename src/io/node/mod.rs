@@ -4,6 +4,7 @@
 //! Refuses to know: HTTP, and which questions may be asked. Invariants: questions under way are bounded, each is answered
 //! or refused within `PATIENCE`; whatever is opened for a caller ends when the caller leaves.
 
+mod files;
 mod follow;
 mod logs;
 
@@ -12,6 +13,7 @@ use crate::model::id::AllocId;
 use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
 use crate::wire::request::{Refusal, RefusalKind};
 use async_channel::{Receiver, Sender, TrySendError};
+use files::Files;
 use logs::{LogReader, Place};
 use rustix::io::Errno;
 use smol::Timer;
@@ -127,10 +129,39 @@ impl Node {
                 let again = follow.then(|| (self.door.clone(), ask));
                 Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
             }
+            NodeAsk::List { alloc, path } => {
+                let path = path.clone();
+                let entries = self.look(*alloc, move |files| files.list(&path)).await?;
+                Ok(Answered::Whole(NodeAnswer::Files(entries)))
+            }
+            NodeAsk::Stat { alloc, path } => {
+                let path = path.clone();
+                let file = self.look(*alloc, move |files| files.stat(&path)).await?;
+                Ok(Answered::Whole(NodeAnswer::File(file)))
+            }
+            NodeAsk::File { alloc, path, from, limit, follow } => {
+                let (path, from, limit, follow) = (path.clone(), *from, *limit, *follow);
+                let reader = self.look(*alloc, move |files| files.read(&path, from, limit, follow)).await?;
+                let again = follow.then(|| (self.door.clone(), ask));
+                Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
+            }
             NodeAsk::Restart { .. } | NodeAsk::Signal { .. } => {
                 Err(Refusal::new(RefusalKind::Unavailable, "the node granted files where none are read"))
             }
         }
+    }
+}
+
+impl Node {
+    /// On a thread that may wait for the disk.
+    async fn look<T: Send + 'static>(
+        &self,
+        alloc: AllocId,
+        act: impl FnOnce(&Files) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let dir = self.alloc_dir.join(alloc.to_string());
+        let look = move || act(&Files::open(&dir).map_err(|e| unreadable(alloc, e))?);
+        smol::unblock(look).await
     }
 }
 
