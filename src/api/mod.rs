@@ -145,6 +145,8 @@ fn takes(route: &Route, method: Method) -> bool {
         Route::JobsParse | Route::Search | Route::AllocRestart(_) | Route::AllocSignal(_) => {
             method.is_write()
         }
+        // not by PUT (reference: corrections, "Placement and change")
+        Route::Metadata => matches!(method, Method::Get | Method::Post),
         _ => method == Method::Get,
     }
 }
@@ -176,6 +178,12 @@ fn await_leader(
             | Route::AgentHealth
             | Route::Logs(_)
             | Route::Files(..)
+            | Route::AllocFigures(_)
+            | Route::AllocChecks(_)
+            | Route::AllocCollect(_)
+            | Route::HostFigures
+            | Route::Metadata
+            | Route::Collect
             | Route::AllocRestart(_)
             | Route::AllocSignal(_)
     );
@@ -234,6 +242,13 @@ impl Call<'_> {
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::Logs(id) => on_node::logs(self, &id),
+            Route::AllocFigures(id) => on_node::alloc_figures(self, &id),
+            Route::AllocChecks(id) => on_node::checks(self, &id),
+            Route::AllocCollect(id) => on_node::collect(self, Some(&id)),
+            Route::HostFigures => on_node::host_figures(self),
+            Route::Metadata if write => on_node::set_metadata(self),
+            Route::Metadata => on_node::metadata(self),
+            Route::Collect => on_node::collect(self, None),
             Route::Files(how, id) => on_node::files(self, how, &id),
             Route::AllocRestart(id) => on_node::restart(self, &id),
             Route::AllocSignal(id) => on_node::signal(self, &id),

@@ -8,8 +8,9 @@ use super::response::Response;
 use super::showing::{Form, Showing};
 use super::{Call, Outcome, json};
 use crate::model::alloc::Allocation;
-use crate::model::id::AllocId;
+use crate::model::id::{AllocId, NodeId};
 use crate::wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+use serde_json::Value;
 
 pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let alloc = alloc_id(id)?;
@@ -82,6 +83,73 @@ pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
     on_this_node(call, alloc)?;
     Ok(asking(call, NodeAsk::Signal { alloc, task, signal }, Form::Json))
+}
+
+pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
+    on_this_node(call, alloc)?;
+    Ok(asking(call, NodeAsk::AllocFigures { alloc, task }, Form::Json))
+}
+
+/// There are no checks, so no allocation has any.
+pub fn checks(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    on_this_node(call, alloc_id(id)?)?;
+    Ok(Outcome::Respond(Response::json(&(), call.query.pretty)))
+}
+
+/// `id`: `None` is every allocation that has ended.
+pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
+    let alloc = id.map(alloc_id).transpose()?;
+    match alloc {
+        Some(alloc) => drop(on_this_node(call, alloc)?),
+        None => this_node(call, call.query.text("node_id"))?,
+    }
+    Ok(asking(call, NodeAsk::Collect { alloc }, Form::Nothing))
+}
+
+pub fn host_figures(call: &Call<'_>) -> Result<Outcome, Response> {
+    this_node(call, call.query.text("node_id"))?;
+    Ok(asking(call, NodeAsk::HostFigures, Form::Json))
+}
+
+pub fn metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+    this_node(call, call.query.text("node_id"))?;
+    Ok(asking(call, NodeAsk::Metadata, Form::Json))
+}
+
+/// `{NodeID, Meta}`; a key whose value is null is unset.
+pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+    let body = json::object(call.body()?)?;
+    let node = json::text(&body, "NodeID")?.or(call.query.text("node_id"));
+    this_node(call, node)?;
+    let Some(Value::Object(given)) =
+        json::member(&body, "Meta").filter(|m| m.as_object().is_some_and(|m| !m.is_empty()))
+    else {
+        return Err(bad("member Meta must be an object with at least one key"));
+    };
+    let change = |(key, value): (&String, &Value)| match value {
+        Value::Null => Ok((key.clone(), None)),
+        Value::String(text) => Ok((key.clone(), Some(text.clone()))),
+        _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
+    };
+    let changes = given.iter().map(change).collect::<Result<_, Response>>()?;
+    Ok(asking(call, NodeAsk::SetMetadata { changes }, Form::Json))
+}
+
+/// This agent's node is the one that is meant: by its id, or because nobody else is.
+fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
+    let own = call.ctx.client.map(|client| client.node_id);
+    let Some(id) = id.filter(|id| !id.is_empty()) else {
+        return own.map(drop).ok_or_else(|| bad("No local Node and node_id not provided"));
+    };
+    let unknown = || Response::text(404, format!("Unknown node \"{id}\""));
+    let node: NodeId = id.parse().map_err(|_| unknown())?;
+    if own == Some(node) {
+        return Ok(());
+    }
+    call.view()?.node(node)?.ok_or_else(unknown)?;
+    Err(Response::text(404, "No path to node"))
 }
 
 fn asking(call: &Call<'_>, ask: NodeAsk, form: Form) -> Outcome {

@@ -28,6 +28,12 @@ pub enum Route {
     DeploymentAllocations(String),
     Logs(String),
     Files(FilesRoute, String),
+    AllocFigures(String),
+    AllocChecks(String),
+    AllocCollect(String),
+    HostFigures,
+    Metadata,
+    Collect,
     AllocRestart(String),
     AllocSignal(String),
     Leader,
@@ -70,6 +76,9 @@ pub fn route(path: &str) -> Route {
         "agent/self" => Route::AgentSelf,
         "agent/health" => Route::AgentHealth,
         "search" => Route::Search,
+        "client/stats" => Route::HostFigures,
+        "client/metadata" => Route::Metadata,
+        "client/gc" => Route::Collect,
         _ => below(path),
     }
 }
@@ -121,6 +130,9 @@ fn on_node(path: &str) -> Option<Route> {
     }
     let (id, what) = path.strip_prefix("client/allocation/")?.split_once('/')?;
     match what {
+        "stats" => Some(Route::AllocFigures(id.to_string())),
+        "checks" => Some(Route::AllocChecks(id.to_string())),
+        "gc" => Some(Route::AllocCollect(id.to_string())),
         "restart" => Some(Route::AllocRestart(id.to_string())),
         "signal" => Some(Route::AllocSignal(id.to_string())),
         _ => None,
@@ -192,10 +204,7 @@ const KNOWN: &[&str] = &[
     "agent/servers",
     "client/allocation/",
     "client/fs/",
-    "client/gc",
     "client/identity",
-    "client/metadata",
-    "client/stats",
     "deployment/",
     "evaluations/count",
     "event/stream",
@@ -255,6 +264,8 @@ mod tests {
             ("/v1/deployment/fail/x", Route::NotBuilt("deployment")),
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
             ("/v1/client/fs/logs/x", Route::Logs(id("x"))),
+            ("/v1/client/allocation/x/stats", Route::AllocFigures(id("x"))),
+            ("/v1/client/metadata", Route::Metadata),
             ("/v1/client/allocation/x/restart", Route::AllocRestart(id("x"))),
             ("/v1/client/allocation/x/signal", Route::AllocSignal(id("x"))),
             ("/v1/client/allocation/x/exec", Route::NotBuilt("client/allocation")),

@@ -2,10 +2,12 @@
 //! 3 and 3.2).
 
 use super::response::Response;
+use super::shape::figures::{AllocFiguresShape, HostFiguresShape};
 use super::shape::file::FileShape;
 use crate::wire::ask::{NodeAnswer, Piece};
 use base64::Engine;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Showing {
@@ -20,6 +22,8 @@ pub enum Form {
     Frames,
     /// The pieces' bytes alone.
     Text,
+    /// That it is done is all there is to say.
+    Nothing,
 }
 
 /// The answer to what changes something on a node: nothing of the servers' state, so no index.
@@ -29,13 +33,30 @@ struct DoneShape {
     index: u64,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct MetadataShape<'a> {
+    meta: &'a BTreeMap<String, String>,
+    dynamic: &'a BTreeMap<String, Option<String>>,
+    #[serde(rename = "Static")]
+    configured: &'a BTreeMap<String, String>,
+}
+
 impl Showing {
     pub fn response(self, answer: &NodeAnswer) -> Response {
         match answer {
+            NodeAnswer::Done if self.form == Form::Nothing => Response::text(200, ""),
             NodeAnswer::Done => Response::json(&DoneShape { index: 0 }, self.pretty),
             NodeAnswer::Files(files) => {
                 let shapes: Vec<FileShape> = files.iter().map(FileShape::from).collect();
                 Response::json(&shapes, self.pretty)
+            }
+            NodeAnswer::AllocFigures(figures) => {
+                Response::json(&AllocFiguresShape::new(figures), self.pretty)
+            }
+            NodeAnswer::HostFigures(figures) => Response::json(&HostFiguresShape::from(figures), self.pretty),
+            NodeAnswer::Metadata { meta, dynamic, configured } => {
+                Response::json(&MetadataShape { meta, dynamic, configured }, self.pretty)
             }
             NodeAnswer::File(file) => Response::json(&FileShape::from(file), self.pretty),
         }
@@ -44,7 +65,7 @@ impl Showing {
     /// Of what comes in pieces.
     pub fn content_type(self) -> &'static str {
         match self.form {
-            Form::Json | Form::Frames => "application/json",
+            Form::Json | Form::Frames | Form::Nothing => "application/json",
             Form::Text => "text/plain; charset=utf-8",
         }
     }
@@ -54,7 +75,7 @@ impl Showing {
         match (self.form, piece) {
             (Form::Text, Piece::Data { bytes, .. }) => Some(bytes),
             (Form::Text, Piece::Truncated { .. } | Piece::Deleted { .. } | Piece::Alive) => None,
-            (Form::Json | Form::Frames, piece) => Some(frame(&piece)),
+            (Form::Json | Form::Frames | Form::Nothing, piece) => Some(frame(&piece)),
         }
     }
 }

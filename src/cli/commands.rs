@@ -4,7 +4,7 @@ use crate::cli::{Env, Prepared, Run, Say, prepare};
 use crate::cli::{
     agent_command, alloc_ask, alloc_fs, alloc_logs, alloc_status, job_run, job_status, job_stop,
 };
-use crate::cli::{keeper_command, node_status, status, version};
+use crate::cli::{keeper_command, node_meta, node_status, status, version};
 use argh::{ArgsInfo, FromArgs};
 
 pub struct Command {
@@ -26,6 +26,8 @@ pub static COMMANDS: &[Command] = &[
     networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
     networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
+    networked::<node_meta::NodeMetaRead>("node meta read", "show a node's metadata"),
+    networked::<node_meta::NodeMetaApply>("node meta apply", "set a node's metadata"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
@@ -97,7 +99,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "node drain",
     "node eligibility",
     "node config",
-    "node meta",
     "node pool",
     "node identity",
     "node intro",

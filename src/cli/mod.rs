@@ -22,6 +22,7 @@ mod job_stop;
 mod keeper_command;
 mod layout;
 mod monitor;
+mod node_meta;
 mod node_status;
 mod output;
 mod session;

@@ -123,6 +123,45 @@ pub struct Alloc {
     pub metrics: AllocMetric,
 }
 
+/// What the tasks of an allocation use.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocFigures {
+    pub tasks: BTreeMap<String, TaskFigures>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskFigures {
+    pub resource_usage: Usage,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Usage {
+    pub memory_stats: MemoryUsage,
+    pub cpu_stats: CpuUsage,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct MemoryUsage {
+    #[serde(rename = "RSS")]
+    pub rss: u64,
+    pub usage: u64,
+    pub max_usage: u64,
+    pub measured: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct CpuUsage {
+    pub user_mode: f64,
+    pub system_mode: f64,
+    pub total_ticks: f64,
+    pub percent: f64,
+}
+
 /// A file of an allocation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

@@ -1,6 +1,7 @@
 //! One allocation: its directory, its tasks in their order, and the ways it ends (reference: client 5, 6, 10).
 
-use super::effects::{DirSpec, DirTask, Effect};
+use super::driver;
+use super::effects::{DirSpec, DirTask, Effect, LivingRun};
 use super::events;
 use super::lifecycle::{Role, Stage, TaskView};
 use super::runner::{Dirty, Runner, Spec, Turn};
@@ -186,6 +187,15 @@ impl Alloc {
         if let Some(task) = self.head.assignment.group.task(&runner.name) {
             act(runner, Spec { assignment: &self.head.assignment, task });
         }
+    }
+
+    /// The runs of the tasks that run; of one, if it is named.
+    pub fn living(&self, task: Option<&str>) -> Vec<LivingRun> {
+        let one = |runner: &Runner| {
+            let assignment = &self.head.assignment;
+            runner.living(driver::label(assignment, assignment.group.task(&runner.name)?))
+        };
+        self.tasks.iter().filter(|t| task.is_none_or(|name| t.name == name)).filter_map(one).collect()
     }
 
     pub fn runners(&self) -> &[Runner] {

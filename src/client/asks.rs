@@ -9,18 +9,31 @@ use super::runner::Turn;
 use super::signals;
 use crate::model::id::AllocId;
 use crate::model::time::{Now, Wall};
-use crate::state::local::WantedRestart;
+use crate::state::local::{WantedRestart, Writes};
 use crate::wire::ask::{NodeAnswer, NodeAsk, RestartScope};
 use crate::wire::request::{Refusal, RefusalKind};
 
 impl Client {
     /// `token` names the question to whoever waits for its answer.
-    pub(super) fn asked(&mut self, now: Now, token: u64, ask: &NodeAsk, held: &mut Held) {
-        let result = self.grant(now, ask, held);
+    pub(super) fn asked(
+        &mut self,
+        now: Now,
+        token: u64,
+        ask: &NodeAsk,
+        held: &mut Held,
+        writes: &mut Writes,
+    ) {
+        let result = self.grant(now, ask, held, writes);
         held.push(Effect::Answer { token, result });
     }
 
-    fn grant(&mut self, now: Now, ask: &NodeAsk, held: &mut Held) -> Result<Grant, Refusal> {
+    fn grant(
+        &mut self,
+        now: Now,
+        ask: &NodeAsk,
+        held: &mut Held,
+        writes: &mut Writes,
+    ) -> Result<Grant, Refusal> {
         match ask {
             NodeAsk::Logs { alloc, task, .. } => {
                 let alloc = self.find_alloc(*alloc)?;
@@ -30,6 +43,23 @@ impl Client {
             NodeAsk::List { alloc, .. } | NodeAsk::Stat { alloc, .. } | NodeAsk::File { alloc, .. } => {
                 Ok(Grant::Files { over: self.find_alloc(*alloc)?.is_over() })
             }
+            NodeAsk::AllocFigures { alloc, task } => {
+                let alloc = self.find_alloc(*alloc)?;
+                if let Some(task) = task {
+                    alloc.known_task(task)?;
+                }
+                Ok(Grant::Runs { runs: alloc.living(task.as_deref()), core_mhz: self.core_mhz() })
+            }
+            NodeAsk::HostFigures => Ok(Grant::Runs { runs: vec![], core_mhz: self.core_mhz() }),
+            NodeAsk::Collect { alloc: Some(alloc) } => {
+                self.act_on(now, *alloc, held, Alloc::collect_if_ended)
+            }
+            NodeAsk::Collect { alloc: None } => {
+                self.collect_ended(now, 0, held);
+                Ok(Grant::Answer(NodeAnswer::Done))
+            }
+            NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
+            NodeAsk::SetMetadata { changes } => self.set_metadata(now, changes, writes).map(Grant::Answer),
             NodeAsk::Restart { alloc, scope } => {
                 self.act_on(now, *alloc, held, |alloc, turn| alloc.restart(turn, scope))
             }
@@ -48,6 +78,11 @@ impl Client {
                 self.act_on(now, *alloc, held, act)
             }
         }
+    }
+
+    /// Of one of the node's cores.
+    fn core_mhz(&self) -> f64 {
+        self.info.as_ref().map_or(0.0, |i| i.capacity.cpu_mhz as f64 / f64::from(i.cpu_cores.max(1)))
     }
 
     fn act_on(

@@ -1,6 +1,7 @@
 //! The client itself: inputs in, one commit, effects out. Everything below it is told what it needs for one turn.
 
 use super::alloc::Alloc;
+use super::collect::MAX_ENDED;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
 use super::runner::{Runner, Spec, Turn};
@@ -10,7 +11,7 @@ use crate::model::id::{AllocId, NodeId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
-use crate::state::local::{Fate, Fault, LocalAlloc, LocalStore, Writes};
+use crate::state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Writes};
 use crate::wire::command::AllocUpdate;
 use crate::wire::keeper::{self, RunReport, RunState};
 use crate::wire::rpc::{AllocSet, Assignment, MAX_UPDATES};
@@ -33,10 +34,13 @@ pub struct Client {
     config: Config,
     store: LocalStore,
     pub(super) allocs: BTreeMap<AllocId, Alloc>,
-    servers: Servers,
+    pub(super) servers: Servers,
     keeper: Keeper,
-    info: Option<Box<NodeInfo>>,
-    random: Stream,
+    pub(super) info: Option<Box<NodeInfo>>,
+    /// What the configuration says, and what was set over it.
+    pub(super) configured_meta: BTreeMap<String, String>,
+    pub(super) dynamic_meta: DynamicMeta,
+    pub(super) random: Stream,
     /// Runs whose end is stored, but not yet durably.
     unforgotten: Vec<RunId>,
     /// Allocations that could not be taken on, as the servers last described them.
@@ -95,6 +99,7 @@ impl Client {
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
         let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();
+        let dynamic_meta = store.dynamic_meta().clone();
         Client {
             config,
             store,
@@ -102,6 +107,8 @@ impl Client {
             servers,
             keeper: Keeper::Down { why: "not yet connected".into() },
             info: None,
+            configured_meta: BTreeMap::new(),
+            dynamic_meta,
             random,
             unforgotten: Vec::new(),
             rejected: BTreeMap::new(),
@@ -123,7 +130,7 @@ impl Client {
         }
         self.ask_keeper_again(now.mono, &mut held);
         self.advance_allocs(now, &mut held);
-        self.collect_ended(now, &mut held);
+        self.collect_ended(now, MAX_ENDED, &mut held);
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
         self.take_news(now, news, &mut writes);
         self.report(now.mono, &mut held);
@@ -186,10 +193,7 @@ impl Client {
 
     fn take(&mut self, now: Now, input: Input, held: &mut Held, writes: &mut Writes) {
         match input {
-            Input::Fingerprint(info) => {
-                self.info = Some(info.clone());
-                self.servers.describe(info, now.mono, &mut self.random);
-            }
+            Input::Fingerprint(info) => self.described(now, info),
             Input::Frame { from, bytes } => {
                 let news = self.servers.hear(from, &bytes, now.mono, &self.config, &mut self.random);
                 self.take_news(now, news, writes);
@@ -203,7 +207,7 @@ impl Client {
                 self.with_alloc(now, alloc, held, |alloc, turn| alloc.dir_built(turn, result));
             }
             Input::DirRemoved { alloc, result } => self.dir_removed(now, alloc, result, writes),
-            Input::Ask { token, ask } => self.asked(now, token, &ask, held),
+            Input::Ask { token, ask } => self.asked(now, token, &ask, held, writes),
             Input::Shutdown { kill_tasks } => self.shut_down(now.mono, kill_tasks, writes),
         }
     }
@@ -267,8 +271,8 @@ impl Client {
             // What comes before the welcome is in the welcome, too.
             _ if !self.has_keeper() => {}
             keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, held),
-            keeper::Event::Started { run, at, .. } => {
-                self.with_run(now, run, held, |runner, turn, _| runner.started(turn, at));
+            keeper::Event::Started { run, at, pid } => {
+                self.with_run(now, run, held, |runner, turn, _| runner.started(turn, Some(pid), at));
             }
             keeper::Event::StartFailed { run, message, retryable } => {
                 self.with_run(now, run, held, |runner, turn, spec| {

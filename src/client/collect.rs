@@ -3,30 +3,31 @@
 use super::alloc::Alloc;
 use super::brain::Client;
 use super::effects::Held;
+use super::runner::Turn;
 use crate::model::id::AllocId;
 use crate::model::time::Now;
 use crate::state::local::{Fate, Writes};
+use crate::wire::request::{Refusal, RefusalKind};
 
 /// Ended allocations that are kept for their logs.
-const MAX_ENDED: usize = 50;
+pub const MAX_ENDED: usize = 50;
 
 impl Client {
-    /// Makes room: of the ended allocations that the servers know to have ended, the oldest go.
-    pub(super) fn collect_ended(&mut self, now: Now, held: &mut Held) {
+    /// Of the ended allocations that the servers know to have ended, the oldest go, until `keep` are left.
+    pub(super) fn collect_ended(&mut self, now: Now, keep: usize, held: &mut Held) {
         let kept = |a: &&mut Alloc| a.head.fate == Fate::Kept && a.is_over();
         let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.is_over()).count();
-        if count <= MAX_ENDED {
+        if count <= keep {
             return;
         }
         let mut ended: Vec<_> =
             self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
         ended.sort_by_key(|a| (a.ended, a.id()));
-        let chosen: Vec<AllocId> = ended.iter().take(count - MAX_ENDED).map(|a| a.id()).collect();
+        let chosen: Vec<AllocId> = ended.iter().take(count - keep).map(|a| a.id()).collect();
         let (mut turn, allocs) = self.lend(now, held);
         for id in chosen {
             if let Some(alloc) = allocs.get_mut(&id) {
-                alloc.set_fate(Fate::Collected);
-                alloc.advance(&mut turn, false);
+                alloc.collect(&mut turn);
             }
         }
     }
@@ -50,5 +51,26 @@ impl Client {
             self.forgotten.push(id);
         }
         self.allocs.remove(&id);
+    }
+}
+
+impl Alloc {
+    fn collect(&mut self, turn: &mut Turn<'_>) {
+        self.set_fate(Fate::Collected);
+        self.advance(turn, false);
+    }
+
+    pub fn collect_if_ended(&mut self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
+        let why = match (self.is_over(), self.untold()) {
+            (false, _) => "the allocation has not ended: stop it first",
+            (true, Some(_)) => {
+                "the servers have not heard of the allocation's end yet: try again in a second"
+            }
+            (true, None) => {
+                self.collect(turn);
+                return Ok(());
+            }
+        };
+        Err(Refusal::new(RefusalKind::Conflict, why))
     }
 }

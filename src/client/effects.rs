@@ -1,6 +1,6 @@
 //! What the client is told and what it asks for: the whole of its traffic with the world.
 
-use crate::model::id::AllocId;
+use crate::model::id::{AllocId, RunId};
 use crate::model::node::NodeInfo;
 use crate::state::local::Receipt;
 use crate::wire::ask::{NodeAnswer, NodeAsk};
@@ -81,10 +81,25 @@ pub struct DirTask {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grant {
     Answer(NodeAnswer),
+    /// These are to be measured. `core_mhz`: of one core.
+    Runs {
+        runs: Vec<LivingRun>,
+        core_mhz: f64,
+    },
     /// The allocation's files may be read. `over`: nothing more will be written to them.
     Files {
         over: bool,
     },
+}
+
+/// A task's process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LivingRun {
+    pub task: String,
+    pub run: RunId,
+    /// As the keeper was told it.
+    pub label: String,
+    pub pid: u32,
 }
 
 /// Effects that wait for the store.

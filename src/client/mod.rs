@@ -16,6 +16,7 @@ mod environment;
 mod events;
 mod interpolate;
 mod lifecycle;
+mod metadata;
 mod restart;
 mod runner;
 mod servers;

@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::driver::{self, Unfit};
-use super::effects::Held;
+use super::effects::{Held, LivingRun};
 use super::events;
 use super::lifecycle::Role;
 use super::restart::{AFTER_REBOOT, Decision, Outcome, Tracker, WITHIN_POLICY};
@@ -72,6 +72,8 @@ pub struct Runner {
     pub role: Role,
     pub leader: bool,
     pub local: LocalTask,
+    /// Of the run, as the keeper told it last.
+    pid: Option<u32>,
     pub dirty: Dirty,
     /// Counts what a report would show.
     pub moves: u64,
@@ -102,6 +104,7 @@ impl Runner {
             role: Role::of(task.lifecycle),
             leader: task.leader,
             local: local.unwrap_or_default(),
+            pid: None,
             dirty: Dirty::Clean,
             moves: 0,
             not_before: Mono(0),
@@ -122,6 +125,12 @@ impl Runner {
 
     pub fn has_run(&self) -> bool {
         self.local.run.is_some()
+    }
+
+    /// What runs at present.
+    pub fn living(&self, label: String) -> Option<LivingRun> {
+        let run = self.local.run.as_ref().filter(|r| r.confirmed)?.id;
+        Some(LivingRun { task: self.name.clone(), run, label, pid: self.pid? })
     }
 
     pub fn run_id(&self) -> Option<RunId> {
@@ -266,7 +275,9 @@ impl Runner {
         true
     }
 
-    pub fn started(&mut self, turn: &Turn<'_>, at: Wall) {
+    /// `pid`: `None` when it has ended since.
+    pub fn started(&mut self, turn: &Turn<'_>, pid: Option<u32>, at: Wall) {
+        self.pid = pid;
         let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
         run.confirmed = true;
         let at = known(at, turn.now);
@@ -299,7 +310,7 @@ impl Runner {
     /// the last event and the end.
     fn started_unseen(&mut self, turn: &Turn<'_>, ended: Wall) {
         let last = self.local.state.events.last().map_or(ended, |event| event.at);
-        self.started(turn, last.min(ended));
+        self.started(turn, None, last.min(ended));
     }
 
     /// The keeper refused what it was asked about this task's run.
@@ -325,7 +336,7 @@ impl Runner {
         }
         let gone = run.confirmed || Some(run.boot) != turn.boot;
         match found {
-            Some(RunState::Running { since, .. }) => self.started(turn, *since),
+            Some(RunState::Running { since, pid }) => self.started(turn, Some(*pid), *since),
             Some(RunState::Exited { exit, at }) => self.exited(turn, spec, *exit, *at),
             Some(RunState::StartFailed { message, retryable }) => {
                 self.start_failed(turn, spec, message, *retryable);

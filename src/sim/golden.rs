@@ -15,12 +15,13 @@ use crate::model::node::{Node, NodeEvent, NodeStatus};
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
 use crate::state::check;
-use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask, WantedRestart};
+use crate::state::local::{AllocHead, DynamicMeta, Fate, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, node_id, place, register, report, spec,
 };
 use crate::wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
 use crate::wire::command::Command;
+use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
@@ -243,6 +244,36 @@ fn asks(s: &mut Samples) {
     let file = FileInfo { name: "f".into(), size: 300, mode: 0o100_644, modified: AT, content_type };
     s.add("files", &NodeAnswer::Files(vec![file.clone()]));
     s.add("file", &NodeAnswer::File(file));
+    s.add("alloc figures", &NodeAsk::AllocFigures { alloc, task: Some("t".into()) });
+    s.add("host figures", &NodeAsk::HostFigures);
+    s.add("collect", &NodeAsk::Collect { alloc: Some(alloc) });
+    s.add("metadata", &NodeAsk::Metadata);
+    let changes: BTreeMap<_, _> = [("a".to_string(), Some("b".to_string())), ("c".to_string(), None)].into();
+    s.add("set metadata", &NodeAsk::SetMetadata { changes: changes.clone() });
+    s.add("dynamic", &DynamicMeta(changes.clone()));
+    let (meta, dynamic) = (BTreeMap::from([("a".to_string(), "b".to_string())]), changes);
+    s.add("metadata", &NodeAnswer::Metadata { meta: meta.clone(), dynamic, configured: meta });
+    let usage = Usage { user_percent: 1.5, rss_bytes: 300, memory_bytes: Some(400), ..Usage::default() };
+    let task = TaskFigures { usage, processes: [(7, usage)].into() };
+    let figures = AllocFigures { tasks: [("t".to_string(), task)].into(), at: AT };
+    s.add("alloc figures", &NodeAnswer::AllocFigures(figures));
+    let disk = HostDisk { device: "/dev/a".into(), mountpoint: "/".into(), ..HostDisk::default() };
+    let cpu = HostCpu {
+        name: "cpu0".into(),
+        user_percent: 1.5,
+        system_percent: 0.5,
+        idle_percent: 98.0,
+        mhz: 20.0,
+    };
+    let figures = HostFigures {
+        memory: HostMemory { total_bytes: 300, ..HostMemory::default() },
+        cpus: vec![cpu],
+        disks: vec![disk.clone()],
+        alloc_dir: disk,
+        uptime_seconds: 300,
+        at: AT,
+    };
+    s.add("host figures", &NodeAnswer::HostFigures(figures));
     s.add("deleted", &Piece::Deleted { file: path });
     s.add("done", &NodeAnswer::Done);
     s.add("data", &Piece::Data { bytes: vec![1, 2], file: "alloc/f".into(), offset: 300 });

@@ -19,6 +19,10 @@ const TASKS: TableDefinition<(u128, &str), &[u8]> = TableDefinition::new("tasks"
 /// Allocations that ended here and were collected while the servers still knew them: never to be run again.
 const ENDED: TableDefinition<u128, ()> = TableDefinition::new("ended");
 
+/// What was set of the node while it ran.
+const NODE: TableDefinition<&str, &[u8]> = TableDefinition::new("node");
+
+const DYNAMIC_META_KEY: &str = "dynamic meta";
 const FORMAT_KEY: &str = "format";
 const FORMAT: u64 = 1;
 const CACHE_BYTES: usize = 1 << 20;
@@ -69,6 +73,15 @@ pub enum WantedRestart {
     WithAll,
 }
 
+/// Metadata that was set or unset (`None`) over what the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
+
+impl Record for DynamicMeta {
+    const NAME: &'static str = "dynamic node meta";
+    const VERSION: u8 = 1;
+}
+
 impl Record for AllocHead {
     const NAME: &'static str = "local allocation";
     const VERSION: u8 = 1;
@@ -109,6 +122,7 @@ pub struct Writes {
     allocs: BTreeMap<AllocId, Option<Vec<u8>>>,
     tasks: BTreeMap<(AllocId, String), Option<Vec<u8>>>,
     ended: BTreeMap<AllocId, bool>,
+    dynamic_meta: Option<Vec<u8>>,
     durable: bool,
 }
 
@@ -131,6 +145,12 @@ impl Writes {
     /// Remembers (or no longer remembers) an allocation that ended here.
     pub fn set_ended(&mut self, alloc: AllocId, ended: bool) {
         self.ended.insert(alloc, ended);
+    }
+
+    /// Survives a power cut.
+    pub fn set_dynamic_meta(&mut self, meta: &DynamicMeta) {
+        self.dynamic_meta = Some(record::encode(meta));
+        self.must_last();
     }
 
     /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
@@ -198,6 +218,7 @@ impl std::error::Error for OpenError {}
 pub struct LocalStore {
     db: Database,
     ended: BTreeSet<AllocId>,
+    dynamic_meta: DynamicMeta,
     set_aside: Vec<String>,
 }
 
@@ -212,7 +233,12 @@ impl LocalStore {
         let db =
             Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(bad_open)?;
         prepare(&db)?;
-        let mut store = LocalStore { db, ended: BTreeSet::new(), set_aside: Vec::new() };
+        let mut store = LocalStore {
+            db,
+            ended: BTreeSet::new(),
+            dynamic_meta: DynamicMeta::default(),
+            set_aside: Vec::new(),
+        };
         let allocs = store.load().map_err(|e| OpenError::Storage(e.to_string()))?;
         Ok((store, allocs))
     }
@@ -220,6 +246,11 @@ impl LocalStore {
     /// Rows that could not be read, one sentence each. They stay where they are until something writes over them.
     pub fn set_aside(&self) -> &[String] {
         &self.set_aside
+    }
+
+    /// As it was found when the store was opened.
+    pub fn dynamic_meta(&self) -> &DynamicMeta {
+        &self.dynamic_meta
     }
 
     /// Allocations that ended here and that the servers may still list.
@@ -266,6 +297,15 @@ impl LocalStore {
         }
         for row in tx.open_table(ENDED)?.iter()? {
             self.ended.insert(id_of(row?.0.value()));
+        }
+        match tx.open_table(NODE) {
+            // a store from before there was any
+            Err(redb::TableError::TableDoesNotExist(_)) => {}
+            table => match table?.get(DYNAMIC_META_KEY)?.map(|row| record::decode(row.value())) {
+                None => {}
+                Some(Ok(meta)) => self.dynamic_meta = meta,
+                Some(Err(why)) => self.set_aside.push(why.to_string()),
+            },
         }
         Ok(found.into_values().collect())
     }
@@ -320,6 +360,9 @@ fn write(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
                 None => table.remove((key_of(*id), name.as_str()))?,
             };
         }
+    }
+    if let Some(meta) = &writes.dynamic_meta {
+        tx.open_table(NODE)?.insert(DYNAMIC_META_KEY, meta.as_slice())?;
     }
     if !writes.ended.is_empty() {
         let mut table = tx.open_table(ENDED)?;

@@ -3,9 +3,11 @@
 //!
 //! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
 
+use super::figures::{AllocFigures, HostFigures};
 use crate::model::id::AllocId;
 use crate::model::time::Wall;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeAsk {
@@ -48,6 +50,21 @@ pub enum NodeAsk {
         /// Go on at its end, until it is deleted or the allocation has ended.
         follow: bool,
     },
+    /// What the tasks that run use; of one, if it is named.
+    AllocFigures {
+        alloc: AllocId,
+        task: Option<String>,
+    },
+    HostFigures,
+    /// Removes the directory of an allocation that has ended; `None`: of all of them.
+    Collect {
+        alloc: Option<AllocId>,
+    },
+    Metadata,
+    /// `None` unsets a key, also one of the node's configuration.
+    SetMetadata {
+        changes: BTreeMap<String, Option<String>>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +104,14 @@ pub enum NodeAnswer {
     Done,
     Files(Vec<FileInfo>),
     File(FileInfo),
+    AllocFigures(AllocFigures),
+    HostFigures(HostFigures),
+    Metadata {
+        /// What is so.
+        meta: BTreeMap<String, String>,
+        dynamic: BTreeMap<String, Option<String>>,
+        configured: BTreeMap<String, String>,
+    },
 }
 
 /// A part of a file's content on its way to a reader.

@@ -8,6 +8,7 @@
 pub mod ask;
 pub mod change;
 pub mod command;
+pub mod figures;
 pub mod frame;
 pub mod keeper;
 pub mod record;

@@ -143,3 +143,63 @@ fn a_restart_that_was_promised_outlives_the_agent() {
     assert!(!crate::node::is_alive(first));
     assert_eq!(node.allocs("job").len(), 1);
 }
+
+#[test]
+fn what_tasks_and_the_machine_use_is_told() {
+    let node = Node::dev();
+    let id = running(&node, "echo pid $$; while :; do :; done");
+    let stats = node.get(&format!("/v1/client/allocation/{id}/stats")).json();
+    for usage in [&stats["ResourceUsage"], &stats["Tasks"]["t"]["ResourceUsage"]] {
+        assert!(usage["MemoryStats"]["RSS"].as_u64() > Some(0), "{stats:#}");
+        assert!(usage["CpuStats"]["Percent"].as_f64() > Some(1.0), "it never rests: {stats:#}");
+    }
+    let pid = node.await_pid("job").to_string();
+    assert!(stats["Tasks"]["t"]["Pids"][&pid].is_object(), "{stats:#}");
+    assert_eq!(node.get(&format!("/v1/client/allocation/{id}/stats?task=nope")).status, 400);
+    let shown = node.drover(&["alloc", "status", "-stats", &id]).exits(0).to_string();
+    assert!(shown.contains("/10 MHz") && shown.contains("Memory Stats"), "{shown}");
+    let host = node.get("/v1/client/stats").json();
+    assert!(host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"][0]["Idle"].is_number(), "{host:#}");
+    assert!(host["AllocDirStats"]["Size"].as_u64() > Some(0), "{host:#}");
+    let unknown = node.get("/v1/client/stats?node_id=00000000-0000-0000-0000-000000000000");
+    assert_eq!((unknown.status, unknown.text().contains("Unknown node")), (404, true));
+    assert_eq!(node.get(&format!("/v1/client/allocation/{id}/checks")).text(), "null");
+}
+
+#[test]
+fn an_ended_allocation_is_collected_when_that_is_asked_for() {
+    let node = Node::dev();
+    let id = running(&node, LISTENER);
+    let collect = || node.get(&format!("/v1/client/allocation/{id}/gc"));
+    assert_eq!(collect().status, 500, "it runs");
+    node.drover(&["job", "stop", "job"]).exits(0);
+    wait::until("it can be collected", || (collect().status == 200).then_some(()));
+    let dir = node.throw_away()[0].join("alloc").join(&id);
+    wait::until("its directory is gone", || (!dir.exists()).then_some(()));
+    assert_eq!(node.get("/v1/client/gc").text(), "");
+    let gone = node.get(&format!("/v1/client/fs/ls/{id}"));
+    assert_eq!((gone.status, gone.text().contains("not found on client")), (404, true), "{}", gone.text());
+}
+
+#[test]
+fn metadata_is_set_while_a_node_runs_and_outlives_it() {
+    let mut node = Node::new();
+    node.configure("client { meta { rack = \"r1\" } }");
+    node.start();
+    let meta = |node: &Node| node.get("/v1/client/metadata").json();
+    node.drover(&["node", "meta", "apply", "-unset", "rack", "zone=z1"]).exits(0);
+    let expected =
+        json!({"Meta": {"zone": "z1"}, "Dynamic": {"rack": null, "zone": "z1"}, "Static": {"rack": "r1"}});
+    assert_eq!(meta(&node), expected);
+    node.restart();
+    wait::until_eq("the same after a restart", &expected, || meta(&node));
+    let id = text(&node.get("/v1/nodes").json()[0]["ID"]).to_string();
+    wait::until_eq("the servers know it", &json!({"zone": "z1"}), || {
+        node.get(&format!("/v1/node/{id}")).json()["Meta"].clone()
+    });
+    let shown = node.drover(&["node", "meta", "read", "-node-id", &id[..8]]).exits(0).to_string();
+    assert!(shown.contains("zone = z1") && shown.contains("rack = <unset>"), "{shown}");
+    node.drover(&["node", "meta", "apply", "a b=c"]).fails(1, "metadata key");
+    node.drover(&["node", "meta", "apply", "nothing"]).fails(1, "key=value");
+    assert_eq!(node.put("/v1/client/metadata", &json!({"Meta": {"a": "b"}})).status, 405);
+}

@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod alloc;
 pub mod eval;
+pub mod figures;
 pub mod file;
 pub mod job;
 pub mod job_answers;

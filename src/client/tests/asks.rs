@@ -184,3 +184,56 @@ fn what_cannot_be_done_is_refused() {
     let refused = w.ask(signalling(None, "SIGHUP")).expect_err("nobody is there to do it");
     assert_eq!(refused.kind, RefusalKind::Unavailable);
 }
+
+#[test]
+fn ended_allocations_are_collected_when_that_is_asked_for() {
+    let mut w = World::new(&[assignment(1, &[task("web")]), assignment(2, &[task("web")])]);
+    w.pass(s(2));
+    let collect = |alloc| NodeAsk::Collect { alloc };
+    let refused = w.ask(collect(Some(alloc_id(1)))).expect_err("it runs");
+    assert!(refused.message.contains("has not ended"), "{refused}");
+    assert_eq!(w.ask(collect(None)), Ok(DONE));
+    assert_eq!(w.client().status().allocs, 2, "both run");
+    w.stop_alloc(1);
+    w.stop_alloc(2);
+    w.pass(s(2));
+    w.take_trace();
+    assert_eq!(w.ask(collect(Some(alloc_id(1)))), Ok(DONE));
+    w.pass(s(2));
+    assert_eq!((w.take_trace(), w.client().status().allocs), (vec!["remove dir".to_string()], 1));
+    assert_eq!(w.ask(collect(None)), Ok(DONE));
+    w.crash_agent();
+    w.pass(s(2));
+    assert_eq!(w.client().status().allocs, 0, "what was promised is done after a crash");
+}
+
+#[test]
+fn metadata_that_is_set_is_kept_and_told() {
+    let mut w = World::new(&[]);
+    w.pass(s(2));
+    let set = |key: &str, value: Option<&str>| {
+        let changes = [(key.to_string(), value.map(str::to_string))].into();
+        NodeAsk::SetMetadata { changes }
+    };
+    let meta = |w: &mut World| match w.ask(NodeAsk::Metadata) {
+        Ok(Grant::Answer(NodeAnswer::Metadata { meta, dynamic, .. })) => (meta, dynamic),
+        other => panic!("{other:?}"),
+    };
+    let registrations = w.registrations;
+    assert!(w.ask(set("rack", Some("r1"))).is_ok());
+    w.pass(s(15));
+    assert_eq!(w.registrations, registrations + 1, "the servers are told");
+    w.crash_agent();
+    w.pass(s(2));
+    assert_eq!(meta(&mut w).0, [("rack".to_string(), "r1".to_string())].into());
+    assert!(w.ask(set("rack", None)).is_ok());
+    assert_eq!(meta(&mut w), ([].into(), [].into()), "what only was set is gone");
+    for key in ["", "a b", "a\0", &"x".repeat(201)] {
+        assert_eq!(w.ask(set(key, Some("v"))).map_err(|r| r.kind), Err(RefusalKind::Invalid), "{key:?}");
+    }
+    let long = "x".repeat(1 << 20);
+    assert_eq!(w.ask(set("long", Some(&long))).map_err(|r| r.kind), Err(RefusalKind::Invalid));
+    let syncs = w.disk.syncs();
+    assert!(w.ask(set("nothing", None)).is_ok());
+    assert_eq!(w.disk.syncs(), syncs, "no change, no write");
+}

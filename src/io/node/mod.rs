@@ -4,6 +4,7 @@
 //! Refuses to know: HTTP, and which questions may be asked. Invariants: questions under way are bounded, each is answered
 //! or refused within `PATIENCE`; whatever is opened for a caller ends when the caller leaves.
 
+mod figures;
 mod files;
 mod follow;
 mod logs;
@@ -115,6 +116,14 @@ impl Node {
         match self.door.ask(ask.clone()).await? {
             Grant::Answer(answer) => Ok(Answered::Whole(answer)),
             Grant::Files { .. } => self.read(ask).await,
+            Grant::Runs { core_mhz, .. } if ask == NodeAsk::HostFigures => {
+                let figures = figures::of_host(self.alloc_dir.clone(), core_mhz).await;
+                Ok(Answered::Whole(NodeAnswer::HostFigures(figures)))
+            }
+            Grant::Runs { runs, core_mhz } => {
+                let figures = figures::of_runs(runs, core_mhz).await;
+                Ok(Answered::Whole(NodeAnswer::AllocFigures(figures)))
+            }
         }
     }
 
@@ -145,9 +154,7 @@ impl Node {
                 let again = follow.then(|| (self.door.clone(), ask));
                 Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
             }
-            NodeAsk::Restart { .. } | NodeAsk::Signal { .. } => {
-                Err(Refusal::new(RefusalKind::Unavailable, "the node granted files where none are read"))
-            }
+            _ => Err(Refusal::new(RefusalKind::Unavailable, "the node granted files where none are read")),
         }
     }
 }
