@@ -283,56 +283,44 @@ impl Source for FileReader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::{Scratch, rest};
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// A directory of its own for a test, removed at its end: an allocation's, and what lies beside it.
-    struct Scratch(PathBuf);
+    /// An allocation's directory, and what lies beside it.
+    struct Place(Scratch);
 
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let dir = std::env::temp_dir().join(format!("drover-files-{}-{name}", std::process::id()));
-            for below in ["a/alloc/logs", "a/t/local", "a/t/secrets", "a/t/private", "beside"] {
-                fs::create_dir_all(dir.join(below)).unwrap();
-            }
+    impl Place {
+        fn new(name: &str) -> Place {
+            let dirs = ["a/alloc/logs", "a/t/local", "a/t/secrets", "a/t/private", "beside"];
+            let dir = Scratch::new(name, &dirs);
             for (file, text) in [
                 ("a/alloc/f", "hello\n"),
                 ("a/t/secrets/token", "secret"),
                 ("a/t/private/key", "secret"),
                 ("beside/other", "not yours"),
             ] {
-                fs::write(dir.join(file), text).unwrap();
+                dir.write(file, text);
             }
-            Scratch(dir)
+            Place(dir)
         }
 
         fn files(&self) -> Files {
-            Files::open(&self.0.join("a")).unwrap()
+            Files::open(&self.at("")).unwrap()
         }
 
         fn at(&self, path: &str) -> PathBuf {
-            self.0.join("a").join(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            self.0.path().join("a").join(path)
         }
     }
 
     fn text(files: &Files, path: &str, from: Position, limit: Option<u64>) -> Result<String, Refusal> {
-        let mut reader = files.read(path, from, limit, false)?;
-        let mut out = Vec::new();
-        while let Some(Piece::Data { bytes, .. }) = reader.next().unwrap() {
-            out.extend(bytes);
-        }
-        Ok(String::from_utf8(out).unwrap())
+        files.read(path, from, limit, false).map(|mut reader| rest(&mut reader))
     }
 
     #[test]
     fn files_are_listed_described_and_read() {
-        let dir = Scratch::new("plain");
+        let dir = Place::new("plain");
         fs::set_permissions(dir.at("alloc/f"), fs::Permissions::from_mode(0o640)).unwrap();
         let files = dir.files();
         for path in ["", "/", ".", "t/../"] {
@@ -357,7 +345,7 @@ mod tests {
     /// What a task may put below its directory, and what callers may write, to get at something else.
     #[test]
     fn nothing_leads_out_and_secrets_are_not_read() {
-        let dir = Scratch::new("hostile");
+        let dir = Place::new("hostile");
         for (link, target) in [
             ("alloc/absolute", "/etc/passwd"),
             ("alloc/relative", "../../beside/other"),
@@ -417,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_follower_hears_of_growth_truncation_and_deletion() {
-        let dir = Scratch::new("follow");
+        let dir = Place::new("follow");
         let file = "alloc/f".to_string();
         let mut reader = dir.files().read("/alloc/f", Position::FromEnd(0), None, true).unwrap();
         let data = |bytes: &[u8], offset| {

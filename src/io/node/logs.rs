@@ -175,44 +175,28 @@ fn begin(files: &[(u64, u64)], start: Position) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::{Scratch, rest};
     use super::*;
     use std::fs;
 
-    /// A directory of its own for a test, removed at its end.
-    struct Scratch(PathBuf);
+    struct Logs(Scratch);
 
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let dir = std::env::temp_dir().join(format!("drover-logs-{}-{name}", std::process::id()));
-            fs::create_dir_all(dir.join("alloc/logs")).unwrap();
-            Scratch(dir)
+    impl Logs {
+        fn new(name: &str) -> Logs {
+            Logs(Scratch::new(name, &["alloc/logs"]))
         }
 
         fn write(&self, index: u64, bytes: &[u8]) {
-            fs::write(self.0.join(format!("alloc/logs/t.stdout.{index}")), bytes).unwrap();
+            self.0.write(&format!("alloc/logs/t.stdout.{index}"), bytes);
         }
 
         fn remove(&self, index: u64) {
-            fs::remove_file(self.0.join(format!("alloc/logs/t.stdout.{index}"))).unwrap();
+            fs::remove_file(self.0.path().join(format!("alloc/logs/t.stdout.{index}"))).unwrap();
         }
 
         fn place(&self) -> Place {
-            Place { alloc_dir: self.0.clone(), task: "t".into(), stream: "stdout" }
+            Place { alloc_dir: self.0.path().to_path_buf(), task: "t".into(), stream: "stdout" }
         }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn rest(reader: &mut LogReader) -> String {
-        let mut out = Vec::new();
-        while let Some(Piece::Data { bytes, .. }) = reader.next().unwrap() {
-            out.extend(bytes);
-        }
-        String::from_utf8(out).unwrap()
     }
 
     #[test]
@@ -239,7 +223,7 @@ mod tests {
 
     #[test]
     fn rotated_files_are_read_as_one_stream() {
-        let dir = Scratch::new("rotated");
+        let dir = Logs::new("rotated");
         dir.write(1, b"one\n");
         dir.write(2, b"two\n");
         dir.write(10, b"ten\n");
@@ -251,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_follower_sees_what_comes_and_survives_rotation() {
-        let dir = Scratch::new("follow");
+        let dir = Logs::new("logs");
         let mut reader = LogReader::open(dir.place(), Position::FromEnd(0), true).unwrap();
         assert_eq!(reader.next(), Ok(None));
         dir.write(0, b"a");
@@ -275,7 +259,7 @@ mod tests {
 
     #[test]
     fn big_files_come_in_bounded_chunks() {
-        let dir = Scratch::new("big");
+        let dir = Logs::new("big");
         dir.write(0, &vec![b'x'; 3 * CHUNK_BYTES + 1]);
         let mut reader = LogReader::open(dir.place(), Position::FromStart(0), false).unwrap();
         let mut sizes = Vec::new();
@@ -287,8 +271,8 @@ mod tests {
 
     #[test]
     fn what_a_task_put_there_is_not_trusted() {
-        let dir = Scratch::new("hostile");
-        let logs = dir.0.join("alloc/logs");
+        let dir = Logs::new("foreign");
+        let logs = dir.0.path().join("alloc/logs");
         std::os::unix::fs::symlink("/etc/passwd", logs.join("t.stdout.0")).unwrap();
         fs::create_dir(logs.join("t.stdout.1")).unwrap();
         for name in [

@@ -8,6 +8,8 @@ mod figures;
 mod files;
 mod follow;
 mod logs;
+#[cfg(test)]
+mod scratch;
 
 use crate::client::effects::Grant;
 use crate::model::id::AllocId;
