@@ -5,13 +5,16 @@ use super::dir_work::DirWork;
 use super::inbox;
 use super::space::Space;
 use crate::api::agent::ClientReport;
+use crate::client::effects::Grant;
 use crate::client::effects::{Effect, Input};
 use crate::client::{Client, ClientStatusReport};
 use crate::io::clock;
 use crate::io::http::Published;
 use crate::io::keeper_link::Notice;
+use crate::io::node::Question;
 use crate::model::time::{Mono, Span};
 use crate::wire::keeper::{Command, Event, PROTOCOL};
+use crate::wire::request::Refusal;
 use crate::wire::rpc::Peer;
 use async_channel::{Receiver, Sender, TrySendError};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +26,7 @@ use super::server_loop;
 pub enum Mail {
     Brain(Input),
     Keeper(Notice),
+    Question(Question),
     /// Answered: the thread is alive.
     Ping(Sender<()>),
 }
@@ -52,11 +56,22 @@ pub struct ClientLoop {
     /// anew after each connection.
     backlog: VecDeque<Command>,
     reported: Option<ClientStatusReport>,
+    /// Who waits for answers, by token.
+    asking: BTreeMap<u64, Sender<Result<Grant, Refusal>>>,
+    next_token: u64,
 }
 
 impl ClientLoop {
     pub fn new(client: Client, space: Space, ways: Ways) -> ClientLoop {
-        ClientLoop { client, space, ways, backlog: VecDeque::new(), reported: None }
+        ClientLoop {
+            client,
+            space,
+            ways,
+            backlog: VecDeque::new(),
+            reported: None,
+            asking: BTreeMap::new(),
+            next_token: 0,
+        }
     }
 
     /// Runs until the brain says that it is done.
@@ -70,6 +85,7 @@ impl ClientLoop {
                 match letter {
                     Mail::Brain(input) => inputs.push(input),
                     Mail::Keeper(notice) => self.notice(notice, &mut inputs),
+                    Mail::Question(question) => inputs.push(self.enlist(question)),
                     Mail::Ping(answer) => answer.try_send(()).unwrap_or_default(),
                 }
             }
@@ -105,6 +121,13 @@ impl ClientLoop {
         }
     }
 
+    /// Every question is answered in its turn.
+    fn enlist(&mut self, question: Question) -> Input {
+        self.next_token += 1;
+        self.asking.insert(self.next_token, question.reply);
+        Input::Ask { token: self.next_token, ask: question.ask }
+    }
+
     /// False when nothing more will come.
     fn obey(&mut self, effect: Effect) -> bool {
         match effect {
@@ -123,6 +146,12 @@ impl ClientLoop {
             }
             Effect::BuildDir(spec) => self.ways.dirs.build(spec),
             Effect::RemoveDir { alloc } => self.ways.dirs.remove(alloc),
+            Effect::Answer { token, result } => {
+                if let Some(reply) = self.asking.remove(&token) {
+                    // whoever asked may have left
+                    reply.try_send(result).unwrap_or_default();
+                }
+            }
             Effect::Done => return false,
         }
         true

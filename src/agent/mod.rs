@@ -21,7 +21,7 @@ use crate::client::{self, Client};
 use crate::io::http::{self, Gate, Parts, Published};
 use crate::io::keeper_link::{self, Link, Starter};
 use crate::io::machine::Observer;
-use crate::io::{clock, entropy};
+use crate::io::{clock, entropy, node};
 use crate::model::time::Span;
 use crate::server::heartbeat::HeartbeatRules;
 use crate::state::local::LocalStore;
@@ -125,13 +125,14 @@ impl Agent {
         let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
         let Stores { opened, node, client, space } = open_stores(&config, &dir)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
+        let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
         let gate = Arc::new(Gate::new(Parts {
             agent: identity::agent_info(&config, dir.root()),
             reader: opened.reader(),
             status: Arc::new(Published::new(ServerStatus::default())),
             client: Arc::new(Published::new(None)),
             actions: asks,
-            alloc_dir: alloc_dir(&config, &dir),
+            node: calls,
             clock: Box::new(clock::mono),
             seed: entropy::u64().map_err(|e| e.to_string())?,
             response_headers: config.http.response_headers.clone().into_iter().collect(),
@@ -139,7 +140,11 @@ impl Agent {
             monitor: logging.monitor.clone(),
             machine: Arc::new(Observer::new(alloc_dir(&config, &dir))),
         }));
-        executor.spawn(forward_asks(to_forward, server_mail.clone())).detach();
+        executor.spawn(forward(to_forward, server_mail.clone(), server_loop::Mail::Ask)).detach();
+        let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
+        executor.spawn(forward(to_brain, client_mail.clone(), client_loop::Mail::Question)).detach();
+        let answering = node::serve(executor.clone(), to_answer, questions, alloc_dir(&config, &dir));
+        executor.spawn(answering).detach();
 
         let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
         let (tell_end, ended) = async_channel::bounded(2);
@@ -444,9 +449,9 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(
     Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
 }
 
-async fn forward_asks(asks: Receiver<http::Ask>, mail: Sender<server_loop::Mail>) {
-    while let Ok(ask) = asks.recv().await {
-        if mail.send(server_loop::Mail::Ask(ask)).await.is_err() {
+async fn forward<T, M>(from: Receiver<T>, mail: Sender<M>, letter: fn(T) -> M) {
+    while let Ok(next) = from.recv().await {
+        if mail.send(letter(next)).await.is_err() {
             return;
         }
     }
@@ -461,16 +466,8 @@ fn link_keeper(
 ) -> Sender<crate::wire::keeper::Command> {
     let (Link { commands, notices }, drive) = keeper_link::open(dir.root().to_path_buf(), starter);
     executor.spawn(drive).detach();
-    executor.spawn(forward_notices(notices, mail)).detach();
+    executor.spawn(forward(notices, mail, client_loop::Mail::Keeper)).detach();
     commands
-}
-
-async fn forward_notices(notices: Receiver<keeper_link::Notice>, mail: Sender<client_loop::Mail>) {
-    while let Ok(notice) = notices.recv().await {
-        if mail.send(client_loop::Mail::Keeper(notice)).await.is_err() {
-            return;
-        }
-    }
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {

@@ -16,11 +16,11 @@ pub mod host;
 mod jobs;
 mod json;
 mod keys;
-mod logs;
 pub mod metrics;
 pub mod monitor;
 mod namespaces;
 mod nodes;
+mod on_node;
 mod operator;
 mod page;
 mod path;
@@ -29,6 +29,7 @@ pub mod request;
 pub mod response;
 mod search;
 mod shape;
+pub mod showing;
 mod statuses;
 mod submissions;
 #[cfg(test)]
@@ -38,18 +39,19 @@ pub mod watch;
 use crate::model::time::{Mono, Span};
 use crate::state::store::Reader;
 use crate::state::view::View;
+use crate::wire::ask::NodeAsk;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
 use host::HostRequest;
-pub use logs::{LogRequest, Origin};
 use metrics::Metrics;
 use monitor::MonitorRequest;
 use path::Route;
 use query::Query;
 use request::{Method, Request};
 use response::Response;
+use showing::Showing;
 use watch::WatchKey;
 
 /// What is known at present, as values.
@@ -71,8 +73,6 @@ pub enum Outcome {
     Act(Action, Answer),
     /// Nothing to tell yet: ask again, with `held`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
-    /// A task's output, read from this node's files.
-    Logs(LogRequest),
     /// A stream of events.
     Events(Subscription),
     /// To be completed by what the machine says.
@@ -81,6 +81,8 @@ pub enum Outcome {
     Host(HostRequest),
     /// The agent's own log.
     Monitor(MonitorRequest),
+    /// A question to this agent's node: its answer is shown as `Showing` says.
+    Ask(NodeAsk, Showing),
 }
 
 pub struct Wait {
@@ -181,9 +183,13 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::SearchFuzzy
         | Route::ValidateJob
         | Route::NamespaceWrite
+        | Route::AllocRestart(_)
+        | Route::AllocSignal(_)
         | Route::JobEvaluate(_)
         | Route::NodeEvaluate(_)
         | Route::ReconcileSummaries => method.is_write(),
+        // not by PUT (reference: corrections, "Placement and change")
+        Route::Metadata => matches!(method, Method::Get | Method::Post),
         _ => method == Method::Get,
     }
 }
@@ -244,6 +250,15 @@ fn await_leader(
             | Route::AgentServers
             | Route::AutopilotHealth
             | Route::RaftConfiguration
+            | Route::Files(..)
+            | Route::AllocFigures(_)
+            | Route::AllocChecks(_)
+            | Route::AllocCollect(_)
+            | Route::HostFigures
+            | Route::Metadata
+            | Route::Collect
+            | Route::AllocRestart(_)
+            | Route::AllocSignal(_)
     );
     if stateless || query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
@@ -305,7 +320,17 @@ impl Call<'_> {
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::NodeEvaluate(id) => nodes::evaluate(self, &id),
-            Route::Logs(id) => logs::request(self, &id).map(Outcome::Logs),
+            Route::Logs(id) => on_node::logs(self, &id),
+            Route::AllocFigures(id) => on_node::alloc_figures(self, &id),
+            Route::AllocChecks(id) => on_node::checks(self, &id),
+            Route::AllocCollect(id) => on_node::collect(self, Some(&id)),
+            Route::HostFigures => on_node::host_figures(self),
+            Route::Metadata if write => on_node::set_metadata(self),
+            Route::Metadata => on_node::metadata(self),
+            Route::Collect => on_node::collect(self, None),
+            Route::Files(how, id) => on_node::files(self, how, &id),
+            Route::AllocRestart(id) => on_node::restart(self, &id),
+            Route::AllocSignal(id) => on_node::signal(self, &id),
             Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),
             Route::Peers => Ok(Outcome::Respond(agent::peers(ctx, q))),
             Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),

@@ -33,6 +33,15 @@ pub enum Route {
     Deployment(String),
     DeploymentAllocations(String),
     Logs(String),
+    Files(FilesRoute, String),
+    AllocFigures(String),
+    AllocChecks(String),
+    AllocCollect(String),
+    HostFigures,
+    Metadata,
+    Collect,
+    AllocRestart(String),
+    AllocSignal(String),
     Leader,
     Peers,
     Regions,
@@ -59,6 +68,16 @@ pub enum Route {
     NotBuilt(&'static str),
     /// Nothing is there.
     Unknown,
+}
+
+/// Ways to look at an allocation's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilesRoute {
+    List,
+    Stat,
+    Cat,
+    ReadAt,
+    Stream,
 }
 
 /// `path` is decoded.
@@ -98,6 +117,9 @@ pub fn route(path: &str) -> Route {
         "validate/job" => Route::ValidateJob,
         "namespaces" => Route::Namespaces,
         "namespace" => Route::NamespaceWrite,
+        "client/stats" => Route::HostFigures,
+        "client/metadata" => Route::Metadata,
+        "client/gc" => Route::Collect,
         _ => below(path),
     }
 }
@@ -129,12 +151,37 @@ fn below(path: &str) -> Route {
         Route::DeploymentAllocations(id.to_string())
     } else if let Some(id) = path.strip_prefix("deployment/").filter(|id| !id.contains('/')) {
         Route::Deployment(id.to_string())
-    } else if let Some(id) = path.strip_prefix("client/fs/logs/") {
-        Route::Logs(id.to_string())
     } else if let Some(name) = path.strip_prefix("namespace/") {
         Route::Namespace(name.to_string())
+    } else if let Some(route) = on_node(path) {
+        route
     } else {
         not_built(path, KNOWN)
+    }
+}
+
+/// What a node is asked. Ids there are without slashes.
+fn on_node(path: &str) -> Option<Route> {
+    if let Some((how, id)) = path.strip_prefix("client/fs/").and_then(|rest| rest.split_once('/')) {
+        let how = match how {
+            "logs" => return Some(Route::Logs(id.to_string())),
+            "ls" => FilesRoute::List,
+            "stat" => FilesRoute::Stat,
+            "cat" => FilesRoute::Cat,
+            "readat" => FilesRoute::ReadAt,
+            "stream" => FilesRoute::Stream,
+            _ => return None,
+        };
+        return Some(Route::Files(how, id.to_string()));
+    }
+    let (id, what) = path.strip_prefix("client/allocation/")?.split_once('/')?;
+    match what {
+        "stats" => Some(Route::AllocFigures(id.to_string())),
+        "checks" => Some(Route::AllocChecks(id.to_string())),
+        "gc" => Some(Route::AllocCollect(id.to_string())),
+        "restart" => Some(Route::AllocRestart(id.to_string())),
+        "signal" => Some(Route::AllocSignal(id.to_string())),
+        _ => None,
     }
 }
 
@@ -196,10 +243,7 @@ const KNOWN: &[&str] = &[
     "agent/schedulers",
     "client/allocation/",
     "client/fs/",
-    "client/gc",
     "client/identity",
-    "client/metadata",
-    "client/stats",
     "deployment/",
     "node/pool",
     "operator/",
@@ -257,7 +301,6 @@ mod tests {
             ("/v1/deployment/fail/x", Route::NotBuilt("deployment")),
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
             ("/v1/client/fs/logs/x", Route::Logs(id("x"))),
-            ("/v1/client/fs/cat/x", Route::NotBuilt("client/fs")),
             ("/v1/job/a/b/submission", Route::JobSubmission(id("a/b"))),
             ("/v1/search/fuzzy", Route::SearchFuzzy),
             ("/v1/validate/job", Route::ValidateJob),
@@ -266,6 +309,14 @@ mod tests {
             ("/v1/namespace/n", Route::Namespace(id("n"))),
             ("/v1/namespace/../n", Route::Namespace(id("../n"))),
             ("/v1/namespacex", Route::Unknown),
+            ("/v1/client/allocation/x/stats", Route::AllocFigures(id("x"))),
+            ("/v1/client/metadata", Route::Metadata),
+            ("/v1/client/allocation/x/restart", Route::AllocRestart(id("x"))),
+            ("/v1/client/allocation/x/signal", Route::AllocSignal(id("x"))),
+            ("/v1/client/allocation/x/exec", Route::NotBuilt("client/allocation")),
+            ("/v1/client/fs/ls/x", Route::Files(FilesRoute::List, id("x"))),
+            ("/v1/client/fs/cat/x", Route::Files(FilesRoute::Cat, id("x"))),
+            ("/v1/client/fs/nope/x", Route::NotBuilt("client/fs")),
             ("/ui/jobs", Route::NotBuilt("/ui")),
             ("/v1/nosuch", Route::Unknown),
             ("/v1/", Route::Unknown),

@@ -75,6 +75,7 @@ impl From<Refusal> for Response {
             RefusalKind::NotFound => 404,
             RefusalKind::Conflict | RefusalKind::Validation | RefusalKind::Unavailable => 500,
             RefusalKind::Busy => 429,
+            RefusalKind::Forbidden => 403,
         };
         let response = Response::text(status, refusal.message);
         match refusal.kind {
@@ -105,6 +106,7 @@ mod tests {
             (RefusalKind::Validation, 500, None),
             (RefusalKind::Busy, 429, Some("1")),
             (RefusalKind::Unavailable, 500, Some("1")),
+            (RefusalKind::Forbidden, 403, None),
         ] {
             let response = Response::from(Refusal::new(kind, "why"));
             assert_eq!((response.status, response.header("retry-after")), (status, retry));

@@ -1,19 +1,16 @@
 //! `drover alloc logs`.
 
 use crate::cli::Run;
-use crate::cli::frames::{self, Chunk, Tail};
-use crate::cli::output::{Failure, Outcome, Output};
+use crate::cli::frames::{self, Chunk};
+use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::Alloc;
+use crate::cli::tailing::{Tailing, write_out};
 use argh::{ArgsInfo, FromArgs};
 use std::io::Read;
 use std::process::ExitCode;
 use std::sync::mpsc;
 
-/// Lines that `-tail` shows when nothing else is said.
-const TAIL_LINES: i64 = 10;
-/// The length of a line that the offset for `-n` reckons with.
-const LINE_BYTES: i64 = 120;
 /// Chunks of two followed streams that wait to be written.
 const MAX_WAITING: usize = 16;
 
@@ -61,9 +58,9 @@ impl Run for AllocLogs {
             ));
         };
         self.check()?;
-        let id = if self.job { self.alloc_of_job(session, target)? } else { session.alloc_id(target)? };
+        let id = session.alloc_or_of_job(target, self.job)?;
         let alloc: Alloc = session.client.get(&path("allocation", &id), &[])?;
-        let task = self.task_of(&alloc)?;
+        let task = alloc.task_named(self.task.as_ref().or(self.target.get(1)))?;
         if self.verbose {
             session.out.stderr_line(&format!("==> Allocation {id}, task {task:?}"));
         }
@@ -84,56 +81,15 @@ impl Run for AllocLogs {
 
 impl AllocLogs {
     fn check(&self) -> Outcome<()> {
-        if self.lines >= 0 && self.bytes >= 0 {
-            return Err(Failure::usage("-n and -c exclude each other"));
-        }
-        if !self.tail && (self.lines >= 0 || self.bytes >= 0) {
-            return Err(Failure::usage("-n and -c are of use with -tail only"));
-        }
+        self.tailing().check()?;
         if self.task.is_some() && self.target.len() > 1 {
             return Err(Failure::usage("the task is named twice: by -task and by an argument"));
         }
         Ok(())
     }
 
-    /// A running one if there is one, or else the newest.
-    fn alloc_of_job(&self, session: &Session, prefix: &str) -> Outcome<String> {
-        let job = session.job(prefix)?;
-        let mut allocs: Vec<Alloc> =
-            session.client.get(&format!("{}/allocations", path("job", &job.id)), &[])?;
-        allocs.sort_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
-        let first =
-            allocs.first().ok_or_else(|| Failure::new(format!("Job {:?} has no allocations", job.id)))?;
-        Ok(first.id.clone())
-    }
-
-    /// The named one, or the only one.
-    fn task_of(&self, alloc: &Alloc) -> Outcome<String> {
-        let groups = alloc.job.iter().flat_map(|j| &j.task_groups).filter(|g| g.name == alloc.task_group);
-        let mut known: Vec<&str> = groups.flat_map(|g| &g.tasks).map(|t| t.name.as_str()).collect();
-        if known.is_empty() {
-            known = alloc.task_states.keys().map(String::as_str).collect();
-        }
-        let list = known.join(", ");
-        match (self.task.as_ref().or(self.target.get(1)), &known[..]) {
-            (Some(name), _) if known.is_empty() || known.contains(&name.as_str()) => Ok(name.clone()),
-            (Some(name), _) => Err(Failure::new(format!("Allocation has no task {name:?}; it has: {list}"))),
-            (None, [only]) => Ok(only.to_string()),
-            (None, []) => Err(Failure::new("Allocation has no tasks yet")),
-            (None, _) => Err(Failure::new(format!("Allocation has several tasks, name one: {list}"))),
-        }
-    }
-
-    /// Lines to cut to, origin and offset of the first byte asked for.
-    fn beginning(&self) -> (Option<usize>, &'static str, i64) {
-        if !self.tail {
-            return (None, "start", 0);
-        }
-        if self.bytes >= 0 {
-            return (None, "end", self.bytes);
-        }
-        let lines = if self.lines >= 0 { self.lines } else { TAIL_LINES };
-        (usize::try_from(lines).ok(), "end", lines.saturating_mul(LINE_BYTES))
+    fn tailing(&self) -> Tailing {
+        Tailing { tail: self.tail, follow: self.follow, lines: self.lines, bytes: self.bytes }
     }
 }
 
@@ -160,26 +116,14 @@ impl Request<'_> {
 
     /// One stream of the task, to our own stdout or stderr.
     fn one(&self, kind: &str, to: &str) -> Outcome<()> {
-        let (lines, origin, offset) = self.command.beginning();
-        let stream = self.open(kind, origin, offset)?;
-        // what is followed has no end to count lines from: there the offset must do
-        let mut tail = lines.filter(|_| !self.command.follow).map(Tail::new);
-        for chunk in frames::chunks(stream) {
-            match (chunk.map_err(lost)?, &mut tail) {
-                (Chunk::Data(data), Some(tail)) => tail.add(&data),
-                (Chunk::Data(data), None) => write(&self.session.out, to, &data)?,
-                (Chunk::Event(text), _) => self.session.out.stderr_line(&format!("drover: {text}")),
-            }
-        }
-        match tail {
-            Some(tail) => write(&self.session.out, to, tail.bytes()),
-            None => Ok(()),
-        }
+        let tailing = self.command.tailing();
+        let (_, origin, offset) = tailing.beginning();
+        tailing.copy(&self.session.out, to, self.open(kind, origin, offset)?)
     }
 
     /// Both streams followed at once, each chunk whole.
     fn both(&self) -> Outcome<()> {
-        let (_, origin, offset) = self.command.beginning();
+        let (_, origin, offset) = self.command.tailing().beginning();
         // without -tail only what comes from now on is wanted (reference: http-api 3.2)
         let origin = if self.command.tail { origin } else { "end" };
         let streams = [
@@ -199,19 +143,11 @@ impl Request<'_> {
         }
         drop(sender);
         for (kind, chunk) in receiver {
-            match chunk.map_err(lost)? {
-                Chunk::Data(data) => write(&self.session.out, kind, &data)?,
+            match chunk.map_err(frames::lost)? {
+                Chunk::Data(data) => write_out(&self.session.out, kind, &data)?,
                 Chunk::Event(text) => self.session.out.stderr_line(&format!("drover: {text}")),
             }
         }
         Ok(())
     }
-}
-
-fn write(out: &Output, to: &str, data: &[u8]) -> Outcome<()> {
-    if to == "stderr" { out.stderr_bytes(data) } else { out.bytes(data) }
-}
-
-fn lost(e: std::io::Error) -> Failure {
-    Failure::new(format!("The log stream broke off: {e}"))
 }

@@ -6,8 +6,9 @@ use crate::cli::layout;
 use crate::cli::monitor::placement_failures;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, AllocGroup, AllocMetric, Task, TaskEvent, TaskState};
+use crate::cli::shapes::{Alloc, AllocFigures, AllocGroup, AllocMetric, Task, TaskEvent, TaskState, Usage};
 use argh::{ArgsInfo, FromArgs};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show an allocation: its tasks, what they use and what happened to them
@@ -23,7 +24,7 @@ pub struct AllocStatus {
     /// print the API's object as JSON; without an id: all of them
     #[argh(switch)]
     json: bool,
-    /// show what the tasks use at present (not supported yet)
+    /// show in detail what the tasks use at present
     #[argh(switch)]
     stats: bool,
     /// an id or the beginning of one
@@ -44,9 +45,6 @@ impl Run for AllocStatus {
 }
 
 pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
-    if command.stats {
-        return Err(Failure::new("not supported yet: -stats"));
-    }
     let Some(prefix) = &command.alloc else {
         if command.json {
             session.out.json(&session.client.get_value("/v1/allocations", &[])?)?;
@@ -74,8 +72,9 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
         session.out.text(&short_tasks(&alloc, session))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let used = used(session, &alloc);
     for task in ordered_tasks(&alloc) {
-        show_task(session, &alloc, &task)?;
+        show_task(session, &alloc, &task, &used, command.stats)?;
     }
     if command.verbose {
         session.out.section("Placement Metrics")?;
@@ -218,7 +217,49 @@ fn lifecycle(task: &Task) -> String {
     }
 }
 
-fn show_task(session: &Session, alloc: &Alloc, task: &Task) -> Outcome<()> {
+/// What the tasks use at present: nothing is known of one that does not run, or whose node does not answer.
+fn used(session: &Session, alloc: &Alloc) -> BTreeMap<String, Usage> {
+    if alloc.client_status != "running" {
+        return BTreeMap::new();
+    }
+    let stats = format!("{}/stats", path("client/allocation", &alloc.id));
+    let answer: Result<AllocFigures, _> = session.client.get(&stats, &[]);
+    match answer {
+        Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).collect(),
+        Err(e) => {
+            session.out.warning(&format!("What the tasks use is not known: {}", Failure::from(e)));
+            BTreeMap::new()
+        }
+    }
+}
+
+/// One of a task's figures with what it holds: `3/100 MHz`.
+fn with_use(used: Option<String>, held: &str) -> String {
+    used.map_or(held.to_string(), |used| format!("{used}/{held}"))
+}
+
+/// The measured figures, one table for memory and one for the processor (reference: cli 3.5).
+fn usage_tables(usage: &Usage) -> String {
+    let (memory, cpu) = (&usage.memory_stats, &usage.cpu_stats);
+    let known = [("RSS", memory.rss), ("Usage", memory.usage), ("Max Usage", memory.max_usage)];
+    let known = known.iter().filter(|(name, _)| memory.measured.iter().any(|m| m == name));
+    let (names, sizes): (Vec<&str>, Vec<String>) = known.map(|(n, size)| (*n, layout::size(*size))).unzip();
+    let percent = |value: f64| format!("{value:.2}%");
+    let shares = vec![percent(cpu.user_mode), percent(cpu.system_mode), percent(cpu.percent)];
+    format!(
+        "Memory Stats\n{}\nCPU Stats\n{}\n",
+        layout::table(&names, &[sizes]),
+        layout::table(&["User Mode", "System Mode", "Percent"], &[shares])
+    )
+}
+
+fn show_task(
+    session: &Session,
+    alloc: &Alloc,
+    task: &Task,
+    used: &BTreeMap<String, Usage>,
+    detailed: bool,
+) -> Outcome<()> {
     let state = alloc.task_states.get(&task.name).cloned().unwrap_or_default();
     session.out.section(&task_title(task, &state))?;
     if let Some(r) = alloc.task_resources.get(&task.name) {
@@ -228,9 +269,15 @@ fn show_task(session: &Session, alloc: &Alloc, task: &Task) -> Outcome<()> {
         } else {
             layout::mib(r.memory_mb)
         };
-        let row = vec![format!("{} MHz", r.cpu), memory, layout::mib(alloc.resources.disk_mb)];
+        let now = used.get(&task.name);
+        let cpu = with_use(now.map(|u| format!("{:.0}", u.cpu_stats.total_ticks)), &format!("{} MHz", r.cpu));
+        let memory = with_use(now.map(|u| layout::size(u.memory_stats.rss)), &memory);
+        let row = vec![cpu, memory, layout::mib(alloc.resources.disk_mb)];
         session.out.text(&layout::table(&["CPU", "Memory", "Disk", "Addresses"], &[row]))?;
         session.out.line("")?;
+    }
+    if let Some(usage) = used.get(&task.name).filter(|_| detailed) {
+        session.out.text(&usage_tables(usage))?;
     }
     session.out.text(&task_events(&state))?;
     session.out.line("")?;

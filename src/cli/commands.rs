@@ -1,10 +1,10 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, agent_info, alloc_logs, alloc_status, completion, config_validate};
+use crate::cli::{agent_command, agent_info, alloc_ask, alloc_fs, alloc_logs, alloc_status, completion, config_validate};
 use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
-use crate::cli::{keeper_command, namespace_change, namespace_show, node_status, operator_api};
+use crate::cli::{keeper_command, namespace_change, namespace_show, node_meta, node_status, operator_api};
 use crate::cli::{servers, status, version};
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
@@ -33,6 +33,9 @@ pub static COMMANDS: &[Command] = &[
     networked::<eval_status::EvalStatus>("eval status", "show an evaluation"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
+    networked::<alloc_fs::AllocFs>("alloc fs", "look at the files of an allocation"),
+    networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
+    networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
     networked::<namespace_show::NamespaceList>("namespace list", "list namespaces"),
     networked::<namespace_show::NamespaceStatus>("namespace status", "show a namespace"),
@@ -47,6 +50,8 @@ pub static COMMANDS: &[Command] = &[
     networked::<servers::RaftListPeers>("operator raft list-peers", "list the servers in consensus"),
     networked::<servers::ReconcileSummaries>("system reconcile summaries", "count all jobs' summaries anew"),
     networked::<servers::Ui>("ui", "print where the web interface is"),
+    networked::<node_meta::NodeMetaRead>("node meta read", "show a node's metadata"),
+    networked::<node_meta::NodeMetaApply>("node meta apply", "set a node's metadata"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
@@ -108,17 +113,13 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job deployments",
     "job action",
     "job tag",
-    "alloc fs",
     "alloc exec",
-    "alloc restart",
     "alloc stop",
-    "alloc signal",
     "alloc checks",
     "alloc pause",
     "node drain",
     "node eligibility",
     "node config",
-    "node meta",
     "node pool",
     "node identity",
     "node intro",

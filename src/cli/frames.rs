@@ -1,5 +1,6 @@
 //! Log streams: JSON objects one after the other, without separators (reference: http-api 3.2). Pure over any reader.
 
+use crate::cli::output::Failure;
 use base64::Engine as _;
 use serde::Deserialize;
 use std::io::{self, Read};
@@ -34,6 +35,10 @@ fn chunk(frame: Frame) -> io::Result<Option<Chunk>> {
         return data.map(|d| Some(Chunk::Data(d))).map_err(io::Error::other);
     }
     if frame.file_event.is_empty() { Ok(None) } else { Ok(Some(Chunk::Event(frame.file_event))) }
+}
+
+pub fn lost(e: io::Error) -> Failure {
+    Failure::new(format!("The stream broke off: {e}"))
 }
 
 /// The last `n` lines of what was added.

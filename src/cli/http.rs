@@ -125,6 +125,15 @@ impl Client {
         self.send("PUT", path, query, Some(body)).and_then(typed)
     }
 
+    pub fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        body: &Value,
+    ) -> Result<T, RequestError> {
+        self.send("POST", path, query, Some(body)).and_then(typed)
+    }
+
     pub fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
         self.send("DELETE", path, query, None).and_then(typed)
     }

@@ -103,6 +103,11 @@ pub fn units(mut seconds: u64) -> String {
     if out.is_empty() { "0s".to_string() } else { out }
 }
 
+/// Bytes as people read them.
+pub fn size(count: u64) -> String {
+    bytes(count as f64)
+}
+
 /// MiB as people read them: `300 MiB`, `7.6 GiB`, one decimal below ten.
 pub fn mib(count: i64) -> String {
     bytes(count.max(0) as f64 * 1024.0 * 1024.0)

@@ -7,6 +7,8 @@
 mod agent_command;
 mod agent_info;
 mod agent_jobs;
+mod alloc_ask;
+mod alloc_fs;
 mod alloc_logs;
 mod alloc_status;
 mod commands;
@@ -33,6 +35,7 @@ mod monitor;
 mod namespace_change;
 mod namespace_file;
 mod namespace_show;
+mod node_meta;
 mod node_status;
 mod operator_api;
 mod output;
@@ -41,6 +44,7 @@ mod session;
 mod settings;
 mod shapes;
 mod status;
+mod tailing;
 mod version;
 
 use crate::jobspec::nearest::nearest;

@@ -57,6 +57,22 @@ impl Session {
         self.only(prefix, "/v1/allocations", "allocation", |a: &Alloc| &a.id, table)
     }
 
+    /// The allocation that is meant: itself, or one of a job.
+    pub fn alloc_or_of_job(&self, prefix: &str, is_job: bool) -> Outcome<String> {
+        if is_job { self.alloc_of_job(prefix) } else { self.alloc_id(prefix) }
+    }
+
+    /// A running one if there is one, or else the newest.
+    fn alloc_of_job(&self, prefix: &str) -> Outcome<String> {
+        let job = self.job(prefix)?;
+        let mut allocs: Vec<Alloc> =
+            self.client.get(&format!("{}/allocations", path("job", &job.id)), &[])?;
+        allocs.sort_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
+        let first =
+            allocs.first().ok_or_else(|| Failure::new(format!("Job {:?} has no allocations", job.id)))?;
+        Ok(first.id.clone())
+    }
+
     /// The node with this id, or the only one whose id begins so.
     pub fn node_id(&self, prefix: &str) -> Outcome<String> {
         let table = |many: &[NodeStub]| node_table(many, &[], false, false);

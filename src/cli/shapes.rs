@@ -1,5 +1,6 @@
 //! What the commands read of the API's answers (reference: http-api). Everything has a default: an older agent may say less.
 
+use crate::cli::output::{Failure, Outcome};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -121,6 +122,76 @@ pub struct Alloc {
     pub task_resources: BTreeMap<String, LegacyResources>,
     pub resources: LegacyResources,
     pub metrics: AllocMetric,
+}
+
+/// What the tasks of an allocation use.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct AllocFigures {
+    pub tasks: BTreeMap<String, TaskFigures>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct TaskFigures {
+    pub resource_usage: Usage,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Usage {
+    pub memory_stats: MemoryUsage,
+    pub cpu_stats: CpuUsage,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct MemoryUsage {
+    #[serde(rename = "RSS")]
+    pub rss: u64,
+    pub usage: u64,
+    pub max_usage: u64,
+    pub measured: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct CpuUsage {
+    pub user_mode: f64,
+    pub system_mode: f64,
+    pub total_ticks: f64,
+    pub percent: f64,
+}
+
+/// A file of an allocation.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct File {
+    pub name: String,
+    pub is_dir: bool,
+    pub size: u64,
+    pub file_mode: String,
+    pub mod_time: String,
+    pub content_type: String,
+}
+
+impl Alloc {
+    /// The named task, or the only one.
+    pub fn task_named(&self, name: Option<&String>) -> Outcome<String> {
+        let groups = self.job.iter().flat_map(|j| &j.task_groups).filter(|g| g.name == self.task_group);
+        let mut known: Vec<&str> = groups.flat_map(|g| &g.tasks).map(|t| t.name.as_str()).collect();
+        if known.is_empty() {
+            known = self.task_states.keys().map(String::as_str).collect();
+        }
+        let list = known.join(", ");
+        match (name, &known[..]) {
+            (Some(name), _) if known.is_empty() || known.contains(&name.as_str()) => Ok(name.clone()),
+            (Some(name), _) => Err(Failure::new(format!("Allocation has no task {name:?}; it has: {list}"))),
+            (None, [only]) => Ok(only.to_string()),
+            (None, []) => Err(Failure::new("Allocation has no tasks yet")),
+            (None, _) => Err(Failure::new(format!("Allocation has several tasks, name one: {list}"))),
+        }
+    }
 }
 
 /// The job within an allocation, whose version stands on the job.

@@ -1,6 +1,7 @@
 //! One allocation: its directory, its tasks in their order, and the ways it ends (reference: client 5, 6, 10).
 
-use super::effects::{DirSpec, DirTask, Effect};
+use super::driver;
+use super::effects::{DirSpec, DirTask, Effect, LivingRun};
 use super::events;
 use super::lifecycle::{Role, Stage, TaskView};
 use super::room;
@@ -62,10 +63,10 @@ struct Told {
 #[derive(Debug)]
 pub struct Alloc {
     pub head: AllocHead,
-    tasks: Vec<Runner>,
+    pub(super) tasks: Vec<Runner>,
     head_dirty: Dirty,
     dir: Dir,
-    stage: Stage,
+    pub(super) stage: Stage,
     plan: Option<KillPlan>,
     /// When the directory's removal is asked for (again); `None`: not yet asked for.
     remove_at: Option<Mono>,
@@ -131,6 +132,11 @@ impl Alloc {
     /// Of all its tasks, since it was placed.
     pub fn restarts(&self) -> u64 {
         self.tasks.iter().map(|t| t.local.state.restarts).sum()
+    }
+
+    /// It is on its way to its end, or there.
+    pub fn ends(&self) -> bool {
+        self.is_over() || self.plan.is_some() || self.head.assignment.desired != DesiredStatus::Run
     }
 
     pub fn running(&self) -> bool {
@@ -199,6 +205,15 @@ impl Alloc {
         }
     }
 
+    /// The runs of the tasks that run; of one, if it is named.
+    pub fn living(&self, task: Option<&str>) -> Vec<LivingRun> {
+        let one = |runner: &Runner| {
+            let assignment = &self.head.assignment;
+            runner.living(driver::label(assignment, assignment.group.task(&runner.name)?))
+        };
+        self.tasks.iter().filter(|t| task.is_none_or(|name| t.name == name)).filter_map(one).collect()
+    }
+
     pub fn runners(&self) -> &[Runner] {
         &self.tasks
     }
@@ -215,7 +230,9 @@ impl Alloc {
             self.stop_if_wanted(turn);
             self.drive_plan(turn);
             self.prepare_dir(turn, previous_lives);
-            self.stage = self.stage.advance(&self.views());
+            if !self.restarts_all() {
+                self.stage = self.stage.advance(&self.views());
+            }
             self.drive_tasks(turn);
             if before == (self.moves(), self.stage, self.plan, self.dir) {
                 break;
@@ -231,6 +248,10 @@ impl Alloc {
         if !self.is_over() {
             self.stop_if_wanted(turn);
         }
+    }
+
+    fn restarts_all(&self) -> bool {
+        self.tasks.iter().any(Runner::restarts_with_all)
     }
 
     fn moves(&self) -> u64 {
@@ -351,7 +372,8 @@ impl Alloc {
     }
 
     fn drive_tasks(&mut self, turn: &mut Turn<'_>) {
-        let (stage, ready) = (self.stage, self.dir == Dir::Built && turn.room);
+        let ready = self.dir == Dir::Built && turn.room && !self.restarts_all();
+        let stage = self.stage;
         for index in 0..self.tasks.len() {
             self.with_task(index, |runner, spec| {
                 runner.advance(turn, spec, ready && !spec.to_end && stage.opens(runner.role));

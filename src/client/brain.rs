@@ -3,6 +3,7 @@
 mod reports;
 
 use super::alloc::Alloc;
+use super::collect::MAX_ENDED;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
 use super::measures::{ClientStatusReport, Measures};
@@ -13,7 +14,7 @@ use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
-use crate::state::local::{Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
+use crate::state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
 use crate::wire::keeper::{self, RunReport, RunState};
 use crate::wire::rpc::{AllocSet, Assignment};
 use reports::Rejected;
@@ -21,8 +22,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most allocations that a node holds, ended ones included.
 pub const MAX_ALLOCS: usize = 1024;
-/// Ended allocations that are kept for their logs (reference: client 23).
-const MAX_ENDED: usize = 50;
 /// How long a run that is not ours is given to end.
 const STRAY_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
@@ -35,21 +34,24 @@ const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
 pub struct Client {
     config: Config,
     store: LocalStore,
-    allocs: BTreeMap<AllocId, Alloc>,
-    servers: Servers,
+    pub(super) allocs: BTreeMap<AllocId, Alloc>,
+    pub(super) servers: Servers,
     keeper: Keeper,
-    info: Option<Box<NodeInfo>>,
-    random: Stream,
+    pub(super) info: Option<Box<NodeInfo>>,
+    /// What the configuration says, and what was set over it.
+    pub(super) configured_meta: BTreeMap<String, String>,
+    pub(super) dynamic_meta: DynamicMeta,
+    pub(super) random: Stream,
     /// Runs whose end is stored, but not yet durably.
     unforgotten: Vec<RunId>,
     /// Allocations that could not be taken on, as the servers last described them.
     rejected: BTreeMap<AllocId, Rejected>,
-    forgotten: Vec<AllocId>,
+    pub(super) forgotten: Vec<AllocId>,
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
     closing: Option<Closing>,
     /// The disk takes writes.
-    room: bool,
+    pub(super) room: bool,
     /// What could not be written without.
     unwritten: Writes,
     measures: Measures,
@@ -82,6 +84,7 @@ impl Client {
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
         let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();
+        let dynamic_meta = store.dynamic_meta().clone();
         Client {
             config,
             store,
@@ -89,6 +92,8 @@ impl Client {
             servers,
             keeper: Keeper::Down { why: "not yet connected".into() },
             info: None,
+            configured_meta: BTreeMap::new(),
+            dynamic_meta,
             random,
             unforgotten: Vec::new(),
             rejected: BTreeMap::new(),
@@ -113,13 +118,13 @@ impl Client {
         }
         self.ask_keeper_again(now.mono, &mut held);
         self.advance_allocs(now, &mut held);
-        self.collect_ended(now, &mut held);
+        self.collect_ended(now, MAX_ENDED, &mut held);
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
         self.take_news(now, news, &mut writes);
         self.report(now.mono, &mut held);
         self.measures.compare(&self.allocs, now.mono);
         let receipt = self.keep(writes)?;
-        if receipt.durable() && matches!(self.keeper, Keeper::Up { .. }) {
+        if receipt.durable() && self.has_keeper() {
             for run in std::mem::take(&mut self.unforgotten) {
                 held.keeper(keeper::Command::Forget { run });
             }
@@ -185,10 +190,7 @@ impl Client {
 
     fn take(&mut self, now: Now, input: Input, held: &mut Held, writes: &mut Writes) {
         match input {
-            Input::Fingerprint(info) => {
-                self.info = Some(info);
-                self.describe(now.mono);
-            }
+            Input::Fingerprint(info) => self.described(now, info),
             Input::Frame { from, bytes } => {
                 let news = self.servers.hear(from, &bytes, now.mono, &self.config, &mut self.random);
                 self.take_news(now, news, writes);
@@ -199,10 +201,7 @@ impl Client {
             Input::KeeperDown { why } => self.keeper = Keeper::Down { why },
             Input::Keeper(event) => self.take_keeper(now, event, held),
             Input::DirBuilt { alloc, result } => {
-                let (turn, allocs) = self.lend(now, held);
-                if let Some(alloc) = allocs.get_mut(&alloc) {
-                    alloc.dir_built(&turn, result);
-                }
+                self.with_alloc(now, alloc, held, |alloc, turn| alloc.dir_built(turn, result));
             }
             Input::DirRemoved { alloc, result } => self.dir_removed(now, alloc, result, writes),
             Input::Space { free } => {
@@ -214,18 +213,23 @@ impl Client {
                 self.allocs.values_mut().for_each(Alloc::room_changed);
                 self.describe(now.mono);
             }
+            Input::Ask { token, ask } => self.asked(now, token, &ask, held, writes),
             Input::Shutdown { kill_tasks } => self.shut_down(now.mono, kill_tasks, writes),
         }
     }
 
-    fn describe(&mut self, now: Mono) {
+    pub(super) fn describe(&mut self, now: Mono) {
         if let Some(info) = &self.info {
             self.servers.describe(room::described(info, self.room), now, &mut self.random);
         }
     }
 
     /// What a turn lends to allocations, apart from them.
-    fn lend<'a>(&'a mut self, now: Now, held: &'a mut Held) -> (Turn<'a>, &'a mut BTreeMap<AllocId, Alloc>) {
+    pub(super) fn lend<'a>(
+        &'a mut self,
+        now: Now,
+        held: &'a mut Held,
+    ) -> (Turn<'a>, &'a mut BTreeMap<AllocId, Alloc>) {
         let boot = match self.keeper {
             Keeper::Up { boot } => Some(boot),
             Keeper::Down { .. } | Keeper::Greeted { .. } => None,
@@ -243,6 +247,22 @@ impl Client {
         (turn, &mut self.allocs)
     }
 
+    /// What `act` makes of an allocation; `None` when it is not here.
+    pub(super) fn with_alloc<T>(
+        &mut self,
+        now: Now,
+        id: AllocId,
+        held: &mut Held,
+        act: impl FnOnce(&mut Alloc, &mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let (mut turn, allocs) = self.lend(now, held);
+        Some(act(allocs.get_mut(&id)?, &mut turn))
+    }
+
+    pub(super) fn has_keeper(&self) -> bool {
+        matches!(self.keeper, Keeper::Up { .. })
+    }
+
     fn take_keeper(&mut self, now: Now, event: keeper::Event, held: &mut Held) {
         match event {
             keeper::Event::Welcome { protocol, boot_id, runs, .. } => {
@@ -257,15 +277,15 @@ impl Client {
                 }
             }
             keeper::Event::Refused { run: None, message } => {
-                if !matches!(self.keeper, Keeper::Up { .. }) {
+                if !self.has_keeper() {
                     self.keeper = Keeper::Down { why: message };
                 }
             }
             // What comes before the welcome is in the welcome, too.
-            _ if !matches!(self.keeper, Keeper::Up { .. }) => {}
+            _ if !self.has_keeper() => {}
             keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, held),
-            keeper::Event::Started { run, at, .. } => {
-                self.with_run(now, run, held, |runner, turn, _| runner.started(turn, at));
+            keeper::Event::Started { run, at, pid } => {
+                self.with_run(now, run, held, |runner, turn, _| runner.started(turn, Some(pid), at));
             }
             keeper::Event::StartFailed { run, message, retryable } => {
                 self.with_run(now, run, held, |runner, turn, spec| {
@@ -306,11 +326,10 @@ impl Client {
     ) {
         match self.find(run) {
             Some((alloc, index)) => {
-                let (mut turn, allocs) = self.lend(now, held);
-                if let Some(alloc) = allocs.get_mut(&alloc) {
-                    alloc.plan_end(&mut turn);
-                    alloc.with_task(index, |runner, spec| act(runner, &mut turn, spec));
-                }
+                self.with_alloc(now, alloc, held, |alloc, turn| {
+                    alloc.plan_end(turn);
+                    alloc.with_task(index, |runner, spec| act(runner, turn, spec));
+                });
             }
             None if self.unforgotten.contains(&run) => {}
             // The keeper does not forget what still runs.
@@ -341,21 +360,6 @@ impl Client {
                 held.keeper(keeper::Command::Forget { run });
             }
         }
-    }
-
-    fn dir_removed(&mut self, now: Now, id: AllocId, result: Result<(), String>, writes: &mut Writes) {
-        let Some(alloc) = self.allocs.get_mut(&id).filter(|a| a.head.fate != Fate::Kept && a.is_over())
-        else {
-            return;
-        };
-        if result.is_err() {
-            return alloc.dir_not_removed(now.mono);
-        }
-        writes.remove(id, alloc.task_names());
-        if alloc.head.fate == Fate::Collected {
-            self.forgotten.push(id);
-        }
-        self.allocs.remove(&id);
     }
 
     fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut Writes) {
@@ -444,26 +448,6 @@ impl Client {
             }
             if living.iter().all(|id| self.allocs.get(id).is_some_and(|a| !a.is_over())) {
                 break;
-            }
-        }
-    }
-
-    /// Makes room: of the ended allocations that the servers know to have ended, the oldest go.
-    fn collect_ended(&mut self, now: Now, held: &mut Held) {
-        let kept = |a: &&mut Alloc| a.head.fate == Fate::Kept && a.is_over();
-        let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.is_over()).count();
-        if count <= MAX_ENDED {
-            return;
-        }
-        let mut ended: Vec<_> =
-            self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
-        ended.sort_by_key(|a| (a.ended, a.id()));
-        let chosen: Vec<AllocId> = ended.iter().take(count - MAX_ENDED).map(|a| a.id()).collect();
-        let (mut turn, allocs) = self.lend(now, held);
-        for id in chosen {
-            if let Some(alloc) = allocs.get_mut(&id) {
-                alloc.set_fate(Fate::Collected);
-                alloc.advance(&mut turn, false);
             }
         }
     }

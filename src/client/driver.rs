@@ -148,7 +148,7 @@ fn argument(value: &Value) -> Result<String, Unfit> {
     }
 }
 
-fn label(assignment: &Assignment, task: &Task) -> String {
+pub fn label(assignment: &Assignment, task: &Task) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
     format!("{}.{}", assignment.id, task.name.chars().map(clean).collect::<String>())
 }

@@ -1,9 +1,11 @@
 //! What the client is told and what it asks for: the whole of its traffic with the world.
 
-use crate::model::id::AllocId;
+use crate::model::id::{AllocId, RunId};
 use crate::model::node::NodeInfo;
 use crate::state::local::Receipt;
+use crate::wire::ask::{NodeAnswer, NodeAsk};
 use crate::wire::keeper;
+use crate::wire::request::Refusal;
 use crate::wire::rpc::Peer;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,11 @@ pub enum Input {
     Space {
         free: bool,
     },
+    /// Answered by `Answer` with the same token.
+    Ask {
+        token: u64,
+        ask: NodeAsk,
+    },
     /// The agent ends. With `kill_tasks` every task is stopped first; without, they go on without it.
     Shutdown {
         kill_tasks: bool,
@@ -52,6 +59,10 @@ pub enum Effect {
     RemoveDir {
         alloc: AllocId,
     },
+    Answer {
+        token: u64,
+        result: Result<Grant, Refusal>,
+    },
     /// After `Shutdown`: nothing more will come.
     Done,
 }
@@ -68,6 +79,31 @@ pub struct DirTask {
     pub name: String,
     /// Empty: the agent's own.
     pub user: String,
+}
+
+/// What an ask comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Grant {
+    Answer(NodeAnswer),
+    /// These are to be measured. `core_mhz`: of one core.
+    Runs {
+        runs: Vec<LivingRun>,
+        core_mhz: f64,
+    },
+    /// The allocation's files may be read. `over`: nothing more will be written to them.
+    Files {
+        over: bool,
+    },
+}
+
+/// A task's process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LivingRun {
+    pub task: String,
+    pub run: RunId,
+    /// As the keeper was told it.
+    pub label: String,
+    pub pid: u32,
 }
 
 /// Effects that wait for the store.

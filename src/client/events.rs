@@ -78,6 +78,15 @@ pub fn not_restarting(at: Wall, reason: &str) -> TaskEvent {
     event("Not Restarting", at, reason, &[("restart_reason", reason.into()), ("fails_task", "true".into())])
 }
 
+pub fn restart_signaled(at: Wall, why: &str) -> TaskEvent {
+    event("Restart Signaled", at, why, &[("restart_reason", why.into())])
+}
+
+pub fn signaling(at: Wall, signal: &str) -> TaskEvent {
+    let message = format!("Task being sent signal {signal}");
+    event("Signaling", at, message, &[("task_signal", signal.into())])
+}
+
 pub fn killing(at: Wall, timeout: Span) -> TaskEvent {
     let message = format!("Sent interrupt. Waiting {timeout} before force killing");
     event("Killing", at, message, &[("kill_timeout", timeout.to_string())])

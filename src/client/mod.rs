@@ -6,7 +6,9 @@
 //! node at rest writes nothing; a full disk is not written to, and what has to be stored first waits for room.
 
 mod alloc;
+mod asks;
 mod brain;
+mod collect;
 pub mod config;
 mod driver;
 pub mod effects;
@@ -15,6 +17,7 @@ mod events;
 mod interpolate;
 mod lifecycle;
 mod measures;
+mod metadata;
 mod restart;
 mod room;
 mod runner;

@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::driver::{self, Unfit};
-use super::effects::Held;
+use super::effects::{Held, LivingRun};
 use super::events;
 use super::lifecycle::Role;
 use super::restart::{AFTER_REBOOT, Decision, Outcome, Tracker, WITHIN_POLICY};
@@ -14,7 +14,7 @@ use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
 use crate::model::time::{Mono, Now, Span, Wall};
-use crate::state::local::{LocalRun, LocalTask};
+use crate::state::local::{LocalRun, LocalTask, WantedRestart};
 use crate::wire::keeper::{Command, RunState};
 use crate::wire::rpc::Assignment;
 
@@ -58,11 +58,16 @@ enum Kill {
     Delayed {
         until: Mono,
     },
-    /// `ask_at`: when the keeper is asked (again) to stop it.
+    /// `ask_at`: when the keeper is asked (again) to stop it. For good, unless a restart is wanted.
     Stopping {
         attempt: u32,
         ask_at: Mono,
     },
+}
+
+impl Kill {
+    /// The keeper is asked at once.
+    const STOP: Kill = Kill::Stopping { attempt: 0, ask_at: Mono(0) };
 }
 
 #[derive(Debug)]
@@ -71,6 +76,8 @@ pub struct Runner {
     pub role: Role,
     pub leader: bool,
     pub local: LocalTask,
+    /// Of the run, as the keeper told it last.
+    pid: Option<u32>,
     pub dirty: Dirty,
     /// Counts what a report would show.
     pub moves: u64,
@@ -90,16 +97,18 @@ const REBOOTED: &str = "the machine was restarted";
 impl Runner {
     pub fn new(task: &Task, local: Option<LocalTask>, now: Now) -> Runner {
         let fresh = local.is_none();
+        let restart = local.as_ref().is_some_and(|l| l.restart.is_some());
         let mut runner = Runner {
             name: task.name.clone(),
             role: Role::of(task.lifecycle),
             leader: task.leader,
             local: local.unwrap_or_default(),
+            pid: None,
             dirty: Dirty::Clean,
             moves: 0,
             not_before: Mono(0),
             ask_start_at: Mono(0),
-            kill: Kill::No,
+            kill: if restart { Kill::STOP } else { Kill::No },
             tracker: Tracker::new(now.mono),
         };
         if fresh {
@@ -114,6 +123,12 @@ impl Runner {
 
     pub fn has_run(&self) -> bool {
         self.local.run.is_some()
+    }
+
+    /// What runs at present.
+    pub fn living(&self, label: String) -> Option<LivingRun> {
+        let run = self.local.run.as_ref().filter(|r| r.confirmed)?.id;
+        Some(LivingRun { task: self.name.clone(), run, label, pid: self.pid? })
     }
 
     pub fn run_id(&self) -> Option<RunId> {
@@ -137,7 +152,7 @@ impl Runner {
         }
         let now = turn.now.mono;
         if matches!(self.kill, Kill::Delayed { until } if until <= now) {
-            self.kill = Kill::Stopping { attempt: 0, ask_at: now };
+            self.kill = Kill::STOP;
         }
         if turn.boot.is_none() {
             return;
@@ -199,6 +214,10 @@ impl Runner {
 
     /// Stops the task for good. Without `delay` its shutdown delay is left out.
     pub fn kill(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, delay: bool) {
+        if !self.is_dead() && self.local.restart.take().is_some() {
+            // The end overtakes it.
+            self.kill = Kill::No;
+        }
         if self.is_dead() || (self.kill != Kill::No && (delay || !matches!(self.kill, Kill::Delayed { .. })))
         {
             return;
@@ -214,11 +233,49 @@ impl Runner {
             self.tell(events::shutdown_delay(at, spec.task.shutdown_delay));
             self.kill = Kill::Delayed { until: now.after(spec.task.shutdown_delay) };
         } else {
-            self.kill = Kill::Stopping { attempt: 0, ask_at: now };
+            self.kill = Kill::STOP;
         }
     }
 
-    pub fn started(&mut self, turn: &Turn<'_>, at: Wall) {
+    /// Ends the run, and starts the task again whatever its policy says. False when there is no run, or it is being ended.
+    pub fn restart(&mut self, at: Wall, wanted: WantedRestart, why: &str) -> bool {
+        if self.local.restart.is_none() && (self.local.run.is_none() || self.kill != Kill::No) {
+            return false;
+        }
+        if self.local.restart.is_none() {
+            self.tell(events::restart_signaled(at, why));
+            self.kill = Kill::STOP;
+        }
+        if self.local.restart != Some(WantedRestart::WithAll) {
+            self.local.restart = Some(wanted);
+            self.touch(Dirty::Durable);
+        }
+        true
+    }
+
+    /// A dead task begins anew.
+    pub fn revive(&mut self, at: Wall, why: &str) {
+        self.tell(events::restart_signaled(at, why));
+        (self.local.state.failed, self.local.state.finished_at) = (false, Wall::NEVER);
+        self.begin_again(at, Mono(0));
+        self.touch(Dirty::Durable);
+    }
+
+    pub fn restarts_with_all(&self) -> bool {
+        self.local.restart == Some(WantedRestart::WithAll)
+    }
+
+    /// False when it does not run.
+    pub fn signal(&mut self, turn: &mut Turn<'_>, name: &str, signal: i32) -> bool {
+        let Some(run) = self.local.run.as_ref().filter(|r| r.confirmed).map(|r| r.id) else { return false };
+        turn.held.keeper(Command::Signal { run, signal });
+        self.tell(events::signaling(turn.now.stamp(), name));
+        true
+    }
+
+    /// `pid`: `None` when it has ended since.
+    pub fn started(&mut self, turn: &Turn<'_>, pid: Option<u32>, at: Wall) {
+        self.pid = pid;
         let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
         run.confirmed = true;
         let at = known(at, turn.now);
@@ -251,7 +308,7 @@ impl Runner {
     /// the last event and the end.
     fn started_unseen(&mut self, turn: &Turn<'_>, ended: Wall) {
         let last = self.local.state.events.last().map_or(ended, |event| event.at);
-        self.started(turn, last.min(ended));
+        self.started(turn, None, last.min(ended));
     }
 
     /// The keeper refused what it was asked about this task's run.
@@ -277,7 +334,7 @@ impl Runner {
         }
         let gone = run.confirmed || Some(run.boot) != turn.boot;
         match found {
-            Some(RunState::Running { since, .. }) => self.started(turn, *since),
+            Some(RunState::Running { since, pid }) => self.started(turn, Some(*pid), *since),
             Some(RunState::Exited { exit, at }) => self.exited(turn, spec, *exit, *at),
             Some(RunState::StartFailed { message, retryable }) => {
                 self.start_failed(turn, spec, message, *retryable);
@@ -308,9 +365,15 @@ impl Runner {
     }
 
     fn after_end(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, outcome: Outcome, at: Wall) {
+        let restarts = self.local.restart.take().is_some();
         if spec.to_end {
             self.tell(events::killed(at));
             return self.die(at);
+        }
+        if restarts {
+            self.kill = Kill::No;
+            self.begin_again(at, Mono(0));
+            return self.tell(events::restarting(at, Span::ZERO, "", true));
         }
         let on_success = self.role.restarts_on_success(spec.assignment.job_type);
         let (now, dice) = (turn.now.mono, turn.random.next_u64());
@@ -319,13 +382,17 @@ impl Runner {
             Decision::Fail { reason } => self.fail(events::not_restarting(at, &reason), at),
             Decision::Restart { delay, reason } => {
                 let expected = reason == WITHIN_POLICY || reason == AFTER_REBOOT;
-                self.local.state.phase = TaskPhase::Pending;
-                self.local.state.restarts += 1;
-                self.local.state.last_restart = turn.now.stamp();
-                self.not_before = now.after(delay);
+                self.begin_again(turn.now.stamp(), now.after(delay));
                 self.tell(events::restarting(at, delay, reason, expected));
             }
         }
+    }
+
+    fn begin_again(&mut self, at: Wall, not_before: Mono) {
+        self.local.state.phase = TaskPhase::Pending;
+        self.local.state.restarts += 1;
+        self.local.state.last_restart = at;
+        self.not_before = not_before;
     }
 
     /// Ends the task as failed, with the event that says why. Only for a task without a run.

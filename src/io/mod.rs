@@ -19,3 +19,4 @@ pub mod keys;
 pub mod logs;
 pub mod machine;
 pub mod monitor;
+pub mod node;

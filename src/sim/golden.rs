@@ -18,14 +18,17 @@ use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
 use crate::state::check;
-use crate::state::local::{AllocHead, Fate, LocalRun, LocalTask};
+use crate::state::local::{AllocHead, DynamicMeta, Fate, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, namespace, node_id, place, register, report, spec,
     submit,
 };
+use crate::wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
 use crate::wire::command::Command;
+use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
+use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
 use std::collections::BTreeMap;
 
@@ -250,7 +253,86 @@ fn local(s: &mut Samples) {
     }
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
     let run = Some(LocalRun { id: run_id(1), boot: uuid(2), confirmed: true });
-    s.add("running", &LocalTask { state, run, set_up: true });
+    for (what, restart) in [
+        ("running, no restart", None),
+        ("to be restarted", Some(WantedRestart::Alone)),
+        ("to be restarted with all", Some(WantedRestart::WithAll)),
+    ] {
+        s.add(what, &LocalTask { state: state.clone(), run: run.clone(), set_up: true, restart });
+    }
+}
+
+fn asks(s: &mut Samples) {
+    let alloc = alloc_id(1);
+    for (what, stream, from) in [
+        ("logs", LogStream::Stdout, Position::FromStart(7)),
+        ("logs from the end", LogStream::Stderr, Position::FromEnd(300)),
+    ] {
+        s.add(what, &NodeAsk::Logs { alloc, task: "t".into(), stream, from, follow: true });
+    }
+    for (what, scope) in [
+        ("restart a task", RestartScope::Task("t".into())),
+        ("restart what runs", RestartScope::Running),
+        ("restart all", RestartScope::All),
+    ] {
+        s.add(what, &NodeAsk::Restart { alloc, scope });
+    }
+    s.add("signal", &NodeAsk::Signal { alloc, task: Some("t".into()), signal: "SIGHUP".into() });
+    let path = "alloc/f".to_string();
+    s.add("list", &NodeAsk::List { alloc, path: path.clone() });
+    s.add("stat", &NodeAsk::Stat { alloc, path: path.clone() });
+    let from = Position::FromStart(1);
+    s.add("file", &NodeAsk::File { alloc, path: path.clone(), from, limit: Some(300), follow: false });
+    let content_type = "text/plain".to_string();
+    let file = FileInfo { name: "f".into(), size: 300, mode: 0o100_644, modified: AT, content_type };
+    s.add("files", &NodeAnswer::Files(vec![file.clone()]));
+    s.add("file", &NodeAnswer::File(file));
+    s.add("alloc figures", &NodeAsk::AllocFigures { alloc, task: Some("t".into()) });
+    s.add("host figures", &NodeAsk::HostFigures);
+    s.add("collect", &NodeAsk::Collect { alloc: Some(alloc) });
+    s.add("metadata", &NodeAsk::Metadata);
+    let changes: BTreeMap<_, _> = [("a".to_string(), Some("b".to_string())), ("c".to_string(), None)].into();
+    s.add("set metadata", &NodeAsk::SetMetadata { changes: changes.clone() });
+    s.add("dynamic", &DynamicMeta(changes.clone()));
+    let (meta, dynamic) = (BTreeMap::from([("a".to_string(), "b".to_string())]), changes);
+    s.add("metadata", &NodeAnswer::Metadata { meta: meta.clone(), dynamic, configured: meta });
+    let usage = Usage { user_percent: 1.5, rss_bytes: 300, memory_bytes: Some(400), ..Usage::default() };
+    let task = TaskFigures { usage, processes: [(7, usage)].into() };
+    let figures = AllocFigures { tasks: [("t".to_string(), task)].into(), at: AT };
+    s.add("alloc figures", &NodeAnswer::AllocFigures(figures));
+    let disk = HostDisk { device: "/dev/a".into(), mountpoint: "/".into(), ..HostDisk::default() };
+    let cpu = HostCpu {
+        name: "cpu0".into(),
+        user_percent: 1.5,
+        system_percent: 0.5,
+        idle_percent: 98.0,
+        mhz: 20.0,
+    };
+    let figures = HostFigures {
+        memory: HostMemory { total_bytes: 300, ..HostMemory::default() },
+        cpus: vec![cpu],
+        disks: vec![disk.clone()],
+        alloc_dir: disk,
+        uptime_seconds: 300,
+        at: AT,
+    };
+    s.add("host figures", &NodeAnswer::HostFigures(figures));
+    s.add("deleted", &Piece::Deleted { file: path });
+    s.add("done", &NodeAnswer::Done);
+    s.add("data", &Piece::Data { bytes: vec![1, 2], file: "alloc/f".into(), offset: 300 });
+    s.add("truncated", &Piece::Truncated { file: "alloc/f".into() });
+    s.add("alive", &Piece::Alive);
+    for kind in [
+        RefusalKind::Invalid,
+        RefusalKind::NotFound,
+        RefusalKind::Conflict,
+        RefusalKind::Validation,
+        RefusalKind::Busy,
+        RefusalKind::Unavailable,
+        RefusalKind::Forbidden,
+    ] {
+        s.add(&format!("{kind:?}").to_lowercase(), &Refusal::new(kind, "no"));
+    }
 }
 
 fn samples() -> Samples {
@@ -260,6 +342,7 @@ fn samples() -> Samples {
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);
+    asks(&mut s);
     s
 }
 

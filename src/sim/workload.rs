@@ -3,7 +3,8 @@
 
 use super::ledger::Left;
 use super::world::{Event, World};
-use crate::model::id::JobKey;
+use crate::client::effects as client;
+use crate::model::id::{AllocId, JobKey};
 use crate::model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
     RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
@@ -13,6 +14,7 @@ use crate::model::submission::Submission;
 use crate::model::time::Span;
 use crate::model::value::Value;
 use crate::server::effects::Input;
+use crate::wire::ask::{NodeAsk, RestartScope};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use std::collections::BTreeMap;
 
@@ -89,11 +91,31 @@ impl World {
         }
         let n = self.workload.draws.below(JOBS);
         self.ask_for(JobKey::new("default", format!("job-{n}")))?;
+        self.ask_a_node();
         let which = self.workload.draws.next_u64();
         self.read_over_http(which)?;
         let wait = Span(self.workload.draws.below(6_000_000_000) as i64);
         self.after(wait, Event::Work);
         Ok(())
+    }
+
+    /// A user asks a node about one of its allocations: to restart it, or to make room.
+    fn ask_a_node(&mut self) {
+        let draws = &mut self.workload.draws;
+        let n = draws.below(self.nodes.len() as u64) as usize;
+        let allocs: Vec<AllocId> = self.nodes[n].dirs.iter().copied().collect();
+        let Some(alloc) = allocs.get(draws.below(allocs.len().max(1) as u64) as usize).copied() else {
+            return;
+        };
+        let ask = match draws.below(6) {
+            0 => NodeAsk::Restart { alloc, scope: RestartScope::Running },
+            1 => NodeAsk::Restart { alloc, scope: RestartScope::All },
+            2 => NodeAsk::Collect { alloc: Some(alloc) },
+            3 => NodeAsk::Collect { alloc: None },
+            _ => return,
+        };
+        self.note(|_| format!("user    asks node {n}: {ask:?}"));
+        self.node_input(n, client::Input::Ask { token: 0, ask });
     }
 
     /// A user wants a job to be different; every second one asks by HTTP.

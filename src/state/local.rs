@@ -6,7 +6,7 @@
 
 use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::task::TaskState;
-use crate::wire::record::{self, Record};
+use crate::wire::record::{self, Malformed, Record};
 use crate::wire::rpc::Assignment;
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,10 @@ const TASKS: TableDefinition<(u128, &str), &[u8]> = TableDefinition::new("tasks"
 /// Allocations that ended here and were collected while the servers still knew them: never to be run again.
 const ENDED: TableDefinition<u128, ()> = TableDefinition::new("ended");
 
+/// What was set of the node while it ran.
+const NODE: TableDefinition<&str, &[u8]> = TableDefinition::new("node");
+
+const DYNAMIC_META_KEY: &str = "dynamic meta";
 const FORMAT_KEY: &str = "format";
 const FORMAT: u64 = 1;
 const CACHE_BYTES: usize = 1 << 20;
@@ -57,6 +61,25 @@ pub struct LocalTask {
     pub run: Option<LocalRun>,
     /// The task's directory was announced; it is announced once.
     pub set_up: bool,
+    /// `run` is to end, and to be followed by another.
+    pub restart: Option<WantedRestart>,
+}
+
+/// What a restart that somebody asked for is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WantedRestart {
+    Alone,
+    /// Of all tasks: none starts before all have ended.
+    WithAll,
+}
+
+/// Metadata that was set or unset (`None`) over what the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
+
+impl Record for DynamicMeta {
+    const NAME: &'static str = "dynamic node meta";
+    const VERSION: u8 = 1;
 }
 
 impl Record for AllocHead {
@@ -66,7 +89,23 @@ impl Record for AllocHead {
 
 impl Record for LocalTask {
     const NAME: &'static str = "local task";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
+        let newer = Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION };
+        let first: LocalTask1 =
+            if version == 1 { record::body(Self::NAME, body)? } else { return Err(newer) };
+        let LocalTask1 { state, run, set_up } = first;
+        Ok(LocalTask { state, run, set_up, restart: None })
+    }
+}
+
+/// As version 1 wrote it.
+#[derive(Deserialize)]
+struct LocalTask1 {
+    state: TaskState,
+    run: Option<LocalRun>,
+    set_up: bool,
 }
 
 /// An allocation as it was found in the store.
@@ -83,6 +122,7 @@ pub struct Writes {
     allocs: BTreeMap<AllocId, Option<Vec<u8>>>,
     tasks: BTreeMap<(AllocId, String), Option<Vec<u8>>>,
     ended: BTreeMap<AllocId, bool>,
+    dynamic_meta: Option<Vec<u8>>,
     durable: bool,
 }
 
@@ -105,6 +145,12 @@ impl Writes {
     /// Remembers (or no longer remembers) an allocation that ended here.
     pub fn set_ended(&mut self, alloc: AllocId, ended: bool) {
         self.ended.insert(alloc, ended);
+    }
+
+    /// Survives a power cut.
+    pub fn set_dynamic_meta(&mut self, meta: &DynamicMeta) {
+        self.dynamic_meta = Some(record::encode(meta));
+        self.must_last();
     }
 
     /// Something here must survive a power cut from now on. Without it the changes ride along with a later commit.
@@ -172,6 +218,7 @@ impl std::error::Error for OpenError {}
 pub struct LocalStore {
     db: Database,
     ended: BTreeSet<AllocId>,
+    dynamic_meta: DynamicMeta,
     set_aside: Vec<String>,
 }
 
@@ -186,7 +233,12 @@ impl LocalStore {
         let db =
             Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(bad_open)?;
         prepare(&db)?;
-        let mut store = LocalStore { db, ended: BTreeSet::new(), set_aside: Vec::new() };
+        let mut store = LocalStore {
+            db,
+            ended: BTreeSet::new(),
+            dynamic_meta: DynamicMeta::default(),
+            set_aside: Vec::new(),
+        };
         let allocs = store.load().map_err(|e| OpenError::Storage(e.to_string()))?;
         Ok((store, allocs))
     }
@@ -194,6 +246,11 @@ impl LocalStore {
     /// Rows that could not be read, one sentence each. They stay where they are until something writes over them.
     pub fn set_aside(&self) -> &[String] {
         &self.set_aside
+    }
+
+    /// As it was found when the store was opened.
+    pub fn dynamic_meta(&self) -> &DynamicMeta {
+        &self.dynamic_meta
     }
 
     /// Allocations that ended here and that the servers may still list.
@@ -240,6 +297,15 @@ impl LocalStore {
         }
         for row in tx.open_table(ENDED)?.iter()? {
             self.ended.insert(id_of(row?.0.value()));
+        }
+        match tx.open_table(NODE) {
+            // a store from before there was any
+            Err(redb::TableError::TableDoesNotExist(_)) => {}
+            table => match table?.get(DYNAMIC_META_KEY)?.map(|row| record::decode(row.value())) {
+                None => {}
+                Some(Ok(meta)) => self.dynamic_meta = meta,
+                Some(Err(why)) => self.set_aside.push(why.to_string()),
+            },
         }
         Ok(found.into_values().collect())
     }
@@ -294,6 +360,9 @@ fn write(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
                 None => table.remove((key_of(*id), name.as_str()))?,
             };
         }
+    }
+    if let Some(meta) = &writes.dynamic_meta {
+        tx.open_table(NODE)?.insert(DYNAMIC_META_KEY, meta.as_slice())?;
     }
     if !writes.ended.is_empty() {
         let mut table = tx.open_table(ENDED)?;

@@ -5,9 +5,11 @@
 //! only ever appended to; every stored or sent record starts with its schema version; decoding never panics and never
 //! allocates more than a small multiple of its input.
 
+pub mod ask;
 pub mod change;
 pub mod command;
 pub mod event;
+pub mod figures;
 pub mod frame;
 pub mod keeper;
 pub mod measured;

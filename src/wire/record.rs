@@ -64,13 +64,18 @@ pub fn encode<R: Record>(record: &R) -> Vec<u8> {
 pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, Malformed> {
     let (&version, body) = bytes.split_first().ok_or(Malformed::Empty(R::NAME))?;
     if version == R::VERSION {
-        let (record, rest) = postcard::take_from_bytes(body).map_err(|_| Malformed::Body(R::NAME))?;
-        if rest.is_empty() { Ok(record) } else { Err(Malformed::Body(R::NAME)) }
+        self::body(R::NAME, body)
     } else if version < R::VERSION {
         R::upgrade(version, body)
     } else {
         Err(Malformed::Version { name: R::NAME, found: version, known: R::VERSION })
     }
+}
+
+/// What postcard wrote, to its last byte.
+pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, Malformed> {
+    let (value, rest) = postcard::take_from_bytes(bytes).map_err(|_| Malformed::Body(name))?;
+    if rest.is_empty() { Ok(value) } else { Err(Malformed::Body(name)) }
 }
 
 macro_rules! records {
@@ -95,6 +100,10 @@ records! {
     super::command::Command = "command",
     super::rpc::NodeRequest = "node request",
     super::rpc::NodeReply = "node reply",
+    super::ask::NodeAsk = "node ask",
+    super::ask::NodeAnswer = "node answer",
+    super::ask::Piece = "piece",
+    super::request::Refusal = "refusal",
     super::keeper::Command = "keeper command",
     super::keeper::Event = "keeper event",
 }

@@ -4,6 +4,7 @@ use crate::model::id::{EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::submission::Submission;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.
@@ -74,14 +75,15 @@ impl Done {
 }
 
 /// The caller's fault, or a state of the region that the caller has to wait out: the only errors that leave by HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub kind: RefusalKind,
     /// A sentence for the caller. Where Nomad's clients look for a text, that text.
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Append only: a node's refusals cross machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalKind {
     /// The request itself is wrong.
     Invalid,
@@ -95,6 +97,8 @@ pub enum RefusalKind {
     Busy,
     /// No leader, or storage refuses writes: try again later.
     Unavailable,
+    /// Nobody may do that.
+    Forbidden,
 }
 
 impl Refusal {

@@ -19,12 +19,6 @@ fn talking(node: &Node) -> String {
     id
 }
 
-fn go_on(node: &Node, alloc: &str) {
-    let dirs = [node.data_dir()].into_iter().chain(node.throw_away());
-    let dir = dirs.map(|d| d.join("alloc").join(alloc)).find(|d| d.exists()).expect("the directory");
-    std::fs::write(dir.join("go"), "").expect("written");
-}
-
 #[test]
 fn the_command_prints_what_is_asked_for() {
     let node = Node::dev();
@@ -54,7 +48,7 @@ fn following_ends_with_the_task_and_misses_nothing() {
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
     let mut next = || lines.next().expect("a line").expect("text");
     assert_eq!(next(), "out 8");
-    go_on(&node, &id);
+    node.allow(&id);
     assert_eq!(next(), "more");
     node.drover(&["job", "stop", "talk"]).exits(0);
     assert!(follower.wait().expect("its end").success());
@@ -112,7 +106,7 @@ fn a_stream_of_frames_shows_new_output() {
         }
         if seen.ends_with("out 8\n") && !told {
             told = true;
-            go_on(&node, &id);
+            node.allow(&id);
         }
     }
     assert!(seen.starts_with("out 1\n"), "{seen}");

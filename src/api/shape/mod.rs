@@ -8,6 +8,8 @@ pub mod agent;
 pub mod alloc;
 pub mod eval;
 pub mod event;
+pub mod figures;
+pub mod file;
 pub mod job;
 pub mod job_answers;
 pub mod metrics;

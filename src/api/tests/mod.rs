@@ -1,5 +1,6 @@
 //! The API over a real store: requests in, answers out, no socket.
 
+mod asks;
 mod evaluations;
 mod filters;
 mod hostile;
@@ -15,11 +16,13 @@ use super::host::HostData;
 use super::metrics::Machine;
 use super::request::{Method, Request};
 use super::response::Response;
-use super::{Answer, Context, Held, LogRequest, Outcome, Wait, route};
+use super::showing::Showing;
+use super::{Answer, Context, Held, Outcome, Wait, route};
 use crate::model::alloc::ClientStatus;
 use crate::model::eval::EvalStatus;
 use crate::model::time::{Mono, Span};
 use crate::state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
+use crate::wire::ask::NodeAsk;
 use crate::wire::command::Command;
 use crate::wire::measured::Measured;
 use crate::wire::request::Action;
@@ -124,6 +127,7 @@ impl World {
             Outcome::Metrics(metrics) => metrics.response(&self.machine),
             Outcome::Host(host) => host.response(HostData::default()),
             Outcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
+            Outcome::Ask(ask, _) => panic!("{target}: {ask:?}"),
         }
     }
 
@@ -152,11 +156,11 @@ impl World {
         }
     }
 
-    fn logs(&self, target: &str) -> Result<LogRequest, String> {
-        match self.step(&request(Method::Get, target, ""), Held::default()) {
-            Outcome::Logs(logs) => Ok(logs),
+    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(NodeAsk, Showing), String> {
+        match self.step(&request(method, target, body), Held::default()) {
+            Outcome::Ask(ask, showing) => Ok((ask, showing)),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
-            _ => panic!("{target}: no logs"),
+            _ => panic!("{target}: no question to a node"),
         }
     }
 }

@@ -195,55 +195,6 @@ fn an_agent_tells_of_itself() {
 }
 
 #[test]
-fn logs_are_checked_before_the_first_byte() {
-    let mut world = World::running();
-    let id = alloc_id(1);
-    let other = alloc_id(9);
-    for (target, error) in [
-        ("/v1/client/fs/logs/".to_string(), "400 must provide a valid alloc id"),
-        ("/v1/client/fs/logs/abc?task=t&type=stdout".to_string(), "400 must provide a valid alloc id"),
-        (format!("/v1/client/fs/logs/{id}?type=stdout"), "400 must provide task name"),
-        (format!("/v1/client/fs/logs/{id}?task=t"), "400 must provide log type (stdout/stderr)"),
-        (format!("/v1/client/fs/logs/{id}?task=t&type=x"), "400 must provide log type (stdout/stderr)"),
-        (format!("/v1/client/fs/logs/{id}?task=t&type=stdout&origin=x"), "400 origin must be start or end"),
-        (format!("/v1/client/fs/logs/{id}?task=x&type=stdout"), "400 unknown task name \"x\""),
-        (
-            format!("/v1/client/fs/logs/{other}?task=t&type=stdout"),
-            &format!("404 Unknown allocation \"{other}\""),
-        ),
-    ] {
-        assert_eq!(world.logs(&target), Err(error.to_string()), "{target}");
-    }
-    let asked =
-        world.logs(&format!("/v1/client/fs/logs/{id}?task=t&type=stderr&follow=true&origin=end&offset=5"));
-    let expected = LogRequest {
-        alloc: id,
-        task: "t".into(),
-        stream: crate::api::logs::LogStream::Stderr,
-        follow: true,
-        plain: false,
-        origin: crate::api::Origin::End,
-        offset: 5,
-    };
-    assert_eq!(asked, Ok(expected));
-    world.client = None;
-    let away = world.logs(&format!("/v1/client/fs/logs/{id}?task=t&type=stdout"));
-    assert_eq!(away, Err("404 No path to node".to_string()));
-}
-
-#[test]
-fn a_task_that_has_not_begun_has_no_logs() {
-    let mut world = World::new();
-    world.region.ready_node(1);
-    world.job("web", 1);
-    let job = world.region.job("web");
-    let nodes = place(vec![alloc(1, &job, node_id(1), eval_id(1))]);
-    world.region.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
-    let asked = world.logs(&format!("/v1/client/fs/logs/{}?task=t&type=stdout", alloc_id(1)));
-    assert_eq!(asked, Err("404 task \"t\" not started yet. No logs available".to_string()));
-}
-
-#[test]
 fn a_job_that_was_registered_anew_hides_the_allocations_of_the_old_one() {
     let world = World::running();
     assert_eq!(world.json("/v1/job/web/allocations").as_array().unwrap().len(), 1);

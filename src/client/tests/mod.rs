@@ -1,5 +1,6 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
+mod asks;
 mod ends;
 mod faults;
 mod full_disk;

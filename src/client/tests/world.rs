@@ -4,7 +4,7 @@
 use super::samples;
 use crate::client::Client;
 use crate::client::config::Config;
-use crate::client::effects::{Effect, Input};
+use crate::client::effects::{Effect, Grant, Input};
 use crate::model::alloc::DesiredStatus;
 use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
@@ -12,9 +12,11 @@ use crate::model::task::{Exit, ExitStatus, TaskState};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::LocalStore;
 use crate::state::local::tests::Disk;
+use crate::wire::ask::NodeAsk;
 use crate::wire::command::AllocUpdate;
 use crate::wire::frame::{self, Body, Frame};
 use crate::wire::keeper::{self, RunReport, RunState};
+use crate::wire::request::Refusal;
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest, Peer};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -64,6 +66,7 @@ pub struct World {
     pub duplicate: bool,
     pub lose_every: Option<u64>,
     requests: u64,
+    pub answers: Vec<Result<Grant, Refusal>>,
     pub inbox: VecDeque<Input>,
     pub trace: Vec<String>,
     pub turns: u64,
@@ -97,6 +100,7 @@ impl World {
             duplicate: false,
             lose_every: None,
             requests: 0,
+            answers: Vec::new(),
             inbox: VecDeque::new(),
             trace: Vec::new(),
             turns: 0,
@@ -141,6 +145,13 @@ impl World {
         }
         self.boot = Uuid::from_random(u128::from(self.now.0) + 2);
         self.crash_agent();
+    }
+
+    /// Asks the node, and gives its answer.
+    pub fn ask(&mut self, ask: NodeAsk) -> Result<Grant, Refusal> {
+        self.inbox.push_back(Input::Ask { token: 1, ask });
+        self.settle();
+        self.answers.pop().expect("every question is answered")
     }
 
     pub fn client(&self) -> &Client {
@@ -252,6 +263,7 @@ impl World {
                 self.trace.push("remove dir".into());
                 self.inbox.push_back(Input::DirRemoved { alloc, result: Ok(()) });
             }
+            Effect::Answer { result, .. } => self.answers.push(result),
             Effect::Done => self.trace.push("done".into()),
         }
     }
@@ -295,6 +307,9 @@ impl World {
                 } else {
                     self.end(run, ExitStatus::Signal(signal));
                 }
+            }
+            keeper::Command::Signal { run, signal } => {
+                self.trace.push(format!("signal {} {signal}", self.name(run)));
             }
             keeper::Command::Forget { run } => {
                 self.trace.push(format!("forget {}", self.name(run)));

@@ -4,10 +4,12 @@ use super::body::ReplyBody;
 use super::encoding::{self, Squeezer};
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor, stream};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor};
 use crate::api::cors;
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
+use crate::api::showing::Showing;
+use crate::wire::ask::Piece;
 use async_channel::Receiver;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
@@ -120,6 +122,24 @@ async fn reply(
     reply
 }
 
+/// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
+fn shown(executor: &smol::Executor<'static>, pieces: Receiver<Piece>, showing: Showing) -> Receiver<Bytes> {
+    let (sender, chunks) = async_channel::bounded(1);
+    let pass_on = async move {
+        while let Ok(piece) = pieces.recv().await {
+            let sent = match showing.bytes(piece) {
+                Some(bytes) => sender.send(bytes.into()).await.is_ok(),
+                None => !sender.is_closed(),
+            };
+            if !sent {
+                return;
+            }
+        }
+    };
+    executor.spawn(pass_on).detach();
+    chunks
+}
+
 /// A content type, and what comes until the stream ends.
 type Stream = (&'static str, Receiver<Bytes>);
 
@@ -131,7 +151,7 @@ enum Answered {
 async fn answer(executor: &Arc<smol::Executor<'static>>, gate: Arc<Gate>, request: &Request) -> Answered {
     let stream = match gate.answer(request).await {
         Served::Whole(response) => return Answered::Whole(response),
-        Served::Logs(logs) => stream::logs(executor, gate, logs).await,
+        Served::Pieces(pieces, showing) => Ok((showing.content_type(), shown(executor, pieces, showing))),
         Served::Monitor(request) => monitor::log(executor, &gate.monitor, request),
         Served::Events(subscription) => {
             events::events(executor, &gate, subscription).map(|lines| ("application/json", lines))

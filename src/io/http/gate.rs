@@ -9,19 +9,21 @@ use crate::api::events::Subscription;
 use crate::api::monitor::MonitorRequest;
 use crate::api::request::Request;
 use crate::api::response::Response;
+use crate::api::showing::Showing;
 use crate::api::watch::NotRegistered;
-use crate::api::{Context, Held, LogRequest, Outcome, Wait, route};
 use crate::io::machine::Observer;
 use crate::io::monitor::Monitor;
 use crate::model::id::AllocId;
+use crate::api::{Context, Held, Outcome, Wait, route};
+use crate::io::node::{self, Answered, Call};
 use crate::model::time::Mono;
 use crate::state::store::Reader;
+use crate::wire::ask::Piece;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
-use async_channel::{Sender, TrySendError};
+use async_channel::{Receiver, Sender, TrySendError};
 use smol::Timer;
 use smol::future::or;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -70,8 +72,8 @@ pub struct Parts {
     pub client: Arc<Published<Option<ClientReport>>>,
     /// Bounded; when it is full, callers are told to come back.
     pub actions: Sender<Ask>,
-    /// Where this node's allocations have their directories, each named by its id.
-    pub alloc_dir: PathBuf,
+    /// Questions to this agent's node. Bounded, as `actions`.
+    pub node: Sender<Call>,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
@@ -94,7 +96,7 @@ pub struct Gate {
     pub monitor: Arc<Monitor>,
     machine: Arc<Observer>,
     actions: Sender<Ask>,
-    pub(super) alloc_dir: PathBuf,
+    node: Sender<Call>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     pub(super) response_headers: Vec<(String, String)>,
@@ -107,9 +109,10 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// What becomes of a request.
 pub enum Served {
     Whole(Response),
-    Logs(LogRequest),
     Events(Subscription),
     Monitor(MonitorRequest),
+    /// An answer that comes in pieces.
+    Pieces(Receiver<Piece>, Showing),
 }
 
 impl Gate {
@@ -124,7 +127,7 @@ impl Gate {
             monitor: parts.monitor,
             machine: parts.machine,
             actions: parts.actions,
-            alloc_dir: parts.alloc_dir,
+            node: parts.node,
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             response_headers: parts.response_headers,
@@ -138,7 +141,13 @@ impl Gate {
         loop {
             match self.step(request, held) {
                 Outcome::Respond(response) => return Served::Whole(response),
-                Outcome::Logs(logs) => return Served::Logs(logs),
+                Outcome::Ask(ask, showing) => {
+                    return match node::ask(&self.node, |reply| Call { ask, reply }).await {
+                        Ok(Answered::Whole(answer)) => Served::Whole(showing.response(&answer)),
+                        Ok(Answered::Pieces(pieces)) => Served::Pieces(pieces, showing),
+                        Err(refusal) => Served::Whole(refusal.into()),
+                    };
+                }
                 Outcome::Events(subscription) => return Served::Events(subscription),
                 Outcome::Monitor(request) => return Served::Monitor(request),
                 Outcome::Metrics(metrics) => {
@@ -223,13 +232,5 @@ impl Gate {
             }
         }
         Ok(())
-    }
-
-    /// The allocation has ended or is gone: nothing more will be written to its logs.
-    pub(super) fn ended(&self, id: AllocId) -> bool {
-        match self.reader.get().view().and_then(|view| view.alloc(id)) {
-            Ok(alloc) => alloc.is_none_or(|a| a.client_terminal()),
-            Err(_) => false,
-        }
     }
 }

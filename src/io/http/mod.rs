@@ -12,7 +12,6 @@ mod gate;
 mod limits;
 mod monitor;
 mod patience;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod waiting;

@@ -6,6 +6,8 @@ use super::waiting::Waiting;
 use super::*;
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::api::request::MAX_BODY_BYTES;
+use crate::client::effects::Grant;
+use crate::io::node::{self, Question};
 use crate::model::alloc::ClientStatus;
 use crate::model::id::{EvalId, JobKey};
 use crate::model::time::{Mono, Span};
@@ -21,6 +23,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Socket};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -33,12 +36,16 @@ struct Server {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     alloc_dir: PathBuf,
+    /// What is asked of the node's brain.
+    questions: Receiver<Question>,
 }
 
 impl Server {
     fn start(name: &str, limits: Limits) -> Server {
         let region = Region::new();
         let (actions, asks) = async_channel::bounded(1);
+        let (calls, to_answer) = async_channel::bounded(1);
+        let (brain, questions) = async_channel::bounded(1);
         let alloc_dir = std::env::temp_dir().join(format!("drover-http-{}-{name}", std::process::id()));
         let began = Instant::now();
         let client = ClientReport {
@@ -62,7 +69,7 @@ impl Server {
             status: Arc::new(Published::new(status)),
             client: Arc::new(Published::new(Some(client))),
             actions,
-            alloc_dir: alloc_dir.clone(),
+            node: calls,
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
             response_headers: vec![("X-Extra".into(), "yes".into()), ("bad\n".into(), "left out".into())],
@@ -73,12 +80,13 @@ impl Server {
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let served = gate.clone();
+        let (served, files) = (gate.clone(), alloc_dir.clone());
         let thread = std::thread::spawn(move || {
             let executor = Arc::new(smol::Executor::new());
+            executor.spawn(node::serve(executor.clone(), to_answer, brain, files)).detach();
             smol::block_on(executor.run(serve(executor.clone(), listener, served, limits, stopped)));
         });
-        Server { address, gate, region, asks, stop: Some(stop), thread: Some(thread), alloc_dir }
+        Server { address, gate, region, asks, stop: Some(stop), thread: Some(thread), alloc_dir, questions }
     }
 
     /// One request on a connection of its own: the whole answer.
@@ -124,6 +132,27 @@ impl Server {
             state.started_at = AT;
         }
         self.run(&Command::UpdateAllocs { node: node_id(1), updates: vec![update], evals: vec![], at: AT });
+    }
+
+    /// Answers as the node's brain does, as often as it is asked, while `act` goes on.
+    fn granting<T>(&self, over: &AtomicBool, act: impl FnOnce() -> T) -> T {
+        let answer = async {
+            while let Ok(question) = self.questions.recv().await {
+                let grant = Grant::Files { over: over.load(Ordering::Relaxed) };
+                question.reply.send(Ok(grant)).await.unwrap_or_default();
+            }
+        };
+        std::thread::scope(|scope| {
+            let (done, is_done) = async_channel::bounded::<()>(1);
+            scope.spawn(move || {
+                smol::block_on(or(answer, async {
+                    let _ = is_done.recv().await;
+                }))
+            });
+            let result = act();
+            drop(done);
+            result
+        })
     }
 
     fn logs(&self) -> PathBuf {
@@ -322,6 +351,10 @@ fn a_full_queue_and_a_silent_server_are_told() {
 fn logs_come_as_bytes_or_frames() {
     let mut server = Server::start("logs", Limits::default());
     server.place_web();
+    server.granting(&AtomicBool::new(true), || logs_in_both_forms(&server));
+}
+
+fn logs_in_both_forms(server: &Server) {
     let id = alloc_id(1);
     let target = format!("/v1/client/fs/logs/{id}?task=t&type=stdout");
     let missing = server.get(&target);
@@ -344,6 +377,11 @@ fn logs_come_as_bytes_or_frames() {
 fn a_follower_gets_what_comes_until_the_allocation_has_ended() {
     let mut server = Server::start("follow", Limits::default());
     server.place_web();
+    let over = AtomicBool::new(false);
+    server.granting(&over, || follow_to_the_end(&server, &over));
+}
+
+fn follow_to_the_end(server: &Server, over: &AtomicBool) {
     let log = server.logs().join("t.stdout.0");
     fs::write(&log, "one\n").unwrap();
     let target = format!("/v1/client/fs/logs/{}?task=t&type=stdout&follow=true", alloc_id(1));
@@ -355,7 +393,7 @@ fn a_follower_gets_what_comes_until_the_allocation_has_ended() {
     fs::write(&log, "one\ntwo\n").unwrap();
     let second = read_until(&mut socket, |a| a.contains("dHdvCg=="));
     assert!(second.contains(r#""Offset":8"#), "{second}");
-    server.report(ClientStatus::Complete);
+    over.store(true, Ordering::Relaxed);
     let end = read_until(&mut socket, |_| false);
     assert!(end.ends_with("0\r\n\r\n"), "the stream ends: {end}");
 }

@@ -197,6 +197,18 @@ impl Group {
         v1.max(v2.map_or(0, |(_, dir)| count(dir.join("memory.events"))))
     }
 
+    /// Bytes that the kernel counts for its members, caches included: now, and at most so far.
+    pub fn memory(&self) -> (Option<u64>, Option<u64>) {
+        let number = |dir: &Path, name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok();
+        if let Some(dir) = self.dir_of(Controller::Memory) {
+            return (number(dir, "memory.usage_in_bytes"), number(dir, "memory.max_usage_in_bytes"));
+        }
+        match self.dirs.first() {
+            Some((None, dir)) => (number(dir, "memory.current"), number(dir, "memory.peak")),
+            _ => (None, None),
+        }
+    }
+
     /// Removes what is empty.
     pub fn remove(&self) {
         for (_, dir) in &self.dirs {

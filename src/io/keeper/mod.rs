@@ -18,10 +18,11 @@ mod tasks;
 mod upgrade;
 pub mod users;
 
-pub use cgroup::Cgroups;
+pub use cgroup::{Cgroups, Group};
 pub use driver::{Options, run};
 pub use home::connect;
 
+use crate::model::id::RunId;
 use std::path::{Path, PathBuf};
 
 /// Where the keeper of `data_dir` keeps its files.
@@ -35,6 +36,19 @@ pub fn socket_path(data_dir: &Path) -> PathBuf {
 
 pub fn log_path(data_dir: &Path) -> PathBuf {
     dir(data_dir).join("log")
+}
+
+/// The control group of a run, whether or not there is one.
+pub fn group_of(cgroups: &Cgroups, run: RunId, label: &str) -> Group {
+    cgroups.group(&format!("{label}.{}", run.0.short()))
+}
+
+/// The processes of a run, as they can be found without its keeper.
+pub fn processes_of(cgroups: &Cgroups, run: RunId, label: &str, main: u32) -> Vec<u32> {
+    match group_of(cgroups, run, label).members() {
+        none if none.is_empty() => process::family(main).into_iter().map(|p| p.pid).collect(),
+        members => members,
+    }
 }
 
 /// A file of this name in a data directory says that the directory goes with its agent.

@@ -138,7 +138,7 @@ impl Tasks {
     }
 
     fn group(&self, run: RunId, label: &str) -> Group {
-        self.cgroups.group(&format!("{label}.{}", run.0.short()))
+        super::group_of(&self.cgroups, run, label)
     }
 
     fn insert(&mut self, task: Task, epoll: &Epoll) -> Result<(), String> {

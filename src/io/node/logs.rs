@@ -3,6 +3,8 @@
 //! Refuses to know: HTTP, and who may read. The directory belongs to the task, so nothing in it is trusted: no symbolic
 //! link is followed and only regular files are read. A reader holds one open file and one buffer.
 
+use super::follow::{CHUNK_BYTES, Source};
+use crate::wire::ask::{Piece, Position};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -10,35 +12,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// At most so many bytes are given at a time.
-pub const CHUNK_BYTES: usize = 64 << 10;
-
 /// Where a stream's files are: `<allocation directory>/alloc/logs/<task>.<stdout|stderr>.<index>`.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub alloc_dir: PathBuf,
     pub task: String,
     pub stream: &'static str,
-}
-
-/// Where to begin, in bytes over all files that are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// From the oldest byte that is left.
-    FromStart(u64),
-    /// Back from the newest byte; 0: from the beginning of the newest file (reference: corrections, 3.2).
-    FromEnd(u64),
-}
-
-/// What a reader found next.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Chunk {
-    /// `offset` is the position in the file after `bytes`.
-    Data { bytes: Vec<u8>, file: String, offset: u64 },
-    /// The file is shorter than what was read of it: reading goes on at its beginning.
-    Truncated { file: String },
-    /// Nothing more at present.
-    End,
 }
 
 #[derive(Debug)]
@@ -53,8 +32,9 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// `follow`: also what is written from now on. Fails when the directory is not there.
-    pub fn open(place: Place, start: Start, follow: bool) -> Result<LogReader, Errno> {
+    /// Offsets count over all files that are there; back from the end, 0 is the beginning of the newest file (reference:
+    /// corrections, 3.2). `follow`: also what is written from now on. Fails when the directory is not there.
+    pub fn open(place: Place, start: Position, follow: bool) -> Result<LogReader, Errno> {
         let files = list(&place)?;
         let (index, position) = match begin(&files, start) {
             Some((index, position)) => (Some(index), position),
@@ -62,22 +42,6 @@ impl LogReader {
         };
         let last = if follow { None } else { Some(files.last().map_or(0, |f| f.0)) };
         Ok(LogReader { place, index, position, file: None, last })
-    }
-
-    /// Never blocks longer than the disk does.
-    pub fn next(&mut self) -> Result<Chunk, Errno> {
-        // Each turn either answers or goes on to a later file, of which there are finitely many.
-        loop {
-            if let Some(chunk) = self.read()? {
-                return Ok(chunk);
-            }
-            let Some(next) = self.following()? else { return Ok(Chunk::End) };
-            // Bytes may have come between the read and the file that followed.
-            if let Some(chunk) = self.read()? {
-                return Ok(chunk);
-            }
-            (self.index, self.position, self.file) = (Some(next), 0, None);
-        }
     }
 
     /// The lowest index after the one that is read.
@@ -88,7 +52,7 @@ impl LogReader {
     }
 
     /// `None` at the end of the file, or when it is gone.
-    fn read(&mut self) -> Result<Option<Chunk>, Errno> {
+    fn read(&mut self) -> Result<Option<Piece>, Errno> {
         let Some(index) = self.index else { return Ok(None) };
         if self.file.is_none() {
             let logs = open_logs(&self.place.alloc_dir)?;
@@ -101,7 +65,7 @@ impl LogReader {
         let name = format!("alloc/logs/{}", self.place.name(index));
         if (fstat(file)?.st_size as u64) < self.position {
             self.position = 0;
-            return Ok(Some(Chunk::Truncated { file: name }));
+            return Ok(Some(Piece::Truncated { file: name }));
         }
         let mut bytes = vec![0; CHUNK_BYTES];
         let n = file
@@ -112,7 +76,24 @@ impl LogReader {
         }
         bytes.truncate(n);
         self.position += n as u64;
-        Ok(Some(Chunk::Data { bytes, file: name, offset: self.position }))
+        Ok(Some(Piece::Data { bytes, file: name, offset: self.position }))
+    }
+}
+
+impl Source for LogReader {
+    fn next(&mut self) -> Result<Option<Piece>, Errno> {
+        // Each turn either answers or goes on to a later file, of which there are finitely many.
+        loop {
+            if let Some(piece) = self.read()? {
+                return Ok(Some(piece));
+            }
+            let Some(next) = self.following()? else { return Ok(None) };
+            // Bytes may have come between the read and the file that followed.
+            if let Some(piece) = self.read()? {
+                return Ok(Some(piece));
+            }
+            (self.index, self.position, self.file) = (Some(next), 0, None);
+        }
     }
 }
 
@@ -167,10 +148,10 @@ fn open_file(logs: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// File and position to begin at; `None` when there is no file.
-fn begin(files: &[(u64, u64)], start: Start) -> Option<(u64, u64)> {
+fn begin(files: &[(u64, u64)], start: Position) -> Option<(u64, u64)> {
     let (newest, size) = *files.last()?;
     match start {
-        Start::FromStart(mut offset) => {
+        Position::FromStart(mut offset) => {
             for (index, size) in files {
                 if offset < *size {
                     return Some((*index, offset));
@@ -179,8 +160,8 @@ fn begin(files: &[(u64, u64)], start: Start) -> Option<(u64, u64)> {
             }
             Some((newest, size))
         }
-        Start::FromEnd(0) => Some((newest, 0)),
-        Start::FromEnd(mut offset) => {
+        Position::FromEnd(0) => Some((newest, 0)),
+        Position::FromEnd(mut offset) => {
             for (index, size) in files.iter().rev() {
                 if offset <= *size {
                     return Some((*index, size - offset));
@@ -194,75 +175,59 @@ fn begin(files: &[(u64, u64)], start: Start) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::{Scratch, rest};
     use super::*;
     use std::fs;
 
-    /// A directory of its own for a test, removed at its end.
-    struct Scratch(PathBuf);
+    struct Logs(Scratch);
 
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let dir = std::env::temp_dir().join(format!("drover-logs-{}-{name}", std::process::id()));
-            fs::create_dir_all(dir.join("alloc/logs")).unwrap();
-            Scratch(dir)
+    impl Logs {
+        fn new(name: &str) -> Logs {
+            Logs(Scratch::new(name, &["alloc/logs"]))
         }
 
         fn write(&self, index: u64, bytes: &[u8]) {
-            fs::write(self.0.join(format!("alloc/logs/t.stdout.{index}")), bytes).unwrap();
+            self.0.write(&format!("alloc/logs/t.stdout.{index}"), bytes);
         }
 
         fn remove(&self, index: u64) {
-            fs::remove_file(self.0.join(format!("alloc/logs/t.stdout.{index}"))).unwrap();
+            fs::remove_file(self.0.path().join(format!("alloc/logs/t.stdout.{index}"))).unwrap();
         }
 
         fn place(&self) -> Place {
-            Place { alloc_dir: self.0.clone(), task: "t".into(), stream: "stdout" }
+            Place { alloc_dir: self.0.path().to_path_buf(), task: "t".into(), stream: "stdout" }
         }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn rest(reader: &mut LogReader) -> String {
-        let mut out = Vec::new();
-        while let Chunk::Data { bytes, .. } = reader.next().unwrap() {
-            out.extend(bytes);
-        }
-        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn offsets_count_over_all_files() {
         let files = [(0, 100), (1, 100), (2, 40)];
         for (start, place) in [
-            (Start::FromEnd(150), (0, 90)),
-            (Start::FromEnd(140), (1, 0)),
-            (Start::FromEnd(40), (2, 0)),
-            (Start::FromEnd(1), (2, 39)),
-            (Start::FromEnd(0), (2, 0)),
-            (Start::FromEnd(9999), (0, 0)),
-            (Start::FromStart(0), (0, 0)),
-            (Start::FromStart(100), (1, 0)),
-            (Start::FromStart(239), (2, 39)),
-            (Start::FromStart(240), (2, 40)),
-            (Start::FromStart(u64::MAX), (2, 40)),
+            (Position::FromEnd(150), (0, 90)),
+            (Position::FromEnd(140), (1, 0)),
+            (Position::FromEnd(40), (2, 0)),
+            (Position::FromEnd(1), (2, 39)),
+            (Position::FromEnd(0), (2, 0)),
+            (Position::FromEnd(9999), (0, 0)),
+            (Position::FromStart(0), (0, 0)),
+            (Position::FromStart(100), (1, 0)),
+            (Position::FromStart(239), (2, 39)),
+            (Position::FromStart(240), (2, 40)),
+            (Position::FromStart(u64::MAX), (2, 40)),
         ] {
             assert_eq!(begin(&files, start), Some(place), "{start:?}");
         }
-        assert_eq!(begin(&[], Start::FromStart(3)), None);
-        assert_eq!(begin(&[(3, 10), (4, 5)], Start::FromStart(12)), Some((4, 2)));
+        assert_eq!(begin(&[], Position::FromStart(3)), None);
+        assert_eq!(begin(&[(3, 10), (4, 5)], Position::FromStart(12)), Some((4, 2)));
     }
 
     #[test]
     fn rotated_files_are_read_as_one_stream() {
-        let dir = Scratch::new("rotated");
+        let dir = Logs::new("rotated");
         dir.write(1, b"one\n");
         dir.write(2, b"two\n");
         dir.write(10, b"ten\n");
-        let mut reader = LogReader::open(dir.place(), Start::FromStart(2), false).unwrap();
+        let mut reader = LogReader::open(dir.place(), Position::FromStart(2), false).unwrap();
         assert_eq!(rest(&mut reader), "e\ntwo\nten\n");
         dir.write(11, b"later\n");
         assert_eq!(rest(&mut reader), "", "a reader that does not follow ends with what there was");
@@ -270,13 +235,13 @@ mod tests {
 
     #[test]
     fn a_follower_sees_what_comes_and_survives_rotation() {
-        let dir = Scratch::new("follow");
-        let mut reader = LogReader::open(dir.place(), Start::FromEnd(0), true).unwrap();
-        assert_eq!(reader.next(), Ok(Chunk::End));
+        let dir = Logs::new("logs");
+        let mut reader = LogReader::open(dir.place(), Position::FromEnd(0), true).unwrap();
+        assert_eq!(reader.next(), Ok(None));
         dir.write(0, b"a");
         assert_eq!(
             reader.next(),
-            Ok(Chunk::Data { bytes: b"a".to_vec(), file: "alloc/logs/t.stdout.0".into(), offset: 1 })
+            Ok(Some(Piece::Data { bytes: b"a".to_vec(), file: "alloc/logs/t.stdout.0".into(), offset: 1 }))
         );
         dir.write(0, b"ab");
         dir.write(1, b"c");
@@ -287,18 +252,18 @@ mod tests {
         dir.remove(2);
         assert_eq!(rest(&mut reader), "e");
         dir.write(3, b"");
-        assert_eq!(reader.next(), Ok(Chunk::Truncated { file: "alloc/logs/t.stdout.3".into() }));
+        assert_eq!(reader.next(), Ok(Some(Piece::Truncated { file: "alloc/logs/t.stdout.3".into() })));
         dir.write(3, b"new");
         assert_eq!(rest(&mut reader), "new");
     }
 
     #[test]
     fn big_files_come_in_bounded_chunks() {
-        let dir = Scratch::new("big");
+        let dir = Logs::new("big");
         dir.write(0, &vec![b'x'; 3 * CHUNK_BYTES + 1]);
-        let mut reader = LogReader::open(dir.place(), Start::FromStart(0), false).unwrap();
+        let mut reader = LogReader::open(dir.place(), Position::FromStart(0), false).unwrap();
         let mut sizes = Vec::new();
-        while let Chunk::Data { bytes, .. } = reader.next().unwrap() {
+        while let Some(Piece::Data { bytes, .. }) = reader.next().unwrap() {
             sizes.push(bytes.len());
         }
         assert_eq!(sizes, [CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 1]);
@@ -306,8 +271,8 @@ mod tests {
 
     #[test]
     fn what_a_task_put_there_is_not_trusted() {
-        let dir = Scratch::new("hostile");
-        let logs = dir.0.join("alloc/logs");
+        let dir = Logs::new("foreign");
+        let logs = dir.0.path().join("alloc/logs");
         std::os::unix::fs::symlink("/etc/passwd", logs.join("t.stdout.0")).unwrap();
         fs::create_dir(logs.join("t.stdout.1")).unwrap();
         for name in [
@@ -321,10 +286,10 @@ mod tests {
         ] {
             fs::write(logs.join(name), b"no").unwrap();
         }
-        let mut reader = LogReader::open(dir.place(), Start::FromStart(0), false).unwrap();
-        assert_eq!(reader.next(), Ok(Chunk::End));
+        let mut reader = LogReader::open(dir.place(), Position::FromStart(0), false).unwrap();
+        assert_eq!(reader.next(), Ok(None));
         fs::remove_dir_all(&logs).unwrap();
         std::os::unix::fs::symlink("/etc", &logs).unwrap();
-        assert!(LogReader::open(dir.place(), Start::FromStart(0), false).is_err());
+        assert!(LogReader::open(dir.place(), Position::FromStart(0), false).is_err());
     }
 }

@@ -1,0 +1,174 @@
+//! What is asked of this node about its allocations: answered here, or granted to the world outside, which has the files.
+//! An answer leaves with its turn's effects, so what it promises is stored.
+
+use super::alloc::Alloc;
+use super::brain::Client;
+use super::effects::{Effect, Grant, Held};
+use super::lifecycle::{Role, Stage};
+use super::runner::Turn;
+use super::signals;
+use crate::model::id::AllocId;
+use crate::model::time::{Now, Wall};
+use crate::state::local::{WantedRestart, Writes};
+use crate::wire::ask::{NodeAnswer, NodeAsk, RestartScope};
+use crate::wire::request::{Refusal, RefusalKind};
+
+impl Client {
+    /// `token` names the question to whoever waits for its answer.
+    pub(super) fn asked(
+        &mut self,
+        now: Now,
+        token: u64,
+        ask: &NodeAsk,
+        held: &mut Held,
+        writes: &mut Writes,
+    ) {
+        let result = self.grant(now, ask, held, writes);
+        held.push(Effect::Answer { token, result });
+    }
+
+    fn grant(
+        &mut self,
+        now: Now,
+        ask: &NodeAsk,
+        held: &mut Held,
+        writes: &mut Writes,
+    ) -> Result<Grant, Refusal> {
+        match ask {
+            NodeAsk::Logs { alloc, task, .. } => {
+                let alloc = self.find_alloc(*alloc)?;
+                alloc.known_task(task)?;
+                Ok(Grant::Files { over: alloc.is_over() })
+            }
+            NodeAsk::List { alloc, .. } | NodeAsk::Stat { alloc, .. } | NodeAsk::File { alloc, .. } => {
+                Ok(Grant::Files { over: self.find_alloc(*alloc)?.is_over() })
+            }
+            NodeAsk::AllocFigures { alloc, task } => {
+                let alloc = self.find_alloc(*alloc)?;
+                if let Some(task) = task {
+                    alloc.known_task(task)?;
+                }
+                Ok(Grant::Runs { runs: alloc.living(task.as_deref()), core_mhz: self.core_mhz() })
+            }
+            NodeAsk::HostFigures => Ok(Grant::Runs { runs: vec![], core_mhz: self.core_mhz() }),
+            NodeAsk::Collect { alloc: Some(alloc) } => {
+                self.act_on(now, *alloc, held, Alloc::collect_if_ended)
+            }
+            NodeAsk::Collect { alloc: None } => {
+                self.collect_ended(now, 0, held);
+                Ok(Grant::Answer(NodeAnswer::Done))
+            }
+            NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
+            NodeAsk::SetMetadata { changes } => self.set_metadata(now, changes, writes).map(Grant::Answer),
+            NodeAsk::Restart { alloc, scope } => {
+                self.act_on(now, *alloc, held, |alloc, turn| alloc.restart(turn, scope))
+            }
+            NodeAsk::Signal { alloc, task, signal } => {
+                let number = signals::number(signal).filter(|_| !signal.is_empty()).ok_or_else(|| {
+                    let known = "a name like SIGHUP or SIGUSR1 is expected";
+                    Refusal::new(RefusalKind::Invalid, format!("{signal:?} is not a signal: {known}"))
+                })?;
+                if !self.has_keeper() {
+                    let why = "the node's keeper is away, nothing can be signalled: try again in a second";
+                    return Err(Refusal::new(RefusalKind::Unavailable, why));
+                }
+                let act = |alloc: &mut Alloc, turn: &mut Turn<'_>| {
+                    alloc.signal(turn, task.as_deref(), signal, number)
+                };
+                self.act_on(now, *alloc, held, act)
+            }
+        }
+    }
+
+    /// Of one of the node's cores.
+    fn core_mhz(&self) -> f64 {
+        self.info.as_ref().map_or(0.0, |i| i.capacity.cpu_mhz as f64 / f64::from(i.cpu_cores.max(1)))
+    }
+
+    fn act_on(
+        &mut self,
+        now: Now,
+        id: AllocId,
+        held: &mut Held,
+        act: impl FnOnce(&mut Alloc, &mut Turn<'_>) -> Result<(), Refusal>,
+    ) -> Result<Grant, Refusal> {
+        self.with_alloc(now, id, held, act).ok_or_else(|| unknown(id))??;
+        Ok(Grant::Answer(NodeAnswer::Done))
+    }
+
+    fn find_alloc(&self, id: AllocId) -> Result<&Alloc, Refusal> {
+        self.allocs.get(&id).ok_or_else(|| unknown(id))
+    }
+}
+
+impl Alloc {
+    pub fn restart(&mut self, turn: &Turn<'_>, scope: &RestartScope) -> Result<(), Refusal> {
+        let at = turn.now.stamp();
+        if self.ends() {
+            return Err(conflict("the allocation has ended or is being stopped: it cannot be restarted"));
+        }
+        match scope {
+            RestartScope::Task(name) => {
+                let task = self.known_task(name)?;
+                if !self.tasks[task].restart(at, WantedRestart::Alone, "User requested task to restart") {
+                    return Err(conflict("Task not running"));
+                }
+            }
+            RestartScope::Running => {
+                for task in self.tasks.iter_mut().filter(|t| t.role != Role::Poststop) {
+                    task.restart(at, WantedRestart::Alone, "User requested running tasks to restart");
+                }
+            }
+            RestartScope::All => self.restart_all(at),
+        }
+        Ok(())
+    }
+
+    /// The tasks that run end, then all begin anew in the order of their lifecycle.
+    fn restart_all(&mut self, at: Wall) {
+        const WHY: &str = "User requested all tasks to restart";
+        for task in self.tasks.iter_mut().filter(|t| t.role != Role::Poststop) {
+            if task.is_dead() {
+                task.revive(at, WHY);
+            } else {
+                task.restart(at, WantedRestart::WithAll, WHY);
+            }
+        }
+        self.stage = Stage::Prestart;
+    }
+
+    /// `task`: `None` is every task that runs.
+    pub fn signal(
+        &mut self,
+        turn: &mut Turn<'_>,
+        task: Option<&str>,
+        name: &str,
+        signal: i32,
+    ) -> Result<(), Refusal> {
+        let meant = match task {
+            Some(task) => Some(self.known_task(task)?),
+            None => None,
+        };
+        let tasks = self.tasks.iter_mut().enumerate().filter(|(at, _)| meant.is_none_or(|m| m == *at));
+        if tasks.filter_map(|(_, t)| t.signal(turn, name, signal).then_some(())).count() == 0 {
+            return Err(conflict("Task not running"));
+        }
+        Ok(())
+    }
+
+    /// The place of the task with that name.
+    pub fn known_task(&self, name: &str) -> Result<usize, Refusal> {
+        self.tasks
+            .iter()
+            .position(|t| t.name == name)
+            .ok_or_else(|| Refusal::new(RefusalKind::Invalid, format!("unknown task name {name:?}")))
+    }
+}
+
+fn conflict(message: &str) -> Refusal {
+    Refusal::new(RefusalKind::Conflict, message)
+}
+
+fn unknown(id: AllocId) -> Refusal {
+    Refusal::new(RefusalKind::NotFound, format!("state for allocation {id} not found on client"))
+}

@@ -1,0 +1,239 @@
+//! Questions to a node: restarts and signals, what becomes of them when something dies in between, and what is refused.
+
+use super::samples::{alloc_id, assignment, restart, task};
+use super::world::World;
+use crate::client::effects::Grant;
+use crate::model::job::{JobType, RestartMode, Task};
+use crate::model::resources::{Hook, Lifecycle};
+use crate::model::time::Span;
+use crate::wire::ask::{LogStream, NodeAnswer, NodeAsk, Position, RestartScope};
+use crate::wire::request::RefusalKind;
+
+const DONE: Grant = Grant::Answer(NodeAnswer::Done);
+
+fn s(seconds: i64) -> Span {
+    Span::seconds(seconds)
+}
+
+fn restarting(scope: RestartScope) -> NodeAsk {
+    NodeAsk::Restart { alloc: alloc_id(1), scope }
+}
+
+fn one(name: &str) -> RestartScope {
+    RestartScope::Task(name.into())
+}
+
+fn signalling(task: Option<&str>, signal: &str) -> NodeAsk {
+    NodeAsk::Signal { alloc: alloc_id(1), task: task.map(str::to_string), signal: signal.into() }
+}
+
+/// Tasks that run, with a policy that allows no restart.
+fn running(tasks: &[&str]) -> World {
+    let tasks: Vec<Task> =
+        tasks.iter().map(|name| Task { restart: restart(0, RestartMode::Fail), ..task(name) }).collect();
+    let mut w = World::new(&[assignment(1, &tasks)]);
+    w.pass(s(2));
+    w.take_trace();
+    w
+}
+
+fn besides_reports(w: &mut World) -> Vec<String> {
+    w.take_trace().into_iter().filter(|t| !t.starts_with("report")).collect()
+}
+
+#[test]
+fn a_restart_that_is_asked_for_is_no_matter_of_policy() {
+    let mut w = running(&["web"]);
+    for n in 1..=3 {
+        assert_eq!(w.ask(restarting(one("web"))), Ok(DONE));
+        w.pass(s(2));
+        let (old, new) = (format!("web#{n}"), format!("web#{}", n + 1));
+        let trace = [format!("stop {old} 2 5s"), format!("start {new}"), format!("forget {old}")];
+        assert_eq!(besides_reports(&mut w), trace);
+    }
+    let state = w.task(1, "web");
+    assert_eq!((state.restarts, state.failed), (3, false));
+    assert_eq!(w.events(1, "web")[6..], ["Restart Signaled", "Terminated", "Restarting", "Started"]);
+    let told: Vec<&str> = state.events[6..9].iter().map(|e| e.message.as_str()).collect();
+    assert_eq!(told[0], "User requested task to restart");
+    assert_eq!(told[2], "Task restarting in 0s");
+    w.exit("web", 1);
+    w.pass(s(2));
+    assert_eq!(w.status(1), "failed", "the policy still allows none");
+}
+
+/// The agent dies at each turn of a restart: the run ends once, and is followed by one.
+#[test]
+fn a_restart_is_neither_lost_nor_doubled_by_a_crash() {
+    for scope in [one("web"), RestartScope::Running, RestartScope::All] {
+        for (steps, slow_start) in (0..12).flat_map(|steps| [(steps, 0), (steps, 2)]) {
+            let mut w = running(&["web"]);
+            w.slow_start = slow_start;
+            assert_eq!(w.ask(restarting(scope.clone())), Ok(DONE));
+            for _ in 0..steps {
+                w.step();
+            }
+            w.crash_agent();
+            w.pass(s(120));
+            assert_eq!(w.living(), ["web#2"], "{scope:?}, {steps} steps, {slow_start}");
+            assert_eq!((w.status(1), w.task(1, "web").restarts), ("running", 1), "{scope:?}, {steps}");
+        }
+    }
+}
+
+#[test]
+fn a_restart_outlives_a_task_that_does_not_end_and_an_agent_that_does() {
+    let mut w = running(&["web"]);
+    w.stubborn = vec!["web".into()];
+    assert_eq!(w.ask(restarting(one("web"))), Ok(DONE));
+    assert_eq!(w.ask(restarting(RestartScope::Running)), Ok(DONE), "asked twice is asked once");
+    assert_eq!(w.living(), ["web#1"]);
+    w.crash_agent();
+    w.pass(s(120));
+    assert_eq!(w.living(), ["web#2"]);
+    assert_eq!(w.task(1, "web").restarts, 1);
+}
+
+#[test]
+fn a_restart_of_all_tasks_goes_through_the_lifecycle_again() {
+    let hooked = |name, hook, sidecar| Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) };
+    let tasks = [
+        hooked("prepare", Hook::Prestart, false),
+        hooked("proxy", Hook::Prestart, true),
+        task("main"),
+        hooked("clean", Hook::Poststop, false),
+    ];
+    for crash in [false, true] {
+        let mut w = World::new(&[assignment(1, &tasks)]);
+        w.brief = vec!["prepare".into()];
+        w.stubborn = vec!["main".into()];
+        w.pass(s(2));
+        w.take_trace();
+        assert_eq!(w.ask(restarting(RestartScope::All)), Ok(DONE));
+        w.pass(s(1));
+        assert!(w.take_trace().iter().all(|t| !t.starts_with("start")), "main still runs");
+        if crash {
+            w.crash_agent();
+        }
+        w.pass(s(120));
+        let starts: Vec<String> = w.take_trace().into_iter().filter(|t| t.starts_with("start")).collect();
+        assert_eq!(starts, ["start prepare#4", "start proxy#5", "start main#6"], "crash: {crash}");
+        assert_eq!((w.status(1), w.living()), ("running", vec!["proxy#5".to_string(), "main#6".to_string()]));
+    }
+}
+
+#[test]
+fn a_stop_overtakes_a_restart() {
+    let mut w = running(&["web"]);
+    w.stubborn = vec!["web".into()];
+    assert_eq!(w.ask(restarting(one("web"))), Ok(DONE));
+    w.stop_alloc(1);
+    w.pass(s(120));
+    assert_eq!((w.living(), w.status(1)), (vec![], "complete"));
+    let refused = w.ask(restarting(RestartScope::All)).expect_err("it has ended");
+    assert_eq!(refused.kind, RefusalKind::Conflict);
+    assert!(refused.message.contains("has ended"), "{refused}");
+}
+
+#[test]
+fn signals_go_to_one_task_or_to_all_that_run() {
+    let mut w = running(&["a", "b"]);
+    assert_eq!(w.ask(signalling(Some("b"), "SIGHUP")), Ok(DONE));
+    assert_eq!(w.take_trace(), ["signal b#2 1"]);
+    assert_eq!(w.ask(signalling(None, "SIGUSR1")), Ok(DONE));
+    assert_eq!(w.take_trace(), ["signal a#1 10", "signal b#2 10"]);
+    w.pass(s(2));
+    let last = w.task(1, "a").events.last().expect("an event").clone();
+    assert_eq!((last.kind.as_str(), last.message.as_str()), ("Signaling", "Task being sent signal SIGUSR1"));
+    assert_eq!(w.living(), ["a#1", "b#2"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let mut a = assignment(1, &[task("web"), task("brief")]);
+    a.job_type = JobType::Batch;
+    let mut w = World::new(&[a]);
+    w.brief = vec!["brief".into()];
+    w.pass(s(2));
+    let other = alloc_id(9);
+    let logs = |alloc, task: &str| {
+        let (task, stream, from) = (task.to_string(), LogStream::Stdout, Position::FromStart(0));
+        NodeAsk::Logs { alloc, task, stream, from, follow: false }
+    };
+    let unknown = format!("state for allocation {other} not found on client");
+    for (ask, kind, message) in [
+        (restarting(one("nope")), RefusalKind::Invalid, "unknown task name \"nope\""),
+        (restarting(one("brief")), RefusalKind::Conflict, "Task not running"),
+        (signalling(Some("brief"), "SIGHUP"), RefusalKind::Conflict, "Task not running"),
+        (signalling(None, "HUP"), RefusalKind::Invalid, "\"HUP\" is not a signal"),
+        (signalling(None, ""), RefusalKind::Invalid, "\"\" is not a signal"),
+        (logs(alloc_id(1), "nope"), RefusalKind::Invalid, "unknown task name"),
+        (logs(other, "web"), RefusalKind::NotFound, unknown.as_str()),
+        (
+            NodeAsk::Restart { alloc: other, scope: RestartScope::All },
+            RefusalKind::NotFound,
+            unknown.as_str(),
+        ),
+    ] {
+        let refused = w.ask(ask.clone()).expect_err("it cannot be");
+        assert_eq!(refused.kind, kind, "{ask:?}");
+        assert!(refused.message.contains(message), "{ask:?}: {refused}");
+    }
+    assert_eq!(w.ask(logs(alloc_id(1), "web")), Ok(Grant::Files { over: false }));
+    w.drop_keeper();
+    let refused = w.ask(signalling(None, "SIGHUP")).expect_err("nobody is there to do it");
+    assert_eq!(refused.kind, RefusalKind::Unavailable);
+}
+
+#[test]
+fn ended_allocations_are_collected_when_that_is_asked_for() {
+    let mut w = World::new(&[assignment(1, &[task("web")]), assignment(2, &[task("web")])]);
+    w.pass(s(2));
+    let collect = |alloc| NodeAsk::Collect { alloc };
+    let refused = w.ask(collect(Some(alloc_id(1)))).expect_err("it runs");
+    assert!(refused.message.contains("has not ended"), "{refused}");
+    assert_eq!(w.ask(collect(None)), Ok(DONE));
+    assert_eq!(w.client().status().allocs, 2, "both run");
+    w.stop_alloc(1);
+    w.stop_alloc(2);
+    w.pass(s(2));
+    w.take_trace();
+    assert_eq!(w.ask(collect(Some(alloc_id(1)))), Ok(DONE));
+    w.pass(s(2));
+    assert_eq!((w.take_trace(), w.client().status().allocs), (vec!["remove dir".to_string()], 1));
+    assert_eq!(w.ask(collect(None)), Ok(DONE));
+    w.crash_agent();
+    w.pass(s(2));
+    assert_eq!(w.client().status().allocs, 0, "what was promised is done after a crash");
+}
+
+#[test]
+fn metadata_that_is_set_is_kept_and_told() {
+    let mut w = World::new(&[]);
+    w.pass(s(2));
+    let set = |key: &str, value: Option<&str>| {
+        let changes = [(key.to_string(), value.map(str::to_string))].into();
+        NodeAsk::SetMetadata { changes }
+    };
+    let meta = |w: &mut World| match w.ask(NodeAsk::Metadata) {
+        Ok(Grant::Answer(NodeAnswer::Metadata { meta, dynamic, .. })) => (meta, dynamic),
+        other => panic!("{other:?}"),
+    };
+    let registrations = w.registrations;
+    assert!(w.ask(set("rack", Some("r1"))).is_ok());
+    w.pass(s(15));
+    assert_eq!(w.registrations, registrations + 1, "the servers are told");
+    w.crash_agent();
+    w.pass(s(2));
+    assert_eq!(meta(&mut w).0, [("rack".to_string(), "r1".to_string())].into());
+    assert!(w.ask(set("rack", None)).is_ok());
+    assert_eq!(meta(&mut w), ([].into(), [].into()), "what only was set is gone");
+    for key in ["", "a b", "a\0", &"x".repeat(201)] {
+        assert_eq!(w.ask(set(key, Some("v"))).map_err(|r| r.kind), Err(RefusalKind::Invalid), "{key:?}");
+    }
+    let long = "x".repeat(1 << 20);
+    assert_eq!(w.ask(set("long", Some(&long))).map_err(|r| r.kind), Err(RefusalKind::Invalid));
+    let syncs = w.disk.syncs();
+    assert!(w.ask(set("nothing", None)).is_ok());
+    assert_eq!(w.disk.syncs(), syncs, "no change, no write");
+}

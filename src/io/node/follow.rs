@@ -1,0 +1,86 @@
+//! From a file that may grow to whoever reads along: pieces of bounded size through a bounded channel, and a sign of life
+//! when there is nothing new.
+//!
+//! Refuses to know: what the file is and who reads.
+
+use super::Door;
+use crate::client::effects::Grant;
+use crate::wire::ask::{NodeAsk, Piece};
+use async_channel::{Receiver, Sender};
+use rustix::io::Errno;
+use smol::Timer;
+use std::time::{Duration, Instant};
+
+/// At most so many bytes are given at a time.
+pub const CHUNK_BYTES: usize = 64 << 10;
+/// So many pieces wait for a slow reader.
+const PIECES: usize = 4;
+/// How often a follower looks for more.
+const LOOK: Duration = Duration::from_millis(100);
+/// A follower that has nothing to send says that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// What can be read piece by piece, on a thread that may wait for the disk.
+pub trait Source: Send + 'static {
+    /// Of at most `CHUNK_BYTES`. `None`: nothing more at present.
+    fn next(&mut self) -> Result<Option<Piece>, Errno>;
+}
+
+/// `again`: asked of the brain to learn whether what is followed can still grow; `None` reads to the present end.
+pub fn pieces(
+    executor: &smol::Executor<'static>,
+    source: impl Source,
+    again: Option<(Door, NodeAsk)>,
+) -> Receiver<Piece> {
+    let (sender, pieces) = async_channel::bounded(PIECES);
+    executor.spawn(pump(source, sender, again)).detach();
+    pieces
+}
+
+/// Sends until the source ends, its reader leaves, or, for a follower, the allocation has ended and all was sent.
+async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Door, NodeAsk)>) {
+    let mut last_sent = Instant::now();
+    let mut last_round = again.is_none();
+    loop {
+        let (back, piece) = smol::unblock(move || {
+            let piece = source.next();
+            (source, piece)
+        })
+        .await;
+        source = back;
+        match piece {
+            Ok(Some(piece)) => {
+                let last = matches!(piece, Piece::Deleted { .. });
+                if sender.send(piece).await.is_err() || last {
+                    return;
+                }
+                last_sent = Instant::now();
+                continue;
+            }
+            Ok(None) if last_round => return,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "a file that is being read along can no longer be read");
+                return;
+            }
+        }
+        if last_sent.elapsed() >= HEARTBEAT {
+            // What was written before the end was seen is read in one more round.
+            last_round = is_over(again.as_ref()).await;
+            if sender.send(Piece::Alive).await.is_err() {
+                return;
+            }
+            last_sent = Instant::now();
+        }
+        if !last_round {
+            Timer::after(LOOK).await;
+        }
+    }
+}
+
+async fn is_over(again: Option<&(Door, NodeAsk)>) -> bool {
+    match again {
+        Some((door, ask)) => !matches!(door.ask(ask.clone()).await, Ok(Grant::Files { over: false })),
+        None => true,
+    }
+}

@@ -1,0 +1,187 @@
+//! The node's side of what is asked of it: each question goes through the client's brain, which answers it or grants the
+//! way to files and processes. In one process the questions come through a queue; from elsewhere they will come as frames.
+//!
+//! Refuses to know: HTTP, and which questions may be asked. Invariants: questions under way are bounded, each is answered
+//! or refused within `PATIENCE`; whatever is opened for a caller ends when the caller leaves.
+
+mod figures;
+mod files;
+mod follow;
+mod logs;
+#[cfg(test)]
+mod scratch;
+
+use crate::client::effects::Grant;
+use crate::model::id::AllocId;
+use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
+use crate::wire::request::{Refusal, RefusalKind};
+use async_channel::{Receiver, Sender, TrySendError};
+use files::Files;
+use logs::{LogReader, Place};
+use rustix::io::Errno;
+use smol::Timer;
+use smol::future::or;
+use smol::lock::Semaphore;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a question may wait for its answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Questions whose answer has not begun.
+const MAX_UNDER_WAY: usize = 128;
+
+/// A question on its way to the node.
+pub struct Call {
+    pub ask: NodeAsk,
+    pub reply: Sender<Result<Answered, Refusal>>,
+}
+
+/// How an answer comes within one process.
+pub enum Answered {
+    Whole(NodeAnswer),
+    /// Until they end.
+    Pieces(Receiver<Piece>),
+}
+
+/// A question on its way to the client's brain.
+pub struct Question {
+    pub ask: NodeAsk,
+    pub reply: Sender<Result<Grant, Refusal>>,
+}
+
+/// Puts a question into a queue, and waits for its answer.
+pub async fn ask<Q, A>(
+    queue: &Sender<Q>,
+    question: impl FnOnce(Sender<Result<A, Refusal>>) -> Q,
+) -> Result<A, Refusal> {
+    let unavailable = |message: &str| Err(Refusal::new(RefusalKind::Unavailable, message));
+    let (reply, answered) = async_channel::bounded(1);
+    match queue.try_send(question(reply)) {
+        Ok(()) => {}
+        Err(TrySendError::Full(_)) => {
+            let message = "too many questions to the node are waiting: try again in a second";
+            return Err(Refusal::new(RefusalKind::Busy, message));
+        }
+        Err(TrySendError::Closed(_)) => return unavailable("this agent is stopping: ask another one"),
+    }
+    let answer = async {
+        let gone = unavailable("the node gave up on this question: look before you repeat it");
+        answered.recv().await.unwrap_or(gone)
+    };
+    or(answer, async {
+        Timer::after(PATIENCE).await;
+        unavailable("the node gave no answer within 30 seconds: look before you repeat it")
+    })
+    .await
+}
+
+/// The way to the client's brain.
+#[derive(Clone)]
+pub struct Door(Sender<Question>);
+
+impl Door {
+    async fn ask(&self, question: NodeAsk) -> Result<Grant, Refusal> {
+        ask(&self.0, |reply| Question { ask: question, reply }).await
+    }
+}
+
+/// Answers questions until nobody asks any more.
+pub async fn serve(
+    executor: Arc<smol::Executor<'static>>,
+    calls: Receiver<Call>,
+    brain: Sender<Question>,
+    alloc_dir: PathBuf,
+) {
+    let node = Node { executor: executor.clone(), door: Door(brain), alloc_dir };
+    let places = Arc::new(Semaphore::new(MAX_UNDER_WAY));
+    while let Ok(Call { ask, reply }) = calls.recv().await {
+        let (node, place) = (node.clone(), places.acquire_arc().await);
+        let answer = async move {
+            // a caller that left needs no answer
+            reply.send(node.answer(ask).await).await.unwrap_or_default();
+            drop(place);
+        };
+        executor.spawn(answer).detach();
+    }
+}
+
+#[derive(Clone)]
+struct Node {
+    executor: Arc<smol::Executor<'static>>,
+    door: Door,
+    alloc_dir: PathBuf,
+}
+
+impl Node {
+    async fn answer(&self, ask: NodeAsk) -> Result<Answered, Refusal> {
+        match self.door.ask(ask.clone()).await? {
+            Grant::Answer(answer) => Ok(Answered::Whole(answer)),
+            Grant::Files { .. } => self.read(ask).await,
+            Grant::Runs { core_mhz, .. } if ask == NodeAsk::HostFigures => {
+                let figures = figures::of_host(self.alloc_dir.clone(), core_mhz).await;
+                Ok(Answered::Whole(NodeAnswer::HostFigures(figures)))
+            }
+            Grant::Runs { runs, core_mhz } => {
+                let figures = figures::of_runs(runs, core_mhz).await;
+                Ok(Answered::Whole(NodeAnswer::AllocFigures(figures)))
+            }
+        }
+    }
+
+    async fn read(&self, ask: NodeAsk) -> Result<Answered, Refusal> {
+        match &ask {
+            NodeAsk::Logs { alloc, task, stream, from, follow } => {
+                let (alloc, from, follow) = (*alloc, *from, *follow);
+                let alloc_dir = self.alloc_dir.join(alloc.to_string());
+                let place = Place { alloc_dir, task: task.clone(), stream: stream.as_str() };
+                let reader = smol::unblock(move || LogReader::open(place, from, follow)).await;
+                let reader = reader.map_err(|error| unreadable(alloc, error))?;
+                let again = follow.then(|| (self.door.clone(), ask));
+                Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
+            }
+            NodeAsk::List { alloc, path } => {
+                let path = path.clone();
+                let entries = self.look(*alloc, move |files| files.list(&path)).await?;
+                Ok(Answered::Whole(NodeAnswer::Files(entries)))
+            }
+            NodeAsk::Stat { alloc, path } => {
+                let path = path.clone();
+                let file = self.look(*alloc, move |files| files.stat(&path)).await?;
+                Ok(Answered::Whole(NodeAnswer::File(file)))
+            }
+            NodeAsk::File { alloc, path, from, limit, follow } => {
+                let (path, from, limit, follow) = (path.clone(), *from, *limit, *follow);
+                let reader = self.look(*alloc, move |files| files.read(&path, from, limit, follow)).await?;
+                let again = follow.then(|| (self.door.clone(), ask));
+                Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
+            }
+            _ => Err(Refusal::new(RefusalKind::Unavailable, "the node granted files where none are read")),
+        }
+    }
+}
+
+impl Node {
+    /// On a thread that may wait for the disk.
+    async fn look<T: Send + 'static>(
+        &self,
+        alloc: AllocId,
+        act: impl FnOnce(&Files) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let dir = self.alloc_dir.join(alloc.to_string());
+        let look = move || act(&Files::open(&dir).map_err(|e| unreadable(alloc, e))?);
+        smol::unblock(look).await
+    }
+}
+
+fn unreadable(alloc: AllocId, error: Errno) -> Refusal {
+    match error {
+        Errno::NOENT => {
+            Refusal::new(RefusalKind::NotFound, format!("state for allocation {alloc} not found on client"))
+        }
+        error => Refusal::new(
+            RefusalKind::Conflict,
+            format!("the files of allocation {alloc} cannot be read: {error}"),
+        ),
+    }
+}

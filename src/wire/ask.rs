@@ -1,0 +1,139 @@
+//! What is asked of a node about its machine and its allocations, and what it answers. Whoever has the caller (an agent's
+//! HTTP API) need not be the node: only this crosses between the two.
+//!
+//! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
+
+use super::figures::{AllocFigures, HostFigures};
+use crate::model::id::AllocId;
+use crate::model::time::Wall;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeAsk {
+    /// A task's output. Answered by pieces.
+    Logs {
+        alloc: AllocId,
+        task: String,
+        stream: LogStream,
+        from: Position,
+        /// Go on at the end of what there is, until the allocation has ended.
+        follow: bool,
+    },
+    /// Ends tasks and starts them again, whatever their restart policies say. Answered once that is sure to happen.
+    Restart {
+        alloc: AllocId,
+        scope: RestartScope,
+    },
+    /// `task`: `None` is every task that runs. `signal`: a name of signal(7).
+    Signal {
+        alloc: AllocId,
+        task: Option<String>,
+        signal: String,
+    },
+    /// What is in a directory. Paths count from the allocation's directory.
+    List {
+        alloc: AllocId,
+        path: String,
+    },
+    Stat {
+        alloc: AllocId,
+        path: String,
+    },
+    /// A file's content. Answered by pieces.
+    File {
+        alloc: AllocId,
+        path: String,
+        from: Position,
+        /// At most so many bytes.
+        limit: Option<u64>,
+        /// Go on at its end, until it is deleted or the allocation has ended.
+        follow: bool,
+    },
+    /// What the tasks that run use; of one, if it is named.
+    AllocFigures {
+        alloc: AllocId,
+        task: Option<String>,
+    },
+    HostFigures,
+    /// Removes the directory of an allocation that has ended; `None`: of all of them.
+    Collect {
+        alloc: Option<AllocId>,
+    },
+    Metadata,
+    /// `None` unsets a key, also one of the node's configuration.
+    SetMetadata {
+        changes: BTreeMap<String, Option<String>>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogStream {
+    Stdout,
+    Stderr,
+}
+
+impl LogStream {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogStream::Stdout => "stdout",
+            LogStream::Stderr => "stderr",
+        }
+    }
+}
+
+/// Where reading begins, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Position {
+    FromStart(u64),
+    FromEnd(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RestartScope {
+    Task(String),
+    /// Every task that runs.
+    Running,
+    /// Every task, in the order of its lifecycle, also those that have ended.
+    All,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NodeAnswer {
+    /// It is done, or sure to be done.
+    Done,
+    Files(Vec<FileInfo>),
+    File(FileInfo),
+    AllocFigures(AllocFigures),
+    HostFigures(HostFigures),
+    Metadata {
+        /// What is so.
+        meta: BTreeMap<String, String>,
+        dynamic: BTreeMap<String, Option<String>>,
+        configured: BTreeMap<String, String>,
+    },
+}
+
+/// A part of a file's content on its way to a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Piece {
+    /// `file`: below the allocation's directory. `offset`: the position in it after `bytes`.
+    Data { bytes: Vec<u8>, file: String, offset: u64 },
+    /// The file is shorter than what was read of it: reading goes on at its beginning.
+    Truncated { file: String },
+    /// Nothing new: the reader is still there.
+    Alive,
+    /// Nothing more will come.
+    Deleted { file: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileInfo {
+    pub name: String,
+    pub size: u64,
+    /// As stat(2) gives it, type and permissions.
+    pub mode: u32,
+    pub modified: Wall,
+    /// Empty where it was not looked for.
+    pub content_type: String,
+}

@@ -1,0 +1,70 @@
+//! What is measured on a node: of the tasks of an allocation, and of the machine. Part of `ask::NodeAnswer`.
+
+use crate::model::time::Wall;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllocFigures {
+    /// Of the tasks that run.
+    pub tasks: BTreeMap<String, TaskFigures>,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskFigures {
+    pub usage: Usage,
+    pub processes: BTreeMap<u32, Usage>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Percent of one core, in the last moments.
+    pub user_percent: f64,
+    pub system_percent: f64,
+    /// The same in MHz.
+    pub mhz: f64,
+    pub rss_bytes: u64,
+    /// What the kernel counts for all of it, caches included; `None` where nobody counts.
+    pub memory_bytes: Option<u64>,
+    pub max_memory_bytes: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostFigures {
+    pub memory: HostMemory,
+    pub cpus: Vec<HostCpu>,
+    pub disks: Vec<HostDisk>,
+    /// Where the allocations' directories lie.
+    pub alloc_dir: HostDisk,
+    pub uptime_seconds: u64,
+    pub at: Wall,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostMemory {
+    pub total_bytes: u64,
+    pub available_bytes: u64,
+    pub used_bytes: u64,
+    pub free_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCpu {
+    pub name: String,
+    pub user_percent: f64,
+    pub system_percent: f64,
+    pub idle_percent: f64,
+    /// What is not idle, in MHz.
+    pub mhz: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostDisk {
+    pub device: String,
+    pub mountpoint: String,
+    pub size_bytes: u64,
+    pub used_bytes: u64,
+    pub available_bytes: u64,
+    pub inodes_used_percent: f64,
+}

@@ -1,0 +1,205 @@
+//! What a user asks of a node about an allocation that runs there.
+
+use crate::node::{Node, shell_job, text};
+use crate::wait;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+
+/// A task that tells its pid and what it is sent.
+const LISTENER: &str = "trap 'echo got HUP' HUP; echo pid $$; while :; do sleep 0.05; done";
+
+fn pids(node: &Node, job: &str) -> Vec<String> {
+    node.stdout(job).lines().filter_map(|l| l.strip_prefix("pid ")).map(str::to_string).collect()
+}
+
+fn running(node: &Node, script: &str) -> String {
+    node.run("job", script);
+    let id = text(&node.await_alloc("job", "running")["ID"]).to_string();
+    node.await_pid("job");
+    id
+}
+
+fn events(node: &Node, alloc: &str) -> Vec<String> {
+    let alloc = node.get(&format!("/v1/allocation/{alloc}")).json();
+    let events = alloc["TaskStates"]["t"]["Events"].as_array().cloned().unwrap_or_default();
+    events.iter().map(|e| text(&e["Type"]).to_string()).collect()
+}
+
+#[test]
+fn tasks_are_restarted_and_signalled_where_they_run() {
+    let node = Node::dev();
+    let id = running(&node, LISTENER);
+    let short = &id[..8];
+    node.drover(&["alloc", "signal", "-s", "SIGHUP", short, "t"]).exits(0);
+    wait::until("the signal arrives", || node.stdout("job").contains("got HUP").then_some(()));
+    node.drover(&["alloc", "restart", "-task", "t", short]).exits(0);
+    wait::until("a second process", || (pids(&node, "job").len() == 2).then_some(()));
+    node.drover(&["alloc", "restart", "-all-tasks", short]).exits(0);
+    wait::until("a third process", || (pids(&node, "job").len() == 3).then_some(()));
+    wait::until("the node has told of it", || {
+        let told = events(&node, &id);
+        (told.iter().filter(|e| *e == "Restart Signaled").count() == 2 && told.last()? == "Started")
+            .then_some(())
+    });
+    let alloc = node.await_alloc("job", "running");
+    assert_eq!((text(&alloc["ID"]), &alloc["TaskStates"]["t"]["Restarts"]), (id.as_str(), &Value::from(2)));
+    assert_eq!(
+        node.put(&format!("/v1/client/allocation/{id}/restart"), &json!({})).json(),
+        json!({"Index": 0})
+    );
+    // without a name: SIGKILL, and this job may not restart by itself
+    node.drover(&["alloc", "signal", short]).exits(0);
+    node.await_alloc("job", "failed");
+    node.drover(&["alloc", "restart", short]).fails(1, "has ended");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused_with_its_status() {
+    let node = Node::dev();
+    let id = running(&node, LISTENER);
+    for (what, body, status, sentence) in [
+        ("restart", json!({"TaskName": "nope"}), 400, "unknown task name \"nope\""),
+        ("restart", json!({"TaskName": "t", "AllTasks": true}), 400, "cannot be set"),
+        ("signal", json!({"Signal": "SIGNOTHING"}), 400, "is not a signal"),
+        ("signal", json!({"Signal": "SIGHUP", "Task": "nope"}), 400, "unknown task name"),
+    ] {
+        let answer = node.put(&format!("/v1/client/allocation/{id}/{what}"), &body);
+        assert_eq!(answer.status, status, "{what} {body}: {}", answer.text());
+        assert!(answer.text().contains(sentence), "{what} {body}: {}", answer.text());
+    }
+    node.drover(&["alloc", "restart", "-task", "t", &id, "t"]).fails(1, "named twice");
+    node.drover(&["alloc", "restart", "-all-tasks", &id, "t"]).fails(1, "exclude each other");
+    node.drover(&["alloc", "signal", "ffffffff"]).fails(1, "No allocation(s)");
+}
+
+#[test]
+fn files_are_listed_printed_and_followed() {
+    let node = Node::dev();
+    let script = "echo one > local/f; echo two >> local/f; echo pid $$; \
+                  until [ -e ../go ]; do sleep 0.05; done; echo three >> local/f; rm local/f; sleep 1000";
+    let id = running(&node, script);
+    let fs = |args: &[&str]| node.drover(&[&["alloc", "fs"], args].concat());
+    let top = fs(&[&id]).exits(0).to_string();
+    assert!(top.starts_with("Mode") && top.contains(" alloc/\n") && top.contains(" t/\n"), "{top}");
+    assert!(fs(&["-H", &id[..8], "t/local"]).exits(0).contains("-rw-r--r--  8 "), "sizes in bytes");
+    assert!(fs(&["-stat", &id, "t/local/f"]).exits(0).contains("text/plain; charset=utf-8"), "its type");
+    assert_eq!(fs(&[&id, "t/local/f"]).exits(0), "one\ntwo\n");
+    assert_eq!(fs(&["-job", "job", "/t/local/f"]).exits(0), "one\ntwo\n");
+    assert_eq!(fs(&["-tail", "-n", "1", &id, "t/local/f"]).exits(0), "two\n");
+    assert_eq!(fs(&["-tail", "-c", "3", &id, "t/local/f"]).exits(0), "wo\n");
+    fs(&[&id, "t/local/nope"]).fails(1, "no such file or directory");
+    fs(&["-n", "1", &id, "t/local/f"]).fails(1, "with -tail only");
+
+    let mut follower = node.drover_spawn(&["alloc", "fs", "-f", "-tail", "-c", "4", &id, "t/local/f"]);
+    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "two");
+    node.allow(&id);
+    assert_eq!(lines.next().expect("a line").expect("text"), "three");
+    assert!(follower.wait().expect("its end").success(), "it ends when the file is deleted");
+}
+
+#[test]
+fn files_elsewhere_and_secrets_are_not_shown() {
+    let node = Node::dev();
+    let script = "echo hush > secrets/token; ln -s /etc/passwd local/out; ln -s ../secrets/token local/in; \
+                  mkfifo local/pipe; echo pid $$; sleep 1000";
+    let id = running(&node, script);
+    for (how, path, status, sentence) in [
+        ("cat", "t/local/out", 500, "Path escapes the alloc directory"),
+        ("cat", "../../../../etc/passwd", 500, "Path escapes the alloc directory"),
+        ("stat", "t/local/out", 500, "Path escapes the alloc directory"),
+        ("cat", "t/secrets/token", 403, "Reading secret file prohibited"),
+        ("stream", "t/local/in", 403, "Reading secret file prohibited"),
+        ("readat", "t/local/pipe", 400, "no regular file"),
+        ("cat", "t/local", 400, "is a directory"),
+        ("ls", "t/local/out", 500, "Path escapes"),
+        ("cat", "", 400, "must provide a file name"),
+    ] {
+        let answer = node.get(&format!("/v1/client/fs/{how}/{id}?path={path}"));
+        assert_eq!(answer.status, status, "{how} {path}: {}", answer.text());
+        assert!(answer.text().contains(sentence), "{how} {path}: {}", answer.text());
+    }
+    let listed = node.get(&format!("/v1/client/fs/ls/{id}?path=t/secrets")).json();
+    assert_eq!((listed[0]["Name"].as_str(), listed[0]["Size"].as_u64()), (Some("token"), Some(5)));
+}
+
+/// What was acknowledged happens once, also when the agent is killed right after it.
+#[test]
+fn a_restart_that_was_promised_outlives_the_agent() {
+    let mut node = Node::durable();
+    let mut job = shell_job("job", "trap '' INT; echo pid $$; while :; do sleep 0.05; done");
+    job["TaskGroups"][0]["Tasks"][0]["KillTimeout"] = json!(2_000_000_000_u64);
+    node.register(&job);
+    let id = text(&node.await_alloc("job", "running")["ID"]).to_string();
+    let first = node.await_pid("job");
+    node.drover(&["alloc", "restart", &id]).exits(0);
+    node.kill();
+    assert!(crate::node::is_alive(first), "it does not hear SIGINT");
+    node.start();
+    wait::until("a second process", || (pids(&node, "job").len() == 2).then_some(()));
+    wait::until("the node has told of it", || {
+        (node.allocs("job")[0]["TaskStates"]["t"]["Restarts"] == 1).then_some(())
+    });
+    assert!(!crate::node::is_alive(first));
+    assert_eq!(node.allocs("job").len(), 1);
+}
+
+#[test]
+fn what_tasks_and_the_machine_use_is_told() {
+    let node = Node::dev();
+    let id = running(&node, "echo pid $$; while :; do :; done");
+    let stats = node.get(&format!("/v1/client/allocation/{id}/stats")).json();
+    for usage in [&stats["ResourceUsage"], &stats["Tasks"]["t"]["ResourceUsage"]] {
+        assert!(usage["MemoryStats"]["RSS"].as_u64() > Some(0), "{stats:#}");
+        assert!(usage["CpuStats"]["Percent"].as_f64() > Some(1.0), "it never rests: {stats:#}");
+    }
+    let pid = node.await_pid("job").to_string();
+    assert!(stats["Tasks"]["t"]["Pids"][&pid].is_object(), "{stats:#}");
+    assert_eq!(node.get(&format!("/v1/client/allocation/{id}/stats?task=nope")).status, 400);
+    let shown = node.drover(&["alloc", "status", "-stats", &id]).exits(0).to_string();
+    assert!(shown.contains("/10 MHz") && shown.contains("Memory Stats"), "{shown}");
+    let host = node.get("/v1/client/stats").json();
+    assert!(host["Memory"]["Total"].as_u64() > Some(0) && host["CPU"][0]["Idle"].is_number(), "{host:#}");
+    assert!(host["AllocDirStats"]["Size"].as_u64() > Some(0), "{host:#}");
+    let unknown = node.get("/v1/client/stats?node_id=00000000-0000-0000-0000-000000000000");
+    assert_eq!((unknown.status, unknown.text().contains("Unknown node")), (404, true));
+    assert_eq!(node.get(&format!("/v1/client/allocation/{id}/checks")).text(), "null");
+}
+
+#[test]
+fn an_ended_allocation_is_collected_when_that_is_asked_for() {
+    let node = Node::dev();
+    let id = running(&node, LISTENER);
+    let collect = || node.get(&format!("/v1/client/allocation/{id}/gc"));
+    assert_eq!(collect().status, 500, "it runs");
+    node.drover(&["job", "stop", "job"]).exits(0);
+    wait::until("it can be collected", || (collect().status == 200).then_some(()));
+    let dir = node.throw_away()[0].join("alloc").join(&id);
+    wait::until("its directory is gone", || (!dir.exists()).then_some(()));
+    assert_eq!(node.get("/v1/client/gc").text(), "");
+    let gone = node.get(&format!("/v1/client/fs/ls/{id}"));
+    assert_eq!((gone.status, gone.text().contains("not found on client")), (404, true), "{}", gone.text());
+}
+
+#[test]
+fn metadata_is_set_while_a_node_runs_and_outlives_it() {
+    let mut node = Node::new();
+    node.configure("client { meta { rack = \"r1\" } }");
+    node.start();
+    let meta = |node: &Node| node.get("/v1/client/metadata").json();
+    node.drover(&["node", "meta", "apply", "-unset", "rack", "zone=z1"]).exits(0);
+    let expected =
+        json!({"Meta": {"zone": "z1"}, "Dynamic": {"rack": null, "zone": "z1"}, "Static": {"rack": "r1"}});
+    assert_eq!(meta(&node), expected);
+    node.restart();
+    wait::until_eq("the same after a restart", &expected, || meta(&node));
+    let id = text(&node.get("/v1/nodes").json()[0]["ID"]).to_string();
+    wait::until_eq("the servers know it", &json!({"zone": "z1"}), || {
+        node.get(&format!("/v1/node/{id}")).json()["Meta"].clone()
+    });
+    let shown = node.drover(&["node", "meta", "read", "-node-id", &id[..8]]).exits(0).to_string();
+    assert!(shown.contains("zone = z1") && shown.contains("rack = <unset>"), "{shown}");
+    node.drover(&["node", "meta", "apply", "a b=c"]).fails(1, "metadata key");
+    node.drover(&["node", "meta", "apply", "nothing"]).fails(1, "key=value");
+    assert_eq!(node.put("/v1/client/metadata", &json!({"Meta": {"a": "b"}})).status, 405);
+}
