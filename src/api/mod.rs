@@ -18,6 +18,7 @@ pub mod query;
 pub mod request;
 pub mod response;
 mod search;
+pub mod session;
 mod shape;
 pub mod showing;
 #[cfg(test)]
@@ -178,6 +179,7 @@ fn await_leader(
             | Route::AgentHealth
             | Route::Logs(_)
             | Route::Files(..)
+            | Route::AllocExec(_)
             | Route::AllocFigures(_)
             | Route::AllocChecks(_)
             | Route::AllocCollect(_)
@@ -242,6 +244,7 @@ impl Call<'_> {
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::Logs(id) => on_node::logs(self, &id),
+            Route::AllocExec(id) => on_node::exec(self, &id),
             Route::AllocFigures(id) => on_node::alloc_figures(self, &id),
             Route::AllocChecks(id) => on_node::checks(self, &id),
             Route::AllocCollect(id) => on_node::collect(self, Some(&id)),

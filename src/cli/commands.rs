@@ -2,7 +2,7 @@
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
 use crate::cli::{
-    agent_command, alloc_ask, alloc_fs, alloc_logs, alloc_status, job_run, job_status, job_stop,
+    agent_command, alloc_ask, alloc_exec, alloc_fs, alloc_logs, alloc_status, job_run, job_status, job_stop,
 };
 use crate::cli::{keeper_command, node_meta, node_status, status, version};
 use argh::{ArgsInfo, FromArgs};
@@ -12,6 +12,8 @@ pub struct Command {
     pub about: &'static str,
     /// It asks an agent, and so takes the global flags.
     pub networked: bool,
+    /// What follows its first argument is another's command line.
+    pub flags_first: bool,
     pub prepare: fn(&Command, &[String], Env<'_>) -> Result<Prepared, Say>,
 }
 
@@ -23,6 +25,10 @@ pub static COMMANDS: &[Command] = &[
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
     networked::<alloc_fs::AllocFs>("alloc fs", "look at the files of an allocation"),
+    Command {
+        flags_first: true,
+        ..networked::<alloc_exec::AllocExec>("alloc exec", "run a command beside a task")
+    },
     networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
     networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
@@ -39,11 +45,11 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     name: &'static str,
     about: &'static str,
 ) -> Command {
-    Command { name, about, networked: true, prepare: prepare::<T> }
+    Command { name, about, networked: true, flags_first: false, prepare: prepare::<T> }
 }
 
 const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command { name, about, networked: false, prepare: prepare::<T> }
+    Command { name, about, networked: false, flags_first: false, prepare: prepare::<T> }
 }
 
 /// Reference: cli 1.4.
@@ -92,7 +98,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job action",
     "job tag",
     "fmt",
-    "alloc exec",
     "alloc stop",
     "alloc checks",
     "alloc pause",

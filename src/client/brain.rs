@@ -31,7 +31,7 @@ const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
 
 #[derive(Debug)]
 pub struct Client {
-    config: Config,
+    pub(super) config: Config,
     store: LocalStore,
     pub(super) allocs: BTreeMap<AllocId, Alloc>,
     pub(super) servers: Servers,
@@ -282,6 +282,8 @@ impl Client {
             keeper::Event::Exited { run, exit, at } => {
                 self.with_run(now, run, held, |runner, turn, spec| runner.exited(turn, spec, exit, at));
             }
+            // of connections of their own
+            keeper::Event::SessionStarted | keeper::Event::SessionEnded { .. } => {}
             keeper::Event::Refused { run: Some(run), message } => {
                 let Some((alloc, index)) = self.find(run) else { return };
                 self.with_alloc(now, alloc, held, |alloc, turn| {

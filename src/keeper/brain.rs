@@ -4,9 +4,11 @@
 //! driver makes once the turn's journal bytes are on disk.
 
 use super::journal::{self, Entry, Process};
+use super::replay::{adopted, replay};
 use super::run::{self, Phase, Run};
+use super::sessions::Sessions;
 use crate::model::id::{RunId, Uuid};
-use crate::model::task::{Exit, ExitStatus};
+use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
 use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunLogs, RunReport, RunSpec, RunState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +46,15 @@ pub enum Input {
         run: RunId,
         exit: Exit,
     },
+    /// The session's command could not be executed.
+    SessionFailed {
+        client: ClientId,
+        message: String,
+    },
+    SessionEnded {
+        client: ClientId,
+        exit: Exit,
+    },
     /// What a sweep found: whether nothing of the run is left.
     Swept {
         run: RunId,
@@ -67,6 +78,18 @@ pub enum Effect {
     /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
     Release {
         run: RunId,
+    },
+    /// Make a process beside the run, and give its descriptors to the client. Answered by `SessionFailed` or, when it has
+    /// ended, `SessionEnded`.
+    Exec {
+        client: ClientId,
+        run: RunId,
+        spec: Box<RunSpec>,
+        tty: bool,
+    },
+    /// SIGKILL to everything of the session.
+    EndSession {
+        client: ClientId,
     },
     /// To the main process.
     Signal {
@@ -170,9 +193,10 @@ const COMPACT_FACTOR: usize = 4;
 pub struct Keeper {
     boot_id: Uuid,
     pid: u32,
-    runs: BTreeMap<RunId, Run>,
+    pub(super) runs: BTreeMap<RunId, Run>,
     /// Those that said `Hello`.
-    clients: BTreeSet<ClientId>,
+    pub(super) clients: BTreeSet<ClientId>,
+    pub(super) sessions: Sessions,
     journal_bytes: usize,
     /// The journal is rewritten once it is larger than this.
     compact_above_bytes: usize,
@@ -180,7 +204,7 @@ pub struct Keeper {
     leaving: bool,
     exit_told: bool,
     entries: Vec<Entry>,
-    now: Vec<Effect>,
+    pub(super) now: Vec<Effect>,
     later: Vec<Effect>,
 }
 
@@ -197,6 +221,7 @@ impl Keeper {
             pid,
             runs,
             clients: BTreeSet::new(),
+            sessions: Sessions::new(),
             journal_bytes: journal.len(),
             compact_above_bytes: COMPACT_ABOVE_BYTES,
             journal_fault: None,
@@ -238,9 +263,9 @@ impl Keeper {
     fn take(&mut self, now: Mono, wall: Wall, input: Input) {
         match input {
             Input::Command { client, command } => self.command(now, client, command),
-            Input::Gone { client } => {
-                self.clients.remove(&client);
-            }
+            Input::Gone { client } => self.gone(client),
+            Input::SessionFailed { client, message } => self.session_failed(client, message),
+            Input::SessionEnded { client, exit } => self.session_ended(client, exit),
             Input::Spawned { run, pid, start_ticks } => {
                 self.spawned(run, Process { pid, start_ticks, since: wall });
             }
@@ -269,6 +294,7 @@ impl Keeper {
             Command::Forget { run } => self.forget(client, run),
             Command::Shutdown { signal, timeout } => self.leave(now, signal, timeout),
             Command::List => self.welcome(client),
+            Command::Exec { run, spec, tty } => self.exec(client, run, spec, tty),
         }
     }
 
@@ -386,6 +412,7 @@ impl Keeper {
             give_up: now.after(SWEEP_FOR),
         };
         self.entries.push(Entry::Ended { run, label: held.label.clone(), exit, at: wall });
+        self.end_sessions(Some(run));
         self.now.push(Effect::Sweep { run });
     }
 
@@ -449,6 +476,7 @@ impl Keeper {
     fn leave(&mut self, now: Mono, signal: i32, timeout: Span) {
         let signal = if is_signal(signal) { signal } else { SIGTERM };
         self.leaving = true;
+        self.end_sessions(None);
         let at = now.after(timeout);
         for (run, held) in &mut self.runs {
             match &mut held.phase {
@@ -534,44 +562,6 @@ impl Keeper {
         }
         bytes
     }
-}
-
-/// The runs, and whether any ended because its boot did: nobody saw how, when the machine went down.
-fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (BTreeMap<RunId, Run>, bool) {
-    let mut runs = BTreeMap::new();
-    for entry in entries {
-        match entry.clone() {
-            Entry::Started { run, boot_id: of, label, process, logs } if of == boot_id => {
-                runs.insert(run, Run { label, phase: Phase::Running { logs, process, kill_at: None } });
-            }
-            Entry::Started { run, label, .. } => {
-                let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
-                runs.insert(run, Run { label, phase: Phase::Ended { exit, at: wall } });
-            }
-            Entry::Ended { run, label, exit, at } => {
-                runs.insert(run, Run { label, phase: Phase::Ended { exit, at } });
-            }
-            Entry::Failed { run, label, message, retryable } => {
-                runs.insert(run, Run { label, phase: Phase::Failed { message, retryable } });
-            }
-            Entry::Forgotten { run } => {
-                runs.remove(&run);
-            }
-        }
-    }
-    let unseen = |r: &Run| matches!(&r.phase, Phase::Ended { exit, at } if *at == wall && exit.status == ExitStatus::Unknown);
-    let of_another_boot = runs.values().any(unseen);
-    (runs, of_another_boot)
-}
-
-fn adopted(runs: &BTreeMap<RunId, Run>) -> Vec<Adopted> {
-    let adopt = |(run, r): (&RunId, &Run)| match &r.phase {
-        Phase::Running { logs, process, .. } => {
-            Some(Adopted { run: *run, label: r.label.clone(), process: *process, logs: logs.clone() })
-        }
-        _ => None,
-    };
-    runs.iter().filter_map(adopt).collect()
 }
 
 fn told(run: RunId, state: RunState) -> Event {

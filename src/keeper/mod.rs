@@ -8,7 +8,9 @@
 pub mod brain;
 pub mod journal;
 pub mod logs;
+mod replay;
 pub mod run;
+mod sessions;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ mod chaos;
 mod command_line;
 mod damage;
 mod dev;
+mod exec;
 mod http_api;
 mod logs;
 mod node;

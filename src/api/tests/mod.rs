@@ -145,7 +145,13 @@ impl World {
 
 fn request(method: Method, target: &str, body: &str) -> Request {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Request { method, path: path.into(), query: query.into(), body: body.as_bytes().to_vec() }
+    Request {
+        method,
+        path: path.into(),
+        query: query.into(),
+        body: body.as_bytes().to_vec(),
+        websocket: target.contains("/exec?"),
+    }
 }
 
 fn text(response: &Response) -> String {

@@ -3,7 +3,7 @@
 use super::body::ReplyBody;
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, websocket};
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
 use crate::api::showing::Showing;
@@ -50,6 +50,7 @@ pub async fn serve(
             .max_headers(MAX_HEADERS)
             .half_close(false)
             .serve_connection(FuturesIo::new(Patient::new(socket, WRITE_TIMEOUT)), service)
+            .with_upgrades()
     );
     let ended = or(
         async {
@@ -94,13 +95,18 @@ pub async fn refuse(mut socket: TcpStream) {
 async fn reply(
     executor: Arc<smol::Executor<'static>>,
     gate: Arc<Gate>,
-    request: hyper::Request<Incoming>,
+    mut request: hyper::Request<Incoming>,
 ) -> hyper::Response<ReplyBody> {
+    let offer = websocket::offer(&mut request);
     let extra = gate.response_headers.clone();
-    let mut reply = match read(request).await {
+    let mut reply = match read(request, offer.is_some()).await {
         Err(response) => whole(response),
         Ok(request) => match gate.answer(&request).await {
             Served::Whole(response) => whole(response),
+            Served::Session(session) => match offer {
+                Some(offer) => websocket::take(&executor, offer, session),
+                None => whole(Response::text(400, "a session needs a websocket")),
+            },
             Served::Pieces(pieces, showing) => {
                 let mut reply = hyper::Response::new(ReplyBody::stream(shown(&executor, pieces, showing)));
                 let content_type = HeaderValue::from_static(showing.content_type());
@@ -151,7 +157,7 @@ fn set(reply: &mut hyper::Response<ReplyBody>, name: &str, value: &str) {
 }
 
 /// The request with its whole body, or why it was not taken.
-async fn read(request: hyper::Request<Incoming>) -> Result<Request, Response> {
+async fn read(request: hyper::Request<Incoming>, websocket: bool) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
     // Who asks first is told before sending anything.
     let asks_first = head.headers.contains_key(hyper::header::EXPECT);
@@ -168,6 +174,7 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, Response> {
         path: head.uri.path().to_string(),
         query: head.uri.query().unwrap_or_default().to_string(),
         body,
+        websocket,
     })
 }
 

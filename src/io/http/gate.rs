@@ -8,7 +8,7 @@ use crate::api::response::Response;
 use crate::api::showing::Showing;
 use crate::api::watch::NotRegistered;
 use crate::api::{Context, Held, Outcome, Wait, route};
-use crate::io::node::{self, Answered, Call};
+use crate::io::node::{self, Answered, Call, Session};
 use crate::model::time::Mono;
 use crate::state::store::Reader;
 use crate::wire::ask::Piece;
@@ -94,6 +94,7 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// What becomes of a request.
 pub enum Served {
     Whole(Response),
+    Session(Session),
     /// An answer that comes in pieces.
     Pieces(Receiver<Piece>, Showing),
 }
@@ -123,6 +124,7 @@ impl Gate {
                 Outcome::Ask(ask, showing) => {
                     return match node::ask(&self.node, |reply| Call { ask, reply }).await {
                         Ok(Answered::Whole(answer)) => Served::Whole(showing.response(&answer)),
+                        Ok(Answered::Session(session)) => Served::Session(session),
                         Ok(Answered::Pieces(pieces)) => Served::Pieces(pieces, showing),
                         Err(refusal) => Served::Whole(refusal.into()),
                     };

@@ -8,19 +8,21 @@ use super::client::{Client, End};
 use super::epoll::{Epoll, Token};
 use super::journal::Journal;
 use super::output::View;
+use super::sessions::Sessions;
 use super::signals::{Signals, Told};
+use super::socket::listen;
 use super::tasks::Tasks;
 use super::{process, upgrade};
 use crate::keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
-use crate::model::id::Uuid;
+use crate::model::id::{RunId, Uuid};
 use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::Event;
+use crate::wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,7 +35,8 @@ pub struct Options {
     pub listen_fd: Option<RawFd>,
 }
 
-const MAX_CLIENTS: usize = 16;
+/// Agents and command lines, and one for each session.
+const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
 /// How long another keeper of the same directory may take to go.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// After a failed write of the journal.
@@ -70,6 +73,7 @@ struct Driver {
     clients: BTreeMap<u32, Client>,
     next_client: u32,
     tasks: Tasks,
+    sessions: Sessions,
     journal: Journal,
     /// Turns whose journal bytes could not be written yet, and when to try again.
     stalled: Option<Stalled>,
@@ -156,6 +160,7 @@ impl Driver {
             clients: BTreeMap::new(),
             next_client: 0,
             tasks,
+            sessions: Sessions::default(),
             journal,
             stalled: None,
             inputs,
@@ -164,7 +169,7 @@ impl Driver {
             _lock: lock,
         };
         driver.watch().map_err(|e| format!("epoll: {e}"))?;
-        driver.tasks.reap(&driver.epoll, &mut driver.inputs);
+        driver.tasks.reap(&driver.epoll, &mut driver.sessions, &mut driver.inputs);
         Ok(driver)
     }
 
@@ -180,6 +185,7 @@ impl Driver {
     fn serve(&mut self) -> io::Result<()> {
         loop {
             if self.leaving == Leaving::Upgrade && self.quiet() {
+                self.sessions.kill_all();
                 // Comes back only if the new binary could not be executed.
                 let error = upgrade::replace(&self.exe, &self.options, &self.listener, self.agent.as_ref());
                 log(format_args!("{} cannot be executed: {error}; this binary goes on", self.exe.display()));
@@ -248,7 +254,7 @@ impl Driver {
     fn signalled(&mut self) {
         for told in self.signals.read() {
             match told {
-                Told::Child => self.tasks.reap(&self.epoll, &mut self.inputs),
+                Told::Child => self.tasks.reap(&self.epoll, &mut self.sessions, &mut self.inputs),
                 Told::Terminate => self.leaving = Leaving::Terminate,
                 Told::Upgrade => self.leaving = Leaving::Upgrade,
             }
@@ -355,6 +361,8 @@ impl Driver {
         match effect {
             Effect::Spawn { run, spec } => self.tasks.spawn(run, &spec, &self.epoll, &mut self.inputs),
             Effect::Release { run } => self.tasks.release(run),
+            Effect::Exec { client, run, spec, tty } => self.exec(client, run, &spec, tty),
+            Effect::EndSession { client } => self.sessions.kill(client),
             Effect::Signal { run, signal } => self.tasks.signal(run, signal),
             Effect::Kill { run } => self.tasks.kill(run),
             Effect::Sweep { run } => {
@@ -369,6 +377,21 @@ impl Driver {
                 }
             }
             Effect::Exit => self.leaving = Leaving::Exit,
+        }
+    }
+
+    fn exec(&mut self, client: u64, run: RunId, spec: &RunSpec, tty: bool) {
+        let none = || Err("the run has no process".to_string());
+        let started = self.tasks.beside(run).map_or_else(none, |(group, open_files)| {
+            self.sessions.start(client, group, spec, tty, &open_files).map_err(|f| f.message)
+        });
+        let handed = started.and_then(|fds| match self.clients.get_mut(&(client as u32)) {
+            Some(to) => to.hand_over(&Event::SessionStarted, &fds).map_err(|e| e.to_string()),
+            None => Err("nobody is there to have it".into()),
+        });
+        if let Err(message) = handed {
+            self.sessions.kill(client);
+            self.inputs.push(Input::SessionFailed { client, message });
         }
     }
 
@@ -446,35 +469,6 @@ fn lock(dir: &Path) -> Result<File, String> {
             }
         }
     }
-}
-
-fn listen(options: &Options) -> Result<UnixListener, String> {
-    let path = super::socket_path(&options.data_dir);
-    let failed = |e: io::Error| format!("the socket {}: {e}", path.display());
-    if let Some(fd) = options.listen_fd {
-        // SAFETY: the keeper that executed us left this number to us.
-        let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        listener.set_nonblocking(true).map_err(failed)?;
-        return Ok(listener);
-    }
-    // We hold the lock: whatever is there is nobody's.
-    match fs::remove_file(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-        _ => {}
-    }
-    // A socket's name may be 108 bytes, a directory's more: bind through the directory's descriptor.
-    let dir = File::open(super::dir(&options.data_dir)).map_err(failed)?;
-    let short = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&dir));
-    let listener = UnixListener::bind(short).map_err(failed)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener)
-}
-
-/// Connects to the keeper of `data_dir`, however long its path.
-pub fn connect(data_dir: &Path) -> io::Result<UnixStream> {
-    let dir = File::open(super::dir(data_dir))?;
-    UnixStream::connect(format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&dir)))
 }
 
 fn boot_id() -> Result<Uuid, String> {

@@ -10,14 +10,18 @@ mod epoll;
 mod journal;
 mod output;
 mod process;
+mod sessions;
 mod signals;
+mod socket;
 mod spawn;
 mod tasks;
 mod upgrade;
 pub mod users;
 
 pub use cgroup::{Cgroups, Group};
-pub use driver::{Options, connect, run};
+pub use client::MAX_FDS;
+pub use driver::{Options, run};
+pub use socket::connect;
 
 use crate::model::id::RunId;
 use std::path::{Path, PathBuf};
