@@ -143,7 +143,8 @@ impl Agent {
         executor.spawn(forward(to_forward, server_mail.clone(), server_loop::Mail::Ask)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         executor.spawn(forward(to_brain, client_mail.clone(), client_loop::Mail::Question)).detach();
-        let answering = node::serve(executor.clone(), to_answer, questions, alloc_dir(&config, &dir));
+        let places = node::Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, &dir) };
+        let answering = node::serve(executor.clone(), to_answer, questions, places);
         executor.spawn(answering).detach();
 
         let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());

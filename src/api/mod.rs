@@ -28,6 +28,7 @@ pub mod query;
 pub mod request;
 pub mod response;
 mod search;
+pub mod session;
 mod shape;
 pub mod showing;
 mod statuses;
@@ -251,6 +252,7 @@ fn await_leader(
             | Route::AutopilotHealth
             | Route::RaftConfiguration
             | Route::Files(..)
+            | Route::AllocExec(_)
             | Route::AllocFigures(_)
             | Route::AllocChecks(_)
             | Route::AllocCollect(_)
@@ -321,6 +323,7 @@ impl Call<'_> {
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::NodeEvaluate(id) => nodes::evaluate(self, &id),
             Route::Logs(id) => on_node::logs(self, &id),
+            Route::AllocExec(id) => on_node::exec(self, &id),
             Route::AllocFigures(id) => on_node::alloc_figures(self, &id),
             Route::AllocChecks(id) => on_node::checks(self, &id),
             Route::AllocCollect(id) => on_node::collect(self, Some(&id)),

@@ -85,6 +85,29 @@ pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     Ok(asking(call, NodeAsk::Signal { alloc, task, signal }, Form::Json))
 }
 
+/// `command` is a JSON list of texts.
+pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let q = &call.query;
+    let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("task name is required"))?;
+    let command = q.text("command").unwrap_or_default();
+    let parsed: Result<Vec<String>, _> = serde_json::from_str(command);
+    let command = match parsed {
+        _ if command.is_empty() => return Err(bad("command is not present")),
+        Ok(words) if words.first().is_none_or(String::is_empty) => {
+            return Err(bad("command is not present"));
+        }
+        Ok(words) => words,
+        Err(why) => return Err(bad(format!("command must be a JSON list of texts: {why}"))),
+    };
+    let tty = q.flag("tty", false)?;
+    on_this_node(call, alloc)?;
+    if !call.request.websocket {
+        return Err(bad("a session needs a websocket: ask with the headers of RFC 6455"));
+    }
+    Ok(asking(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty }, Form::Session))
+}
+
 pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let alloc = alloc_id(id)?;
     let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);

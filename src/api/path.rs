@@ -34,6 +34,7 @@ pub enum Route {
     DeploymentAllocations(String),
     Logs(String),
     Files(FilesRoute, String),
+    AllocExec(String),
     AllocFigures(String),
     AllocChecks(String),
     AllocCollect(String),
@@ -176,6 +177,7 @@ fn on_node(path: &str) -> Option<Route> {
     }
     let (id, what) = path.strip_prefix("client/allocation/")?.split_once('/')?;
     match what {
+        "exec" => Some(Route::AllocExec(id.to_string())),
         "stats" => Some(Route::AllocFigures(id.to_string())),
         "checks" => Some(Route::AllocChecks(id.to_string())),
         "gc" => Some(Route::AllocCollect(id.to_string())),
@@ -313,7 +315,8 @@ mod tests {
             ("/v1/client/metadata", Route::Metadata),
             ("/v1/client/allocation/x/restart", Route::AllocRestart(id("x"))),
             ("/v1/client/allocation/x/signal", Route::AllocSignal(id("x"))),
-            ("/v1/client/allocation/x/exec", Route::NotBuilt("client/allocation")),
+            ("/v1/client/allocation/x/exec", Route::AllocExec(id("x"))),
+            ("/v1/client/allocation/x/pause", Route::NotBuilt("client/allocation")),
             ("/v1/client/fs/ls/x", Route::Files(FilesRoute::List, id("x"))),
             ("/v1/client/fs/cat/x", Route::Files(FilesRoute::Cat, id("x"))),
             ("/v1/client/fs/nope/x", Route::NotBuilt("client/fs")),

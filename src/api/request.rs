@@ -32,6 +32,8 @@ pub struct Request {
     /// As it came, without the question mark.
     pub query: String,
     pub body: Vec<u8>,
+    /// Who asks offers to go on by websocket.
+    pub websocket: bool,
 }
 
 /// How long a body may be, in bytes. Longer ones are refused before they are read.
@@ -137,8 +139,13 @@ mod tests {
 
     #[test]
     fn queries_are_bounded() {
-        let request =
-            |query: String| Request { method: Method::Get, path: "/v1/jobs".into(), query, body: vec![] };
+        let request = |query: String| Request {
+            method: Method::Get,
+            path: "/v1/jobs".into(),
+            query,
+            body: vec![],
+            websocket: false,
+        };
         assert_eq!(
             request("a=1&b&&c=x%20y=z".into()).parameters(),
             Ok(vec![("a".into(), "1".into()), ("b".into(), String::new()), ("c".into(), "x y=z".into())])

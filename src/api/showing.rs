@@ -22,6 +22,8 @@ pub enum Form {
     Frames,
     /// The pieces' bytes alone.
     Text,
+    /// A websocket, in both ways.
+    Session,
     /// That it is done is all there is to say.
     Nothing,
 }
@@ -65,7 +67,7 @@ impl Showing {
     /// Of what comes in pieces.
     pub fn content_type(self) -> &'static str {
         match self.form {
-            Form::Json | Form::Frames | Form::Nothing => "application/json",
+            Form::Json | Form::Frames | Form::Nothing | Form::Session => "application/json",
             Form::Text => "text/plain; charset=utf-8",
         }
     }
@@ -75,7 +77,7 @@ impl Showing {
         match (self.form, piece) {
             (Form::Text, Piece::Data { bytes, .. }) => Some(bytes),
             (Form::Text, Piece::Truncated { .. } | Piece::Deleted { .. } | Piece::Alive) => None,
-            (Form::Json | Form::Frames | Form::Nothing, piece) => Some(frame(&piece)),
+            (Form::Json | Form::Frames | Form::Nothing | Form::Session, piece) => Some(frame(&piece)),
         }
     }
 }
@@ -110,8 +112,18 @@ fn frame(piece: &Piece) -> Vec<u8> {
         }
         Piece::Alive => FrameShape::default(),
     };
+    encoded(&shape)
+}
+
+/// Bytes that are of no file.
+pub fn data_frame(bytes: &[u8]) -> Vec<u8> {
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    encoded(&FrameShape { data: Some(data), ..FrameShape::default() })
+}
+
+fn encoded(shape: &FrameShape<'_>) -> Vec<u8> {
     // text and numbers always become JSON
-    serde_json::to_vec(&shape).unwrap_or_else(|_| b"{}".to_vec())
+    serde_json::to_vec(shape).unwrap_or_else(|_| b"{}".to_vec())
 }
 
 #[cfg(test)]

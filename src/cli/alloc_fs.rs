@@ -16,9 +16,9 @@ use std::process::ExitCode;
     example = "drover alloc fs -tail -n 20 -f 1a2b3c4d web/local/app.log"
 )]
 pub struct AllocFs {
-    /// sizes in bytes
-    #[argh(switch, long = "H")]
-    exact: bool,
+    /// sizes in bytes; -H is short for it
+    #[argh(switch)]
+    machine: bool,
     /// ids in full
     #[argh(switch)]
     verbose: bool,
@@ -87,7 +87,7 @@ impl AllocFs {
     }
 
     fn table(&self, files: &[File], with_type: bool, session: &Session) -> String {
-        let size = |file: &File| if self.exact { file.size.to_string() } else { layout::size(file.size) };
+        let size = |file: &File| if self.machine { file.size.to_string() } else { layout::size(file.size) };
         let row = |file: &File| {
             let modified = session.time(layout::unix_nanos(&file.mod_time));
             let name = if file.is_dir { format!("{}/", file.name) } else { file.name.clone() };

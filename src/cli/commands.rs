@@ -1,7 +1,10 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
 use crate::cli::{Env, Prepared, Run, Say, prepare};
-use crate::cli::{agent_command, agent_info, alloc_ask, alloc_fs, alloc_logs, alloc_status, completion, config_validate};
+use crate::cli::{
+    agent_command, agent_info, alloc_ask, alloc_exec, alloc_fs, alloc_logs, alloc_status, completion,
+    config_validate,
+};
 use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
 use crate::cli::{keeper_command, namespace_change, namespace_show, node_meta, node_status, operator_api};
@@ -13,6 +16,8 @@ pub struct Command {
     pub about: &'static str,
     /// It asks an agent, and so takes the global flags.
     pub networked: bool,
+    /// What follows its first argument is another's command line.
+    pub flags_first: bool,
     pub prepare: fn(&Command, &[String], Env<'_>) -> Result<Prepared, Say>,
     /// Its flags and arguments.
     pub info: fn() -> CommandInfoWithArgs,
@@ -34,6 +39,10 @@ pub static COMMANDS: &[Command] = &[
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
     networked::<alloc_fs::AllocFs>("alloc fs", "look at the files of an allocation"),
+    Command {
+        flags_first: true,
+        ..networked::<alloc_exec::AllocExec>("alloc exec", "run a command beside a task")
+    },
     networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
     networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
@@ -67,11 +76,25 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     name: &'static str,
     about: &'static str,
 ) -> Command {
-    Command { name, about, networked: true, prepare: prepare::<T>, info: T::get_args_info }
+    Command {
+        name,
+        about,
+        networked: true,
+        flags_first: false,
+        prepare: prepare::<T>,
+        info: T::get_args_info,
+    }
 }
 
 const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command { name, about, networked: false, prepare: prepare::<T>, info: T::get_args_info }
+    Command {
+        name,
+        about,
+        networked: false,
+        flags_first: false,
+        prepare: prepare::<T>,
+        info: T::get_args_info,
+    }
 }
 
 /// Reference: cli 1.4.
@@ -113,7 +136,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job deployments",
     "job action",
     "job tag",
-    "alloc exec",
     "alloc stop",
     "alloc checks",
     "alloc pause",

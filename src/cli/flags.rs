@@ -80,7 +80,13 @@ enum Shape {
 }
 
 /// Sorts `args` by the flags that `command` declares and, of a networked one, the global ones.
-pub fn split(args: &[String], command: &CommandInfoWithArgs, networked: bool) -> Result<Split, FlagError> {
+/// `flags_first`: the first argument ends the flags, since what follows it is another's command line.
+pub fn split(
+    args: &[String],
+    command: &CommandInfoWithArgs,
+    networked: bool,
+    flags_first: bool,
+) -> Result<Split, FlagError> {
     let globals = if networked { GLOBAL_FLAGS } else { &[] };
     let mut out = Split::default();
     let mut positionals = Vec::new();
@@ -93,12 +99,18 @@ pub fn split(args: &[String], command: &CommandInfoWithArgs, networked: bool) ->
         let Some(body) = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).filter(|b| !b.is_empty())
         else {
             positionals.push(arg.clone());
+            if flags_first {
+                positionals.extend(rest.cloned());
+                break;
+            }
             continue;
         };
         let (name, given) = match body.split_once('=') {
             Some((name, value)) => (name, Some(value.to_string())),
             None => (body, None),
         };
+        // argh knows no capitals
+        let name = if name == "H" { "machine" } else { name };
         if matches!(name, "h" | "help") {
             out.help = true;
             continue;

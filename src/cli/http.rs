@@ -2,6 +2,7 @@
 
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::settings::Settings;
+use async_tungstenite::tungstenite::handshake::client::generate_key;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::Read;
@@ -199,6 +200,27 @@ impl Client {
         let configured = self.agent.configure_request(request).allow_non_standard_methods(true);
         let request = configured.timeout_per_read(Some(STREAM_READ_TIMEOUT)).build();
         self.agent.run(request).map_err(|e| self.no_answer(&e))
+    }
+
+    /// The head of a request to go on by websocket, and the host and port to send it to.
+    pub fn websocket(&self, path: &str, query: Query<'_>) -> Result<(String, Request<()>), RequestError> {
+        let host = self.address.trim_start_matches("http://").to_string();
+        let built = self.request("GET", path, query).body(()).map_err(|e| self.unaskable(&e))?;
+        let uri = format!("ws://{host}{}", built.uri().path_and_query().map_or("/", |p| p.as_str()));
+        let (mut head, ()) = built.into_parts();
+        head.uri = uri.parse().map_err(|e| failed(format!("{path} cannot be asked for: {e}")))?;
+        let port = if head.uri.port().is_some() { "" } else { ":80" };
+        for (name, value) in [
+            ("Host", host.as_str()),
+            ("Connection", "Upgrade"),
+            ("Upgrade", "websocket"),
+            ("Sec-WebSocket-Version", "13"),
+            ("Sec-WebSocket-Key", &generate_key()),
+        ] {
+            let value = value.parse().map_err(|_| failed(format!("{value:?} cannot be sent")))?;
+            head.headers.insert(name, value);
+        }
+        Ok((format!("{host}{port}"), Request::from_parts(head, ())))
     }
 
     fn send(

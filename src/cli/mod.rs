@@ -8,6 +8,7 @@ mod agent_command;
 mod agent_info;
 mod agent_jobs;
 mod alloc_ask;
+mod alloc_exec;
 mod alloc_fs;
 mod alloc_logs;
 mod alloc_status;
@@ -45,6 +46,7 @@ mod settings;
 mod shapes;
 mod status;
 mod tailing;
+mod terminal;
 mod version;
 
 use crate::jobspec::nearest::nearest;
@@ -166,8 +168,8 @@ fn prepare<T: argh::FromArgs + argh::ArgsInfo + Run + 'static>(
         flags::help_text(&text, command.networked)
     };
     let usage = |text: String| Say::Wrong(format!("{text}\n\n{}", help()), 1);
-    let split =
-        flags::split(args, &T::get_args_info(), command.networked).map_err(|e| usage(e.to_string()))?;
+    let split = flags::split(args, &T::get_args_info(), command.networked, command.flags_first)
+        .map_err(|e| usage(e.to_string()))?;
     if split.help {
         return Err(Say::Help(help()));
     }

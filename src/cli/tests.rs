@@ -9,7 +9,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn run_split(line: &str) -> Result<Split, FlagError> {
-    split(&words(line), &job_run::JobRun::get_args_info(), true)
+    split(&words(line), &job_run::JobRun::get_args_info(), true, false)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::alloc::Alloc;
 use super::brain::Client;
+use super::driver;
 use super::effects::{Effect, Grant, Held};
 use super::lifecycle::{Role, Stage};
 use super::runner::Turn;
@@ -58,6 +59,7 @@ impl Client {
                 self.collect_ended(now, 0, held);
                 Ok(Grant::Answer(NodeAnswer::Done))
             }
+            NodeAsk::Exec { alloc, task, command, .. } => self.exec(*alloc, task, command),
             NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
             NodeAsk::SetMetadata { changes } => self.set_metadata(now, changes, writes).map(Grant::Answer),
             NodeAsk::Restart { alloc, scope } => {
@@ -78,6 +80,25 @@ impl Client {
                 self.act_on(now, *alloc, held, act)
             }
         }
+    }
+
+    /// What is run is the task's own process in everything but its command.
+    fn exec(&self, alloc: AllocId, task: &str, command: &[String]) -> Result<Grant, Refusal> {
+        let alloc = self.find_alloc(alloc)?;
+        alloc.known_task(task)?;
+        let not_running = || Refusal::new(RefusalKind::NotFound, format!("task {task:?} is not running."));
+        let living = alloc.living(Some(task)).pop().ok_or_else(not_running)?;
+        let assignment = &alloc.head.assignment;
+        let (Some(info), Some(own)) = (&self.info, assignment.group.task(task)) else {
+            return Err(not_running());
+        };
+        let Some((program, args)) = command.split_first().filter(|(program, _)| !program.is_empty()) else {
+            return Err(Refusal::new(RefusalKind::Invalid, "command is not present"));
+        };
+        let made = driver::run_spec(&self.config, info, assignment, own);
+        let mut spec = made.map_err(|unfit| conflict(unfit.sentence()))?;
+        (spec.command, spec.args, spec.logs) = (program.clone(), args.to_vec(), None);
+        Ok(Grant::Session { run: living.run, spec: Box::new(spec) })
     }
 
     /// Of one of the node's cores.

@@ -32,7 +32,7 @@ const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
 
 #[derive(Debug)]
 pub struct Client {
-    config: Config,
+    pub(super) config: Config,
     store: LocalStore,
     pub(super) allocs: BTreeMap<AllocId, Alloc>,
     pub(super) servers: Servers,
@@ -298,6 +298,8 @@ impl Client {
             keeper::Event::Refused { run: Some(run), message } if self.find(run).is_some() => {
                 self.with_run(now, run, held, |runner, turn, spec| runner.refused(turn, spec, &message));
             }
+            // of connections of their own
+            keeper::Event::SessionStarted | keeper::Event::SessionEnded { .. } => {}
             keeper::Event::Refused { run: Some(_), .. } => {}
         }
     }

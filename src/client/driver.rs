@@ -21,6 +21,14 @@ pub enum Unfit {
     Driver(String),
 }
 
+impl Unfit {
+    pub fn sentence(&self) -> &str {
+        match self {
+            Unfit::Invalid(why) | Unfit::Driver(why) => why,
+        }
+    }
+}
+
 const RAW_EXEC: &str = "raw_exec";
 /// What fits into one message to the keeper, with room to spare.
 const MAX_TEXT_BYTES: usize = MAX_MESSAGE_BYTES / 2;

@@ -4,7 +4,7 @@ use crate::model::id::{AllocId, RunId};
 use crate::model::node::NodeInfo;
 use crate::state::local::Receipt;
 use crate::wire::ask::{NodeAnswer, NodeAsk};
-use crate::wire::keeper;
+use crate::wire::keeper::{self, RunSpec};
 use crate::wire::request::Refusal;
 use crate::wire::rpc::Peer;
 
@@ -89,6 +89,11 @@ pub enum Grant {
     Runs {
         runs: Vec<LivingRun>,
         core_mhz: f64,
+    },
+    /// This is to be run beside that.
+    Session {
+        run: RunId,
+        spec: Box<RunSpec>,
     },
     /// The allocation's files may be read. `over`: nothing more will be written to them.
     Files {

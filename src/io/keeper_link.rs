@@ -225,12 +225,12 @@ fn too_long(command: Command, bytes: usize) -> Event {
     }
 }
 
-async fn write(mut stream: &Async<UnixStream>, message: &[u8]) -> io::Result<()> {
+pub(super) async fn write(mut stream: &Async<UnixStream>, message: &[u8]) -> io::Result<()> {
     stream.write_all(&(message.len() as u32).to_le_bytes()).await?;
     stream.write_all(message).await
 }
 
-async fn read(mut stream: &Async<UnixStream>) -> io::Result<Event> {
+pub(super) async fn read(mut stream: &Async<UnixStream>) -> io::Result<Event> {
     let mut length = [0u8; 4];
     stream.read_exact(&mut length).await?;
     let length = u32::from_le_bytes(length) as usize;

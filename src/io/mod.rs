@@ -16,7 +16,6 @@ pub mod keeper;
 pub mod keeper_cli;
 pub mod keeper_link;
 pub mod keys;
-pub mod logs;
 pub mod machine;
 pub mod monitor;
 pub mod node;

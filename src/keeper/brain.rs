@@ -7,6 +7,7 @@ use super::journal::{self, Entry, Process};
 use super::mark::Marked;
 use super::restore::{self, Adopted, Runs, Stray, UNSEEN};
 use super::run::{self, Phase, Run};
+use super::sessions::Sessions;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
@@ -50,6 +51,15 @@ pub enum Input {
         run: RunId,
         exit: Exit,
     },
+    /// The session's command could not be executed.
+    SessionFailed {
+        client: ClientId,
+        message: String,
+    },
+    SessionEnded {
+        client: ClientId,
+        exit: Exit,
+    },
     /// What a sweep found: whether nothing of the run is left.
     Swept {
         run: RunId,
@@ -77,6 +87,18 @@ pub enum Effect {
     /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
     Release {
         run: RunId,
+    },
+    /// Make a process beside the run, and give its descriptors to the client. Answered by `SessionFailed` or, when it has
+    /// ended, `SessionEnded`.
+    Exec {
+        client: ClientId,
+        run: RunId,
+        spec: Box<RunSpec>,
+        tty: bool,
+    },
+    /// SIGKILL to everything of the session.
+    EndSession {
+        client: ClientId,
     },
     /// To the main process.
     Signal {
@@ -173,9 +195,10 @@ const COMPACT_FACTOR: usize = 4;
 pub struct Keeper {
     boot_id: Uuid,
     pid: u32,
-    runs: Runs,
+    pub(super) runs: Runs,
     /// Those that said `Hello`.
-    clients: BTreeSet<ClientId>,
+    pub(super) clients: BTreeSet<ClientId>,
+    pub(super) sessions: Sessions,
     journal_bytes: usize,
     /// The journal is rewritten once it is larger than this.
     compact_above_bytes: usize,
@@ -183,7 +206,7 @@ pub struct Keeper {
     leaving: bool,
     exit_told: bool,
     entries: Vec<Entry>,
-    now: Vec<Effect>,
+    pub(super) now: Vec<Effect>,
     later: Vec<Effect>,
 }
 
@@ -204,6 +227,7 @@ impl Keeper {
             pid,
             runs: found.runs,
             clients: BTreeSet::new(),
+            sessions: Sessions::new(),
             journal_bytes: journal.len(),
             compact_above_bytes: COMPACT_ABOVE_BYTES,
             journal_fault: None,
@@ -244,9 +268,9 @@ impl Keeper {
     fn take(&mut self, now: Mono, wall: Wall, input: Input) {
         match input {
             Input::Command { client, command } => self.command(now, client, command),
-            Input::Gone { client } => {
-                self.clients.remove(&client);
-            }
+            Input::Gone { client } => self.gone(client),
+            Input::SessionFailed { client, message } => self.session_failed(client, message),
+            Input::SessionEnded { client, exit } => self.session_ended(client, exit),
             Input::Spawned { run, pid, start_ticks } => {
                 self.spawned(run, Process { pid, start_ticks, since: wall });
             }
@@ -276,6 +300,7 @@ impl Keeper {
             Command::Forget { run } => self.forget(client, run),
             Command::Shutdown { signal, timeout } => self.leave(now, signal, timeout),
             Command::List => self.welcome(client),
+            Command::Exec { run, spec, tty } => self.exec(client, run, spec, tty),
         }
     }
 
@@ -403,6 +428,7 @@ impl Keeper {
             give_up: now.after(SWEEP_FOR),
         };
         self.entries.push(Entry::Ended { run, label: held.label.clone(), exit, at: wall });
+        self.end_sessions(Some(run));
         self.now.push(Effect::Sweep { run });
     }
 
@@ -472,6 +498,7 @@ impl Keeper {
     fn leave(&mut self, now: Mono, signal: i32, timeout: Span) {
         let signal = if is_signal(signal) { signal } else { SIGTERM };
         self.leaving = true;
+        self.end_sessions(None);
         let at = now.after(timeout);
         for (run, held) in &mut self.runs {
             match &mut held.phase {

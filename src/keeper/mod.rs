@@ -12,6 +12,7 @@ pub mod logs;
 pub mod mark;
 pub mod restore;
 pub mod run;
+mod sessions;
 
 #[cfg(test)]
 mod tests;

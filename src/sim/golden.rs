@@ -23,7 +23,9 @@ use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, namespace, node_id, place, register, report, spec,
     submit,
 };
-use crate::wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
+use crate::wire::ask::{
+    FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope, SessionInput, SessionOutput,
+};
 use crate::wire::command::Command;
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
@@ -218,7 +220,8 @@ fn keeper(s: &mut Samples) {
         memory_bytes: 64 << 20,
     };
     s.add("hello", &Ask::Hello { protocol: 1 });
-    s.add("start", &Ask::Start { run, spec: Box::new(run_spec) });
+    s.add("start", &Ask::Start { run, spec: Box::new(run_spec.clone()) });
+    s.add("exec", &Ask::Exec { run, spec: Box::new(run_spec), tty: true });
     s.add("signal", &Ask::Signal { run, signal });
     s.add("stop", &Ask::Stop { run, signal, timeout });
     s.add("forget", &Ask::Forget { run });
@@ -236,6 +239,8 @@ fn keeper(s: &mut Samples) {
     for (what, exit) in ["exited with a code", "exited by a signal", "exited unseen"].into_iter().zip(exits) {
         s.add(what, &Event::Exited { run, exit, at: AT });
     }
+    s.add("session started", &Event::SessionStarted);
+    s.add("session ended", &Event::SessionEnded { exit: exits[0] });
     s.add("refused", &Event::Refused { run: Some(run), message: "no".into() });
     let (label, process) = ("a.t".to_string(), Process { pid: 7, start_ticks: 99, since: AT });
     let boot_id = uuid(2);
@@ -335,6 +340,18 @@ fn asks(s: &mut Samples) {
     }
 }
 
+fn sessions(s: &mut Samples) {
+    let command = vec!["sh".to_string(), "-i".to_string()];
+    s.add("exec", &NodeAsk::Exec { alloc: alloc_id(1), task: "t".into(), command, tty: true });
+    s.add("stdin", &SessionInput::Stdin(vec![1, 2]));
+    s.add("close stdin", &SessionInput::CloseStdin);
+    s.add("size", &SessionInput::Size { rows: 24, columns: 300 });
+    s.add("stdout", &SessionOutput::Stdout(vec![1, 2]));
+    s.add("stderr", &SessionOutput::Stderr(vec![1, 2]));
+    s.add("exited", &SessionOutput::Exited { code: 137 });
+    s.add("failed", &SessionOutput::Failed { why: "no".into() });
+}
+
 fn samples() -> Samples {
     let mut s = Samples::default();
     objects(&mut s);
@@ -343,6 +360,7 @@ fn samples() -> Samples {
     keeper(&mut s);
     local(&mut s);
     asks(&mut s);
+    sessions(&mut s);
     s
 }
 

@@ -84,7 +84,7 @@ impl World {
         query: String,
         body: Vec<u8>,
     ) -> Result<Option<Action>, String> {
-        match self.ask(&Request { method, path, query, body }) {
+        match self.ask(&Request { method, path, query, body, websocket: false }) {
             Some(Outcome::Act(action, answer)) => {
                 self.readers.answers.insert(token, answer);
                 self.faults.fired("asked over HTTP");
@@ -124,8 +124,13 @@ impl World {
     /// One list is read: its index has not gone back, and holds what was acknowledged before.
     pub fn read_over_http(&mut self, which: u64) -> Result<(), String> {
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
-        let request =
-            Request { method: Method::Get, path: target.into(), query: String::new(), body: Vec::new() };
+        let request = Request {
+            method: Method::Get,
+            path: target.into(),
+            query: String::new(),
+            body: Vec::new(),
+            websocket: false,
+        };
         let Some(Outcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
         if target == "/v1/agent/health" || response.status == 500 {
             return Ok(());

@@ -320,6 +320,8 @@ impl World {
                 }
             }
             E::Close { run } => self.close_output(n, run)?,
+            // nobody asks for sessions here: what they are is io's
+            E::Exec { .. } | E::EndSession { .. } => {}
             E::Exit => self.crash_keeper(n),
         }
         Ok(())

@@ -65,6 +65,13 @@ pub enum NodeAsk {
     SetMetadata {
         changes: BTreeMap<String, Option<String>>,
     },
+    /// A command beside a task that runs: with its environment, directory, user and limits. Answered by a session.
+    Exec {
+        alloc: AllocId,
+        task: String,
+        command: Vec<String>,
+        tty: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +118,33 @@ pub enum NodeAnswer {
         meta: BTreeMap<String, String>,
         dynamic: BTreeMap<String, Option<String>>,
         configured: BTreeMap<String, String>,
+    },
+}
+
+/// What is said to a session's process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionInput {
+    Stdin(Vec<u8>),
+    CloseStdin,
+    /// Of its terminal.
+    Size {
+        rows: u16,
+        columns: u16,
+    },
+}
+
+/// What comes from a session's process. An end is the last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionOutput {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    /// As a shell tells it: 128 and the number for a signal.
+    Exited {
+        code: i32,
+    },
+    /// It came to no end that anybody saw.
+    Failed {
+        why: String,
     },
 }
 

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 /// The protocol's version. A keeper and an agent of different versions refuse each other with a sentence.
 pub const PROTOCOL: u32 = 1;
+/// The most sessions at a time.
+pub const MAX_SESSIONS: usize = 16;
 /// The longest message.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// The most runs that one keeper holds, ended and not yet forgotten ones included.
@@ -33,6 +35,9 @@ pub enum Command {
     Shutdown { signal: i32, timeout: Span },
     /// What is `Welcome`d, again.
     List,
+    /// A process beside a run that runs: its session, which lasts as long as this connection and the run. `spec` has no logs.
+    /// Answered by `SessionStarted` or `Refused`, later by `SessionEnded`.
+    Exec { run: RunId, spec: Box<RunSpec>, tty: bool },
 }
 
 /// Keeper to agent. Append only.
@@ -65,6 +70,11 @@ pub enum Event {
     Refused {
         run: Option<RunId>,
         message: String,
+    },
+    /// Comes with descriptors (SCM_RIGHTS): its terminal, or the other ends of its stdin, stdout and stderr.
+    SessionStarted,
+    SessionEnded {
+        exit: Exit,
     },
 }
 

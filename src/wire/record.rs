@@ -103,6 +103,8 @@ records! {
     super::ask::NodeAsk = "node ask",
     super::ask::NodeAnswer = "node answer",
     super::ask::Piece = "piece",
+    super::ask::SessionInput = "session input",
+    super::ask::SessionOutput = "session output",
     super::request::Refusal = "refusal",
     super::keeper::Command = "keeper command",
     super::keeper::Event = "keeper event",

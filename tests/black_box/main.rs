@@ -9,6 +9,7 @@ mod chaos;
 mod command_line;
 mod damage;
 mod dev;
+mod exec;
 mod full_disk;
 mod hostile;
 mod http_api;

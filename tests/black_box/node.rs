@@ -179,6 +179,11 @@ impl Node {
         Said::from(output)
     }
 
+    /// A command to be started.
+    pub fn drover_command(&self, args: &[&str]) -> Command {
+        self.binary(args)
+    }
+
     /// A command that is still running.
     pub fn drover_spawn(&self, args: &[&str]) -> Child {
         let mut command = self.binary(args);

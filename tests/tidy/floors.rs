@@ -68,6 +68,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sd_notify", &["io", "agent"]),
     ("smol_hyper", &["io", "agent", "cli"]),
     ("hyper", &["io", "agent", "cli"]),
+    ("async_tungstenite", &["io", "cli"]),
     ("http_body_util", &["io", "agent", "cli"]),
     ("rustix", &["io", "agent", "cli"]),
     ("libc", &["io"]),

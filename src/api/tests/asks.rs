@@ -124,3 +124,26 @@ fn only_allocations_of_this_node_are_asked_about() {
         assert_eq!(asked(&world, method, &target, body), Err("404 No path to node".into()), "{target}");
     }
 }
+
+#[test]
+fn a_session_needs_a_task_a_command_and_a_websocket() {
+    let world = World::running();
+    let alloc = alloc_id(1);
+    let command = vec!["ls".to_string(), "-l".to_string()];
+    let exec = |tty| Ok(NodeAsk::Exec { alloc, task: "t".into(), command: command.clone(), tty });
+    let listed = "command=%5B%22ls%22,%22-l%22%5D";
+    for (query, expected) in [
+        (format!("?task=t&{listed}"), exec(false)),
+        (format!("?task=t&tty=true&{listed}&ws_handshake=true"), exec(true)),
+        (format!("?{listed}"), Err("400 task name is required")),
+        ("?task=t".to_string(), Err("400 command is not present")),
+        ("?task=t&command=%5B%5D".to_string(), Err("400 command is not present")),
+    ] {
+        let target = format!("/v1/client/allocation/{alloc}/exec{query}");
+        assert_eq!(asked(&world, Method::Get, &target, ""), expected.map_err(str::to_string), "{query}");
+    }
+    let mut plain = request(Method::Get, &format!("/v1/client/allocation/{alloc}/exec?task=t&{listed}"), "");
+    plain.websocket = false;
+    let Outcome::Respond(response) = world.step(&plain, Held::default()) else { panic!("it was asked for") };
+    assert_eq!((response.status, text(&response).contains("websocket")), (400, true));
+}

@@ -122,7 +122,6 @@ impl World {
             Outcome::Respond(response) => response,
             Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
             Outcome::Wait(_) => panic!("{target}: a wait"),
-            Outcome::Logs(logs) => panic!("{target}: {logs:?}"),
             Outcome::Events(subscription) => panic!("{target}: {subscription:?}"),
             Outcome::Metrics(metrics) => metrics.response(&self.machine),
             Outcome::Host(host) => host.response(HostData::default()),
@@ -167,7 +166,13 @@ impl World {
 
 fn request(method: Method, target: &str, body: &str) -> Request {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Request { method, path: path.into(), query: query.into(), body: body.as_bytes().to_vec() }
+    Request {
+        method,
+        path: path.into(),
+        query: query.into(),
+        body: body.as_bytes().to_vec(),
+        websocket: target.contains("/exec?"),
+    }
 }
 
 fn text(response: &Response) -> String {

@@ -304,12 +304,12 @@ fn hostile_names_are_only_names() {
         assert_eq!(world.json(&format!("/v1/jobs?namespace=x{name}")), json!([]), "{name}");
         assert_eq!(world.json(&format!("/v1/namespaces?prefix=x{name}")), json!([]), "{name}");
         let log = format!("/v1/client/fs/logs/{}?type=stdout&task={name}", alloc_id(1));
-        let refusal = world.logs(&log).unwrap_err();
+        let refusal = world.ask(Method::Get, &log, "").unwrap_err();
         assert!(refusal.starts_with("400 unknown task name"), "{name}: {refusal}");
     }
     for kind in ["..%2fstdout", "stdout%00", "stdout/../stderr", "STDOUT"] {
         let log = format!("/v1/client/fs/logs/{}?task=t&type={kind}", alloc_id(1));
-        assert!(world.logs(&log).unwrap_err().starts_with("400 "), "{kind}");
+        assert!(world.ask(Method::Get, &log, "").unwrap_err().starts_with("400 "), "{kind}");
     }
     for target in ["/v1/job/a%00/versions", "/v1/namespace/a%00", "/v1/jobs?namespace=a%00"] {
         assert_eq!(world.get(target).status, 400, "{target}");

@@ -237,3 +237,30 @@ fn metadata_that_is_set_is_kept_and_told() {
     assert!(w.ask(set("nothing", None)).is_ok());
     assert_eq!(w.disk.syncs(), syncs, "no change, no write");
 }
+
+#[test]
+fn a_session_is_the_tasks_own_process_in_all_but_its_command() {
+    let own = Task { user: "web".into(), ..task("web") };
+    let mut w = World::new(&[assignment(1, &[own, task("brief")])]);
+    w.brief = vec!["brief".into()];
+    w.pass(s(2));
+    let exec = |task: &str, command: &[&str]| {
+        let command = command.iter().map(|c| c.to_string()).collect();
+        NodeAsk::Exec { alloc: alloc_id(1), task: task.into(), command, tty: false }
+    };
+    let Ok(Grant::Session { run, spec }) = w.ask(exec("web", &["ls", "-l"])) else { panic!("refused") };
+    assert_eq!(Some(run), w.processes.iter().find(|p| p.label == "web").map(|p| p.run));
+    assert_eq!(
+        (spec.command.as_str(), &spec.args[..], spec.user.as_str()),
+        ("ls", &["-l".to_string()][..], "web")
+    );
+    assert!(spec.cwd.ends_with("/web") && spec.logs.is_none(), "{spec:?}");
+    assert!(spec.env.iter().any(|(k, v)| k == "NOMAD_TASK_NAME" && v == "web"));
+    for (ask, kind) in [
+        (exec("brief", &["ls"]), RefusalKind::NotFound),
+        (exec("nope", &["ls"]), RefusalKind::Invalid),
+        (exec("web", &[]), RefusalKind::Invalid),
+    ] {
+        assert_eq!(w.ask(ask.clone()).map_err(|r| r.kind), Err(kind), "{ask:?}");
+    }
+}

@@ -4,7 +4,7 @@ use super::body::ReplyBody;
 use super::encoding::{self, Squeezer};
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor, websocket};
 use crate::api::cors;
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
@@ -52,6 +52,7 @@ pub async fn serve(
             .max_headers(MAX_HEADERS)
             .half_close(false)
             .serve_connection(FuturesIo::new(Patient::new(socket, WRITE_TIMEOUT)), service)
+            .with_upgrades()
     );
     let ended = or(
         async {
@@ -96,21 +97,23 @@ pub async fn refuse(mut socket: TcpStream) {
 async fn reply(
     executor: Arc<smol::Executor<'static>>,
     gate: Arc<Gate>,
-    request: hyper::Request<Incoming>,
+    mut request: hyper::Request<Incoming>,
 ) -> hyper::Response<ReplyBody> {
+    let offer = websocket::offer(&mut request);
     let (extra, squeezed) = (gate.response_headers.clone(), gate.squeezed.clone());
     let gzip = encoding::takes_gzip(request.headers());
     let (browser, preflight) = browser(&request);
     let answered = match preflight {
         Some(response) => Answered::Whole(response),
-        None => match read(request).await {
+        None => match read(request, offer.is_some()).await {
             Err(response) => Answered::Whole(response),
-            Ok(request) => answer(&executor, gate, &request).await,
+            Ok(request) => answer(&executor, gate, &request, offer).await,
         },
     };
     let mut reply = match answered {
         Answered::Whole(response) if gzip => whole(squeeze(response).await),
         Answered::Whole(response) => whole(response),
+        Answered::Ready(reply) => reply,
         Answered::Stream(stream) => streamed(stream, gzip.then(|| Squeezer::new(&squeezed)).flatten()),
     };
     for (name, value) in browser {
@@ -145,12 +148,24 @@ type Stream = (&'static str, Receiver<Bytes>);
 
 enum Answered {
     Whole(Response),
+    Ready(hyper::Response<ReplyBody>),
     Stream(Stream),
 }
 
-async fn answer(executor: &Arc<smol::Executor<'static>>, gate: Arc<Gate>, request: &Request) -> Answered {
+async fn answer(
+    executor: &Arc<smol::Executor<'static>>,
+    gate: Arc<Gate>,
+    request: &Request,
+    offer: Option<websocket::Offer>,
+) -> Answered {
     let stream = match gate.answer(request).await {
         Served::Whole(response) => return Answered::Whole(response),
+        Served::Session(session) => {
+            return match offer {
+                Some(offer) => Answered::Ready(websocket::take(executor, offer, session)),
+                None => Answered::Whole(Response::text(400, "a session needs a websocket")),
+            };
+        }
         Served::Pieces(pieces, showing) => Ok((showing.content_type(), shown(executor, pieces, showing))),
         Served::Monitor(request) => monitor::log(executor, &gate.monitor, request),
         Served::Events(subscription) => {
@@ -224,7 +239,7 @@ fn add(reply: &mut hyper::Response<ReplyBody>, name: &'static str, value: &str) 
 }
 
 /// The request with its whole body, or why it was not taken.
-async fn read(request: hyper::Request<Incoming>) -> Result<Request, Response> {
+async fn read(request: hyper::Request<Incoming>, websocket: bool) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
     // Who asks first is told before sending anything.
     let asks_first = head.headers.contains_key(hyper::header::EXPECT);
@@ -241,6 +256,7 @@ async fn read(request: hyper::Request<Incoming>) -> Result<Request, Response> {
         path: head.uri.path().to_string(),
         query: head.uri.query().unwrap_or_default().to_string(),
         body,
+        websocket,
     })
 }
 

@@ -11,11 +11,10 @@ use crate::api::request::Request;
 use crate::api::response::Response;
 use crate::api::showing::Showing;
 use crate::api::watch::NotRegistered;
+use crate::api::{Context, Held, Outcome, Wait, route};
 use crate::io::machine::Observer;
 use crate::io::monitor::Monitor;
-use crate::model::id::AllocId;
-use crate::api::{Context, Held, Outcome, Wait, route};
-use crate::io::node::{self, Answered, Call};
+use crate::io::node::{self, Answered, Call, Session};
 use crate::model::time::Mono;
 use crate::state::store::Reader;
 use crate::wire::ask::Piece;
@@ -111,6 +110,7 @@ pub enum Served {
     Whole(Response),
     Events(Subscription),
     Monitor(MonitorRequest),
+    Session(Session),
     /// An answer that comes in pieces.
     Pieces(Receiver<Piece>, Showing),
 }
@@ -144,6 +144,7 @@ impl Gate {
                 Outcome::Ask(ask, showing) => {
                     return match node::ask(&self.node, |reply| Call { ask, reply }).await {
                         Ok(Answered::Whole(answer)) => Served::Whole(showing.response(&answer)),
+                        Ok(Answered::Session(session)) => Served::Session(session),
                         Ok(Answered::Pieces(pieces)) => Served::Pieces(pieces, showing),
                         Err(refusal) => Served::Whole(refusal.into()),
                     };

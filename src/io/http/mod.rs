@@ -15,6 +15,7 @@ mod patience;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod websocket;
 
 pub use gate::{Ask, Gate, Parts, Published, Reply};
 pub use limits::Limits;

@@ -80,10 +80,11 @@ impl Server {
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let (served, files) = (gate.clone(), alloc_dir.clone());
+        let served = gate.clone();
+        let places = node::Places { data_dir: alloc_dir.clone(), alloc_dir: alloc_dir.clone() };
         let thread = std::thread::spawn(move || {
             let executor = Arc::new(smol::Executor::new());
-            executor.spawn(node::serve(executor.clone(), to_answer, brain, files)).detach();
+            executor.spawn(node::serve(executor.clone(), to_answer, brain, places)).detach();
             smol::block_on(executor.run(serve(executor.clone(), listener, served, limits, stopped)));
         });
         Server { address, gate, region, asks, stop: Some(stop), thread: Some(thread), alloc_dir, questions }

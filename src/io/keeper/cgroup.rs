@@ -136,6 +136,12 @@ impl Group {
         Ok(procs)
     }
 
+    /// The files of a group that exists; none where there are no groups.
+    pub fn join(&self) -> io::Result<Vec<File>> {
+        let open = |dir: &PathBuf| OpenOptions::new().write(true).open(dir.join("cgroup.procs"));
+        self.dirs.iter().map(|(_, dir)| open(dir)).collect()
+    }
+
     fn limit_v2(&self, dir: &Path, limits: Limits) -> io::Result<()> {
         if limits.cpu_mhz > 0 && self.controllers.contains(&Controller::Cpu) {
             fs::write(dir.join("cpu.weight"), weight(limits.cpu_mhz).to_string())?;

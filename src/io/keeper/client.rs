@@ -4,13 +4,17 @@
 
 use crate::wire::keeper::{Command, Event, MAX_MESSAGE_BYTES};
 use crate::wire::record;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 const LENGTH_BYTES: usize = 4;
 /// A client that lets this much pile up is cut off; it asks again when it is back.
 const MAX_UNSENT_BYTES: usize = 4 << 20;
+/// The most descriptors that one message carries.
+pub const MAX_FDS: usize = 3;
 const READ_BYTES: usize = 64 << 10;
 
 pub struct Client {
@@ -88,6 +92,24 @@ impl Client {
         self.outbox.extend_from_slice(&(message.len() as u32).to_le_bytes());
         self.outbox.extend_from_slice(&message);
         true
+    }
+
+    /// Sends an event together with descriptors, before anything else is said.
+    pub fn hand_over(&mut self, event: &Event, fds: &[OwnedFd]) -> io::Result<()> {
+        if !self.flush()? {
+            return Err(io::Error::from(io::ErrorKind::WouldBlock));
+        }
+        let message = record::encode(event);
+        let bytes = [&(message.len() as u32).to_le_bytes(), message.as_slice()].concat();
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(io::Error::other("more descriptors than fit"));
+        }
+        let sent = sendmsg(&self.stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        self.outbox.extend_from_slice(&bytes[sent..]);
+        Ok(())
     }
 
     /// Writes what the socket takes. `Ok(true)`: nothing is left.

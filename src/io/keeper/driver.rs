@@ -8,12 +8,14 @@ use super::client::{Client, End};
 use super::epoll::{Epoll, Token};
 use super::journal::Journal;
 use super::output::View;
+use super::sessions::Sessions;
 use super::signals::{Signals, Told};
 use super::tasks::Tasks;
 use super::{home, mark, process, upgrade};
 use crate::keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
+use crate::model::id::RunId;
 use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::Event;
+use crate::wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -31,7 +33,8 @@ pub struct Options {
     pub listen_fd: Option<RawFd>,
 }
 
-const MAX_CLIENTS: usize = 16;
+/// Agents and command lines, and one for each session.
+const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
 /// After a failed write of the journal.
 const JOURNAL_RETRY: Span = Span::seconds(1);
 /// Turns held back while the journal cannot be written.
@@ -66,6 +69,7 @@ struct Driver {
     clients: BTreeMap<u32, Client>,
     next_client: u32,
     tasks: Tasks,
+    sessions: Sessions,
     journal: Journal,
     /// Turns whose journal bytes could not be written yet, and when to try again.
     stalled: Option<Stalled>,
@@ -149,6 +153,7 @@ impl Driver {
             clients: BTreeMap::new(),
             next_client: 0,
             tasks,
+            sessions: Sessions::default(),
             journal,
             stalled: None,
             inputs,
@@ -157,7 +162,7 @@ impl Driver {
             _lock: lock,
         };
         driver.watch().map_err(|e| format!("epoll: {e}"))?;
-        driver.tasks.reap(&driver.epoll, &mut driver.inputs);
+        driver.tasks.reap(&driver.epoll, &mut driver.sessions, &mut driver.inputs);
         Ok(driver)
     }
 
@@ -173,6 +178,7 @@ impl Driver {
     fn serve(&mut self) -> io::Result<()> {
         loop {
             if self.leaving == Leaving::Upgrade && self.quiet() {
+                self.sessions.kill_all();
                 // Comes back only if the new binary could not be executed.
                 let error = upgrade::replace(&self.exe, &self.options, &self.listener, self.agent.as_ref());
                 log(format_args!("{} cannot be executed: {error}; this binary goes on", self.exe.display()));
@@ -241,7 +247,7 @@ impl Driver {
     fn signalled(&mut self) {
         for told in self.signals.read() {
             match told {
-                Told::Child => self.tasks.reap(&self.epoll, &mut self.inputs),
+                Told::Child => self.tasks.reap(&self.epoll, &mut self.sessions, &mut self.inputs),
                 Told::Terminate => self.leaving = Leaving::Terminate,
                 Told::Upgrade => self.leaving = Leaving::Upgrade,
             }
@@ -349,6 +355,8 @@ impl Driver {
             Effect::Spawn { run, spec } => self.tasks.spawn(run, &spec, &self.epoll, &mut self.inputs),
             Effect::Keep { run } => self.inputs.push(Input::Kept { run }),
             Effect::Release { run } => self.tasks.release(run),
+            Effect::Exec { client, run, spec, tty } => self.exec(client, run, &spec, tty),
+            Effect::EndSession { client } => self.sessions.kill(client),
             Effect::Signal { run, signal } => self.tasks.signal(run, signal),
             Effect::Kill { run } => self.tasks.kill(run),
             Effect::Sweep { run } => {
@@ -363,6 +371,22 @@ impl Driver {
                 }
             }
             Effect::Exit => self.leaving = Leaving::Exit,
+        }
+    }
+
+    fn exec(&mut self, client: u64, run: RunId, spec: &RunSpec, tty: bool) {
+        let none = || Err("the run has no process".to_string());
+        let mark = self.tasks.mark(run, &spec.label);
+        let started = self.tasks.beside(run).map_or_else(none, |(group, open_files)| {
+            self.sessions.start(client, group, spec, &mark, tty, &open_files).map_err(|f| f.message)
+        });
+        let handed = started.and_then(|fds| match self.clients.get_mut(&(client as u32)) {
+            Some(to) => to.hand_over(&Event::SessionStarted, &fds).map_err(|e| e.to_string()),
+            None => Err("nobody is there to have it".into()),
+        });
+        if let Err(message) = handed {
+            self.sessions.kill(client);
+            self.inputs.push(Input::SessionFailed { client, message });
         }
     }
 

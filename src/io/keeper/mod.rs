@@ -12,6 +12,7 @@ mod journal;
 mod mark;
 mod output;
 mod process;
+mod sessions;
 mod signals;
 mod spawn;
 mod tasks;
@@ -19,6 +20,7 @@ mod upgrade;
 pub mod users;
 
 pub use cgroup::{Cgroups, Group};
+pub use client::MAX_FDS;
 pub use driver::{Options, run};
 pub use home::connect;
 

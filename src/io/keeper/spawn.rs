@@ -123,10 +123,35 @@ pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, Failure> {
         .map_err(|e| Failure { message: format!("the task's cgroup cannot be made: {e}"), retryable: true })
 }
 
-/// Forks. `ends`: output, or /dev/null. `open_files`: the limit that tasks get.
+/// What a child gets as its descriptors 0, 1 and 2; `None` is /dev/null.
+pub struct Stdio {
+    fds: [Option<OwnedFd>; 3],
+    /// They are a terminal, which becomes the child's own.
+    terminal: bool,
+    /// A keeper that dies takes the child with it.
+    with_keeper: bool,
+}
+
+impl Stdio {
+    pub fn output(ends: Option<TaskEnds>) -> Stdio {
+        let (stdout, stderr) = ends.map_or((None, None), |e| (Some(e.stdout), Some(e.stderr)));
+        Stdio { fds: [None, stdout, stderr], terminal: false, with_keeper: false }
+    }
+
+    pub fn pipes(fds: [OwnedFd; 3]) -> Stdio {
+        Stdio { fds: fds.map(Some), terminal: false, with_keeper: true }
+    }
+
+    pub fn terminal(fd: OwnedFd) -> io::Result<Stdio> {
+        let fds = [Some(fd.try_clone()?), Some(fd.try_clone()?), Some(fd)];
+        Ok(Stdio { fds, terminal: true, with_keeper: true })
+    }
+}
+
+/// Forks. `open_files`: the limit that tasks get.
 pub fn fork(
     prepared: &Prepared,
-    ends: Option<TaskEnds>,
+    stdio: Stdio,
     join: Vec<File>,
     open_files: &libc::rlimit,
 ) -> Result<Waiting, Failure> {
@@ -144,11 +169,9 @@ pub fn fork(
     let child = Child {
         release: release_read.as_raw_fd(),
         report: exec_write.as_raw_fd(),
-        stdio: [
-            null.as_raw_fd(),
-            ends.as_ref().map_or(null.as_raw_fd(), |e| e.stdout.as_raw_fd()),
-            ends.as_ref().map_or(null.as_raw_fd(), |e| e.stderr.as_raw_fd()),
-        ],
+        stdio: stdio.fds.each_ref().map(|fd| fd.as_ref().map_or(null.as_raw_fd(), AsRawFd::as_raw_fd)),
+        terminal: stdio.terminal,
+        with_keeper: stdio.with_keeper,
         join: &join.iter().map(AsRawFd::as_raw_fd).collect::<Vec<_>>(),
         cwd: prepared.cwd.as_ptr(),
         ids: prepared.user.as_ref().map(|u| (u.uid, u.gid)),
@@ -238,6 +261,8 @@ struct Child<'a> {
     release: RawFd,
     report: RawFd,
     stdio: [RawFd; 3],
+    terminal: bool,
+    with_keeper: bool,
     join: &'a [RawFd],
     cwd: *const libc::c_char,
     ids: Option<(u32, u32)>,
@@ -283,6 +308,9 @@ impl Child<'_> {
                     return 2;
                 }
             }
+            if self.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
+                return 2;
+            }
             signals::reset_in_child();
             libc::umask(0o022);
             self.let_go_of_the_rest();
@@ -293,6 +321,10 @@ impl Child<'_> {
             }
             if !self.become_user() {
                 return 4;
+            }
+            // after becoming another user, which clears it
+            if self.with_keeper {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             }
             libc::execve(self.program, self.argv, self.envp);
             5

@@ -6,7 +6,8 @@ use super::cgroup::{Cgroups, Group};
 use super::driver::log;
 use super::epoll::{Epoll, Token};
 use super::output::{Output, TaskEnds, View};
-use super::spawn::{self, Executed, Failure, Waiting};
+use super::sessions::Sessions;
+use super::spawn::{self, Executed, Failure, Stdio, Waiting};
 use super::{mark, process};
 use crate::keeper::brain::Input;
 use crate::keeper::mark::value as mark_value;
@@ -70,13 +71,18 @@ impl Tasks {
         inputs.push(input);
     }
 
+    /// What the processes of a run carry.
+    pub fn mark(&self, run: RunId, label: &str) -> String {
+        mark_value(&self.home, run, label)
+    }
+
     fn try_spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll) -> Result<(u32, u64), Failure> {
-        let prepared = spawn::prepare(spec, &mark_value(&self.home, run, &spec.label))?;
+        let prepared = spawn::prepare(spec, &self.mark(run, &spec.label))?;
         let owner = prepared.user.as_ref().map(|u| (u.uid, u.gid));
         let (output, ends) = open_output(spec, owner)?.map_or((None, None), |(o, e)| (Some(o), Some(e)));
         let group = self.group(run, &spec.label);
         let join = spawn::join_files(&group, spec)?;
-        let waiting = spawn::fork(&prepared, ends, join, &self.open_files)?;
+        let waiting = spawn::fork(&prepared, Stdio::output(ends), join, &self.open_files)?;
         let pid = waiting.pid;
         let Some(stat) = process::stat(pid) else {
             return Err(Failure { message: "the new process is gone again".into(), retryable: true });
@@ -193,15 +199,24 @@ impl Tasks {
         }
     }
 
-    /// Waits for every child that ended: the tasks, and what was left to us by them.
-    pub fn reap(&mut self, epoll: &Epoll, inputs: &mut Vec<Input>) {
+    /// Waits for every child that ended: the tasks, sessions, and what was left to us by them.
+    pub fn reap(&mut self, epoll: &Epoll, sessions: &mut Sessions, inputs: &mut Vec<Input>) {
         while let Some((pid, status)) = process::reap() {
-            let Some(slot) = self.by_pid.remove(&pid) else { continue };
+            let Some(slot) = self.by_pid.remove(&pid) else {
+                inputs.extend(sessions.reaped(pid, status));
+                continue;
+            };
             self.executed(slot, epoll, inputs);
             if let Some(task) = self.live.get_mut(&slot) {
                 task.end(status, inputs);
             }
         }
+    }
+
+    /// The control group of a run at hand, and the limit of open files that what runs in it gets.
+    pub fn beside(&mut self, run: RunId) -> Option<(&Group, libc::rlimit)> {
+        let open_files = self.open_files;
+        self.of(run).map(|task| (&task.group, open_files))
     }
 
     pub fn signal(&mut self, run: RunId, signal: i32) {

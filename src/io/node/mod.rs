@@ -4,6 +4,7 @@
 //! Refuses to know: HTTP, and which questions may be asked. Invariants: questions under way are bounded, each is answered
 //! or refused within `PATIENCE`; whatever is opened for a caller ends when the caller leaves.
 
+mod exec;
 mod figures;
 mod files;
 mod follow;
@@ -16,6 +17,7 @@ use crate::model::id::AllocId;
 use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
 use crate::wire::request::{Refusal, RefusalKind};
 use async_channel::{Receiver, Sender, TrySendError};
+pub use exec::Session;
 use files::Files;
 use logs::{LogReader, Place};
 use rustix::io::Errno;
@@ -42,6 +44,7 @@ pub enum Answered {
     Whole(NodeAnswer),
     /// Until they end.
     Pieces(Receiver<Piece>),
+    Session(Session),
 }
 
 /// A question on its way to the client's brain.
@@ -86,17 +89,26 @@ impl Door {
     }
 }
 
+/// Where things lie on this node.
+#[derive(Clone)]
+pub struct Places {
+    /// With the keeper's socket.
+    pub data_dir: PathBuf,
+    /// With each allocation's directory, named by its id.
+    pub alloc_dir: PathBuf,
+}
+
 /// Answers questions until nobody asks any more.
 pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
     calls: Receiver<Call>,
     brain: Sender<Question>,
-    alloc_dir: PathBuf,
+    places: Places,
 ) {
-    let node = Node { executor: executor.clone(), door: Door(brain), alloc_dir };
-    let places = Arc::new(Semaphore::new(MAX_UNDER_WAY));
+    let node = Node { executor: executor.clone(), door: Door(brain), places };
+    let slots = Arc::new(Semaphore::new(MAX_UNDER_WAY));
     while let Ok(Call { ask, reply }) = calls.recv().await {
-        let (node, place) = (node.clone(), places.acquire_arc().await);
+        let (node, place) = (node.clone(), slots.acquire_arc().await);
         let answer = async move {
             // a caller that left needs no answer
             reply.send(node.answer(ask).await).await.unwrap_or_default();
@@ -110,7 +122,7 @@ pub async fn serve(
 struct Node {
     executor: Arc<smol::Executor<'static>>,
     door: Door,
-    alloc_dir: PathBuf,
+    places: Places,
 }
 
 impl Node {
@@ -118,8 +130,13 @@ impl Node {
         match self.door.ask(ask.clone()).await? {
             Grant::Answer(answer) => Ok(Answered::Whole(answer)),
             Grant::Files { .. } => self.read(ask).await,
+            Grant::Session { run, spec } => {
+                let tty = matches!(ask, NodeAsk::Exec { tty: true, .. });
+                let session = exec::start(&self.executor, self.places.data_dir.clone(), run, spec, tty);
+                session.await.map(Answered::Session)
+            }
             Grant::Runs { core_mhz, .. } if ask == NodeAsk::HostFigures => {
-                let figures = figures::of_host(self.alloc_dir.clone(), core_mhz).await;
+                let figures = figures::of_host(self.places.alloc_dir.clone(), core_mhz).await;
                 Ok(Answered::Whole(NodeAnswer::HostFigures(figures)))
             }
             Grant::Runs { runs, core_mhz } => {
@@ -133,7 +150,7 @@ impl Node {
         match &ask {
             NodeAsk::Logs { alloc, task, stream, from, follow } => {
                 let (alloc, from, follow) = (*alloc, *from, *follow);
-                let alloc_dir = self.alloc_dir.join(alloc.to_string());
+                let alloc_dir = self.places.alloc_dir.join(alloc.to_string());
                 let place = Place { alloc_dir, task: task.clone(), stream: stream.as_str() };
                 let reader = smol::unblock(move || LogReader::open(place, from, follow)).await;
                 let reader = reader.map_err(|error| unreadable(alloc, error))?;
@@ -168,7 +185,7 @@ impl Node {
         alloc: AllocId,
         act: impl FnOnce(&Files) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let dir = self.alloc_dir.join(alloc.to_string());
+        let dir = self.places.alloc_dir.join(alloc.to_string());
         let look = move || act(&Files::open(&dir).map_err(|e| unreadable(alloc, e))?);
         smol::unblock(look).await
     }

@@ -10,7 +10,7 @@ use super::run::tests::spec;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunState};
+use crate::wire::keeper::{Command, Event, MAX_RUNS, MAX_SESSIONS, PROTOCOL, RunState};
 
 const BOOT: Uuid = Uuid::from_bytes([7; 16]);
 const OTHER_BOOT: Uuid = Uuid::from_bytes([8; 16]);
@@ -391,4 +391,69 @@ fn leaving_ends_everything_first() {
         w.turn(vec![Input::Swept { run: b, empty: true }]);
         assert_eq!(w.told.last(), Some(&Effect::Exit));
     }
+}
+
+fn exec(client: ClientId, run: RunId) -> Input {
+    Input::Command { client, command: Command::Exec { run, spec: Box::new(spec()), tty: true } }
+}
+
+/// Another connection.
+fn guest(w: &mut World, client: ClientId) -> ClientId {
+    w.turn(vec![Input::Command { client, command: Command::Hello { protocol: PROTOCOL } }]);
+    client
+}
+
+#[test]
+fn a_session_lasts_as_long_as_its_connection_and_its_run() {
+    let mut w = World::new();
+    let run = w.running(1);
+    let journal = w.journal.clone();
+    let client = guest(&mut w, 2);
+    w.turn(vec![exec(client, run)]);
+    assert_eq!(w.did, [Effect::Exec { client, run, spec: Box::new(spec()), tty: true }]);
+    w.turn(vec![exec(client, run)]);
+    assert!(refused(&w.did), "one for each connection");
+    w.turn(vec![Input::SessionEnded { client, exit: CODE_0 }]);
+    let told = Effect::Send { client, event: Event::SessionEnded { exit: CODE_0 } };
+    assert_eq!(w.did, [told, Effect::Disconnect { client }]);
+    w.turn(vec![Input::Gone { client }]);
+    assert_eq!(w.did, [], "it has ended already");
+
+    let client = guest(&mut w, 3);
+    w.turn(vec![exec(client, run), Input::Gone { client }]);
+    assert_eq!(w.did[1..], [Effect::EndSession { client }]);
+
+    let client = guest(&mut w, 4);
+    w.turn(vec![exec(client, run)]);
+    w.turn(vec![Input::SessionFailed { client, message: "no such file".into() }]);
+    assert!(refused(&w.did) && w.did.contains(&Effect::Disconnect { client }), "{:?}", w.did);
+
+    let client = guest(&mut w, 5);
+    assert_eq!(w.journal, journal, "nothing of it is written down");
+    w.turn(vec![exec(client, run)]);
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }]);
+    assert!(w.did.contains(&Effect::EndSession { client }), "{:?}", w.did);
+}
+
+#[test]
+fn sessions_are_bounded_and_need_a_process() {
+    let mut w = World::new();
+    let ended = w.ended(1);
+    for run in [ended, id(9)] {
+        let client = guest(&mut w, 7);
+        w.turn(vec![exec(client, run)]);
+        assert!(refused(&w.did), "{:?}", w.did);
+    }
+    let run = w.running(2);
+    for client in (0..MAX_SESSIONS as ClientId).map(|n| 10 + n) {
+        guest(&mut w, client);
+        w.turn(vec![exec(client, run)]);
+        assert!(matches!(w.did[..], [Effect::Exec { .. }]), "{:?}", w.did);
+    }
+    let client = guest(&mut w, 99);
+    w.turn(vec![exec(client, run)]);
+    assert!(refused(&w.did), "{:?}", w.did);
+    w.turn(vec![Input::Gone { client: 10 }]);
+    w.turn(vec![exec(client, run)]);
+    assert!(matches!(w.did[..], [Effect::Exec { .. }]), "{:?}", w.did);
 }

@@ -1,0 +1,134 @@
+//! A connection that goes on as a websocket, and carries a session with a process.
+//!
+//! Refuses to know: what is said; `api::session` does.
+
+use super::body::ReplyBody;
+use super::patience::Patient;
+use crate::api::session::{self, MAX_MESSAGE_BYTES};
+use crate::io::node::Session;
+use crate::wire::ask::{SessionInput, SessionOutput};
+use async_channel::{Receiver, Sender};
+use async_tungstenite::tungstenite::handshake::derive_accept_key;
+use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use async_tungstenite::tungstenite::{Error, Message};
+use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
+use hyper::body::Incoming;
+use hyper::header::{
+    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use smol::Timer;
+use smol::future::or;
+use smol::stream::StreamExt;
+use smol_hyper::rt::FuturesIo;
+use std::time::Duration;
+
+/// Callers say every ten seconds that they are there (reference: http-api 3.1): one that is silent for longer is gone.
+const SILENCE: Duration = Duration::from_secs(60);
+/// The longest reason that fits into a close frame (RFC 6455 section 5.5).
+const MAX_REASON_BYTES: usize = 123;
+
+/// A caller's offer to go on by websocket.
+pub struct Offer {
+    upgrade: OnUpgrade,
+    accept: HeaderValue,
+}
+
+pub fn offer(request: &mut hyper::Request<Incoming>) -> Option<Offer> {
+    let headers = request.headers();
+    let says = |name, word: &[u8]| headers.get(name).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(word));
+    if !says(UPGRADE, b"websocket") || !says(SEC_WEBSOCKET_VERSION, b"13") {
+        return None;
+    }
+    let accept = derive_accept_key(headers.get(SEC_WEBSOCKET_KEY)?.as_bytes());
+    let accept = HeaderValue::from_str(&accept).ok()?;
+    Some(Offer { upgrade: hyper::upgrade::on(request), accept })
+}
+
+/// The answer to an offer; the session goes on once it was sent.
+pub fn take(
+    executor: &smol::Executor<'static>,
+    offer: Offer,
+    session: Session,
+) -> hyper::Response<ReplyBody> {
+    let Offer { upgrade, accept } = offer;
+    let goes_on = async move {
+        match upgrade.await {
+            Ok(upgraded) => converse(upgraded, session).await,
+            Err(error) => tracing::warn!(%error, "a session's connection did not become a websocket"),
+        }
+    };
+    executor.spawn(goes_on).detach();
+    let mut reply = hyper::Response::new(ReplyBody::whole(Vec::new()));
+    *reply.status_mut() = hyper::StatusCode::SWITCHING_PROTOCOLS;
+    let headers = reply.headers_mut();
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    reply
+}
+
+async fn converse(upgraded: Upgraded, session: Session) {
+    let Ok(parts) = upgraded.downcast::<FuturesIo<Patient>>() else { return };
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE_BYTES))
+        .max_frame_size(Some(MAX_MESSAGE_BYTES));
+    let (socket, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
+    let socket = WebSocketStream::from_partially_read(socket, read, Role::Server, Some(config)).await;
+    let (mut sender, mut receiver) = socket.split();
+    let Session { input, output } = session;
+    let last = or(listen(&mut receiver, &input), tell(&mut sender, &output)).await;
+    if let Some(frame) = last {
+        // a caller that left needs no goodbye
+        let _gone = sender.close(Some(frame)).await;
+    }
+}
+
+/// Until the caller leaves, or says what cannot be understood.
+async fn listen(from: &mut WebSocketReceiver<Patient>, input: &Sender<SessionInput>) -> Option<CloseFrame> {
+    loop {
+        let said = or(async { from.next().await }, async {
+            Timer::after(SILENCE).await;
+            None
+        });
+        let text = match said.await {
+            Some(Ok(Message::Text(text))) => text,
+            Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                continue;
+            }
+            Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) | None => return None,
+            Some(Err(error)) => return Some(closing(CloseCode::Policy, &error.to_string())),
+        };
+        let said = match session::input(&text) {
+            Ok(said) => said,
+            Err(why) => return Some(closing(CloseCode::Policy, &why)),
+        };
+        for one in said {
+            if input.send(one).await.is_err() {
+                // the process has ended: what it said last is still on its way
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Until the session's last word.
+async fn tell(to: &mut WebSocketSender<Patient>, output: &Receiver<SessionOutput>) -> Option<CloseFrame> {
+    while let Ok(said) = output.recv().await {
+        let last = matches!(said, SessionOutput::Exited { .. });
+        match session::output(said) {
+            Err(why) => return Some(closing(CloseCode::Error, &why)),
+            Ok(text) => to.send(Message::text(text)).await.ok()?,
+        }
+        if last {
+            return Some(closing(CloseCode::Normal, ""));
+        }
+    }
+    Some(closing(CloseCode::Error, "the session broke off"))
+}
+
+fn closing(code: CloseCode, why: &str) -> CloseFrame {
+    let end = (0..=MAX_REASON_BYTES.min(why.len())).rev().find(|at| why.is_char_boundary(*at)).unwrap_or(0);
+    CloseFrame { code, reason: why[..end].into() }
+}

@@ -1,0 +1,233 @@
+//! A session with a process beside a task: started by the task's parent, its input and output carried here.
+//!
+//! Refuses to know: how its caller is reached. The connection to the keeper is the session: when it is dropped, for whatever
+//! reason, the keeper ends the process.
+
+use crate::io::keeper::{self, MAX_FDS};
+use crate::io::keeper_link::{read, write};
+use crate::model::id::RunId;
+use crate::wire::ask::{SessionInput, SessionOutput};
+use crate::wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
+use crate::wire::record;
+use crate::wire::request::{Refusal, RefusalKind};
+use async_channel::{Receiver, Sender};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::termios::{Winsize, tcsetwinsize};
+use smol::future::{or, zip};
+use smol::io::{AsyncReadExt, AsyncWriteExt};
+use smol::{Async, Timer};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+const CHUNK_BYTES: usize = 16 << 10;
+/// Chunks that wait for a slow side.
+const QUEUED: usize = 8;
+/// Once the process has ended, how long what it left behind may hold its output open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the keeper may take to start it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends with either channel.
+pub struct Session {
+    pub input: Sender<SessionInput>,
+    pub output: Receiver<SessionOutput>,
+}
+
+/// The process's descriptors, on our side.
+struct Ends {
+    stdin: Async<File>,
+    stdout: Async<File>,
+    /// `None`: there is a terminal, which has one output.
+    stderr: Option<Async<File>>,
+}
+
+pub async fn start(
+    executor: &smol::Executor<'static>,
+    data_dir: PathBuf,
+    run: RunId,
+    spec: Box<RunSpec>,
+    tty: bool,
+) -> Result<Session, Refusal> {
+    let unavailable = |why: String| Refusal::new(RefusalKind::Unavailable, why);
+    let begun = async { begin(data_dir, Command::Exec { run, spec, tty }).await };
+    let late = async {
+        Timer::after(PATIENCE).await;
+        Err(io::Error::from(io::ErrorKind::TimedOut))
+    };
+    match or(begun, late).await {
+        Ok(Begun::Started(keeper, ends)) => {
+            let (input, to_process) = async_channel::bounded(QUEUED);
+            let (from_process, output) = async_channel::bounded(QUEUED);
+            executor.spawn(carry(keeper, ends, to_process, from_process)).detach();
+            Ok(Session { input, output })
+        }
+        Ok(Begun::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),
+        Err(e) => Err(unavailable(format!("the keeper starts no session: {e}"))),
+    }
+}
+
+enum Begun {
+    Started(Async<UnixStream>, Ends),
+    Refused(String),
+}
+
+async fn begin(data_dir: PathBuf, exec: Command) -> io::Result<Begun> {
+    let stream = Async::new(keeper::connect(&data_dir)?)?;
+    write(&stream, &record::encode(&Command::Hello { protocol: PROTOCOL })).await?;
+    match read(&stream).await? {
+        Event::Welcome { .. } => {}
+        Event::Refused { message, .. } => return Ok(Begun::Refused(message)),
+        _ => return Err(io::Error::other("it does not greet as it should")),
+    }
+    write(&stream, &record::encode(&exec)).await?;
+    let (event, fds) = receive(&stream).await?;
+    match event {
+        Event::SessionStarted => Ok(Begun::Started(stream, Ends::of(fds)?)),
+        Event::Refused { message, .. } => Ok(Begun::Refused(message)),
+        _ => Err(io::Error::other("it answers something else")),
+    }
+}
+
+/// The next event, and the descriptors that came with it.
+async fn receive(stream: &Async<UnixStream>) -> io::Result<(Event, Vec<OwnedFd>)> {
+    let (mut bytes, mut fds) = (Vec::new(), Vec::new());
+    loop {
+        let wanted = match bytes.first_chunk::<4>() {
+            None => 4,
+            Some(length) => 4 + u32::from_le_bytes(*length) as usize,
+        };
+        if wanted > MAX_MESSAGE_BYTES {
+            return Err(io::Error::other("a message that is too long"));
+        }
+        if bytes.len() >= 4 && bytes.len() == wanted {
+            let event = record::decode(&bytes[4..]).map_err(io::Error::other)?;
+            return Ok((event, fds));
+        }
+        let mut part = vec![0; wanted - bytes.len()];
+        let n = stream.read_with(|s| receive_part(s, &mut part, &mut fds)).await?;
+        if n == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes.extend_from_slice(&part[..n]);
+    }
+}
+
+fn receive_part(stream: &UnixStream, part: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got = recvmsg(stream, &mut [IoSliceMut::new(part)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    Ok(got.bytes)
+}
+
+impl Ends {
+    fn of(fds: Vec<OwnedFd>) -> io::Result<Ends> {
+        let mut files = fds.into_iter().map(File::from);
+        match (files.next(), files.next(), files.next()) {
+            (Some(terminal), None, None) => Ok(Ends {
+                stdout: Async::new(terminal.try_clone()?)?,
+                stdin: Async::new(terminal)?,
+                stderr: None,
+            }),
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok(Ends {
+                stdin: Async::new(stdin)?,
+                stdout: Async::new(stdout)?,
+                stderr: Some(Async::new(stderr)?),
+            }),
+            _ => Err(io::Error::other("it came without its descriptors")),
+        }
+    }
+}
+
+/// Until the process has ended and all it said was passed on, or the caller has left.
+async fn carry(
+    keeper: Async<UnixStream>,
+    ends: Ends,
+    input: Receiver<SessionInput>,
+    output: Sender<SessionOutput>,
+) {
+    let Ends { stdin, stdout, stderr } = ends;
+    let tty = stderr.is_none();
+    let left = async {
+        or(feed(stdin, tty, &input), output.closed()).await;
+        None
+    };
+    let said = async {
+        let errors = async {
+            if let Some(stderr) = stderr {
+                pass_on(stderr, &output, SessionOutput::Stderr).await;
+            }
+        };
+        zip(pass_on(stdout, &output, SessionOutput::Stdout), errors).await;
+    };
+    let ended = async { Some(outlive(&keeper, said).await) };
+    let last = match or(ended, left).await {
+        None => return,
+        Some(Ok(Event::SessionEnded { exit })) => SessionOutput::Exited { code: exit.code() },
+        Some(Ok(Event::Refused { message, .. })) => SessionOutput::Failed { why: message },
+        Some(Ok(_)) => SessionOutput::Failed { why: "the keeper says something else".into() },
+        Some(Err(e)) => SessionOutput::Failed { why: format!("the keeper is gone: {e}") },
+    };
+    // a caller that left needs no end
+    output.send(last).await.unwrap_or_default();
+}
+
+/// The end of the process, once its output has ended too, or was waited for.
+async fn outlive(keeper: &Async<UnixStream>, said: impl Future<Output = ()>) -> io::Result<Event> {
+    let mut said = pin!(said);
+    let first = or(async { Some(read(keeper).await) }, async {
+        said.as_mut().await;
+        None
+    });
+    let Some(end) = first.await else { return read(keeper).await };
+    or(said, async {
+        Timer::after(LAST_WORDS).await;
+    })
+    .await;
+    end
+}
+
+/// Until the output ends. A terminal whose last user is gone gives an error.
+async fn pass_on(mut from: Async<File>, to: &Sender<SessionOutput>, as_what: fn(Vec<u8>) -> SessionOutput) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Ok(n) = from.read(&mut chunk).await
+        && n > 0
+    {
+        if to.send(as_what(chunk[..n].to_vec())).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Until nobody says anything any more. What the process does not want to hear is thrown away.
+async fn feed(stdin: Async<File>, tty: bool, input: &Receiver<SessionInput>) {
+    const END_OF_INPUT: &[u8] = &[4];
+    let mut stdin = Some(stdin);
+    while let Ok(said) = input.recv().await {
+        let Some(file) = &mut stdin else { continue };
+        let taken = match said {
+            SessionInput::Stdin(bytes) => file.write_all(&bytes).await,
+            SessionInput::CloseStdin if tty => file.write_all(END_OF_INPUT).await,
+            SessionInput::CloseStdin => Err(io::ErrorKind::BrokenPipe.into()),
+            SessionInput::Size { rows, columns } => {
+                let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+                // a pipe has no size
+                let _none = tcsetwinsize(&*file, size);
+                Ok(())
+            }
+        };
+        if taken.is_err() {
+            stdin = None;
+        }
+    }
+}
