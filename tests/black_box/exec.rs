@@ -74,7 +74,7 @@ fn a_terminal_is_one_to_the_command() {
 fn a_session_ends_with_its_user_and_with_its_task() {
     let node = Node::dev();
     let id = running(&node);
-    let mut begin = || {
+    let begin = || {
         let script = "echo $$; exec sleep 1000";
         let mut session = node.drover_spawn(&["alloc", "exec", "-i=false", &id, "sh", "-c", script]);
         let mut line = String::new();
