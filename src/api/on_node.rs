@@ -103,7 +103,9 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let tty = q.flag("tty", false)?;
     on_this_node(call, alloc)?;
     if !call.request.websocket {
-        return Err(bad("a session needs a websocket: ask with the headers of RFC 6455"));
+        return Err(bad(
+            "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
+        ));
     }
     Ok(asking(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty }, Form::Session))
 }

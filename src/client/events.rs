@@ -83,8 +83,7 @@ pub fn restart_signaled(at: Wall, why: &str) -> TaskEvent {
 }
 
 pub fn signaling(at: Wall, signal: &str) -> TaskEvent {
-    let message = format!("Task being sent signal {signal}");
-    event("Signaling", at, message, &[("task_signal", signal.into())])
+    event("Signaling", at, "Task being sent a signal", &[("signal", signal.into())])
 }
 
 pub fn killing(at: Wall, timeout: Span) -> TaskEvent {

@@ -301,6 +301,25 @@ fn asks(s: &mut Samples) {
     s.add("dynamic", &DynamicMeta(changes.clone()));
     let (meta, dynamic) = (BTreeMap::from([("a".to_string(), "b".to_string())]), changes);
     s.add("metadata", &NodeAnswer::Metadata { meta: meta.clone(), dynamic, configured: meta });
+    s.add("deleted", &Piece::Deleted { file: path });
+    s.add("done", &NodeAnswer::Done);
+    s.add("data", &Piece::Data { bytes: vec![1, 2], file: "alloc/f".into(), offset: 300 });
+    s.add("truncated", &Piece::Truncated { file: "alloc/f".into() });
+    s.add("alive", &Piece::Alive);
+    for kind in [
+        RefusalKind::Invalid,
+        RefusalKind::NotFound,
+        RefusalKind::Conflict,
+        RefusalKind::Validation,
+        RefusalKind::Busy,
+        RefusalKind::Unavailable,
+        RefusalKind::Forbidden,
+    ] {
+        s.add(&format!("{kind:?}").to_lowercase(), &Refusal::new(kind, "no"));
+    }
+}
+
+fn figures(s: &mut Samples) {
     let usage = Usage { user_percent: 1.5, rss_bytes: 300, memory_bytes: Some(400), ..Usage::default() };
     let task = TaskFigures { usage, processes: [(7, usage)].into() };
     let figures = AllocFigures { tasks: [("t".to_string(), task)].into(), at: AT };
@@ -322,22 +341,6 @@ fn asks(s: &mut Samples) {
         at: AT,
     };
     s.add("host figures", &NodeAnswer::HostFigures(figures));
-    s.add("deleted", &Piece::Deleted { file: path });
-    s.add("done", &NodeAnswer::Done);
-    s.add("data", &Piece::Data { bytes: vec![1, 2], file: "alloc/f".into(), offset: 300 });
-    s.add("truncated", &Piece::Truncated { file: "alloc/f".into() });
-    s.add("alive", &Piece::Alive);
-    for kind in [
-        RefusalKind::Invalid,
-        RefusalKind::NotFound,
-        RefusalKind::Conflict,
-        RefusalKind::Validation,
-        RefusalKind::Busy,
-        RefusalKind::Unavailable,
-        RefusalKind::Forbidden,
-    ] {
-        s.add(&format!("{kind:?}").to_lowercase(), &Refusal::new(kind, "no"));
-    }
 }
 
 fn sessions(s: &mut Samples) {
@@ -360,6 +363,7 @@ fn samples() -> Samples {
     keeper(&mut s);
     local(&mut s);
     asks(&mut s);
+    figures(&mut s);
     sessions(&mut s);
     s
 }

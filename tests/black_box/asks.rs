@@ -47,6 +47,7 @@ fn tasks_are_restarted_and_signalled_where_they_run() {
         node.put(&format!("/v1/client/allocation/{id}/restart"), &json!({})).json(),
         json!({"Index": 0})
     );
+    wait::until("a fourth process", || (pids(&node, "job").len() == 4).then_some(()));
     // without a name: SIGKILL, and this job may not restart by itself
     node.drover(&["alloc", "signal", short]).exits(0);
     node.await_alloc("job", "failed");

@@ -15,7 +15,8 @@ use async_tungstenite::tungstenite::{Error, Message};
 use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
 use hyper::body::Incoming;
 use hyper::header::{
-    CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+    CONNECTION, HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use smol::Timer;
@@ -38,12 +39,20 @@ pub struct Offer {
 pub fn offer(request: &mut hyper::Request<Incoming>) -> Option<Offer> {
     let headers = request.headers();
     let says = |name, word: &[u8]| headers.get(name).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(word));
-    if !says(UPGRADE, b"websocket") || !says(SEC_WEBSOCKET_VERSION, b"13") {
+    if !says(UPGRADE, b"websocket") || !says(SEC_WEBSOCKET_VERSION, b"13") || is_foreign(headers) {
         return None;
     }
     let accept = derive_accept_key(headers.get(SEC_WEBSOCKET_KEY)?.as_bytes());
     let accept = HeaderValue::from_str(&accept).ok()?;
     Some(Offer { upgrade: hyper::upgrade::on(request), accept })
+}
+
+/// A browser says whose page asks, and would let any page of the world have a session with this machine.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or_default());
+    let Some(origin) = text(ORIGIN) else { return false };
+    let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+    !host.eq_ignore_ascii_case(text(HOST).unwrap_or_default())
 }
 
 /// The answer to an offer; the session goes on once it was sent.
@@ -131,4 +140,32 @@ async fn tell(to: &mut WebSocketSender<Patient>, output: &Receiver<SessionOutput
 fn closing(code: CloseCode, why: &str) -> CloseFrame {
     let end = (0..=MAX_REASON_BYTES.min(why.len())).rev().find(|at| why.is_char_boundary(*at)).unwrap_or(0);
     CloseFrame { code, reason: why[..end].into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_this_agent_may_ask_from_a_browser() {
+        for (origin, foreign) in [
+            (None, false),
+            (Some("http://localhost:4646"), false),
+            (Some("http://LOCALHOST:4646"), false),
+            (Some("http://evil.example"), true),
+            (Some("http://localhost:4646.evil.example"), true),
+            (Some("null"), true),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("localhost:4646"));
+            headers.extend(origin.map(|o| (ORIGIN, HeaderValue::from_static(o))));
+            assert_eq!(is_foreign(&headers), foreign, "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn reasons_fit_into_a_close_frame() {
+        assert_eq!(closing(CloseCode::Error, &"ö".repeat(100)).reason.len(), 122);
+        assert_eq!(closing(CloseCode::Error, "no").reason.as_str(), "no");
+    }
 }
