@@ -8,6 +8,7 @@
 use super::apply::{self, Applying, FleetEdit};
 use super::fault::Fault;
 use super::tables::{self, Applied, BOOK, FORMAT, Kind, LOG, Region, STATE};
+use super::verified;
 use super::view::{self, View};
 use crate::model::alloc::Allocation;
 use crate::model::id::{NodeId, Uuid};
@@ -151,10 +152,7 @@ impl Store {
     /// Of a database whose creation was cut off, nothing was ever promised: the caller
     /// may remove a file that was never opened before and that does not open now.
     pub fn open(backend: impl StorageBackend, options: Options) -> Result<(Store, Recovered), OpenError> {
-        let database = redb::Builder::new()
-            .set_cache_size(options.cache_bytes)
-            .create_with_backend(backend)
-            .map_err(Fault::from)?;
+        let database = verified::open(backend, options.cache_bytes).map_err(Fault::from)?;
         match format_of(&database)? {
             None => create(&database)?,
             Some(FORMAT) => {}
