@@ -3,6 +3,7 @@
 
 use super::clock::Clock;
 use super::disk::Operation;
+use super::rot::Rot;
 use super::world::{Event, World};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
@@ -69,6 +70,7 @@ pub enum Fault {
         node: Option<usize>,
     },
     WorkerLost,
+    Rotten(Rot),
 }
 
 /// Whose write it is that a power cut interrupts.
@@ -79,7 +81,7 @@ pub enum Writer {
 }
 
 /// Every fault by the name under which it is counted.
-pub const KINDS: [&str; 40] = [
+pub const KINDS: &[&str] = &[
     "server killed",
     "server power cut",
     "server disk full",
@@ -89,11 +91,19 @@ pub const KINDS: [&str; 40] = [
     "server did not open",
     "server lost sectors",
     "server tore writes",
+    "server bits rotten",
+    "server found rot alive",
+    "server refused rotten state",
+    "server state restored",
     "agent killed",
     "agent disk error",
     "agent did not open",
     "client store lost sectors",
     "client store tore writes",
+    "client bits rotten",
+    "agent found rot alive",
+    "agent refused rotten store",
+    "client store restored",
     "node disk full",
     "node disk slow",
     "node refused for space",
@@ -201,7 +211,7 @@ impl Faults {
         let node = self.draws.below(nodes as u64) as usize;
         let whose = (self.draws.below(3) > 0).then_some(node);
         let on = [Operation::Read, Operation::Write, Operation::Sync][self.draws.below(3) as usize];
-        let fault = match self.draws.below(30) {
+        let fault = match self.draws.below(34) {
             0 | 1 => Fault::ServerKilled,
             2..=4 => Fault::ServerPowerCut { operations: 1 + self.draws.below(60) },
             5 => Fault::ServerDiskFull,
@@ -231,7 +241,8 @@ impl Faults {
             26 => Fault::ClockStep { node: whose },
             27 => Fault::ClockLost { node: whose },
             28 => Fault::ClockDrift { node: whose },
-            _ => Fault::WorkerLost,
+            29 => Fault::WorkerLost,
+            _ => Fault::Rotten(Rot::draw(whose, &mut self.draws)),
         };
         (wait, fault)
     }
@@ -260,6 +271,7 @@ impl World {
         self.note(|_| "world   heals".into());
         self.faults.heal();
         self.workload.stop();
+        self.mend_all_rot();
         self.server.disk.heal();
         self.server.full = false;
         self.server.clock = Clock::right();
@@ -297,6 +309,7 @@ impl World {
                 self.server.slow_until = self.now.after(a_while(&mut self.faults));
             }
             Fault::WorkerLost => self.server.lose_next_worker = true,
+            Fault::Rotten(rot) => self.strike_rot(rot),
             Fault::ClockStep { node } => self.step_clock(node),
             Fault::ClockLost { node } => {
                 self.faults.fired("clock at 1970");
@@ -374,7 +387,7 @@ impl World {
         self.after(until, Event::Room { node: Some(node) });
     }
 
-    fn strike_server(&mut self, fault: Fault) {
+    pub(super) fn strike_server(&mut self, fault: Fault) {
         if !self.server.is_up() {
             return;
         }
@@ -412,11 +425,13 @@ impl World {
         let mut found = vec![
             ("server lost sectors", self.server.disk.counts().sectors_lost),
             ("server tore writes", self.server.disk.counts().writes_torn),
+            ("server bits rotten", self.server.disk.counts().bits_rotten),
         ];
         for node in &self.nodes {
             let (store, journal) = (node.disk.counts(), node.journal.counts());
             found.push(("client store lost sectors", store.sectors_lost));
             found.push(("client store tore writes", store.writes_torn));
+            found.push(("client bits rotten", store.bits_rotten));
             found.push(("keeper journal lost sectors", journal.sectors_lost));
             found.push(("node refused for space", store.refused_for_space + journal.refused_for_space));
         }

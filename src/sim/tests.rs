@@ -107,6 +107,28 @@ fn a_task_killed_without_a_reason_is_found() {
     assert!(world.check_kill(n, run).is_err());
 }
 
+/// A farm whose checkers cannot fail proves nothing: rot that no store looks for must be found out by the world.
+#[test]
+fn rot_is_refused_by_a_store_and_found_by_the_world_if_not() {
+    for unverified in [false, true] {
+        let mut world = World::new(4, NODES, false);
+        world.faults.heal();
+        world.server.options.unverified = unverified;
+        world.start_server().expect("a fresh disk opens");
+        world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
+        world.register_quietly("quiet-1");
+        world.run_until(Mono(1).after(Span::seconds(60))).expect("no fault, no failure");
+        world.strike(Fault::ServerKilled).expect("a kill is no failure of the world");
+        let image = world.server.disk.image();
+        let named = (0..image.len()).filter(|at| image[*at..].starts_with(b"quiet-1"));
+        named.for_each(|at| world.server.disk.rot_at(at + 6, 1));
+        let started = world.start_server();
+        let refused = world.faults.counts().get("server refused rotten state").is_some();
+        assert_eq!((started.is_err(), refused), (unverified, !unverified), "{started:?}");
+        assert!(unverified || !world.server.is_up());
+    }
+}
+
 /// A power cut that loses nothing would prove nothing: the disk must be seen to forget.
 #[test]
 fn a_fault_by_name_strikes() {

@@ -22,7 +22,7 @@ const ENDED: TableDefinition<u128, ()> = TableDefinition::new("ended");
 
 const FORMAT_KEY: &str = "format";
 const FORMAT: u64 = 1;
-const CACHE_BYTES: usize = 1 << 20;
+pub const CACHE_BYTES: usize = 1 << 20;
 
 /// What becomes of an allocation's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
