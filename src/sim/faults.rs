@@ -388,15 +388,14 @@ impl World {
     }
 
     pub(super) fn strike_server(&mut self, fault: Fault) {
-        if !self.server.is_up() {
-            return;
-        }
         match fault {
+            // also while it is down: then it meets them when it starts
             Fault::ServerPowerCut { operations } => self.server.disk.cut_power_after(operations),
             Fault::ServerDiskError { on } => {
                 self.faults.fired("server disk error");
                 self.server.disk.fail_next_of(on);
             }
+            _ if !self.server.is_up() => {}
             _ => {
                 self.faults.fired("server killed");
                 let back_after = self.delay(Span::millis(100), Span::seconds(5));

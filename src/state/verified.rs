@@ -2,7 +2,8 @@
 //! page of the committed trees by redb's own checksums; from then on a sum of each page, of what was last read as good or
 //! written, is kept in memory, and each read from the medium is held against it.
 //!
-//! Refuses to know: rows, and what anyone does about damage. Invariants: after opening, nothing that does not match its
+//! Refuses to know: rows, and what anyone does about damage. Invariants: an opening that fails has changed nothing, for the
+//! headers that redb writes on its way stay in memory until all is verified; after it, nothing that does not match its
 //! sum is given to redb; a commit that the medium has acknowledged is never taken back by an opening: its header
 //! says so (redb's mark of a two-phase commit: "this commit was on the disk before it counted"), and then redb refuses to
 //! fall back to the commit before it. A commit that was cut off has no such mark, and is taken back as ever.
@@ -56,12 +57,16 @@ pub(super) fn is_damage(error: &redb::Error) -> bool {
 
 /// Opens or creates the database on `medium`, after every page that it can reach was verified.
 pub(super) fn open(medium: impl StorageBackend, cache_bytes: usize) -> Result<Database, DatabaseError> {
-    let known = Arc::new(Mutex::new(Known::default()));
+    let verified = Arc::new(Verified { medium, known: Mutex::default() });
     let database = redb::Builder::new()
         .set_cache_size(cache_bytes)
         .set_check_integrity_on_open(true)
-        .create_with_backend(Verified { medium, known: known.clone() })?;
-    lock(&known).opened = true;
+        .create_with_backend(Backend(verified.clone()))?;
+    if let Err(e) = verified.begin() {
+        // or dropping the database would close it in good order, by a commit on a header that was never written
+        lock(&verified.known).given_up = true;
+        return Err(redb::StorageError::from(e).into());
+    }
     Ok(database)
 }
 
@@ -72,15 +77,23 @@ struct Known {
     sums: Vec<Option<NonZeroU64>>,
     /// redb has verified what it can reach. Until then what is read is only remembered.
     opened: bool,
+    /// The first page as redb wrote it while the store was being opened.
+    unwritten: Option<Vec<u8>>,
     /// Of the header as it was last written.
     flags: Option<u8>,
+    /// The opening failed at its last step: nothing more reaches the medium.
+    given_up: bool,
 }
 
 #[derive(Debug)]
 struct Verified<M> {
     medium: M,
-    known: Arc<Mutex<Known>>,
+    known: Mutex<Known>,
 }
+
+/// What redb holds.
+#[derive(Debug)]
+struct Backend<M>(Arc<Verified<M>>);
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -117,12 +130,39 @@ fn place(offset: u64) -> io::Result<(usize, usize)> {
 }
 
 impl<M: StorageBackend> Verified<M> {
+    /// All that was found is good: it is made durable, and then the header that says so.
+    fn begin(&self) -> io::Result<()> {
+        let header = lock(&self.known).unwritten.clone();
+        if let Some(header) = header.as_deref().and_then(|page| page.get(..HEADER_BYTES)) {
+            self.medium.sync_data()?;
+            self.write_within(&mut lock(&self.known), (0, 0), header)?;
+            self.medium.sync_data()?;
+        }
+        let mut known = lock(&self.known);
+        known.unwritten = None;
+        known.opened = true;
+        Ok(())
+    }
+
     /// The whole page, verified.
     fn page(&self, known: &mut Known, page: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PAGE_BYTES];
         self.medium.read((page * PAGE_BYTES) as u64, &mut bytes)?;
         known.verify(page, &bytes)?;
         Ok(bytes)
+    }
+
+    fn read_within(&self, (page, at): (usize, usize), out: &mut [u8]) -> io::Result<()> {
+        let mut known = lock(&self.known);
+        let bytes = match known.unwritten.clone().filter(|_| page == 0) {
+            Some(unwritten) => unwritten,
+            None => self.page(&mut known, page)?,
+        };
+        out.copy_from_slice(bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+        if (page, at, out.len()) == (0, 0, HEADER_BYTES) {
+            offer_newest(out);
+        }
+        Ok(())
     }
 
     /// Whole pages. Between the two steps nobody else writes them: a page that is read is never written before its readers
@@ -136,85 +176,105 @@ impl<M: StorageBackend> Verified<M> {
     }
 
     /// Some bytes of one page, which is what redb does with its header alone.
-    fn write_within(&self, page: usize, at: usize, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut known = lock(&self.known);
-        let mut bytes = self.page(&mut known, page)?;
-        bytes
-            .get_mut(at..at + data.len())
-            .ok_or_else(|| io::Error::other("a write that is neither whole pages nor within one"))?
-            .copy_from_slice(data);
+    fn write_within(&self, known: &mut Known, (page, at): (usize, usize), data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.page(known, page)?;
+        overlay(&mut bytes, at, data)?;
         known.remember(page, None);
-        self.medium.write(offset, data)?;
+        self.medium.write((page * PAGE_BYTES + at) as u64, data)?;
         known.remember(page, Some(sum_of(&bytes)));
-        if let (0, Some(flags)) = (offset, data.get(FLAGS_AT)) {
-            known.flags = Some(*flags);
+        if page == 0 {
+            known.flags = bytes.get(FLAGS_AT).copied();
         }
+        Ok(())
+    }
+
+    /// While the store is being opened.
+    fn keep_unwritten(&self, known: &mut Known, at: usize, data: &[u8]) -> io::Result<()> {
+        let mut bytes = match known.unwritten.take() {
+            Some(unwritten) => unwritten,
+            None => self.page(known, 0)?,
+        };
+        overlay(&mut bytes, at, data)?;
+        known.unwritten = Some(bytes);
         Ok(())
     }
 
     /// What the header says is on the disk now, and the header is to say that, too. It is not synced: lost in a power cut, it
-    /// costs nothing but the proof. While a store is being opened its header may name a commit that nobody has verified.
+    /// costs nothing but the proof.
     fn mark_acknowledged(&self) -> io::Result<()> {
-        let flags = {
-            let mut known = lock(&self.known);
-            match known.flags {
-                Some(flags) if known.opened && flags & TWO_PHASE == 0 => {
-                    known.flags = Some(flags | TWO_PHASE);
-                    flags | TWO_PHASE
-                }
-                _ => return Ok(()),
+        let mut known = lock(&self.known);
+        match known.flags {
+            Some(flags) if flags & TWO_PHASE == 0 => {
+                self.write_within(&mut known, (0, FLAGS_AT), &[flags | TWO_PHASE])
             }
-        };
-        self.write_within(0, FLAGS_AT, FLAGS_AT as u64, &[flags])
+            _ => Ok(()),
+        }
     }
 }
 
-impl<M: StorageBackend> StorageBackend for Verified<M> {
+fn overlay(page: &mut [u8], at: usize, data: &[u8]) -> io::Result<()> {
+    let neither = || io::Error::other("a write that is neither whole pages nor within one");
+    page.get_mut(at..at + data.len()).ok_or_else(neither)?.copy_from_slice(data);
+    Ok(())
+}
+
+impl<M: StorageBackend> Backend<M> {
+    fn verified(&self) -> io::Result<&Verified<M>> {
+        match lock(&self.0.known).given_up {
+            true => Err(io::Error::other("the store was not opened")),
+            false => Ok(&self.0),
+        }
+    }
+}
+
+impl<M: StorageBackend> StorageBackend for Backend<M> {
     fn len(&self) -> io::Result<u64> {
-        self.medium.len()
+        self.verified()?.medium.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let (first, at) = place(offset)?;
-        if at == 0 && out.len().is_multiple_of(PAGE_BYTES) {
-            self.medium.read(offset, out)?;
-            let mut known = lock(&self.known);
-            return (first..).zip(out.chunks_exact(PAGE_BYTES)).try_for_each(|(p, b)| known.verify(p, b));
+        let verified = self.verified()?;
+        if at > 0 || !out.len().is_multiple_of(PAGE_BYTES) {
+            return verified.read_within((first, at), out);
         }
-        let mut known = lock(&self.known);
-        let bytes = self.page(&mut known, first)?;
-        out.copy_from_slice(bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
-        if offset == 0 && out.len() == HEADER_BYTES {
-            offer_newest(out);
-        }
-        Ok(())
+        verified.medium.read(offset, out)?;
+        let mut known = lock(&verified.known);
+        (first..).zip(out.chunks_exact(PAGE_BYTES)).try_for_each(|(page, bytes)| known.verify(page, bytes))
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.medium.set_len(length)?;
+        let verified = self.verified()?;
+        verified.medium.set_len(length)?;
         let (pages, _) = place(length)?;
-        let mut known = lock(&self.known);
-        if known.sums.len() > pages {
-            known.sums.truncate(pages);
-        }
+        lock(&verified.known).sums.truncate(pages);
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.medium.sync_data()?;
-        self.mark_acknowledged()
+        let verified = self.verified()?;
+        if !lock(&verified.known).opened {
+            return Ok(());
+        }
+        verified.medium.sync_data()?;
+        verified.mark_acknowledged()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let verified = self.verified()?;
         let (page, at) = place(offset)?;
         if at == 0 && data.len().is_multiple_of(PAGE_BYTES) {
-            return self.write_pages(page, offset, data);
+            return verified.write_pages(page, offset, data);
         }
-        self.write_within(page, at, offset, data)
+        let mut known = lock(&verified.known);
+        match page {
+            0 if !known.opened => verified.keep_unwritten(&mut known, at, data),
+            _ => verified.write_within(&mut known, (page, at), data),
+        }
     }
 
     fn close(&self) -> io::Result<()> {
-        self.medium.close()
+        self.0.medium.close()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A bit that rots anywhere under a store: found, or of no consequence. No acknowledged change is ever taken back.
 
-use crate::sim::disk::SimDisk;
+use crate::sim::disk::{Operation, SimDisk};
 use crate::state::check::{consistent, rows};
 use crate::state::fault::Fault;
 use crate::state::local::{LocalStore, OpenError as LocalError, Writes};
@@ -105,6 +105,18 @@ fn a_sound_store_opens_after_a_refusal_as_it_was() {
     let (store, recovered) = Store::open(disk.backend(), SMALL).expect("is sound again");
     assert_eq!(recovered.entries.len(), 60);
     consistent(&store.reader().view().expect("reads")).expect("nothing is missing");
+}
+
+#[test]
+fn an_opening_that_fails_changes_nothing() {
+    for operation in [Operation::Read, Operation::Write, Operation::Sync] {
+        let disk = SimDisk::with_image(1, killed_image().to_vec());
+        disk.fail_next_of(operation);
+        let opened = Store::open(disk.backend(), SMALL).map(drop);
+        assert!(matches!(opened, Err(OpenError::Fault(Fault::Storage(_)))), "{operation:?}: {opened:?}");
+        assert!(disk.image() == killed_image(), "{operation:?}");
+        Store::open(disk.backend(), SMALL).expect("opens when nothing fails");
+    }
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! The client's store on a disk that keeps what was synced: what lasts, what is set aside, what is refused.
+
+use super::*;
+use crate::model::alloc::DesiredStatus;
+use crate::model::id::JobKey;
+use crate::model::job::{JobType, RestartMode, RestartPolicy, TaskGroup};
+use crate::model::resources::AllocResources;
+use crate::model::time::Span;
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Debug, Default)]
+struct Bytes {
+    written: Vec<u8>,
+    synced: Vec<u8>,
+    syncs: u64,
+}
+
+/// A disk that keeps over a power cut what was synced and nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Disk(Arc<Mutex<Bytes>>);
+
+impl Disk {
+    fn new(bytes: Vec<u8>) -> Disk {
+        Disk(Arc::new(Mutex::new(Bytes { written: bytes.clone(), synced: bytes, syncs: 0 })))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Bytes) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn syncs(&self) -> u64 {
+        self.with(|b| b.syncs)
+    }
+
+    pub fn after_power_cut(&self) -> Disk {
+        Disk::new(self.with(|b| b.synced.clone()))
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> std::io::Result<u64> {
+        Ok(self.with(|b| b.written.len() as u64))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        let at = offset as usize;
+        self.with(|b| out.copy_from_slice(&b.written[at..at + out.len()]));
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> std::io::Result<()> {
+        self.with(|b| b.written.resize(len as usize, 0));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        self.with(|b| (b.synced, b.syncs) = (b.written.clone(), b.syncs + 1));
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        let at = offset as usize;
+        self.with(|b| b.written[at..at + data.len()].copy_from_slice(data));
+        Ok(())
+    }
+}
+
+fn id(n: u8) -> AllocId {
+    AllocId(Uuid::from_bytes([n; 16]))
+}
+
+fn head(n: u8) -> AllocHead {
+    let restart = RestartPolicy {
+        attempts: 2,
+        interval: Span::minutes(30),
+        delay: Span::seconds(15),
+        mode: RestartMode::Fail,
+        render_templates: false,
+    };
+    let group = TaskGroup {
+        name: "g".into(),
+        count: 1,
+        constraints: vec![],
+        restart,
+        reschedule: None,
+        update: None,
+        migrate: None,
+        ephemeral_disk_mb: 300,
+        shutdown_delay: None,
+        tasks: vec![],
+        meta: BTreeMap::new(),
+    };
+    let assignment = Assignment {
+        id: id(n),
+        name: "j.g[0]".into(),
+        job: JobKey::new("default", "j"),
+        job_name: "j".into(),
+        job_type: JobType::Service,
+        job_version: 0,
+        job_meta: BTreeMap::new(),
+        region: "global".into(),
+        group,
+        resources: AllocResources::default(),
+        desired: DesiredStatus::Run,
+        previous: None,
+        alloc_modify_index: 7,
+    };
+    AllocHead { assignment, dir_built: false, fate: Fate::Kept }
+}
+
+fn open(bytes: &Disk) -> (LocalStore, Vec<LocalAlloc>) {
+    LocalStore::open(bytes.clone()).expect("the bytes are sound")
+}
+
+#[test]
+fn durable_changes_outlive_a_power_cut_and_take_lazy_ones_along() {
+    let bytes = Disk::default();
+    let (mut store, found) = open(&bytes);
+    assert_eq!(found, []);
+    let mut lazy = Writes::default();
+    lazy.put_alloc(&head(1));
+    assert!(!store.commit(&lazy).expect("sound").durable());
+    assert_eq!(open(&bytes.after_power_cut()).1, []);
+
+    let task = LocalTask { set_up: true, ..LocalTask::default() };
+    let mut durable = Writes::default();
+    durable.put_task(id(1), "web", &task);
+    durable.set_ended(id(9), true);
+    durable.must_last();
+    assert!(store.commit(&durable).expect("sound").durable());
+    let (store, found) = open(&bytes.after_power_cut());
+    let tasks = [("web".to_string(), task)].into();
+    assert_eq!(found, [LocalAlloc { head: head(1), tasks }]);
+    assert_eq!(store.ended(), &[id(9)].into());
+}
+
+#[test]
+fn what_is_removed_is_gone_and_nothing_costs_nothing() {
+    let bytes = Disk::default();
+    let (mut store, _) = open(&bytes);
+    let mut writes = Writes::default();
+    writes.put_alloc(&head(1));
+    writes.put_task(id(1), "web", &LocalTask::default());
+    store.commit(&writes).expect("sound");
+    let mut removal = Writes::default();
+    removal.remove(id(1), ["web"].into_iter());
+    removal.must_last();
+    store.commit(&removal).expect("sound");
+    let (syncs, before) = bytes.with(|b| (b.syncs, b.written.clone()));
+    assert!(!store.commit(&Writes::default()).expect("sound").durable());
+    assert_eq!(bytes.with(|b| (b.syncs, b.written.clone())), (syncs, before));
+    assert_eq!(open(&bytes.after_power_cut()).1, []);
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_set_aside() {
+    let bytes = Disk::default();
+    let (store, _) = open(&bytes);
+    let tx = store.db.begin_write().expect("sound");
+    for (key, row) in
+        [(1, vec![]), (2, vec![9, 9]), (3, record::encode(&head(4))), (5, record::encode(&head(5)))]
+    {
+        let mut table = tx.open_table(ALLOCS).expect("sound");
+        table.insert(key_of(id(key)), row.as_slice()).expect("sound");
+    }
+    tx.open_table(TASKS).expect("sound").insert((key_of(id(5)), "web"), [7u8].as_slice()).expect("sound");
+    tx.commit().expect("sound");
+    let (store, found) = open(&bytes.after_power_cut());
+    assert_eq!(found.iter().map(|a| a.head.assignment.id).collect::<Vec<_>>(), [id(5)]);
+    assert_eq!(store.set_aside().len(), 4, "{:?}", store.set_aside());
+    assert!(store.set_aside()[3].starts_with("task web of allocation 05050505"));
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    let bytes = Disk::default();
+    let (store, _) = open(&bytes);
+    let tx = store.db.begin_write().expect("sound");
+    tx.open_table(META).expect("sound").insert(FORMAT_KEY, FORMAT + 1).expect("sound");
+    tx.commit().expect("sound");
+    let refused = LocalStore::open(bytes.after_power_cut()).map(|_| ());
+    assert_eq!(refused, Err(OpenError::Newer { found: FORMAT + 1, known: FORMAT }));
+    let noise = Disk::new(vec![0x5a; 8192]);
+    assert!(matches!(LocalStore::open(noise), Err(OpenError::Damaged(_))));
+}
