@@ -61,8 +61,12 @@ impl Client {
             }
             NodeAsk::Exec { alloc, task, command, .. } => self.exec(*alloc, task, command),
             NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
-            NodeAsk::SetMetadata { changes } => self.set_metadata(now, changes, writes).map(Grant::Answer),
+            NodeAsk::SetMetadata { changes } => {
+                self.may_store()?;
+                self.set_metadata(now, changes, writes).map(Grant::Answer)
+            }
             NodeAsk::Restart { alloc, scope } => {
+                self.may_store()?;
                 self.act_on(now, *alloc, held, |alloc, turn| alloc.restart(turn, scope))
             }
             NodeAsk::Signal { alloc, task, signal } => {
@@ -99,6 +103,12 @@ impl Client {
         let mut spec = made.map_err(|unfit| conflict(unfit.sentence()))?;
         (spec.command, spec.args, spec.logs) = (program.clone(), args.to_vec(), None);
         Ok(Grant::Session { run: living.run, spec: Box::new(spec) })
+    }
+
+    /// What is granted here is stored with this turn.
+    fn may_store(&self) -> Result<(), Refusal> {
+        let why = "the node's disk is full, so this could not be kept: free some of it and ask again";
+        if self.room { Ok(()) } else { Err(Refusal::new(RefusalKind::Unavailable, why)) }
     }
 
     /// Of one of the node's cores.

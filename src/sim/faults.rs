@@ -3,6 +3,7 @@
 
 use super::clock::Clock;
 use super::disk::Operation;
+use super::rot::Rot;
 use super::world::{Event, World};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
@@ -75,6 +76,7 @@ pub enum Fault {
         node: Option<usize>,
     },
     WorkerLost,
+    Rotten(Rot),
 }
 
 /// Whose write it is that a power cut interrupts.
@@ -85,7 +87,7 @@ pub enum Writer {
 }
 
 /// Every fault by the name under which it is counted.
-pub const KINDS: [&str; 43] = [
+pub const KINDS: &[&str] = &[
     "server killed",
     "server power cut",
     "server disk full",
@@ -95,11 +97,19 @@ pub const KINDS: [&str; 43] = [
     "server did not open",
     "server lost sectors",
     "server tore writes",
+    "server bits rotten",
+    "server found rot alive",
+    "server refused rotten state",
+    "server state restored",
     "agent killed",
     "agent disk error",
     "agent did not open",
     "client store lost sectors",
     "client store tore writes",
+    "client bits rotten",
+    "agent found rot alive",
+    "agent refused rotten store",
+    "client store restored",
     "node disk full",
     "node disk slow",
     "node refused for space",
@@ -210,7 +220,7 @@ impl Faults {
         let node = self.draws.below(nodes as u64) as usize;
         let whose = (self.draws.below(3) > 0).then_some(node);
         let on = [Operation::Read, Operation::Write, Operation::Sync][self.draws.below(3) as usize];
-        let fault = match self.draws.below(31) {
+        let fault = match self.draws.below(35) {
             0 | 1 => Fault::ServerKilled,
             2..=4 => Fault::ServerPowerCut { operations: 1 + self.draws.below(60) },
             5 => Fault::ServerDiskFull,
@@ -244,7 +254,8 @@ impl Faults {
                 let (bits, killed) = (1 + self.draws.below(40), self.draws.below(4) > 0);
                 Fault::KeeperJournalRots { node, bits, killed }
             }
-            _ => Fault::WorkerLost,
+            30 => Fault::WorkerLost,
+            _ => Fault::Rotten(Rot::draw(whose, &mut self.draws)),
         };
         (wait, fault)
     }
@@ -273,6 +284,7 @@ impl World {
         self.note(|_| "world   heals".into());
         self.faults.heal();
         self.workload.stop();
+        self.mend_all_rot();
         self.server.disk.heal();
         self.server.full = false;
         self.server.clock = Clock::right();
@@ -310,6 +322,7 @@ impl World {
                 self.server.slow_until = self.now.after(a_while(&mut self.faults));
             }
             Fault::WorkerLost => self.server.lose_next_worker = true,
+            Fault::Rotten(rot) => self.strike_rot(rot),
             Fault::ClockStep { node } => self.step_clock(node),
             Fault::ClockLost { node } => {
                 self.faults.fired("clock at 1970");
@@ -395,16 +408,15 @@ impl World {
         self.after(until, Event::Room { node: Some(node) });
     }
 
-    fn strike_server(&mut self, fault: Fault) {
-        if !self.server.is_up() {
-            return;
-        }
+    pub(super) fn strike_server(&mut self, fault: Fault) {
         match fault {
+            // also while it is down: then it meets them when it starts
             Fault::ServerPowerCut { operations } => self.server.disk.cut_power_after(operations),
             Fault::ServerDiskError { on } => {
                 self.faults.fired("server disk error");
                 self.server.disk.fail_next_of(on);
             }
+            _ if !self.server.is_up() => {}
             _ => {
                 self.faults.fired("server killed");
                 let back_after = self.delay(Span::millis(100), Span::seconds(5));
@@ -433,11 +445,13 @@ impl World {
         let mut found = vec![
             ("server lost sectors", self.server.disk.counts().sectors_lost),
             ("server tore writes", self.server.disk.counts().writes_torn),
+            ("server bits rotten", self.server.disk.counts().bits_rotten),
         ];
         for node in &self.nodes {
             let (store, journal) = (node.disk.counts(), node.journal.counts());
             found.push(("client store lost sectors", store.sectors_lost));
             found.push(("client store tore writes", store.writes_torn));
+            found.push(("client bits rotten", store.bits_rotten));
             found.push(("keeper journal lost sectors", journal.sectors_lost));
             found.push(("keeper journal rots", journal.bits_rotten));
             found.push(("node refused for space", store.refused_for_space + journal.refused_for_space));

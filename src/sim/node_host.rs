@@ -6,7 +6,7 @@ use super::disk::{SimDisk, SimFile};
 use super::keeper_host::Stalled;
 use super::output::Output;
 use super::processes::{FIRST_PID, Process};
-use super::server_host::MAX_FAILED_OPENS;
+use super::server_host::{CACHE_BYTES, MAX_FAILED_OPENS};
 use super::world::{Event, Who, World};
 use crate::client::Client;
 use crate::client::config::Config;
@@ -20,7 +20,7 @@ use crate::model::random::Stream;
 use crate::model::resources::Amount;
 use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
-use crate::state::local::LocalStore;
+use crate::state::local::{LocalStore, OpenError};
 use crate::wire::rpc::Peer;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +30,7 @@ pub struct NodeHost {
     secret: NodeSecret,
     draws: Stream,
     pub disk: SimDisk,
+    pub cache_bytes: usize,
     pub client: Option<Client>,
     inbox: Vec<Input>,
     turn_at: Option<Mono>,
@@ -83,6 +84,7 @@ impl NodeHost {
             id: NodeId::from_random(draws.next_u128()),
             secret: NodeSecret::from_random(draws.next_u128()),
             disk: SimDisk::new(draws.next_u64()),
+            cache_bytes: CACHE_BYTES,
             client: None,
             inbox: vec![],
             turn_at: None,
@@ -166,11 +168,13 @@ impl World {
         let now = self.nodes[n].clock.at(self.now);
         let host = &mut self.nodes[n];
         host.agent_life += 1;
-        let (store, recovered) = match LocalStore::open(host.disk.backend()) {
+        let (store, recovered) = match LocalStore::open_with(host.disk.backend(), host.cache_bytes) {
             Ok(opened) => opened,
+            Err(OpenError::Damaged(why)) => return self.agent_refuses(n, &why),
             Err(e) => return self.agent_does_not_open(n, &e.to_string()),
         };
         host.failed_opens = 0;
+        host.disk.settle();
         let mut config = Config::new(host.id, host.secret, format!("/node-{n}/alloc"));
         config.servers = vec![super::server_host::SERVER_ID];
         let seed = host.draws.next_u64();
@@ -265,6 +269,7 @@ impl World {
                 if self.nodes[n].disk.counts().refused_for_space > refused {
                     return Err(format!("the client of node {n} wrote to a disk that it knows to be full"));
                 }
+                self.agent_found_rot(n, &fault)?;
                 if self.nodes[n].disk.is_dead() {
                     self.power_cut(n);
                 } else {

@@ -10,16 +10,21 @@ use crate::scheduler;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::heartbeat::HeartbeatRules;
 use crate::server::{Config, Server, Turn};
-use crate::state::store::{Options, Recovered, Store};
+use crate::state::check;
+use crate::state::fault::Fault;
+use crate::state::store::{OpenError, Options, Recovered, Store};
 use crate::wire::rpc::Peer;
 use std::collections::BTreeMap;
 
 pub const SERVER_ID: u64 = 1;
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
+/// So little that a store is read from its disk all the time, and not from memory.
+pub const CACHE_BYTES: usize = 64 << 10;
 
 pub struct ServerHost {
     pub disk: SimDisk,
+    pub options: Options,
     seed: u64,
     lives: u64,
     failed_opens: u32,
@@ -46,6 +51,7 @@ impl ServerHost {
     pub fn new(seed: u64) -> Self {
         ServerHost {
             disk: SimDisk::new(seed ^ 0x5e1),
+            options: Options { cache_bytes: CACHE_BYTES, ..Options::default() },
             seed,
             lives: 0,
             failed_opens: 0,
@@ -95,12 +101,17 @@ impl World {
     pub fn start_server(&mut self) -> Result<(), String> {
         let host = &mut self.server;
         host.lives += 1;
-        let (store, recovered) = match Store::open(host.disk.backend(), Options::default()) {
+        let (store, recovered) = match Store::open(host.disk.backend(), host.options) {
             Ok(opened) => opened,
+            Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(&fault),
             Err(e) => return self.server_does_not_open(&e.to_string()),
         };
         host.failed_opens = 0;
         host.log_keeps_its_promise(&recovered)?;
+        if host.disk.is_rotten() {
+            check::consistent(&store.reader().view().map_err(|e| e.to_string())?)?;
+        }
+        host.disk.settle();
         let seed = host.seed.wrapping_add(host.lives);
         let server = Server::new(host.config(), store, recovered, seed).map_err(|e| e.to_string())?;
         host.server = Some(server);
@@ -172,13 +183,17 @@ impl World {
         let Some(server) = &mut self.server.server else { return Ok(()) };
         self.turns += 1;
         match server.turn(now, inputs) {
-            Ok(turn) => {
+            // a reader who makes room in the cache writes, too: the power may have failed without the turn's noticing
+            Ok(turn) if !self.server.disk.is_dead() => {
                 self.server_disk_is_slow(&turn);
                 self.obey_server(turn)?;
                 self.lag = Span::ZERO;
             }
-            Err(fault) => {
-                self.note(|_| format!("server  fault: {fault}"));
+            outcome => {
+                if let Err(fault) = outcome {
+                    self.note(|_| format!("server  fault: {fault}"));
+                    self.server_found_rot(&fault)?;
+                }
                 let back_after = self.delay(Span::millis(50), Span::seconds(3));
                 if self.server.disk.is_dead() {
                     self.server.disk.power_on();

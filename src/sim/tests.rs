@@ -5,7 +5,10 @@
 use super::faults::{Fault, KINDS};
 use super::world::{Event, World};
 use crate::model::time::{Mono, Span};
+use crate::state::check::consistent;
+use crate::state::store::Options;
 use std::collections::BTreeMap;
+use std::panic::catch_unwind;
 
 const NODES: usize = 3;
 /// Faults and users, then faults end and users leave, then everything has to come to rest.
@@ -22,12 +25,7 @@ struct Run {
 
 fn run(seed: u64, print: bool) -> Result<Run, String> {
     let mut world = World::new(seed, NODES, print);
-    let at = |world: &World, e: String| format!("at {:.6} s: {e}", world.now.0 as f64 / 1e9);
-    storm(&mut world).map_err(|e| at(&world, e))?;
-    world.heal().map_err(|e| at(&world, e))?;
-    let rest = world.now.after(CALM);
-    world.run_until(rest).map_err(|e| at(&world, e))?;
-    world.check_settled().map_err(|e| at(&world, e))?;
+    weather(&mut world).map_err(|e| format!("at {:.6} s: {e}", world.now.0 as f64 / 1e9))?;
     world.count_disk_faults();
     Ok(Run {
         hash: world.trace_hash(),
@@ -36,6 +34,15 @@ fn run(seed: u64, print: bool) -> Result<Run, String> {
         acknowledged: world.ledger.acknowledged,
         reads: world.readers.reads,
     })
+}
+
+/// A storm, and then calm.
+fn weather(world: &mut World) -> Result<(), String> {
+    storm(world)?;
+    world.heal()?;
+    let rest = world.now.after(CALM);
+    world.run_until(rest)?;
+    world.check_settled()
 }
 
 fn storm(world: &mut World) -> Result<(), String> {
@@ -105,6 +112,42 @@ fn a_task_killed_without_a_reason_is_found() {
     });
     let (n, run) = found.expect("some task runs within minutes");
     assert!(world.check_kill(n, run).is_err());
+}
+
+/// A row that rots under a living store: one that verifies says so, one that does not is contradicted by the checker.
+#[test]
+fn rot_is_a_fault_or_else_a_contradiction() {
+    for unverified in [false, true] {
+        let mut world = World::new(4, NODES, false);
+        world.faults.heal();
+        world.server.options = Options { cache_bytes: 4096, unverified };
+        world.start_server().expect("a fresh disk opens");
+        world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
+        world.register_quietly("quiet-1");
+        world.run_until(Mono(1).after(Span::seconds(60))).expect("no fault, no failure");
+        let image = world.server.disk.image();
+        let named = (0..image.len()).filter(|at| image[*at..].starts_with(b"quiet-1"));
+        named.for_each(|at| world.server.disk.rot_at(at + 6, 1));
+        let server = world.server.server.as_ref().expect("nothing has failed");
+        let looked = server.reader().view().map_err(|e| e.to_string()).and_then(|v| consistent(&v));
+        let said = looked.expect_err("something is found");
+        assert_eq!(said.contains("is damaged"), !unverified, "{said}");
+    }
+}
+
+/// A farm whose checkers cannot fail proves nothing: a server that does not look for rot does not get through its storms.
+#[test]
+fn rot_that_no_store_looks_for_is_found_by_the_world() {
+    let blind = |seed| {
+        let mut world = World::new(seed, NODES, false);
+        world.server.options.unverified = true;
+        weather(&mut world)
+    };
+    let outcomes: Vec<_> = (1..=8).map(|seed| catch_unwind(|| blind(seed))).collect();
+    let told = outcomes.iter().filter(|o| matches!(o, Ok(Err(_)))).count();
+    let died = outcomes.iter().filter(|o| o.is_err()).count();
+    println!("of {} blind worlds {told} were found out, {died} died of what they read", outcomes.len());
+    assert!(told + died > 0);
 }
 
 /// A power cut that loses nothing would prove nothing: the disk must be seen to forget.

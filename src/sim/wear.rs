@@ -5,6 +5,8 @@
 use super::disk::Counts;
 use super::world::World;
 use crate::model::time::{Mono, Span};
+use crate::state::local;
+use crate::state::store::Options;
 
 const NODES: usize = 3;
 const JOBS: u64 = 6;
@@ -35,6 +37,9 @@ fn less(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
 fn settled() -> World {
     let mut world = World::new(11, NODES, false);
     world.faults.heal();
+    // as much memory as in life: with less, pages are written earlier and more often
+    world.server.options = Options::default();
+    world.nodes.iter_mut().for_each(|n| n.cache_bytes = local::CACHE_BYTES);
     world.start_server().expect("a fresh disk opens");
     for n in 0..NODES {
         world.start_keeper(n);

@@ -3,6 +3,7 @@
 //! Refuses to know what anyone does about it. After any fault that is not `Corrupt` redb refuses reads too: drop the
 //! store and open it again.
 
+use super::verified;
 use crate::wire::record::Malformed;
 use std::fmt;
 
@@ -46,7 +47,7 @@ impl Fault {
         let detail = Detail { message: error.to_string(), may_have_changed };
         match error {
             redb::Error::Io(e) if matches!(e.kind(), StorageFull | QuotaExceeded) => Fault::Full(detail),
-            redb::Error::Corrupted(_) => Fault::Corrupt(detail),
+            error if verified::is_damage(&error) => Fault::Corrupt(detail),
             _ => Fault::Storage(detail),
         }
     }
@@ -57,7 +58,7 @@ impl fmt::Display for Fault {
         let what = match self {
             Fault::Full(_) => "no space left for the server's state: free some",
             Fault::Storage(_) => "the disk under the server's state failed",
-            Fault::Corrupt(_) => "the server's state is damaged",
+            Fault::Corrupt(_) => "the server's state is damaged: restore it from a good copy",
         };
         let Detail { message, may_have_changed } = self.detail();
         let changed =

@@ -4,6 +4,7 @@
 //! Refuses to know: what an allocation's state means and when it changes. Invariants: a row that cannot be read is set
 //! aside and never ends the process; a commit with nothing in it touches no disk.
 
+use super::verified;
 use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::task::TaskState;
 use crate::wire::record::{self, Malformed, Record};
@@ -25,7 +26,7 @@ const NODE: TableDefinition<&str, &[u8]> = TableDefinition::new("node");
 const DYNAMIC_META_KEY: &str = "dynamic meta";
 const FORMAT_KEY: &str = "format";
 const FORMAT: u64 = 1;
-const CACHE_BYTES: usize = 1 << 20;
+pub const CACHE_BYTES: usize = 1 << 20;
 
 /// What becomes of an allocation's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,13 +177,24 @@ impl Receipt {
     }
 }
 
-/// The disk failed. The store refuses everything from here on: drop it and the brain, and open both again.
+/// The disk failed, or gave back what was never written to it. The store refuses everything from here on: drop it and the
+/// brain, and open both again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(pub String);
+pub struct Fault {
+    pub message: String,
+    /// What was read is not what was written. Whether that can be borne is found out by opening the store again.
+    pub damaged: bool,
+}
+
+impl From<redb::Error> for Fault {
+    fn from(e: redb::Error) -> Fault {
+        Fault { message: e.to_string(), damaged: verified::is_damage(&e) }
+    }
+}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the client's store failed ({}); it has to be opened again", self.0)
+        write!(f, "the client's store failed ({}); it has to be opened again", self.message)
     }
 }
 
@@ -196,6 +208,8 @@ pub enum OpenError {
         known: u64,
     },
     Storage(String),
+    /// Its bytes are not what was written. The file is as it was found.
+    Damaged(String),
 }
 
 impl fmt::Display for OpenError {
@@ -209,11 +223,25 @@ impl fmt::Display for OpenError {
                 f,
                 "the client's store cannot be opened: {why}; if the disk is sound, move the file away and the servers will assign anew"
             ),
+            OpenError::Damaged(why) => write!(
+                f,
+                "the client's store is damaged: {why}; restore it from a good copy, or move the file away and the servers will assign anew"
+            ),
         }
     }
 }
 
 impl std::error::Error for OpenError {}
+
+impl<E: Into<redb::Error>> From<E> for OpenError {
+    fn from(e: E) -> Self {
+        let e = e.into();
+        match verified::is_damage(&e) {
+            true => OpenError::Damaged(e.to_string()),
+            false => OpenError::Storage(e.to_string()),
+        }
+    }
+}
 
 pub struct LocalStore {
     db: Database,
@@ -230,8 +258,15 @@ impl fmt::Debug for LocalStore {
 
 impl LocalStore {
     pub fn open(backend: impl StorageBackend) -> Result<(LocalStore, Vec<LocalAlloc>), OpenError> {
-        let db =
-            Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend).map_err(bad_open)?;
+        LocalStore::open_with(backend, CACHE_BYTES)
+    }
+
+    /// `cache_bytes`: what the database may keep in memory of its file.
+    pub fn open_with(
+        backend: impl StorageBackend,
+        cache_bytes: usize,
+    ) -> Result<(LocalStore, Vec<LocalAlloc>), OpenError> {
+        let db = verified::open(backend, cache_bytes)?;
         prepare(&db)?;
         let mut store = LocalStore {
             db,
@@ -239,7 +274,7 @@ impl LocalStore {
             dynamic_meta: DynamicMeta::default(),
             set_aside: Vec::new(),
         };
-        let allocs = store.load().map_err(|e| OpenError::Storage(e.to_string()))?;
+        let allocs = store.load()?;
         Ok((store, allocs))
     }
 
@@ -260,7 +295,7 @@ impl LocalStore {
 
     pub fn commit(&mut self, writes: &Writes) -> Result<Receipt, Fault> {
         if !writes.is_empty() {
-            write(&self.db, writes).map_err(|e| Fault(e.to_string()))?;
+            write(&self.db, writes)?;
             for (id, ended) in &writes.ended {
                 if *ended {
                     self.ended.insert(*id);
@@ -311,22 +346,18 @@ impl LocalStore {
     }
 }
 
-fn bad_open(error: impl fmt::Display) -> OpenError {
-    OpenError::Storage(error.to_string())
-}
-
 /// Checks the format, or writes it into a new store together with the empty tables.
 fn prepare(db: &Database) -> Result<(), OpenError> {
-    let tx = db.begin_read().map_err(bad_open)?;
+    let tx = db.begin_read()?;
     let found = match tx.open_table(META) {
-        Ok(meta) => meta.get(FORMAT_KEY).map_err(bad_open)?.map(|v| v.value()),
+        Ok(meta) => meta.get(FORMAT_KEY)?.map(|v| v.value()),
         Err(redb::TableError::TableDoesNotExist(_)) => None,
-        Err(e) => return Err(bad_open(e)),
+        Err(e) => return Err(e.into()),
     };
     match found {
         Some(FORMAT) => Ok(()),
         Some(found) => Err(OpenError::Newer { found, known: FORMAT }),
-        None => create(db).map_err(bad_open),
+        None => Ok(create(db)?),
     }
 }
 

@@ -14,6 +14,7 @@ pub mod fault;
 pub mod local;
 pub mod store;
 pub mod tables;
+mod verified;
 pub mod view;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use super::apply::{self, Applying, FleetEdit};
 use super::fault::Fault;
 use super::tables::{self, Applied, BOOK, FORMAT, Kind, LOG, Region, STATE};
+use super::verified;
 use super::view::{self, View};
 use crate::model::alloc::Allocation;
 use crate::model::id::{NodeId, Uuid};
@@ -24,11 +25,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct Options {
     /// What the database may keep in memory of its file.
     pub cache_bytes: usize,
+    /// What rots is not looked for: shows that somebody else would find it.
+    #[cfg(test)]
+    pub unverified: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { cache_bytes: 1 << 20 }
+        Options {
+            cache_bytes: 1 << 20,
+            #[cfg(test)]
+            unverified: false,
+        }
     }
 }
 
@@ -154,10 +162,7 @@ impl Store {
     /// Of a database whose creation was cut off, nothing was ever promised: the caller
     /// may remove a file that was never opened before and that does not open now.
     pub fn open(backend: impl StorageBackend, options: Options) -> Result<(Store, Recovered), OpenError> {
-        let database = redb::Builder::new()
-            .set_cache_size(options.cache_bytes)
-            .create_with_backend(backend)
-            .map_err(Fault::from)?;
+        let database = open_database(backend, options).map_err(Fault::from)?;
         match format_of(&database)? {
             None => create(&database)?,
             Some(FORMAT) => {}
@@ -286,6 +291,14 @@ impl Reader {
         let rows = shared.database.begin_read()?.open_table(STATE)?;
         Ok(View::new(rows, published.applied, published.fleet.clone()))
     }
+}
+
+fn open_database(backend: impl StorageBackend, options: Options) -> Result<Database, redb::DatabaseError> {
+    #[cfg(test)]
+    if options.unverified {
+        return redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(backend);
+    }
+    verified::open(backend, options.cache_bytes)
 }
 
 /// `None`: nothing was ever written.

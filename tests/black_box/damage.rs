@@ -85,6 +85,35 @@ fn a_damaged_state_is_refused_and_kept() {
     }
 }
 
+/// One bit of every page, after a crash and after an end in good order.
+#[test]
+fn rot_is_refused_and_kept() {
+    for file in ["server/state.redb", "client/state.redb"] {
+        for killed in [true, false] {
+            let mut node = Node::durable();
+            node.run("kept", "sleep 1000");
+            node.await_alloc("kept", "running");
+            if killed {
+                node.kill()
+            } else {
+                stop(&mut node)
+            }
+            let state = node.data_dir().join(file);
+            let sound = fs::read(&state).expect("a file");
+            let mut rotten = sound.clone();
+            rotten.iter_mut().skip(4096 + 20).step_by(4096).for_each(|byte| *byte ^= 1);
+            fs::write(&state, &rotten).expect("written");
+            let said = refusal(&mut node);
+            assert!(said.contains(path(&state)) && said.contains("is damaged"), "{said}");
+            assert!(said.contains("restore it"), "{said}");
+            assert!(fs::read(&state).expect("a file") == rotten, "{file} was changed");
+            fs::write(&state, &sound).expect("written");
+            node.start();
+            node.await_alloc("kept", "running");
+        }
+    }
+}
+
 #[test]
 fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
     for file in ["server/state.redb", "client/state.redb"] {

@@ -1,8 +1,10 @@
 //! A range of bytes with a memory of what was synced, and the faults that strike it. Refuses to know whether it is a disk
 //! or a file.
 
+use super::decay::Decay;
 use crate::model::random::Stream;
 use std::io;
+use std::ops::Range;
 
 /// What a disk writes as a whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
@@ -41,8 +43,10 @@ enum Unsynced {
 /// One range of bytes on a disk: as processes see it, and as a power cut would find it.
 #[derive(Debug)]
 pub(super) struct Medium {
-    pub seen: Vec<u8>,
+    /// As written. What a process reads has `decay` in it.
+    seen: Vec<u8>,
     durable: Vec<u8>,
+    decay: Decay,
     unsynced: Vec<Unsynced>,
     pub draws: Stream,
     pub counts: Counts,
@@ -65,6 +69,7 @@ impl Medium {
             durable: image.clone(),
             allocated: vec![true; image.len().div_ceil(SECTOR_BYTES)],
             seen: image,
+            decay: Decay::default(),
             unsynced: Vec::new(),
             draws: Stream::new(seed, 0xd15c),
             counts: Counts::default(),
@@ -74,6 +79,17 @@ impl Medium {
             dead: false,
             held: false,
         }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    /// All of it, as a process would read it.
+    pub fn contents(&self) -> Vec<u8> {
+        let mut bytes = self.seen.clone();
+        self.decay.show(0, &mut bytes);
+        bytes
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -99,7 +115,7 @@ impl Medium {
     /// Counts an operation; at the one that the power does not survive, it may have got half-way.
     fn advance(&mut self) -> io::Result<()> {
         self.counts.operations += 1;
-        if self.cut_at.is_some_and(|at| self.counts.operations >= at) {
+        if !self.held && self.cut_at.is_some_and(|at| self.counts.operations >= at) {
             self.cut_power();
             return Err(io::Error::other("the power failed"));
         }
@@ -111,6 +127,9 @@ impl Medium {
         let start = usize::try_from(offset).map_err(io::Error::other)?;
         let bytes = start.checked_add(out.len()).and_then(|end| self.seen.get(start..end));
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        if !self.held {
+            self.decay.show(start, out);
+        }
         Ok(())
     }
 
@@ -119,6 +138,7 @@ impl Medium {
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         self.allocate(offset, data.len())?;
         put(&mut self.seen, offset, data);
+        self.decay.written(offset..offset + data.len());
         self.counts.bytes_written += data.len() as u64;
         self.unsynced.push(Unsynced::Write { offset, data: data.to_vec() });
         self.advance()
@@ -129,6 +149,7 @@ impl Medium {
         let length = usize::try_from(length).map_err(io::Error::other)?;
         self.seen.resize(length, 0);
         self.allocated.truncate(length.div_ceil(SECTOR_BYTES));
+        self.decay.shorten(length);
         self.unsynced.push(Unsynced::Length(length));
         self.advance()
     }
@@ -137,12 +158,17 @@ impl Medium {
         self.strike(Operation::Sync)?;
         self.advance()?;
         self.counts.syncs += 1;
+        let mut places: Vec<Range<usize>> = Vec::new();
         for change in std::mem::take(&mut self.unsynced) {
             match change {
                 Unsynced::Length(length) => self.durable.resize(length, 0),
-                Unsynced::Write { offset, data } => put(&mut self.durable, offset, &data),
+                Unsynced::Write { offset, data } => {
+                    put(&mut self.durable, offset, &data);
+                    places.push(offset..offset + data.len());
+                }
             }
         }
+        self.decay.synced(places);
         Ok(())
     }
 
@@ -157,6 +183,7 @@ impl Medium {
         self.unsynced.clear();
         self.seen = bytes.to_vec();
         self.durable = bytes.to_vec();
+        self.decay.mend();
         struck
     }
 
@@ -193,6 +220,7 @@ impl Medium {
             }
         }
         self.seen.clone_from(&self.durable);
+        self.decay.cut_power();
         self.counts.power_cuts += 1;
         self.cut_at = None;
         self.dead = true;
@@ -204,6 +232,7 @@ impl Medium {
             let bytes = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(data.len() - at);
             if self.draws.below(100) < kept_percent {
                 put(&mut self.durable, offset + at, &data[at..at + bytes]);
+                self.decay.kept(offset + at..offset + at + bytes);
                 kept += 1;
             } else {
                 lost += 1;
@@ -226,17 +255,48 @@ impl Medium {
 
     /// Flips bits of sectors that were written.
     pub fn rot(&mut self, bits: u64) {
-        let written: Vec<usize> = (0..self.allocated.len()).filter(|i| self.allocated[*i]).collect();
+        self.rot_below(usize::MAX, bits);
+    }
+
+    /// The same, of bytes before `end` alone.
+    pub fn rot_below(&mut self, end: usize, bits: u64) {
+        let written: Vec<usize> = (0..self.allocated.len().min(end.div_ceil(SECTOR_BYTES)))
+            .filter(|sector| self.allocated[*sector])
+            .collect();
         for _ in 0..bits {
-            let Some(sector) = written.get(self.draws.below(written.len() as u64) as usize) else { return };
-            let at = sector * SECTOR_BYTES + self.draws.below(SECTOR_BYTES as u64) as usize;
+            let Some(sector) = written.get(self.draws.below(written.len().max(1) as u64) as usize) else {
+                return;
+            };
+            let start = sector * SECTOR_BYTES;
+            let at = start + self.draws.below(SECTOR_BYTES.min(end - start) as u64) as usize;
             let bit = 1 << self.draws.below(8);
-            for image in [&mut self.seen, &mut self.durable] {
+            self.rot_at(at, bit);
+        }
+    }
+
+    pub fn rot_at(&mut self, at: usize, bits: u8) {
+        let there = at < self.seen.len().max(self.durable.len());
+        self.counts.bits_rotten += u64::from(there && self.decay.flip(at, bits));
+    }
+
+    pub fn is_rotten(&self) -> bool {
+        self.decay.is_any()
+    }
+
+    /// The bytes are again what was written.
+    pub fn mend(&mut self) {
+        self.decay.mend();
+    }
+
+    /// What is rotten now was opened and found good: it stays as it is.
+    pub fn settle(&mut self) {
+        let images = [&mut self.seen, &mut self.durable];
+        for (image, bits) in images.into_iter().zip(self.decay.settle()) {
+            for (at, mask) in bits {
                 if let Some(byte) = image.get_mut(at) {
-                    *byte ^= bit;
+                    *byte ^= mask;
                 }
             }
-            self.counts.bits_rotten += 1;
         }
     }
 }

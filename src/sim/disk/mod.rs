@@ -7,6 +7,7 @@
 //! by itself, so that writes come back torn and out of order. A failed sync leaves its writes unsynced: that a kernel
 //! may forget them, and then acknowledge the next sync, is not simulated.
 
+mod decay;
 mod medium;
 
 use medium::Medium;
@@ -102,8 +103,36 @@ impl SimDisk {
         self.lock().medium.heal();
     }
 
+    /// Flips bits, anywhere.
     pub fn rot(&self, bits: u64) {
         self.lock().medium.rot(bits);
+    }
+
+    /// Flips bits of the first `end` bytes.
+    pub fn rot_below(&self, end: usize, bits: u64) {
+        self.lock().medium.rot_below(end, bits);
+    }
+
+    /// Flips these bits of one byte.
+    pub fn rot_at(&self, at: usize, bits: u8) {
+        self.lock().medium.rot_at(at, bits);
+    }
+
+    pub fn is_rotten(&self) -> bool {
+        self.lock().medium.is_rotten()
+    }
+
+    /// What was written is put back where it has rotted. Not under a process that lives: it may hold rotten bytes, of a part
+    /// of a page that nobody uses, for good. What one still holds is refused from here on.
+    pub fn mend(&self) {
+        let mut shared = self.lock();
+        shared.life += 1;
+        shared.medium.mend();
+    }
+
+    /// A process has opened what lies here: what is rotten and was borne counts as written.
+    pub fn settle(&self) {
+        self.lock().medium.settle();
     }
 
     pub fn counts(&self) -> Counts {
@@ -112,7 +141,7 @@ impl SimDisk {
 
     /// What a process would read now.
     pub fn image(&self) -> Vec<u8> {
-        self.lock().medium.seen.clone()
+        self.lock().medium.contents()
     }
 }
 
@@ -135,7 +164,7 @@ impl SimBackend {
 
 impl redb::StorageBackend for SimBackend {
     fn len(&self) -> io::Result<u64> {
-        self.on(|m| Ok(m.seen.len() as u64))
+        self.on(|m| Ok(m.len()))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -168,11 +197,11 @@ impl SimFile {
 
     /// As a process would read it now.
     pub fn contents(&self) -> Vec<u8> {
-        self.medium.seen.clone()
+        self.medium.contents()
     }
 
     pub fn len(&self) -> u64 {
-        self.medium.seen.len() as u64
+        self.medium.len()
     }
 
     pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -308,6 +337,7 @@ mod tests {
         disk.cut_power_after(2);
         assert!(backend.write(0, &[4]).is_ok() && !disk.is_dead());
         assert!(backend.sync_data().is_err() && disk.is_dead());
+        disk.settle();
         let before = disk.image();
         disk.rot(3);
         let flipped: u32 = before.iter().zip(disk.image()).map(|(a, b)| (a ^ b).count_ones()).sum();

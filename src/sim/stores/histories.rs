@@ -190,7 +190,8 @@ impl Trial {
 
     /// Opens what the disk kept and holds it against what was promised.
     fn recover(&mut self) -> Result<Store, OpenError> {
-        let (mut store, recovered) = Store::open(self.disk.backend(), Options { cache_bytes: 64 << 10 })?;
+        let (mut store, recovered) =
+            Store::open(self.disk.backend(), Options { cache_bytes: 64 << 10, ..Options::default() })?;
         let Recovered { entries, applied, truncated, .. } = recovered;
         let start = truncated.map_or(0, |(index, _)| index);
         let last = entries.last().map_or(start, |(index, _)| *index);

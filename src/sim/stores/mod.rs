@@ -3,5 +3,6 @@
 
 mod damage;
 mod histories;
+mod rotting;
 mod scheduling;
 mod storing;

@@ -187,5 +187,5 @@ fn a_newer_format_is_refused() {
     let refused = LocalStore::open(bytes.after_power_cut()).map(|_| ());
     assert_eq!(refused, Err(OpenError::Newer { found: FORMAT + 1, known: FORMAT }));
     let noise = Disk::new(vec![0x5a; 8192]);
-    assert!(matches!(LocalStore::open(noise), Err(OpenError::Storage(_))));
+    assert!(matches!(LocalStore::open(noise), Err(OpenError::Damaged(_))));
 }

@@ -1,0 +1,139 @@
+//! A bit that rots anywhere under a store: found, or of no consequence. No acknowledged change is ever taken back.
+
+use crate::sim::disk::{Operation, SimDisk};
+use crate::state::check::{consistent, rows};
+use crate::state::fault::Fault;
+use crate::state::local::{LocalStore, OpenError as LocalError, Writes};
+use crate::state::samples::*;
+use crate::state::store::{Committed, LogBatch, OpenError, Options, Store};
+use crate::wire::record;
+
+const SMALL: Options = Options { cache_bytes: 4096, unverified: false };
+const HEADER_BYTES: usize = 320;
+
+/// Jobs, each in a turn of its own, and then the process is killed. Gives the image before the last turn, too.
+fn killed(disk: &SimDisk, jobs: u64) -> Vec<u8> {
+    let mut store = Store::open(disk.backend(), SMALL).expect("opens").0;
+    let mut before = Vec::new();
+    for index in 1..=jobs {
+        before = disk.image();
+        let id = format!("job-{index}");
+        let command = record::encode(&register(spec(&id, 1), Some(eval(index.into(), &id))));
+        let log = LogBatch { entries: vec![(index, command.clone())], ..LogBatch::default() };
+        store.append(&log).expect("appends");
+        store.apply(&[Committed { index, command: &command }], None).expect("applies");
+    }
+    disk.detach();
+    before
+}
+
+fn is_corrupt<T>(opened: &Result<T, OpenError>) -> bool {
+    matches!(opened, Err(OpenError::Fault(Fault::Corrupt(_))))
+}
+
+#[test]
+fn an_acknowledged_commit_is_never_taken_back() {
+    const JOBS: u64 = 30;
+    let disk = SimDisk::new(1);
+    let before = killed(&disk, JOBS);
+    let image = disk.image();
+    let changed = (0..image.len()).filter(|at| before.get(*at) != image.get(*at));
+    let places: Vec<usize> = (0..HEADER_BYTES).chain(changed.step_by(7)).collect();
+    let (mut refused, mut borne) = (0, 0);
+    for at in &places {
+        let rotten = SimDisk::with_image(1, image.clone());
+        rotten.rot_at(*at, 1 << (at % 8));
+        let opened = Store::open(rotten.backend(), SMALL);
+        match opened {
+            Ok((_, recovered)) => {
+                borne += 1;
+                assert_eq!(recovered.entries.len() as u64, JOBS, "bit {} of byte {at}", at % 8);
+            }
+            Err(_) => {
+                refused += 1;
+                assert!(is_corrupt(&opened), "byte {at}: {opened:?}");
+            }
+        }
+    }
+    println!("{} places: {refused} refused, {borne} of no consequence", places.len());
+    assert!(refused > 300 && borne > 50);
+}
+
+#[test]
+fn what_rots_under_a_living_store_is_no_answer() {
+    let (mut found, mut harmless) = (0, 0);
+    for at in (0..killed_image().len()).step_by(1 << 10) {
+        let disk = SimDisk::with_image(1, killed_image().to_vec());
+        let (store, _) = Store::open(disk.backend(), SMALL).expect("opens");
+        let view = store.reader().view().expect("reads");
+        let sound = rows(&view).expect("reads");
+        drop(view);
+        (at..at + 1024).step_by(16).for_each(|at| disk.rot_at(at, 0x10));
+        match store.reader().view().map_err(|e| e.to_string()).and_then(|v| rows(&v)) {
+            Ok(all) => {
+                harmless += 1;
+                assert!(all == sound, "bytes from {at}");
+            }
+            Err(why) => {
+                found += 1;
+                assert!(why.contains("is damaged"), "{why}");
+            }
+        }
+    }
+    println!("{found} times found, {harmless} times not read");
+    assert!(found > 20 && harmless > 20);
+}
+
+fn killed_image() -> &'static [u8] {
+    static IMAGE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let disk = SimDisk::new(1);
+        killed(&disk, 60);
+        disk.image()
+    })
+}
+
+#[test]
+fn a_sound_store_opens_after_a_refusal_as_it_was() {
+    let disk = SimDisk::with_image(1, killed_image().to_vec());
+    let end = killed_image().len();
+    (0..end).step_by(512).for_each(|at| disk.rot_at(at + 100, 1));
+    for _ in 0..3 {
+        assert!(is_corrupt(&Store::open(disk.backend(), SMALL)));
+    }
+    disk.mend();
+    let (store, recovered) = Store::open(disk.backend(), SMALL).expect("is sound again");
+    assert_eq!(recovered.entries.len(), 60);
+    consistent(&store.reader().view().expect("reads")).expect("nothing is missing");
+}
+
+#[test]
+fn an_opening_that_fails_changes_nothing() {
+    for operation in [Operation::Read, Operation::Write, Operation::Sync] {
+        let disk = SimDisk::with_image(1, killed_image().to_vec());
+        disk.fail_next_of(operation);
+        let opened = Store::open(disk.backend(), SMALL).map(drop);
+        assert!(matches!(opened, Err(OpenError::Fault(Fault::Storage(_)))), "{operation:?}: {opened:?}");
+        assert!(disk.image() == killed_image(), "{operation:?}");
+        Store::open(disk.backend(), SMALL).expect("opens when nothing fails");
+    }
+}
+
+#[test]
+fn a_clients_rotten_store_is_refused_with_a_sentence() {
+    let disk = SimDisk::new(1);
+    let (mut store, _) = LocalStore::open(disk.backend()).expect("opens");
+    let mut writes = Writes::default();
+    writes.set_ended(alloc_id(1), true);
+    writes.must_last();
+    store.commit(&writes).expect("commits");
+    disk.detach();
+    disk.rot(10_000);
+    match LocalStore::open(disk.backend()).map(drop) {
+        Err(e @ LocalError::Damaged(_)) => assert!(e.to_string().contains("restore it"), "{e}"),
+        other => panic!("{other:?}"),
+    }
+    disk.mend();
+    let (store, _) = LocalStore::open(disk.backend()).expect("is sound again");
+    assert!(store.ended().contains(&alloc_id(1)));
+}
