@@ -6,6 +6,8 @@ use super::world::World;
 use crate::client::effects::Input;
 use crate::model::job::{RestartMode, Task};
 use crate::model::time::Span;
+use crate::wire::ask::{NodeAsk, RestartScope};
+use crate::wire::request::RefusalKind;
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)
@@ -130,4 +132,18 @@ fn stops_and_removals_go_on_for_they_make_room() {
     w.crash_agent();
     w.pass(s(10));
     assert_eq!((w.client().status().allocs, w.processes.len()), (0, 1), "what is gone is gone for good");
+}
+
+#[test]
+fn what_somebody_asks_to_be_kept_is_refused() {
+    let mut w = full();
+    let restart = NodeAsk::Restart { alloc: alloc_id(1), scope: RestartScope::All };
+    let meta = NodeAsk::SetMetadata { changes: [("rack".to_string(), Some("r1".to_string()))].into() };
+    for ask in [restart.clone(), meta] {
+        let refused = w.ask(ask).expect_err("it could not be stored");
+        assert_eq!(refused.kind, RefusalKind::Unavailable);
+        assert!(refused.message.contains("disk is full"), "{refused}");
+    }
+    set_room(&mut w, true);
+    assert!(w.ask(restart).is_ok());
 }
