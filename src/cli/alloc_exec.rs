@@ -120,11 +120,10 @@ impl Ends<'_> {
         let mut escape = Escape::new(self.escape.filter(|_| self.tty));
         let mut input = Unblock::new(stdin());
         let mut chunk = vec![0; CHUNK_BYTES];
-        while self.interactive {
+        let mut open = self.interactive;
+        while open {
             let n = input.read(&mut chunk).await?;
-            if n == 0 {
-                break;
-            }
+            open = n > 0;
             let typed = escape.take(&chunk[..n]);
             if !typed.bytes.is_empty() {
                 say(queue, json!({"stdin": {"data": STANDARD.encode(&typed.bytes)}})).await;
