@@ -5,4 +5,5 @@ mod faults;
 mod random_walks;
 pub mod samples;
 mod scripts;
+mod told;
 mod world;
