@@ -110,7 +110,7 @@ pub fn split(
             None => (body, None),
         };
         // argh knows no capitals
-        let name = if name == "H" { "machine" } else { name };
+        let name = if name == "H" && own_flag(command, "machine").is_some() { "machine" } else { name };
         if matches!(name, "h" | "help") {
             out.help = true;
             continue;

@@ -323,7 +323,7 @@ impl Keeper {
 
     fn welcome(&mut self, client: ClientId) {
         let report = |(run, r): (&RunId, &Run)| {
-            Some(RunReport { run: *run, label: r.label.clone(), state: fitting(r.state()?) })
+            Some(RunReport { run: *run, label: r.label.clone(), state: run::fitting(r.state()?) })
         };
         let event = Event::Welcome {
             protocol: PROTOCOL,
@@ -338,7 +338,7 @@ impl Keeper {
         if let Some(known) = self.runs.get(&run) {
             // Still on its way: the answer comes to every client once it is known.
             if let Some(state) = known.state() {
-                self.later.push(Effect::Send { client, event: told(run, state) });
+                self.later.push(Effect::Send { client, event: run::told(run, state) });
             }
             return;
         }
@@ -449,7 +449,7 @@ impl Keeper {
 
     fn signal(&mut self, client: ClientId, run: RunId, signal: i32) {
         match self.runs.get(&run).map(|r| &r.phase) {
-            _ if !is_signal(signal) => {
+            _ if !run::is_signal(signal) => {
                 self.refuse(client, Some(run), &format!("{signal} is no signal: 1 to 64"))
             }
             Some(Phase::Running { .. }) => self.now.push(Effect::Signal { run, signal }),
@@ -459,7 +459,7 @@ impl Keeper {
     }
 
     fn stop(&mut self, now: Mono, client: ClientId, run: RunId, signal: i32, timeout: Span) {
-        if !is_signal(signal) {
+        if !run::is_signal(signal) {
             return self.refuse(client, Some(run), &format!("{signal} is no signal: 1 to 64"));
         }
         let Some(held) = self.runs.get_mut(&run) else {
@@ -477,7 +477,7 @@ impl Keeper {
             // Told once it is swept.
             Phase::Sweeping { .. } | Phase::Stray { .. } => {}
             Phase::Ended { .. } | Phase::Failed { .. } => {
-                let event = held.state().map(|state| told(run, state));
+                let event = held.state().map(|state| run::told(run, state));
                 self.later.extend(event.map(|event| Effect::Send { client, event }));
             }
         }
@@ -496,7 +496,7 @@ impl Keeper {
     }
 
     fn leave(&mut self, now: Mono, signal: i32, timeout: Span) {
-        let signal = if is_signal(signal) { signal } else { SIGTERM };
+        let signal = if run::is_signal(signal) { signal } else { SIGTERM };
         self.leaving = true;
         self.end_sessions(None);
         let at = now.after(timeout);
@@ -589,27 +589,4 @@ impl Keeper {
         }
         bytes
     }
-}
-
-fn told(run: RunId, state: RunState) -> Event {
-    match state {
-        RunState::Running { pid, since } => Event::Started { run, pid, at: since },
-        RunState::Exited { exit, at } => Event::Exited { run, exit, at },
-        RunState::StartFailed { message, retryable } => Event::StartFailed { run, message, retryable },
-    }
-}
-
-/// Texts in a list are short, so that `MAX_RUNS` of them fit into one message.
-fn fitting(state: RunState) -> RunState {
-    const SHORT_BYTES: usize = 40;
-    match state {
-        RunState::StartFailed { message, retryable } => {
-            RunState::StartFailed { message: run::cut(message, SHORT_BYTES), retryable }
-        }
-        other => other,
-    }
-}
-
-fn is_signal(signal: i32) -> bool {
-    (1..=64).contains(&signal)
 }

@@ -3,9 +3,10 @@
 //! Refuses to know: other runs, clients and the journal.
 
 use super::journal::Process;
+use crate::model::id::RunId;
 use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{RunLogs, RunSpec, RunState};
+use crate::wire::keeper::{Event, RunLogs, RunSpec, RunState};
 
 /// A run that is held.
 #[derive(Clone, Debug, PartialEq)]
@@ -192,6 +193,30 @@ pub fn cut(mut text: String, limit: usize) -> String {
         text.truncate(end);
     }
     text
+}
+
+/// How a state is told to clients.
+pub fn told(run: RunId, state: RunState) -> Event {
+    match state {
+        RunState::Running { pid, since } => Event::Started { run, pid, at: since },
+        RunState::Exited { exit, at } => Event::Exited { run, exit, at },
+        RunState::StartFailed { message, retryable } => Event::StartFailed { run, message, retryable },
+    }
+}
+
+/// Texts in a list are short, so that `MAX_RUNS` of them fit into one message.
+pub fn fitting(state: RunState) -> RunState {
+    const SHORT_BYTES: usize = 40;
+    match state {
+        RunState::StartFailed { message, retryable } => {
+            RunState::StartFailed { message: cut(message, SHORT_BYTES), retryable }
+        }
+        other => other,
+    }
+}
+
+pub fn is_signal(signal: i32) -> bool {
+    (1..=64).contains(&signal)
 }
 
 #[cfg(test)]

@@ -111,14 +111,15 @@ impl World {
     }
 
     /// A task dies only because its servers, its own policy or its own siblings want it to: an agent or keeper that
-    /// died is never a reason. Groups here have one task, so what may be killed is what was stopped or is gone.
+    /// died is never a reason. Groups here have one task, so what may be killed is what was stopped or is gone, or what a user
+    /// asked to be restarted.
     pub fn check_kill(&self, n: usize, run: RunId) -> Result<(), String> {
         let Some(process) = self.nodes[n].processes.values().find(|p| p.run == run && p.running) else {
             return Ok(());
         };
         let alloc = process.label.split('.').next().and_then(|id| id.parse::<AllocId>().ok());
         let Some(alloc) = alloc else { return Err(format!("{} is no label", process.label)) };
-        if self.stopped.contains(&alloc) {
+        if self.stopped.contains(&alloc) || self.restarted.contains(&alloc) {
             return Ok(());
         }
         let Some(server) = &self.server.server else { return Err(unwanted(&process.label)) };

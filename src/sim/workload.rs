@@ -114,6 +114,9 @@ impl World {
             3 => NodeAsk::Collect { alloc: None },
             _ => return,
         };
+        if matches!(ask, NodeAsk::Restart { .. }) {
+            self.restarted.insert(alloc);
+        }
         self.note(|_| format!("user    asks node {n}: {ask:?}"));
         self.node_input(n, client::Input::Ask { token: 0, ask });
     }

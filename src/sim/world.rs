@@ -123,6 +123,8 @@ pub struct World {
     pub turns: u64,
     /// Allocations that the servers wanted stopped at some time, or that are gone with their job.
     pub stopped: BTreeSet<AllocId>,
+    /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
+    pub restarted: BTreeSet<AllocId>,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
@@ -169,6 +171,7 @@ impl World {
             trace: Trace::new(print),
             turns: 0,
             stopped: BTreeSet::new(),
+            restarted: BTreeSet::new(),
             lag: Span::ZERO,
             links: BTreeMap::new(),
         }

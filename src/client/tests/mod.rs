@@ -7,4 +7,5 @@ mod full_disk;
 mod random_walks;
 pub mod samples;
 mod scripts;
+mod told;
 mod world;

@@ -7,12 +7,10 @@ use crate::client::config::Config;
 use crate::client::effects::{Effect, Grant, Input};
 use crate::model::alloc::DesiredStatus;
 use crate::model::id::{AllocId, RunId, Uuid};
-use crate::model::node::NodeInfo;
-use crate::model::task::{Exit, ExitStatus, TaskState};
+use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::LocalStore;
 use crate::state::local::tests::Disk;
-use crate::wire::ask::NodeAsk;
 use crate::wire::command::AllocUpdate;
 use crate::wire::frame::{self, Body, Frame};
 use crate::wire::keeper::{self, RunReport, RunState};
@@ -145,13 +143,6 @@ impl World {
         }
         self.boot = Uuid::from_random(u128::from(self.now.0) + 2);
         self.crash_agent();
-    }
-
-    /// Asks the node, and gives its answer.
-    pub fn ask(&mut self, ask: NodeAsk) -> Result<Grant, Refusal> {
-        self.inbox.push_back(Input::Ask { token: 1, ask });
-        self.settle();
-        self.answers.pop().expect("every question is answered")
     }
 
     pub fn client(&self) -> &Client {
@@ -499,22 +490,5 @@ impl World {
         self.assigned.remove(&samples::alloc_id(n));
         self.answer_watch();
         self.settle();
-    }
-
-    pub fn task(&self, n: u8, task: &str) -> &TaskState {
-        &self.told[&samples::alloc_id(n)].task_states[task]
-    }
-
-    /// The kinds of a task's events, as the servers were told.
-    pub fn events(&self, n: u8, task: &str) -> Vec<&str> {
-        self.task(n, task).events.iter().map(|e| e.kind.as_str()).collect()
-    }
-
-    pub fn status(&self, n: u8) -> &str {
-        self.told[&samples::alloc_id(n)].client.as_str()
-    }
-
-    pub fn take_trace(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.trace)
     }
 }

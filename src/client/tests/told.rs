@@ -1,0 +1,34 @@
+//! What tests ask a world, and what it was told.
+
+use super::samples;
+use super::world::World;
+use crate::client::effects::{Grant, Input};
+use crate::model::task::TaskState;
+use crate::wire::ask::NodeAsk;
+use crate::wire::request::Refusal;
+
+impl World {
+    /// Asks the node, and gives its answer.
+    pub fn ask(&mut self, ask: NodeAsk) -> Result<Grant, Refusal> {
+        self.inbox.push_back(Input::Ask { token: 1, ask });
+        self.settle();
+        self.answers.pop().expect("every question is answered")
+    }
+
+    pub fn task(&self, n: u8, task: &str) -> &TaskState {
+        &self.told[&samples::alloc_id(n)].task_states[task]
+    }
+
+    /// The kinds of a task's events, as the servers were told.
+    pub fn events(&self, n: u8, task: &str) -> Vec<&str> {
+        self.task(n, task).events.iter().map(|e| e.kind.as_str()).collect()
+    }
+
+    pub fn status(&self, n: u8) -> &str {
+        self.told[&samples::alloc_id(n)].client.as_str()
+    }
+
+    pub fn take_trace(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.trace)
+    }
+}
