@@ -11,7 +11,7 @@ use super::sessions::Sessions;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec, RunState};
+use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
 use std::collections::BTreeSet;
 
 /// A connection, named by the driver; never used twice.

@@ -7,6 +7,7 @@ use crate::client::config::Config;
 use crate::client::effects::{Effect, Grant, Input};
 use crate::model::alloc::DesiredStatus;
 use crate::model::id::{AllocId, RunId, Uuid};
+use crate::model::node::NodeInfo;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::local::LocalStore;
