@@ -18,13 +18,14 @@ mod supervisor;
 mod workers;
 
 use crate::client::{self, Client};
-use crate::io::http::{self, Gate, Parts, Published};
+use crate::io::http::{self, Ask, Gate, Parts, Published};
 use crate::io::keeper_link::{self, Link, Starter};
 use crate::io::machine::Observer;
 use crate::io::{clock, entropy, node};
 use crate::model::time::Span;
 use crate::server::heartbeat::HeartbeatRules;
 use crate::state::local::LocalStore;
+use crate::state::store::Reader;
 use crate::wire::status::ServerStatus;
 use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
@@ -126,20 +127,7 @@ impl Agent {
         let Stores { opened, node, client, space } = open_stores(&config, &dir)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
-        let gate = Arc::new(Gate::new(Parts {
-            agent: identity::agent_info(&config, dir.root()),
-            reader: opened.reader(),
-            status: Arc::new(Published::new(ServerStatus::default())),
-            client: Arc::new(Published::new(None)),
-            actions: asks,
-            node: calls,
-            clock: Box::new(clock::mono),
-            seed: entropy::u64().map_err(|e| e.to_string())?,
-            response_headers: config.http.response_headers.clone().into_iter().collect(),
-            event_buffer_entries: config.server.event_buffer_entries as usize,
-            monitor: logging.monitor.clone(),
-            machine: Arc::new(Observer::new(alloc_dir(&config, &dir))),
-        }));
+        let gate = gate(&config, &dir, opened.reader(), asks, calls, &logging)?;
         executor.spawn(forward(to_forward, server_mail.clone(), server_loop::Mail::Ask)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         executor.spawn(forward(to_brain, client_mail.clone(), client_loop::Mail::Question)).detach();
@@ -364,6 +352,31 @@ fn open_data_dir(config: &Config) -> Result<DataDir, String> {
             DataDir::open(&std::env::temp_dir().join(name), true)
         }
     }
+}
+
+/// What stands between requests and the brains. `asks` goes to the server, `calls` to this agent's node.
+fn gate(
+    config: &Config,
+    dir: &DataDir,
+    reader: Reader,
+    asks: Sender<Ask>,
+    calls: Sender<node::Call>,
+    logging: &Logging,
+) -> Result<Arc<Gate>, String> {
+    Ok(Arc::new(Gate::new(Parts {
+        agent: identity::agent_info(config, dir.root()),
+        reader,
+        status: Arc::new(Published::new(ServerStatus::default())),
+        client: Arc::new(Published::new(None)),
+        actions: asks,
+        node: calls,
+        clock: Box::new(clock::mono),
+        seed: entropy::u64().map_err(|e| e.to_string())?,
+        response_headers: config.http.response_headers.clone().into_iter().collect(),
+        event_buffer_entries: config.server.event_buffer_entries as usize,
+        monitor: logging.monitor.clone(),
+        machine: Arc::new(Observer::new(alloc_dir(config, dir))),
+    })))
 }
 
 fn alloc_dir(config: &Config, dir: &DataDir) -> PathBuf {

@@ -294,11 +294,7 @@ impl Call<'_> {
             Route::Jobs if write => jobs::register(self, None),
             Route::Jobs => jobs::list(self),
             Route::JobsParse => jobs::parse(self).map(Outcome::Respond),
-            Route::Job(id) => match self.request.method {
-                Method::Get => jobs::one(self, id),
-                Method::Delete => jobs::deregister(self, id),
-                _ => jobs::register(self, Some(id)),
-            },
+            Route::Job(id) => self.one_job(id),
             Route::JobAllocations(id) => allocs::of_job(self, id),
             Route::JobEvaluations(id) => evals::of_job(self, id),
             Route::JobSummary(id) => jobs::summary(self, id),
@@ -355,13 +351,25 @@ impl Call<'_> {
             Route::SearchFuzzy => fuzzy::search(self).map(Outcome::Respond),
             Route::Namespaces => namespaces::list(self),
             Route::NamespaceWrite => namespaces::write(self, None),
-            Route::Namespace(name) => match self.request.method {
-                Method::Get => namespaces::one(self, &name),
-                Method::Delete => namespaces::delete(self, name),
-                _ => namespaces::write(self, Some(&name)),
-            },
+            Route::Namespace(name) => self.one_namespace(name),
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
             Route::Unknown => Err(Response::text(404, "")),
+        }
+    }
+
+    fn one_job(&self, id: String) -> Result<Outcome, Response> {
+        match self.request.method {
+            Method::Get => jobs::one(self, id),
+            Method::Delete => jobs::deregister(self, id),
+            _ => jobs::register(self, Some(id)),
+        }
+    }
+
+    fn one_namespace(&self, name: String) -> Result<Outcome, Response> {
+        match self.request.method {
+            Method::Get => namespaces::one(self, &name),
+            Method::Delete => namespaces::delete(self, name),
+            _ => namespaces::write(self, Some(&name)),
         }
     }
 
