@@ -46,8 +46,8 @@ impl Run for NamespaceApply {
             return Err(Failure::new("not supported yet: -quota"));
         }
         let body = match input == "-" || std::fs::metadata(input).is_ok_and(|m| m.is_file()) {
-            true => self.from_file(input)?,
-            false => self.from_name(session, input)?,
+            true => self.read_file(input)?,
+            false => self.changed(session, input)?,
         };
         let name = body.get("Name").and_then(Value::as_str).unwrap_or_default().to_string();
         let _empty: Value = session.client.put("/v1/namespace", &[], &body)?;
@@ -57,14 +57,14 @@ impl Run for NamespaceApply {
 }
 
 impl NamespaceApply {
-    fn from_file(&self, input: &str) -> Outcome<Value> {
+    fn read_file(&self, input: &str) -> Outcome<Value> {
         if self.description.is_some() {
             return Err(Failure::usage("-description has no meaning with a file: say it there"));
         }
         namespace_file::read(input, &text_of(input)?, self.json)
     }
 
-    fn from_name(&self, session: &Session, name: &str) -> Outcome<Value> {
+    fn changed(&self, session: &Session, name: &str) -> Outcome<Value> {
         let mut body = match session.client.get_value(&path("namespace", name), &[]) {
             Err(e) if e.is_not_found() => json!({ "Name": name }),
             known => known?,

@@ -30,8 +30,11 @@ fn escape(rest: &mut std::str::Chars<'_>, out: &mut Vec<u8>) -> Option<()> {
         '\\' => b'\\',
         'x' => u8::try_from(digits(rest, 2, 16, 0)?).ok()?,
         first @ '0'..='7' => u8::try_from(digits(rest, 2, 8, first.to_digit(8)?)?).ok()?,
-        'u' => return Some(push(out, char::from_u32(digits(rest, 4, 16, 0)?)?)),
-        'U' => return Some(push(out, char::from_u32(digits(rest, 8, 16, 0)?)?)),
+        long @ ('u' | 'U') => {
+            let count = if long == 'u' { 4 } else { 8 };
+            push(out, char::from_u32(digits(rest, count, 16, 0)?)?);
+            return Some(());
+        }
         _ => return None,
     };
     out.push(plain);
