@@ -22,6 +22,9 @@ mod agent;
 
 mod cli;
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+
 #[cfg(test)]
 mod sim;
 

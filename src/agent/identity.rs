@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use crate::api::agent::{AgentInfo, Telemetry};
+use crate::api::metrics::Filter;
 use crate::io::{clock, fingerprint};
 use crate::model::id::{NodeId, NodeSecret};
 use crate::model::node::NodeInfo;
@@ -23,7 +24,7 @@ pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
         version: VERSION.to_string(),
         compatible_version: fingerprint::COMPATIBLE_VERSION.to_string(),
         bind_addr: config.bind_addr.to_string(),
-        http_addr: http_addr(config),
+        http_addr: config.http.advertised(),
         rpc_addr: rpc.map(|a| a.to_string()).unwrap_or_default(),
         data_dir: data_dir.display().to_string(),
         log_level: config.log.level.name().to_string(),
@@ -35,6 +36,7 @@ pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
         job_max_source_bytes: config.server.job_max_source_bytes,
         search: config.server.search,
         telemetry: telemetry(config),
+        no_events: !config.server.event_broker,
         enable_debug: config.enable_debug,
     }
 }
@@ -44,6 +46,8 @@ fn telemetry(config: &Config) -> Telemetry {
     Telemetry {
         prometheus: t.prometheus,
         publish_node: t.publish_node,
+        publish_allocations: t.publish_allocations,
+        filter: Filter { default: t.filter_default, prefixes: t.prefixes.clone() },
         host: (!t.disable_hostname)
             .then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),
     }
@@ -74,7 +78,7 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
         datacenter: config.datacenter.clone(),
         pool: client.node_pool.clone(),
         class: client.node_class.clone(),
-        http_addr: http_addr(config),
+        http_addr: config.http.advertised(),
         attributes: found.attributes,
         meta: client.meta.clone(),
         capacity: found.capacity,
@@ -88,9 +92,4 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
         drivers: found.drivers,
         not_enforced: found.not_enforced,
     }
-}
-
-fn http_addr(config: &Config) -> String {
-    let first = config.http.addresses.first();
-    first.map(|ip| SocketAddr::new(*ip, config.http.port).to_string()).unwrap_or_default()
 }

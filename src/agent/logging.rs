@@ -1,14 +1,17 @@
-//! What the agent says of itself, on stderr: text or JSON, at a level that a SIGHUP can change; and the same for those who
+//! What the agent says of itself, on stderr and in a file: text or JSON, at a level that a SIGHUP can change; and the same for those who
 //! follow it over HTTP, at the level that they ask for.
 
 use super::config::{LogConfig, LogLevel};
 use crate::api::monitor::LogLevel as Shown;
+use crate::io::clock;
+use crate::io::log_file::{LogFile, Rotation};
 use crate::io::monitor::Monitor;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -23,19 +26,24 @@ pub struct Logging {
 }
 
 /// Once per process.
-pub fn init(config: &LogConfig) -> Logging {
+pub fn init(config: &LogConfig) -> Result<Logging, String> {
     let monitor = Arc::new(Monitor::default());
     let (own, own_level) = reload::Layer::new(filter(config.level));
-    let stderr = fmt::layer().with_writer(io::stderr).with_target(false).with_ansi(false);
-    let stderr: Boxed = if config.json {
-        Box::new(stderr.json().with_filter(own))
+    let own_log = fmt::layer()
+        .with_writer(writer(config)?)
+        .with_target(false)
+        .with_ansi(false)
+        .with_file(config.include_location)
+        .with_line_number(config.include_location);
+    let own_log: Boxed = if config.json {
+        Box::new(own_log.json().with_filter(own))
     } else {
-        Box::new(stderr.with_filter(own))
+        Box::new(own_log.with_filter(own))
     };
     let (text_level, text) = followed(&monitor, false);
     let (json_level, json) = followed(&monitor, true);
     // a second agent in one process would find a subscriber in place, and share it
-    let layers: Vec<Boxed> = vec![stderr, text, json];
+    let layers: Vec<Boxed> = vec![own_log, text, json];
     tracing_subscriber::registry().with(layers).try_init().unwrap_or_default();
     monitor.listen(move |wanted| {
         for level in [&text_level, &json_level] {
@@ -43,7 +51,19 @@ pub fn init(config: &LogConfig) -> Logging {
             level.reload(wanted.map_or(LevelFilter::OFF, shown_filter)).unwrap_or_default();
         }
     });
-    Logging { set: Box::new(move |level| own_level.reload(level).is_ok()), monitor }
+    Ok(Logging { set: Box::new(move |level| own_level.reload(level).is_ok()), monitor })
+}
+
+/// stderr, and the file if there shall be one.
+fn writer(config: &LogConfig) -> Result<BoxMakeWriter, String> {
+    let Some(path) = &config.file else { return Ok(BoxMakeWriter::new(io::stderr)) };
+    let rotation = Rotation {
+        bytes: config.rotate_bytes,
+        age: clock::duration(config.rotate_duration),
+        keep: config.rotate_max_files,
+    };
+    let file = LogFile::open(path, rotation).map_err(|e| format!("log_file {}: {e}", path.display()))?;
+    Ok(BoxMakeWriter::new(io::stderr.and(Mutex::new(file))))
 }
 
 /// Off until somebody follows.

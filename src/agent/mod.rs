@@ -11,38 +11,39 @@ mod dir_work;
 mod identity;
 mod inbox;
 mod logging;
+mod reload;
 mod server_loop;
 mod signals;
 mod space;
+mod stores;
 mod supervisor;
 mod workers;
 
-use crate::client::{self, Client};
 use crate::io::http::{self, Ask, Gate, Parts, Published};
 use crate::io::keeper_link::{self, Link, Starter};
 use crate::io::machine::Observer;
 use crate::io::{clock, entropy, node};
 use crate::model::time::Span;
-use crate::server::heartbeat::HeartbeatRules;
-use crate::state::local::LocalStore;
 use crate::state::store::Reader;
 use crate::wire::status::ServerStatus;
 use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
-use config::{Config, LogLevel};
+use config::{Config, Loaded};
 use data_dir::DataDir;
 use dir_work::{DirWork, Places};
 use logging::Logging;
-use server_loop::{Opened, ServerLoop};
+pub use reload::Read;
+use reload::Reloading;
+use server_loop::ServerLoop;
 use signals::{Signal, Signals};
 use smol::future::or;
-use space::Space;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use stores::{Stores, open_stores};
 
 /// The raft id of a region's only server.
 const SERVER_ID: u64 = 1;
@@ -64,14 +65,14 @@ impl Started {
     }
 }
 
-/// Reads the log level anew, as its owner would have it now.
-pub type Reload = Box<dyn Fn() -> Result<LogLevel, String> + Send>;
-
 /// Runs the agent until it is told to stop. `started` is called on a thread of its own once the HTTP API answers.
-pub fn run(config: Config, reload: Reload, started: impl FnOnce(Started) + Send + 'static) -> ExitCode {
-    let logging = logging::init(&config.log);
+pub fn run(loaded: Loaded, read: Read, started: impl FnOnce(Started) + Send + 'static) -> ExitCode {
     abort_on_panic();
-    match Agent::start(config, logging, reload).and_then(|agent| agent.serve(started)) {
+    let reloading = Reloading { read, settings: loaded.settings };
+    let outcome = logging::init(&loaded.config.log)
+        .and_then(|logging| Agent::start(loaded.config, logging, reloading))
+        .and_then(|agent| agent.serve(started));
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("drover agent: {why}");
@@ -95,7 +96,7 @@ fn abort_on_panic() {
 struct Agent {
     config: Config,
     logging: Logging,
-    reload: Reload,
+    reloading: Reloading,
     dir: DataDir,
     executor: Arc<smol::Executor<'static>>,
     gate: Arc<Gate>,
@@ -116,7 +117,7 @@ enum Part {
 }
 
 impl Agent {
-    fn start(config: Config, logging: Logging, reload: Reload) -> Result<Agent, String> {
+    fn start(config: Config, logging: Logging, reloading: Reloading) -> Result<Agent, String> {
         let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
         // first, so that a taken port leaves no directory behind
         let listeners = listen(&config)?;
@@ -163,7 +164,7 @@ impl Agent {
         let agent = Agent {
             config,
             logging,
-            reload,
+            reloading,
             dir,
             executor,
             gate,
@@ -199,17 +200,8 @@ impl Agent {
             let http = self.listeners.first().and_then(|l| l.local_addr().ok()).ok_or("no HTTP address")?;
             for listener in std::mem::take(&mut self.listeners) {
                 let listener = smol::Async::new(listener).map_err(|e| e.to_string())?.into();
-                let limits = http::Limits {
-                    per_address: self.config.http.max_conns_per_client as usize,
-                    ..http::Limits::default()
-                };
-                let serve = http::serve(
-                    self.executor.clone(),
-                    listener,
-                    self.gate.clone(),
-                    limits,
-                    http_stops.clone(),
-                );
+                let serve =
+                    http::serve(self.executor.clone(), listener, self.gate.clone(), http_stops.clone());
                 servers.push(self.executor.spawn(serve));
             }
             tracing::info!(address = %format!("http://{http}"), "drover agent is up");
@@ -275,9 +267,14 @@ impl Agent {
         }
     }
 
-    fn reload(&self) {
-        match (self.reload)() {
-            Ok(level) => self.logging.set(level),
+    fn reload(&mut self) {
+        match self.reloading.again() {
+            Ok(now) => {
+                self.logging.set(now.config.log.level);
+                self.gate.response_headers.set(response_headers(&now.config));
+                self.gate.limits.set(limits(&now.config));
+                now.tell();
+            }
             Err(why) => tracing::error!(why, "the configuration is not reloaded"),
         }
     }
@@ -341,8 +338,6 @@ impl Agent {
 }
 
 const SIGKILL: i32 = 9;
-/// Told to tasks as NOMAD_PARENT_CGROUP.
-const PARENT_CGROUP: &str = "drover";
 
 fn open_data_dir(config: &Config) -> Result<DataDir, String> {
     match &config.data_dir {
@@ -372,11 +367,24 @@ fn gate(
         node: calls,
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
-        response_headers: config.http.response_headers.clone().into_iter().collect(),
-        event_buffer_entries: config.server.event_buffer_entries as usize,
+        response_headers: response_headers(config),
+        limits: limits(config),
+        event_buffer_entries: if config.server.event_broker {
+            config.server.event_buffer_entries as usize
+        } else {
+            0
+        },
         monitor: logging.monitor.clone(),
         machine: Arc::new(Observer::new(alloc_dir(config, dir))),
     })))
+}
+
+fn response_headers(config: &Config) -> Vec<(String, String)> {
+    config.http.response_headers.clone().into_iter().collect()
+}
+
+fn limits(config: &Config) -> http::Limits {
+    http::Limits { per_address: config.http.max_conns_per_client as usize, ..http::Limits::default() }
 }
 
 fn alloc_dir(config: &Config, dir: &DataDir) -> PathBuf {
@@ -407,60 +415,6 @@ fn starter(config: &Config) -> Result<Starter, String> {
     } else {
         Ok(Starter::Agent { exe })
     }
-}
-
-fn server_config(config: &Config) -> crate::server::Config {
-    crate::server::Config {
-        id: SERVER_ID,
-        heartbeats: HeartbeatRules {
-            min_ttl: config.server.min_heartbeat_ttl,
-            max_per_second: config.server.max_heartbeats_per_second,
-            grace: config.server.heartbeat_grace,
-            failover_ttl: config.server.failover_heartbeat_ttl,
-        },
-        workers: config.server.num_schedulers as usize,
-        tracked_versions: config.server.job_tracked_versions,
-    }
-}
-
-struct Stores {
-    opened: Opened,
-    node: identity::Node,
-    client: Client,
-    space: Space,
-}
-
-/// Both at the same time: a first start mostly waits for the disk.
-fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
-    thread::scope(|scope| {
-        let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
-        let node = dir.identity()?;
-        let (client, space) = open_client(config, dir, node)?;
-        let opened = server.join().map_err(|_| "opening the server's store panicked")??;
-        Ok(Stores { opened, node, client, space })
-    })
-}
-
-fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(Client, Space), String> {
-    let path = match &config.client.state_dir {
-        Some(state_dir) => state_dir.join("state.redb"),
-        None => dir.client_store(),
-    };
-    let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let disk = crate::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
-    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
-    let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
-    birth.complete().map_err(|e| named(&e))?;
-    let mut settings =
-        client::config::Config::new(node.0, node.1, alloc_dir(config, dir).display().to_string());
-    settings.region.clone_from(&config.region);
-    settings.servers = vec![SERVER_ID];
-    settings.max_kill_timeout = config.client.max_kill_timeout;
-    settings.dev = config.dev;
-    settings.host_env = supervisor::environment_for_tasks(std::env::vars_os());
-    settings.parent_cgroup = PARENT_CGROUP.to_string();
-    let seed = entropy::u64().map_err(|e| named(&e))?;
-    Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
 }
 
 async fn forward<T, M>(from: Receiver<T>, mail: Sender<M>, letter: fn(T) -> M) {

@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: where these values come from. They are handed in, whole, by whoever runs the agent.
 
+use super::metrics::Filter;
 use super::query::Query;
 use super::response::Response;
 use super::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
@@ -38,6 +39,8 @@ pub struct AgentInfo {
     pub job_max_source_bytes: usize,
     pub search: SearchRules,
     pub telemetry: Telemetry,
+    /// Events are neither kept nor streamed.
+    pub no_events: bool,
     /// Paths that tell more than an operator may want to show are open.
     pub enable_debug: bool,
 }
@@ -66,8 +69,11 @@ pub struct Telemetry {
     pub prometheus: bool,
     /// Figures of the machine, too.
     pub publish_node: bool,
+    /// What each task uses, too.
+    pub publish_allocations: bool,
     /// The label `host` of gauges; `None`: they have none.
     pub host: Option<String>,
+    pub filter: Filter,
 }
 
 /// What this agent's node says of itself at present.

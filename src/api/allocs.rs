@@ -3,14 +3,15 @@
 use super::page::{self, CHUNK, Page};
 use super::query::object;
 use super::response::Response;
-use super::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StubWants};
+use super::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StoppedShape, StubWants};
 use super::watch::WatchKey;
-use super::{Call, Outcome, blocking};
-use crate::model::alloc::Allocation;
+use super::{Answer, AnswerKind, Call, Outcome, blocking};
+use crate::model::alloc::{Allocation, Transition};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
 use crate::model::job::{Job, JobStatus};
 use crate::model::time::Wall;
 use crate::state::view::{Table, View};
+use crate::wire::request::{Action, Done};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -183,4 +184,26 @@ fn version_of(view: &View, a: &Allocation) -> Result<Option<Job>, Response> {
 
 fn version_key(a: &Allocation) -> (JobKey, u64, u64) {
     (a.job.clone(), a.job_create_index, a.job_version)
+}
+
+/// `reschedule`: batch jobs place it anew, too, which they do here in any case.
+pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc: AllocId = page::full_id("allocation", id)?;
+    let flag = |name| call.query.flag(name, false);
+    if flag("no_shutdown_delay")? {
+        return Err(Response::not_supported("allocation/:id/stop with no_shutdown_delay"));
+    }
+    let reschedule = flag("reschedule")?.then_some(true);
+    let transition = Transition { migrate: Some(true), reschedule, ..Transition::default() };
+    let answer = Answer { kind: AnswerKind::AllocStopped, pretty: call.query.pretty };
+    Ok(Outcome::Act(Action::StopAlloc { alloc, transition }, answer))
+}
+
+pub fn stopped(done: &Done, pretty: bool) -> Response {
+    let eval = match done {
+        Done::Evals { evals, .. } => evals.first().map(ToString::to_string),
+        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } => None,
+    };
+    let shape = StoppedShape { eval_id: eval.unwrap_or_default(), index: done.index() };
+    Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }

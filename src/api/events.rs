@@ -44,6 +44,10 @@ pub struct Subscription {
 }
 
 pub(super) fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
+    if call.ctx.agent.no_events {
+        let why = "no events are kept here: this agent's configuration says enable_event_broker = false";
+        return Err(Response::text(500, why));
+    }
     let mut topics = call.query.all("topic").map(topic).collect::<Result<Vec<_>, _>>()?;
     if topics.is_empty() {
         topics.push(("*".into(), "*".into()));

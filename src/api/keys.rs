@@ -60,7 +60,7 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let keys = view.signing_keys()?;
     let index = keys.iter().map(|k| k.create_index).max().unwrap_or(0);
     blocking::answer(call, index, Vec::<WatchKey>::new(), view.index(), || {
-        let shapes: Vec<KeyMeta> = keys.iter().map(meta).collect();
+        let shapes = call.query.chosen(keys.iter().map(meta))?;
         Ok(Response::json(&shapes, call.query.pretty))
     })
 }

@@ -5,13 +5,16 @@
 //! here. Gauges are as of now, JSON's counters and samples of the last complete ten seconds, Prometheus' since the start.
 
 use super::agent::Telemetry;
+use super::alloc_metrics::{self, Running};
 use super::response::Response;
 use super::shape::metrics::{Counted, Gauge, MetricsShape};
 use super::{Call, Outcome};
+use crate::model::id::AllocId;
 use crate::model::node::Node;
 use crate::model::time::{Mono, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
+use crate::wire::figures::AllocFigures;
 use crate::wire::measured::{Measured, Series};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,10 +28,35 @@ pub struct Metrics {
     counters: Vec<(String, Series)>,
     samples: Vec<(String, Series)>,
     node: Labels,
+    running: Vec<Running>,
     telemetry: Telemetry,
     now: Mono,
     prometheus: bool,
     pretty: bool,
+}
+
+/// Which metrics are told, by the beginnings of their names: the longest that fits decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Of metrics that no beginning fits.
+    pub default: bool,
+    pub prefixes: BTreeMap<String, bool>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter { default: true, prefixes: BTreeMap::new() }
+    }
+}
+
+impl Filter {
+    /// Figures of the process are not under the service's name, and always told.
+    fn lets_through(&self, name: &str) -> bool {
+        let name = full_name(name);
+        let fitting = self.prefixes.iter().filter(|(prefix, _)| name.starts_with(prefix.as_str()));
+        let longest = fitting.max_by_key(|(prefix, _)| prefix.len());
+        name.starts_with("process_") || longest.map_or(self.default, |(_, told)| *told)
+    }
 }
 
 /// The process and its machine, as whoever can look at them saw them.
@@ -85,6 +113,7 @@ pub(super) fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
         counters: vec![],
         samples: vec![],
         node: Labels::new(),
+        running: vec![],
         telemetry: ctx.agent.telemetry.clone(),
         now: ctx.now,
         prometheus: wants_prometheus(call)?,
@@ -94,6 +123,9 @@ pub(super) fn collect(call: &Call<'_>) -> Result<Outcome, Response> {
     if let Some(client) = ctx.client {
         metrics.node = node_labels(client.node_id.to_string(), view.node(client.node_id)?.as_deref());
         metrics.take(&client.measured, &metrics.node.clone());
+        if ctx.agent.telemetry.publish_allocations {
+            metrics.running = alloc_metrics::running(&view, client.node_id)?;
+        }
     }
     if ctx.agent.server {
         metrics.take(&ctx.status.measured, &Labels::new());
@@ -174,6 +206,17 @@ impl Metrics {
         Ok(())
     }
 
+    /// The allocations whose use is to be told.
+    pub fn allocs(&self) -> impl Iterator<Item = AllocId> {
+        self.running.iter().map(|alloc| alloc.id)
+    }
+
+    /// What an allocation of `allocs` uses; one that ended meanwhile is left out.
+    pub fn take_figures(&mut self, id: AllocId, figures: &AllocFigures) {
+        let alloc = self.running.iter().find(|alloc| alloc.id == id);
+        self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures)));
+    }
+
     /// With what the machine says now.
     pub fn response(mut self, machine: &Machine) -> Response {
         if self.telemetry.publish_node && !self.node.is_empty() {
@@ -185,6 +228,10 @@ impl Metrics {
             }
         }
         self.take_process(&machine.process);
+        let filter = &self.telemetry.filter;
+        self.gauges.retain(|(name, ..)| filter.lets_through(name));
+        self.counters.retain(|(name, _)| filter.lets_through(name));
+        self.samples.retain(|(name, _)| filter.lets_through(name));
         if self.prometheus { self.text() } else { self.json(machine.wall) }
     }
 

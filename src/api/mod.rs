@@ -5,12 +5,15 @@
 //! one call only, a waiting query holds no more than its keys, an index and a deadline; every refusal is a sentence.
 
 pub mod agent;
+mod alloc_metrics;
 mod allocs;
 mod blocking;
 pub mod cors;
 mod evals;
 pub mod events;
-mod filter;
+pub mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod fuzzy;
 pub mod host;
 mod jobs;
@@ -29,7 +32,7 @@ pub mod request;
 pub mod response;
 mod search;
 pub mod session;
-mod shape;
+pub mod shape;
 pub mod showing;
 mod statuses;
 mod submissions;
@@ -118,6 +121,7 @@ enum AnswerKind {
     Namespace,
     JobEvaluated,
     NodeEvaluated,
+    AllocStopped,
 }
 
 impl Answer {
@@ -129,6 +133,7 @@ impl Answer {
                 AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
                 AnswerKind::Namespace => namespaces::written(&done),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
+                AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
                 AnswerKind::NodeEvaluated => nodes::evaluated(&done, self.pretty),
             },
         }
@@ -185,6 +190,7 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::ValidateJob
         | Route::NamespaceWrite
         | Route::AllocRestart(_)
+        | Route::AllocStop(_)
         | Route::AllocSignal(_)
         | Route::JobEvaluate(_)
         | Route::NodeEvaluate(_)
@@ -213,6 +219,8 @@ fn is_list(route: &Route) -> bool {
             | Route::NodeAllocations(_)
             | Route::Deployments
             | Route::DeploymentAllocations(_)
+            | Route::Namespaces
+            | Route::KeyringKeys
     )
 }
 
@@ -328,6 +336,7 @@ impl Call<'_> {
             Route::Metadata => on_node::metadata(self),
             Route::Collect => on_node::collect(self, None),
             Route::Files(how, id) => on_node::files(self, how, &id),
+            Route::AllocStop(id) => allocs::stop(self, &id),
             Route::AllocRestart(id) => on_node::restart(self, &id),
             Route::AllocSignal(id) => on_node::signal(self, &id),
             Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),

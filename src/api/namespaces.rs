@@ -15,7 +15,7 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let index = view.table_index(Table::Namespaces);
     blocking::answer(call, index, vec![WatchKey::Namespaces], view.index(), || {
         let found = view.namespaces(&call.query.prefix)?;
-        let shapes: Vec<_> = found.iter().map(NamespaceShape::new).collect();
+        let shapes = call.query.chosen(found.iter().map(NamespaceShape::new))?;
         Ok(Response::json(&shapes, call.query.pretty))
     })
 }

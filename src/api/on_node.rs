@@ -8,6 +8,7 @@ use super::response::Response;
 use super::showing::{Form, Showing};
 use super::{Call, Outcome, json};
 use crate::model::alloc::Allocation;
+use crate::model::gather::Gather;
 use crate::model::id::{AllocId, NodeId};
 use crate::wire::ask::{LogStream, NodeAsk, Position, RestartScope};
 use serde_json::Value;
@@ -158,7 +159,7 @@ pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
         Value::String(text) => Ok((key.clone(), Some(text.clone()))),
         _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
     };
-    let changes = given.iter().map(change).collect::<Result<_, Response>>()?;
+    let changes = given.iter().map(change).try_gather()?;
     Ok(asking(call, NodeAsk::SetMetadata { changes }, Form::Json))
 }
 

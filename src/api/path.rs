@@ -42,6 +42,7 @@ pub enum Route {
     Metadata,
     Collect,
     AllocRestart(String),
+    AllocStop(String),
     AllocSignal(String),
     Leader,
     Peers,
@@ -129,12 +130,13 @@ pub fn route(path: &str) -> Route {
 fn below(path: &str) -> Route {
     if let Some(rest) = path.strip_prefix("job/") {
         job(rest)
+    } else if let Some(id) = path.strip_prefix("allocation/").and_then(|rest| rest.strip_suffix("/checks")) {
+        Route::AllocChecks(id.to_string())
     } else if let Some(id) = path.strip_prefix("allocation/") {
-        one(
-            id,
-            Route::Allocation,
-            &[("/stop", "allocation/:id/stop"), ("/services", "allocation/:id/services")],
-        )
+        match id.strip_suffix("/stop") {
+            Some(id) => Route::AllocStop(id.to_string()),
+            None => one(id, Route::Allocation, &[("/services", "allocation/:id/services")]),
+        }
     } else if let Some(id) = path.strip_prefix("evaluation/") {
         match id.strip_suffix("/allocations") {
             Some(id) => Route::EvaluationAllocations(id.to_string()),
@@ -287,7 +289,8 @@ mod tests {
             ("/v1/job/a/plan", Route::NotBuilt("job/:id/plan")),
             ("/v1/job/a/periodic/force", Route::NotBuilt("job/:id/periodic/force")),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
-            ("/v1/allocation/x/stop", Route::NotBuilt("allocation/:id/stop")),
+            ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
+            ("/v1/allocation/x/stop", Route::AllocStop(id("x"))),
             ("/v1/evaluation/x/allocations", Route::EvaluationAllocations(id("x"))),
             ("/v1/evaluations/count", Route::EvaluationsCount),
             ("/v1/job/a/b/evaluate", Route::JobEvaluate(id("a/b"))),

@@ -100,6 +100,15 @@ impl Query {
         matched.map_err(|why| bad(format!("failed to read result page: {why}")))
     }
 
+    /// Those of a short list that leaves nothing out which the filter matches.
+    pub fn chosen<T: Serialize>(&self, shapes: impl Iterator<Item = T>) -> Result<Vec<T>, Response> {
+        let chosen = |shape: T| match self.matches(&LeftOut::NOTHING, |_| object(&shape)) {
+            Ok(matched) => matched.then_some(Ok(shape)),
+            Err(refusal) => Some(Err(refusal)),
+        };
+        shapes.filter_map(chosen).collect()
+    }
+
     fn parse_filter(&self) -> Result<Option<Filter>, Response> {
         match self.text("filter") {
             None | Some("") => Ok(None),

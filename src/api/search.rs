@@ -4,6 +4,7 @@ use super::page::hex_digits;
 use super::response::Response;
 use super::shape::search::SearchShape;
 use super::{Call, blocking, json};
+use crate::model::gather::Gather;
 use crate::state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +37,8 @@ pub struct Found<M> {
 impl<M> Found<M> {
     pub fn of(contexts: &[&'static str]) -> Found<M> {
         Found {
-            matches: contexts.iter().map(|c| (*c, Vec::new())).collect(),
-            truncations: contexts.iter().map(|c| (*c, false)).collect(),
+            matches: contexts.iter().map(|c| (*c, Vec::new())).gather(),
+            truncations: contexts.iter().map(|c| (*c, false)).gather(),
         }
     }
 

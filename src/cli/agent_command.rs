@@ -50,6 +50,9 @@ pub struct Agent {
     /// log one JSON object a line
     #[argh(switch)]
     log_json: bool,
+    /// name the place in the source with each log line
+    #[argh(switch)]
+    log_include_location: bool,
     /// be a server
     #[argh(switch)]
     server: bool,
@@ -87,23 +90,19 @@ pub struct Agent {
 
 impl Run for Agent {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let loaded = self.load()?;
+        let mut loaded = self.load()?;
         for warning in &loaded.warnings {
             session.out.warning(warning);
         }
         let jobs = self.jobs(session)?;
-        let mut config = loaded.config;
         if !jobs.is_empty() && !self.tells_log_level() && std::io::stderr().is_terminal() {
             // the progress of the jobs is what the terminal is for
-            config.log.level = LogLevel::Warn;
+            loaded.config.log.level = LogLevel::Warn;
         }
-        session.out.text(&agent::config::banner(&config, env!("CARGO_PKG_VERSION"), None))?;
+        session.out.text(&agent::config::banner(&loaded.config, env!("CARGO_PKG_VERSION"), None))?;
         let again = self.clone();
-        let reload = Box::new(move || match again.load() {
-            Ok(loaded) => Ok(loaded.config.log.level),
-            Err(failure) => Err(failure.to_string()),
-        });
-        Ok(agent::run(config, reload, move |started| agent_jobs::run(&started, &jobs)))
+        let read = Box::new(move || again.load().map_err(|failure| failure.to_string()));
+        Ok(agent::run(loaded, read, move |started| agent_jobs::run(&started, &jobs)))
     }
 }
 
@@ -155,6 +154,7 @@ impl Agent {
             ("name", "-node", self.node.clone()),
             ("log_level", "-log-level", self.log_level.clone()),
             ("log_json", "-log-json", on(self.log_json)),
+            ("log_include_location", "-log-include-location", on(self.log_include_location)),
             ("server.enabled", "-server", on(self.server)),
             ("server.bootstrap_expect", "-bootstrap-expect", expect),
             ("client.enabled", "-client", on(self.client)),

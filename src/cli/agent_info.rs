@@ -2,7 +2,7 @@
 
 use crate::cli::Run;
 use crate::cli::frames::{self, Chunk};
-use crate::cli::output::{Failure, Outcome, refuse_template};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -16,8 +16,8 @@ pub struct AgentInfo {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
-    /// a Go template for the output: not supported yet
-    #[argh(option, long = "t")]
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
 }
 
@@ -25,16 +25,25 @@ type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
 impl Run for AgentInfo {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_template(self.template.as_deref())?;
+        let objects = objects(self.json, self.template.as_deref())?;
         let own = session.client.get_value("/v1/agent/self", &[])?;
-        if self.json {
-            session.out.json(&own)?;
-        } else {
-            let stats: Sections = crate::cli::http::decode(own.get("stats").unwrap_or(&Value::Null))?;
-            session.out.text(&sections(&stats))?;
+        match objects {
+            Some(Objects::Json) => session.out.json(&own)?,
+            Some(template) => session.out.objects(template, &capitalised(own))?,
+            None => {
+                let stats: Sections = crate::cli::http::decode(own.get("stats").unwrap_or(&Value::Null))?;
+                session.out.text(&sections(&stats))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The one object whose members do not have the names of the Go client's fields: those begin with a capital.
+fn capitalised(own: Value) -> Value {
+    let Value::Object(members) = own else { return own };
+    let capital = |name: String| name[..1].to_ascii_uppercase() + &name[1..];
+    Value::Object(members.into_iter().map(|(name, value)| (capital(name), value)).collect())
 }
 
 fn sections(stats: &Sections) -> String {

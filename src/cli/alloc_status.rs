@@ -1,12 +1,17 @@
 //! `drover alloc status` (reference: cli 3.5), and the table of allocations that other commands show.
 
+use crate::api::shape::alloc::LEFT_OUT;
 use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::monitor::placement_failures;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, AllocFigures, AllocGroup, AllocMetric, Task, TaskEvent, TaskState, Usage};
+use crate::cli::shapes::{
+    Alloc, AllocFigures, AllocGroup, AllocMetric, Eval, Task, TaskEvent, TaskState, Usage,
+};
+use crate::cli::template::with_left_out;
+use crate::model::gather::Gather;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -24,6 +29,9 @@ pub struct AllocStatus {
     /// print the API's object as JSON; without an id: all of them
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// show in detail what the tasks use at present
     #[argh(switch)]
     stats: bool,
@@ -34,7 +42,14 @@ pub struct AllocStatus {
 
 impl AllocStatus {
     pub fn one(id: &str, verbose: bool) -> AllocStatus {
-        AllocStatus { short: false, verbose, json: false, stats: false, alloc: Some(id.to_string()) }
+        AllocStatus {
+            short: false,
+            verbose,
+            json: false,
+            template: None,
+            stats: false,
+            alloc: Some(id.to_string()),
+        }
     }
 }
 
@@ -45,13 +60,14 @@ impl Run for AllocStatus {
 }
 
 pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
+    let objects = objects(command.json, command.template.as_deref())?;
     let Some(prefix) = &command.alloc else {
-        if command.json {
-            session.out.json(&session.client.get_value("/v1/allocations", &[])?)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &session.client.get_value("/v1/allocations", &[])?)?;
             return Ok(ExitCode::SUCCESS);
         }
         return Err(Failure::usage(
-            "This command takes one argument: <alloc-id> (only with -json it may be left out)",
+            "This command takes one argument: <alloc-id> (only with -json or -t it may be left out)",
         ));
     };
     let id = session.alloc_id(prefix)?;
@@ -60,13 +76,17 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
             true => Failure::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
             false => e.into(),
         })?;
-    if command.json {
-        session.out.json(&value)?;
+    if let Some(objects) = objects {
+        let value = match objects {
+            Objects::Json => value,
+            Objects::Template(_) => with_left_out(value, &LEFT_OUT),
+        };
+        session.out.objects(objects, &value)?;
         return Ok(ExitCode::SUCCESS);
     }
     let alloc: Alloc = decode(&value)?;
     let now = session.now();
-    session.out.text(&basics(&alloc, now, command))?;
+    session.out.text(&basics(&alloc, now, due(session, &alloc)?, command))?;
     if command.short {
         session.out.section("Tasks")?;
         session.out.text(&short_tasks(&alloc, session))?;
@@ -114,7 +134,23 @@ pub fn alloc_table(allocs: &[Alloc], now: i64, verbose: bool) -> String {
     layout::table(&header, &sorted.iter().map(row).collect::<Vec<_>>())
 }
 
-fn basics(alloc: &Alloc, now: i64, command: &AllocStatus) -> String {
+/// When the allocation may be placed again, if an evaluation waits for that.
+fn due(session: &Session, alloc: &Alloc) -> Outcome<Option<i64>> {
+    if alloc.followup_eval_id.is_empty() {
+        return Ok(None);
+    }
+    let eval: Result<Eval, _> = session.client.get(&path("evaluation", &alloc.followup_eval_id), &[]);
+    match eval {
+        Ok(eval) => {
+            Ok(Some(eval).filter(|e| e.status == "pending").map(|e| layout::unix_nanos(&e.wait_until)))
+        }
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// `due`: when it may be placed again.
+fn basics(alloc: &Alloc, now: i64, due: Option<i64>, command: &AllocStatus) -> String {
     let short = |full: &str| layout::id(full, command.verbose);
     let created = layout::relative(alloc.create_time, now);
     let modified = layout::relative(alloc.modify_time, now);
@@ -145,6 +181,9 @@ fn basics(alloc: &Alloc, now: i64, command: &AllocStatus) -> String {
     ];
     rows.extend(deployment(alloc, command.verbose));
     rows.extend(reschedule(alloc));
+    if let Some(due) = due {
+        rows.push(("Reschedule Eligibility", layout::relative(due, now)));
+    }
     if !alloc.next_allocation.is_empty() {
         rows.push(("Replacement Alloc ID", short(&alloc.next_allocation)));
     }
@@ -225,7 +264,7 @@ fn used(session: &Session, alloc: &Alloc) -> BTreeMap<String, Usage> {
     let stats = format!("{}/stats", path("client/allocation", &alloc.id));
     let answer: Result<AllocFigures, _> = session.client.get(&stats, &[]);
     match answer {
-        Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).collect(),
+        Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).gather(),
         Err(e) => {
             session.out.warning(&format!("What the tasks use is not known: {}", Failure::from(e)));
             BTreeMap::new()
@@ -392,7 +431,7 @@ Desired Description = <none>
 Created             = 1m3s ago
 Modified            = 50s ago
 ";
-        assert_eq!(basics(&alloc(), seconds(1_063), &command), expected);
+        assert_eq!(basics(&alloc(), seconds(1_063), None, &command), expected);
     }
 
     #[test]

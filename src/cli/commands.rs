@@ -1,15 +1,17 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
-use crate::cli::{Env, Prepared, Run, Say, prepare};
+use crate::cli::{Ready, Run};
 use crate::cli::{
-    agent_command, agent_info, alloc_ask, alloc_exec, alloc_fs, alloc_logs, alloc_status, completion,
-    config_validate,
+    agent_command, agent_info, alloc_ask, alloc_checks, alloc_exec, alloc_fs, alloc_logs, alloc_status,
+    alloc_stop, completion, config_validate,
 };
 use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
-use crate::cli::{keeper_command, namespace_change, namespace_show, node_meta, node_status, operator_api};
+use crate::cli::{
+    keeper_command, namespace_change, namespace_show, node_config, node_meta, node_status, operator_api,
+};
 use crate::cli::{servers, status, version};
-use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
+use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
 pub struct Command {
     pub name: &'static str,
@@ -18,9 +20,10 @@ pub struct Command {
     pub networked: bool,
     /// What follows its first argument is another's command line.
     pub flags_first: bool,
-    pub prepare: fn(&Command, &[String], Env<'_>) -> Result<Prepared, Say>,
     /// Its flags and arguments.
     pub info: fn() -> CommandInfoWithArgs,
+    /// Of the program's name and its arguments.
+    pub parse: fn(&[&str], &[&str]) -> Result<Ready, EarlyExit>,
 }
 
 pub static COMMANDS: &[Command] = &[
@@ -45,6 +48,8 @@ pub static COMMANDS: &[Command] = &[
     },
     networked::<alloc_ask::AllocRestart>("alloc restart", "restart the tasks of an allocation"),
     networked::<alloc_ask::AllocSignal>("alloc signal", "send a signal to tasks"),
+    networked::<alloc_stop::AllocStop>("alloc stop", "stop an allocation and place it anew"),
+    networked::<alloc_checks::AllocChecks>("alloc checks", "show the service checks of an allocation"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
     networked::<namespace_show::NamespaceList>("namespace list", "list namespaces"),
     networked::<namespace_show::NamespaceStatus>("namespace status", "show a namespace"),
@@ -59,6 +64,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<servers::RaftListPeers>("operator raft list-peers", "list the servers in consensus"),
     networked::<servers::ReconcileSummaries>("system reconcile summaries", "count all jobs' summaries anew"),
     networked::<servers::Ui>("ui", "print where the web interface is"),
+    networked::<node_config::NodeConfig>("node config", "list the servers that a node talks to"),
     networked::<node_meta::NodeMetaRead>("node meta read", "show a node's metadata"),
     networked::<node_meta::NodeMetaApply>("node meta apply", "set a node's metadata"),
     networked::<status::Status>("status", "show whatever has this id"),
@@ -76,25 +82,16 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     name: &'static str,
     about: &'static str,
 ) -> Command {
-    Command {
-        name,
-        about,
-        networked: true,
-        flags_first: false,
-        prepare: prepare::<T>,
-        info: T::get_args_info,
-    }
+    Command { name, about, networked: true, flags_first: false, info: T::get_args_info, parse: parse::<T> }
 }
 
 const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command {
-        name,
-        about,
-        networked: false,
-        flags_first: false,
-        prepare: prepare::<T>,
-        info: T::get_args_info,
-    }
+    Command { name, about, networked: false, flags_first: false, info: T::get_args_info, parse: parse::<T> }
+}
+
+fn parse<T: FromArgs + Run + 'static>(name: &[&str], args: &[&str]) -> Result<Ready, EarlyExit> {
+    let parsed = T::from_args(name, args)?;
+    Ok(Box::new(move |session| parsed.run(session)))
 }
 
 /// Reference: cli 1.4.
@@ -136,12 +133,9 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job deployments",
     "job action",
     "job tag",
-    "alloc stop",
-    "alloc checks",
     "alloc pause",
     "node drain",
     "node eligibility",
-    "node config",
     "node pool",
     "node identity",
     "node intro",

@@ -3,7 +3,7 @@
 use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::Outcome;
+use crate::cli::output::{Outcome, objects};
 use crate::cli::session::Session;
 use crate::cli::shapes::Eval;
 use argh::{ArgsInfo, FromArgs};
@@ -31,6 +31,9 @@ pub struct EvalList {
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// show ids in full
     #[argh(switch)]
     verbose: bool,
@@ -38,6 +41,7 @@ pub struct EvalList {
 
 impl Run for EvalList {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let objects = objects(self.json, self.template.as_deref())?;
         let per_page = self.per_page.map(|n| n.to_string());
         let given = [
             ("filter", self.filter.as_deref()),
@@ -49,8 +53,8 @@ impl Run for EvalList {
         let mut query: Vec<_> = given.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
         query.push(("reverse", "true"));
         let (value, next) = session.client.get_page("/v1/evaluations", &query)?;
-        if self.json {
-            session.out.json(&value)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
         let evals: Vec<Eval> = decode(&value)?;

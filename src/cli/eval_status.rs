@@ -1,14 +1,16 @@
 //! `drover eval status` (reference: cli 3.7): an evaluation, what it placed and what it could not.
 
+use crate::api::shape::eval::LEFT_OUT;
 use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::eval_list::{failures, table};
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::monitor;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Eval};
+use crate::cli::template::with_left_out;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 
@@ -22,6 +24,9 @@ pub struct EvalStatus {
     /// print the API's object as JSON; without an id: all of them
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// show ids in full, and the evaluations before and after it
     #[argh(switch)]
     verbose: bool,
@@ -32,7 +37,7 @@ pub struct EvalStatus {
 
 impl EvalStatus {
     pub fn one(id: &str, verbose: bool) -> EvalStatus {
-        EvalStatus { monitor: false, json: false, verbose, eval: Some(id.to_string()) }
+        EvalStatus { monitor: false, json: false, template: None, verbose, eval: Some(id.to_string()) }
     }
 }
 
@@ -43,12 +48,14 @@ impl Run for EvalStatus {
 }
 
 pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
+    let objects = objects(command.json, command.template.as_deref())?;
     let Some(prefix) = &command.eval else {
-        if command.json {
-            session.out.json(&session.client.get_value("/v1/evaluations", &[])?)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &session.client.get_value("/v1/evaluations", &[])?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let sentence = "This command takes one argument: <evaluation> (only with -json it may be left out)";
+        let sentence =
+            "This command takes one argument: <evaluation> (only with -json or -t it may be left out)";
         return Err(Failure::usage(sentence));
     };
     let id = session.eval_id(prefix)?;
@@ -61,8 +68,12 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
             true => Failure::new(format!("No evaluation(s) with prefix or id {prefix:?} found")),
             false => e.into(),
         })?;
-    if command.json {
-        session.out.json(&value)?;
+    if let Some(objects) = objects {
+        let value = match objects {
+            Objects::Json => value,
+            Objects::Template(_) => with_left_out(value, &LEFT_OUT),
+        };
+        session.out.objects(objects, &value)?;
         return Ok(ExitCode::SUCCESS);
     }
     let eval: Eval = decode(&value)?;

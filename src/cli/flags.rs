@@ -26,8 +26,6 @@ pub static GLOBAL_FLAGS: &[GlobalFlag] = &[
     global("token", true, true, "sent as X-Nomad-Token [.._TOKEN]"),
     global("no-color", false, true, "no colours [.._CLI_NO_COLOR]"),
     global("force-color", false, true, "colours without a terminal, too [.._CLI_FORCE_COLOR]"),
-    // output by a template: own flags of that name come first
-    global("t", true, false, ""),
     global("ca-cert", true, false, ""),
     global("ca-path", true, false, ""),
     global("client-cert", true, false, ""),
@@ -35,6 +33,23 @@ pub static GLOBAL_FLAGS: &[GlobalFlag] = &[
     global("tls-server-name", true, false, ""),
     global("tls-skip-verify", false, false, ""),
     global("insecure", false, false, ""),
+];
+
+/// Flags of `agent` that are known and not built.
+const AGENT_NOT_BUILT: [&str; 13] = [
+    "acl-enabled",
+    "acl-replication-token",
+    "dev-connect",
+    "encrypt",
+    "join",
+    "network-speed",
+    "plugin-dir",
+    "raft-protocol",
+    "rejoin",
+    "retry-interval",
+    "retry-join",
+    "retry-max",
+    "servers",
 ];
 
 /// A command line, sorted out.
@@ -53,6 +68,18 @@ pub enum FlagError {
     ValueMissing(String),
     NotABoolean { flag: String, value: String },
     NotSupported(String),
+}
+
+impl FlagError {
+    /// With what is known of this command's flags besides those that it declares.
+    pub fn of(self, command: &str) -> FlagError {
+        match self {
+            FlagError::Unknown { flag, .. } if command == "agent" && AGENT_NOT_BUILT.contains(&&*flag) => {
+                FlagError::NotSupported(flag)
+            }
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for FlagError {
@@ -225,7 +252,23 @@ fn boolean(name: &str, given: Option<String>) -> Result<bool, FlagError> {
     }
 }
 
+/// Flags that the reference's commands have besides ours: what they ask for is not built (reference: cli 2).
+const NOT_BUILT: [&str; 9] = [
+    "consul-namespace",
+    "consul-token",
+    "group",
+    "hcl1",
+    "policy-override",
+    "preserve-resources",
+    "ui",
+    "vault-namespace",
+    "vault-token",
+];
+
 fn unknown(command: &CommandInfoWithArgs, globals: &[GlobalFlag], name: &str) -> FlagError {
+    if NOT_BUILT.contains(&name) {
+        return FlagError::NotSupported(name.to_string());
+    }
     let own = command.flags.iter().map(|f| f.long.trim_start_matches('-'));
     let known = own.chain(globals.iter().filter(|g| g.built).map(|g| g.name));
     FlagError::Unknown { flag: name.to_string(), nearest: nearest(name, known).map(str::to_string) }

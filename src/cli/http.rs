@@ -2,6 +2,7 @@
 
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::settings::Settings;
+use crate::model::gather::Gather;
 use async_tungstenite::tungstenite::handshake::client::generate_key;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -115,6 +116,14 @@ impl Client {
         let next = response.headers().get("X-Nomad-NextToken").and_then(|token| token.to_str().ok());
         let next = next.unwrap_or_default().to_string();
         Ok((self.whole(response)?, next))
+    }
+
+    /// What is there, and the index of its last change.
+    pub fn get_indexed(&self, path: &str, query: Query<'_>) -> Result<(Value, u64), RequestError> {
+        let response = self.ask("GET", path, query, None)?;
+        let index =
+            response.headers().get("X-Nomad-Index").and_then(|index| index.to_str().ok()?.parse().ok());
+        Ok((self.whole(response)?, index.unwrap_or(0)))
     }
 
     pub fn put<T: DeserializeOwned>(
@@ -334,7 +343,7 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept = members.into_iter().filter(|(_, v)| !v.is_null());
-            Value::Object(kept.map(|(k, v)| (k, without_nulls(v))).collect())
+            Value::Object(kept.map(|(k, v)| (k, without_nulls(v))).gather())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
         other => other,

@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::http::decode;
 use crate::cli::monitor;
-use crate::cli::output::Outcome;
+use crate::cli::output::{Outcome, objects};
 use crate::cli::session::{Session, argument, at_home, path};
 use crate::cli::shapes::{Alloc, RegisterAnswer};
 use argh::{ArgsInfo, FromArgs};
@@ -21,6 +21,9 @@ pub struct JobAllocs {
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// show ids in full, and more columns
     #[argh(switch)]
     verbose: bool,
@@ -50,11 +53,12 @@ pub struct JobEval {
 impl Run for JobAllocs {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
+        let objects = objects(self.json, self.template.as_deref())?;
         let all = if self.all { "true" } else { "false" };
         let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
         let value = session.client.get_value(&format!("{}/allocations", path("job", &stub.id)), &query)?;
-        if self.json {
-            session.out.json(&value)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
         let allocs: Vec<Alloc> = decode(&value)?;

@@ -3,6 +3,7 @@
 use crate::cli::disk::Disk;
 use crate::cli::output::{Failure, Outcome};
 use crate::jobspec;
+use crate::model::gather::Gather;
 use serde_json::{Value, json};
 use std::io::Read;
 
@@ -77,7 +78,7 @@ fn from_hcl(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
     };
     let files: Vec<&str> = vars.files.iter().map(|(_, text)| text.as_str()).collect();
     let flags: serde_json::Map<String, Value> =
-        vars.flags.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+        vars.flags.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).gather();
     let submission = json!({
         "Source": text,
         "Format": "hcl2",

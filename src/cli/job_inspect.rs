@@ -3,7 +3,7 @@
 use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Outcome, objects};
 use crate::cli::session::{Session, argument, at_home, path, refuse_unbuilt};
 use crate::cli::shapes::{Job, JobStub, Submission, Versions};
 use argh::{ArgsInfo, FromArgs};
@@ -26,6 +26,9 @@ pub struct JobInspect {
     /// without "Job" around it; without an id: the list of all jobs
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// an id or the beginning of one
     #[argh(positional)]
     job: Option<String>,
@@ -47,6 +50,9 @@ pub struct JobHistory {
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// compare with the version of this tag (not supported yet)
     #[argh(option)]
     diff_tag: Option<String>,
@@ -61,12 +67,17 @@ pub struct JobHistory {
 impl Run for JobInspect {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         refuse_unbuilt(&[(self.with_vars, "-with-vars")])?;
+        let objects = objects(self.json, self.template.as_deref())?;
+        if self.hcl && objects.is_some() {
+            return Err(Failure::usage("-hcl excludes -json and -t"));
+        }
         let Some(prefix) = &self.job else {
-            if self.json {
-                session.out.json(&session.client.get_value("/v1/jobs", &[])?)?;
+            if let Some(objects) = objects {
+                session.out.objects(objects, &session.client.get_value("/v1/jobs", &[])?)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            let sentence = "This command takes one argument: <job> (only with -json it may be left out)";
+            let sentence =
+                "This command takes one argument: <job> (only with -json or -t it may be left out)";
             return Err(Failure::usage(sentence));
         };
         let stub = session.job(prefix)?;
@@ -74,7 +85,10 @@ impl Run for JobInspect {
             self.source(session, &stub)?;
         } else {
             let job = self.object(session, &stub)?;
-            session.out.json(&if self.json { job } else { json!({ "Job": job }) })?;
+            match objects {
+                Some(objects) => session.out.objects(objects, &job)?,
+                None => session.out.json(&json!({ "Job": job }))?,
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -131,9 +145,9 @@ impl Run for JobHistory {
         ])?;
         let stub = session.job(argument(&self.job, "job")?)?;
         let found = versions(session, &stub, self.version)?;
-        if self.json {
+        if let Some(objects) = objects(self.json, self.template.as_deref())? {
             let one = self.version.and_then(|_| found.first().cloned());
-            session.out.json(&one.unwrap_or(Value::Array(found)))?;
+            session.out.objects(objects, &one.unwrap_or(Value::Array(found)))?;
             return Ok(ExitCode::SUCCESS);
         }
         for (i, value) in found.iter().enumerate() {

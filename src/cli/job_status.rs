@@ -3,10 +3,12 @@
 use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::eval_list::failures;
+use crate::cli::follow::changed;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::monitor::placement_failures;
-use crate::cli::output::Outcome;
+use crate::cli::monitor::{is_settled, placement_failures};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
+use crate::cli::screen::{Page, Screen, Size};
 use crate::cli::session::{Session, at_home, job_state, job_table, path};
 use crate::cli::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
 use argh::{ArgsInfo, FromArgs};
@@ -29,9 +31,15 @@ pub struct JobStatus {
     /// show ids in full, and more columns
     #[argh(switch)]
     verbose: bool,
+    /// on a terminal: keep what is shown up to date, until the job is dead
+    #[argh(switch)]
+    monitor: bool,
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// an id or the beginning of one
     #[argh(positional)]
     job: Option<String>,
@@ -39,7 +47,16 @@ pub struct JobStatus {
 
 impl JobStatus {
     pub fn list(verbose: bool) -> JobStatus {
-        JobStatus { short: false, evals: false, all_allocs: false, verbose, json: false, job: None }
+        JobStatus {
+            short: false,
+            evals: false,
+            all_allocs: false,
+            monitor: false,
+            verbose,
+            json: false,
+            template: None,
+            job: None,
+        }
     }
 
     pub fn one(id: &str, verbose: bool) -> JobStatus {
@@ -54,19 +71,28 @@ impl Run for JobStatus {
 }
 
 pub fn show(session: &Session, command: &JobStatus) -> Outcome<ExitCode> {
+    let objects = objects(command.json, command.template.as_deref())?;
+    if command.monitor {
+        if objects.is_some() || command.job.is_none() {
+            return Err(Failure::usage("-monitor is for one job, and excludes -json and -t"));
+        }
+        if !session.out.is_terminal() {
+            return Err(Failure::usage("-monitor needs a terminal: a program can read /v1/event/stream"));
+        }
+    }
     match &command.job {
-        None => list(session, command)?,
-        Some(prefix) => one(session, command, prefix)?,
+        None => list(session, command, objects)?,
+        Some(prefix) => one(session, command, objects, prefix)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(session: &Session, command: &JobStatus) -> Outcome<()> {
+fn list(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>) -> Outcome<()> {
     let value = session.client.get_value("/v1/jobs", &[])?;
     let jobs: Vec<JobStub> = decode(&value)?;
-    if command.json {
+    if let Some(objects) = objects {
         let all: Outcome<Vec<Value>> = jobs.iter().map(|job| report(session, command, job)).collect();
-        return session.out.json(&Value::Array(all?));
+        return session.out.objects(objects, &Value::Array(all?));
     }
     if jobs.is_empty() {
         return session.out.line("No running jobs");
@@ -109,35 +135,67 @@ fn fetch(session: &Session, command: &JobStatus, id: &str, namespace: &str) -> O
     })
 }
 
-fn one(session: &Session, command: &JobStatus, prefix: &str) -> Outcome<()> {
+fn one(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>, prefix: &str) -> Outcome<()> {
     let stub = session.job(prefix)?;
-    if command.json {
-        return session.out.json(&Value::Array(vec![report(session, command, &stub)?]));
+    if let Some(objects) = objects {
+        return session.out.objects(objects, &Value::Array(vec![report(session, command, &stub)?]));
     }
-    let namespace = &stub.job_summary.namespace;
+    if command.monitor {
+        return watch(session, command, &stub);
+    }
     let job: Job = session.client.get(&path("job", &stub.id), &at_home(&stub))?;
-    session.out.text(&basics(&job, &session.time(job.submit_time)))?;
-    if command.short {
-        return Ok(());
+    let mut page = Page::default();
+    page.text(&basics(&job, &session.time(job.submit_time)));
+    if !command.short {
+        sections(session, command, &stub, &mut page)?;
     }
-    let parts = fetch(session, command, &job.id, namespace)?;
+    page.print(&session.out)
+}
+
+/// What changes of it, in place, until the job is dead and its tasks have ended, or the user has seen enough.
+fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> Outcome<()> {
+    let target = format!("{}/allocations", path("job", &stub.id));
+    let (mut screen, mut index) = (Screen::default(), 0);
+    loop {
+        let job: Job = session.client.get(&path("job", &stub.id), &at_home(stub))?;
+        let mut page = Page::default();
+        page.title(format!("Job {:?} ({}) is {}", job.id, job.kind, job_state(&job.status, job.stop)));
+        let allocs = if command.short { Vec::new() } else { sections(session, command, stub, &mut page)? };
+        screen.draw(&session.out, &page, Size::now())?;
+        if job.status == "dead" && allocs.iter().all(is_settled) {
+            return Ok(());
+        }
+        index = changed(session, &target, &at_home(stub), index)?.1;
+    }
+}
+
+/// All but what the job is. The value is its allocations.
+fn sections(session: &Session, command: &JobStatus, stub: &JobStub, page: &mut Page) -> Outcome<Vec<Alloc>> {
+    let parts = fetch(session, command, &stub.id, &stub.job_summary.namespace)?;
     let summary: JobSummary = decode(&parts.summary)?;
-    session.out.section("Summary")?;
-    session.out.text(&summary_table(&summary))?;
+    page.section("Summary");
+    page.text(&summary_table(&summary));
     let evals: Vec<Eval> = decode(&parts.evals)?;
     if command.evals || command.verbose {
-        session.out.section("Evaluations")?;
-        session.out.text(&eval_table(&evals, command.verbose))?;
+        page.section("Evaluations");
+        page.text(&eval_table(&evals, command.verbose));
     }
     if let Some(blocked) = evals.iter().filter(|e| e.status == "blocked").max_by_key(|e| e.create_index) {
-        placement_failure(session, blocked)?;
+        placement_failure(page, blocked);
     }
     let allocs: Vec<Alloc> = decode(&parts.allocs)?;
-    session.out.section("Allocations")?;
-    if allocs.is_empty() {
-        return session.out.line("No allocations placed");
+    let attempts = future_attempts(&evals, &allocs, session.now(), command.verbose);
+    if !attempts.is_empty() {
+        page.section("Future Rescheduling Attempts");
+        page.text(&layout::table(&["Task Group", "Eval ID", "Eval Time"], &attempts));
     }
-    session.out.text(&alloc_table(&allocs, session.now(), command.verbose))
+    page.section("Allocations");
+    if allocs.is_empty() {
+        page.line("No allocations placed");
+    } else {
+        page.text(&alloc_table(&allocs, session.now(), command.verbose));
+    }
+    Ok(allocs)
 }
 
 fn basics(job: &Job, submitted: &str) -> String {
@@ -181,18 +239,35 @@ fn eval_table(evals: &[Eval], verbose: bool) -> String {
     layout::table(&header, &sorted.into_iter().map(row).collect::<Vec<_>>())
 }
 
-fn placement_failure(session: &Session, blocked: &Eval) -> Outcome<()> {
-    if blocked.failed_tg_allocs.is_empty() {
-        return Ok(());
+/// Of each group: the evaluation that places its failed allocations again, and when.
+fn future_attempts(evals: &[Eval], allocs: &[Alloc], now: i64, verbose: bool) -> Vec<Vec<String>> {
+    let waits = |e: &&Eval| e.status == "pending" && !e.wait_until.is_empty();
+    let mut due: Vec<_> =
+        evals.iter().filter(waits).map(|e| (layout::unix_nanos(&e.wait_until), e)).collect();
+    due.sort_by_key(|(at, e)| (*at, &e.id));
+    let mut rows = Vec::new();
+    for (at, eval) in due {
+        let waiting = allocs.iter().filter(|a| a.followup_eval_id == eval.id);
+        let mut groups: Vec<&str> = waiting.map(|a| a.task_group.as_str()).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let row = |g: &&str| vec![g.to_string(), layout::id(&eval.id, verbose), layout::relative(at, now)];
+        rows.extend(groups.iter().map(row));
     }
-    session.out.section("Placement Failure")?;
+    rows
+}
+
+fn placement_failure(page: &mut Page, blocked: &Eval) {
+    if blocked.failed_tg_allocs.is_empty() {
+        return;
+    }
+    page.section("Placement Failure");
     for (group, metric) in &blocked.failed_tg_allocs {
-        session.out.line(&format!("Task Group {group:?}:"))?;
+        page.line(format!("Task Group {group:?}:"));
         for reason in placement_failures(metric) {
-            session.out.line(&format!("  * {reason}"))?;
+            page.line(format!("  * {reason}"));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -238,5 +313,31 @@ Task Group  Queued  Starting  Running  Failed  Complete  Lost  Unknown
 g           0       0         2        0       0         0     0
 ";
         assert_eq!(summary_table(&summary), expected);
+    }
+
+    #[test]
+    fn what_is_tried_again_is_listed_by_time_and_group() {
+        let eval = |id: &str, status: &str, wait_until: &str| Eval {
+            id: id.to_string(),
+            status: status.to_string(),
+            wait_until: wait_until.to_string(),
+            ..Eval::default()
+        };
+        let evals = [
+            eval("e2", "pending", "1970-01-01T00:01:10Z"),
+            eval("e1", "pending", "1970-01-01T00:01:05Z"),
+            eval("e3", "complete", "1970-01-01T00:00:05Z"),
+            eval("e4", "pending", ""),
+        ];
+        let waits = |group: &str, eval: &str| Alloc {
+            task_group: group.to_string(),
+            followup_eval_id: eval.to_string(),
+            ..Alloc::default()
+        };
+        let allocs =
+            [waits("h", "e1"), waits("g", "e1"), waits("g", "e1"), waits("g", "e2"), waits("g", "e3")];
+        let rows = future_attempts(&evals, &allocs, 60_000_000_000, false);
+        let rows: Vec<String> = rows.iter().map(|r| r.join(" ")).collect();
+        assert_eq!(rows, ["g e1 5s from now", "h e1 5s from now", "g e2 10s from now"]);
     }
 }

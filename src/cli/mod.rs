@@ -8,10 +8,12 @@ mod agent_command;
 mod agent_info;
 mod agent_jobs;
 mod alloc_ask;
+mod alloc_checks;
 mod alloc_exec;
 mod alloc_fs;
 mod alloc_logs;
 mod alloc_status;
+mod alloc_stop;
 mod commands;
 mod completion;
 mod config_validate;
@@ -20,6 +22,7 @@ mod eval_list;
 mod eval_status;
 mod flags;
 mod fmt_command;
+mod follow;
 mod frames;
 mod http;
 mod job_allocs;
@@ -36,16 +39,21 @@ mod monitor;
 mod namespace_change;
 mod namespace_file;
 mod namespace_show;
+mod node_config;
+mod node_list;
 mod node_meta;
 mod node_status;
+mod node_use;
 mod operator_api;
 mod output;
+mod screen;
 mod servers;
 mod session;
 mod settings;
 mod shapes;
 mod status;
 mod tailing;
+mod template;
 mod terminal;
 mod version;
 
@@ -86,8 +94,7 @@ type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub fn main() -> ExitCode {
     let args: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let env = |name: &str| std::env::var(name).ok();
-    let prepared =
-        choose(&args).and_then(|(command, rest)| Ok((command, (command.prepare)(command, rest, &env)?)));
+    let prepared = choose(&args).and_then(|(command, rest)| Ok((command, prepare(command, rest, &env)?)));
     match prepared {
         Ok((command, prepared)) => {
             let outcome = (prepared.run)(&mut Session::new(&prepared.settings));
@@ -156,27 +163,23 @@ fn overview(group: &str) -> String {
     )
 }
 
-/// Parses `args` as a `T`.
-fn prepare<T: argh::FromArgs + argh::ArgsInfo + Run + 'static>(
-    command: &Command,
-    args: &[String],
-    env: Env<'_>,
-) -> Result<Prepared, Say> {
+/// Parses `args` as what `command` wants. Only `command.parse` knows the type: what is done here is compiled once.
+fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared, Say> {
     let name = format!("drover {}", command.name);
     let help = || {
-        let text = T::from_args(&[&name], &["--help"]).err().map(|e| e.output).unwrap_or_default();
+        let text = (command.parse)(&[&name], &["--help"]).err().map(|e| e.output).unwrap_or_default();
         flags::help_text(&text, command.networked)
     };
     let usage = |text: String| Say::Wrong(format!("{text}\n\n{}", help()), 1);
-    let split = flags::split(args, &T::get_args_info(), command.networked, command.flags_first)
-        .map_err(|e| usage(e.to_string()))?;
+    let split = flags::split(args, &(command.info)(), command.networked, command.flags_first)
+        .map_err(|e| usage(e.of(command.name).to_string()))?;
     if split.help {
         return Err(Say::Help(help()));
     }
     let words: Vec<&str> = split.args.iter().map(String::as_str).collect();
-    let parsed = T::from_args(&[&name], &words).map_err(|e| usage(e.output.trim_end().to_string()))?;
+    let run = (command.parse)(&[&name], &words).map_err(|e| usage(e.output.trim_end().to_string()))?;
     let settings = Settings::new(&split.globals, env).map_err(|text| Say::Wrong(text, 1))?;
-    Ok(Prepared { settings, run: Box::new(move |session| parsed.run(session)) })
+    Ok(Prepared { settings, run })
 }
 
 fn finish(command: &Command, settings: &Settings, outcome: Outcome<ExitCode>) -> ExitCode {

@@ -1,17 +1,19 @@
-//! Follows an evaluation to its end and tells what changes (reference: cli 3.4).
+//! Follows an evaluation to its end and tells what changes: line by line (reference: cli 3.4), on a terminal in place.
 //!
 //! `Tale` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
 
+use crate::cli::alloc_status::alloc_table;
+use crate::cli::follow::{Seen, Watch, is_terminal};
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
+use crate::cli::screen::{Page, Screen, Size};
+use crate::cli::session::Session;
 use crate::cli::shapes::{Alloc, AllocMetric, Eval};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The first look again comes this soon; each further one twice as late, up to `POLL_INTERVAL`.
-const FIRST_INTERVAL: Duration = Duration::from_millis(10);
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Tasks that take longer to start or to end go on without being watched.
+const MAX_WATCHED: Duration = Duration::from_secs(600);
 /// Evaluations that follow one another for longer are not waited for.
 const MAX_FOLLOWED: usize = 32;
 /// The longest wait between two evaluations that is sat out.
@@ -42,25 +44,60 @@ pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
 }
 
 fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
+    if session.out.is_terminal() {
+        return watch_one(session, id, verbose);
+    }
     say(session, &Line::Info(format!("Monitoring evaluation {:?}", layout::id(id, verbose))))?;
-    let mut tale = Tale { verbose, ..Tale::default() };
-    let mut pause = FIRST_INTERVAL;
+    let (mut tale, mut watch) = (Tale { verbose, ..Tale::default() }, Watch::default());
     loop {
-        let eval: Eval = session.client.get(&path("evaluation", id), &[])?;
-        let allocs: Vec<Alloc> =
-            session.client.get(&format!("{}/allocations", path("evaluation", id)), &[])?;
+        let Seen { eval, mut allocs } = watch.next(session, id)?;
+        allocs.retain(|a| a.eval_id == eval.id);
         for line in tale.update(&eval, &allocs) {
             say(session, &line)?;
         }
         if is_terminal(&eval.status) {
-            for line in ending(&eval, verbose) {
-                say(session, &line)?;
-            }
+            end(session, &eval, verbose)?;
             return Ok(eval);
         }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(POLL_INTERVAL);
     }
+}
+
+/// The same on a terminal, in place, and a little longer: until the tasks have started, or ended.
+fn watch_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
+    let (mut screen, mut watch) = (Screen::default(), Watch::default());
+    let until = Instant::now() + MAX_WATCHED;
+    loop {
+        let Seen { eval, allocs } = watch.next(session, id)?;
+        screen.draw(&session.out, &page(&eval, &allocs, session.now(), verbose), Size::now())?;
+        let settled = allocs.iter().all(is_settled) || Instant::now() >= until;
+        if is_terminal(&eval.status) && settled {
+            end(session, &eval, verbose)?;
+            return Ok(eval);
+        }
+    }
+}
+
+fn page(eval: &Eval, allocs: &[Alloc], now: i64, verbose: bool) -> Page {
+    let mut page = Page::default();
+    let id = layout::id(&eval.id, verbose);
+    page.title(format!("Evaluation {id:?} is {}, of job {:?}", eval.status, eval.job_id));
+    if !allocs.is_empty() {
+        page.line("");
+        page.text(&alloc_table(allocs, now, verbose));
+    }
+    page
+}
+
+/// It is as the servers want it, or will not get there.
+pub fn is_settled(alloc: &Alloc) -> bool {
+    match alloc.desired_status.as_str() {
+        "run" => alloc.client_status != "pending",
+        _ => matches!(alloc.client_status.as_str(), "complete" | "failed" | "lost"),
+    }
+}
+
+fn end(session: &Session, eval: &Eval, verbose: bool) -> Outcome<()> {
+    ending(eval, verbose).iter().try_for_each(|line| say(session, line))
 }
 
 fn say(session: &Session, line: &Line) -> Outcome<()> {
@@ -80,10 +117,6 @@ enum Line {
     Plain(String),
     /// Indented, without.
     Detail(String),
-}
-
-fn is_terminal(status: &str) -> bool {
-    matches!(status, "complete" | "failed" | "canceled")
 }
 
 fn exit_code(eval: &Eval) -> u8 {
@@ -215,4 +248,26 @@ pub fn placement_failures(metric: &AllocMetric) -> Vec<String> {
     }
     out.extend(metric.quota_exhausted.iter().map(|q| format!("Quota limit hit {q:?}")));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_is_settled_when_it_is_as_wanted() {
+        for (desired, client, settled) in [
+            ("run", "pending", false),
+            ("run", "running", true),
+            ("run", "failed", true),
+            ("stop", "running", false),
+            ("stop", "pending", false),
+            ("stop", "complete", true),
+            ("evict", "lost", true),
+        ] {
+            let (desired_status, client_status) = (desired.to_string(), client.to_string());
+            let alloc = Alloc { desired_status, client_status, ..Alloc::default() };
+            assert_eq!(is_settled(&alloc), settled, "{desired} {client}");
+        }
+    }
 }

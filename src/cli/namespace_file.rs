@@ -6,6 +6,7 @@ use crate::agent::config::syntax::{self, Item, Node, Value as Written};
 use crate::cli::output::{Failure, Outcome};
 use crate::jobspec::nearest::nearest;
 use crate::jobspec::{self, Diagnostic, Source};
+use crate::model::gather::Gather;
 use serde_json::{Map, Value};
 
 /// A key of the file, its member in the API, and the keys of the block that it is, if it is one.
@@ -80,7 +81,7 @@ fn plain(node: &Node) -> Value {
         Written::Null => Value::Null,
         Written::List(items) => Value::Array(items.iter().map(plain).collect()),
         Written::Object(items) => {
-            Value::Object(items.iter().map(|i| (i.key.clone(), plain(&i.node))).collect())
+            Value::Object(items.iter().map(|i| (i.key.clone(), plain(&i.node))).gather())
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::{Session, ambiguous, argument};
 use crate::cli::shapes::Namespace;
 use argh::{ArgsInfo, FromArgs};
@@ -17,6 +17,9 @@ pub struct NamespaceList {
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
 }
 
 /// show a namespace: what it is for and which drivers jobs may use in it
@@ -26,6 +29,9 @@ pub struct NamespaceStatus {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// a name or the beginning of one
     #[argh(positional)]
     namespace: Option<String>,
@@ -35,6 +41,9 @@ pub struct NamespaceStatus {
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover namespace inspect team")]
 pub struct NamespaceInspect {
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
     /// a name or the beginning of one
     #[argh(positional)]
     namespace: Option<String>,
@@ -42,9 +51,10 @@ pub struct NamespaceInspect {
 
 impl Run for NamespaceList {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value("/v1/namespaces", &[])?;
-        if self.json {
-            session.out.json(&value)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value)?;
         } else {
             session.out.text(&table(&decode::<Vec<Namespace>>(&value)?))?;
         }
@@ -54,9 +64,10 @@ impl Run for NamespaceList {
 
 impl Run for NamespaceStatus {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let objects = objects(self.json, self.template.as_deref())?;
         let value = find(session, argument(&self.namespace, "namespace")?)?;
-        if self.json {
-            session.out.json(&value)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
         let namespace: Namespace = decode(&value)?;
@@ -72,7 +83,8 @@ impl Run for NamespaceStatus {
 
 impl Run for NamespaceInspect {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        session.out.json(&find(session, argument(&self.namespace, "namespace")?)?)?;
+        let how = objects(false, self.template.as_deref())?.unwrap_or(Objects::Json);
+        session.out.objects(how, &find(session, argument(&self.namespace, "namespace")?)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }

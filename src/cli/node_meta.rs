@@ -2,8 +2,9 @@
 
 use crate::cli::Run;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
+use crate::cli::output::{Failure, Outcome, objects};
 use crate::cli::session::Session;
+use crate::model::gather::Gather;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ pub struct NodeMetaRead {
     /// print the API's object as JSON
     #[argh(switch)]
     json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
 }
 
 /// set and unset a node's metadata while it runs; the node keeps it
@@ -39,12 +43,13 @@ pub struct NodeMetaApply {
 
 impl Run for NodeMetaRead {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let objects = objects(self.json, self.template.as_deref())?;
         let id = node(session, &self.node_id)?;
         let query = [("node_id", id.as_str())];
         let query = if id.is_empty() { &query[..0] } else { &query[..] };
         let value = session.client.get_value(PATH, query)?;
-        if self.json {
-            session.out.json(&value)?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
         for (n, (title, member)) in
@@ -69,7 +74,7 @@ fn rows(map: &Value) -> String {
 impl Run for NodeMetaApply {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let unset = self.unset.split(',').filter(|k| !k.is_empty());
-        let mut meta: Map<String, Value> = unset.map(|k| (k.to_string(), Value::Null)).collect();
+        let mut meta: Map<String, Value> = unset.map(|k| (k.to_string(), Value::Null)).gather();
         for pair in &self.pairs {
             let Some((key, value)) = pair.split_once('=') else {
                 return Err(Failure::usage(format!("{pair:?} is not of the form key=value")));

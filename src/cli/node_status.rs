@@ -4,9 +4,11 @@ use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, refuse_template};
+use crate::cli::node_list;
+use crate::cli::node_use::{self, HostUse};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, Node, NodeStub};
+use crate::cli::shapes::{Alloc, Node};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -23,21 +25,33 @@ pub struct NodeStatus {
     short: bool,
     /// show ids in full, attributes and metadata
     #[argh(switch)]
-    verbose: bool,
+    pub verbose: bool,
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
     /// count the running allocations of each node
     #[argh(switch)]
-    allocs: bool,
+    pub allocs: bool,
     /// list only the nodes that this expression matches
     #[argh(option, arg_name = "expression")]
-    filter: Option<String>,
-    /// what its allocations use: not supported yet
+    pub filter: Option<String>,
+    /// show in detail what the machine uses at present
     #[argh(switch)]
     stats: bool,
-    /// a Go template for the output: not supported yet
-    #[argh(option, long = "t")]
+    /// list the operating systems, too
+    #[argh(switch)]
+    pub os: bool,
+    /// list ids and nothing else
+    #[argh(switch)]
+    pub quiet: bool,
+    /// list at most so many
+    #[argh(option)]
+    pub per_page: Option<u32>,
+    /// go on where a page ended
+    #[argh(option)]
+    pub page_token: Option<String>,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
     /// an id or the beginning of one
     #[argh(positional)]
@@ -54,6 +68,10 @@ impl NodeStatus {
             allocs: false,
             filter: None,
             stats: false,
+            os: false,
+            quiet: false,
+            per_page: None,
+            page_token: None,
             template: None,
             node: Some(id.to_string()),
         }
@@ -67,18 +85,30 @@ impl Run for NodeStatus {
 }
 
 pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
-    refuse_template(command.template.as_deref())?;
-    if command.stats {
-        return Err(Failure::new("not supported yet: -stats"));
+    let objects = objects(command.json, command.template.as_deref())?;
+    let one_node = command.node.is_some() || command.this;
+    let for_lists = [
+        (command.filter.is_some(), "-filter"),
+        (command.allocs, "-allocs"),
+        (command.os, "-os"),
+        (command.quiet, "-quiet"),
+        (command.per_page.is_some(), "-per-page"),
+        (command.page_token.is_some(), "-page-token"),
+    ];
+    if let Some((_, flag)) = for_lists.iter().find(|(given, _)| *given && one_node) {
+        return Err(Failure::usage(format!("{flag} is for the list of nodes: leave the node out")));
+    }
+    if command.stats && !one_node {
+        return Err(Failure::usage("-stats is for one node: name it, or say -self"));
+    }
+    if command.short && !one_node {
+        return Err(Failure::usage("-short is for one node: name it, or say -self"));
     }
     match &command.node {
-        node if command.filter.is_some() && (node.is_some() || command.this) => {
-            return Err(Failure::usage("-filter is for the list of nodes: leave the node out"));
-        }
         Some(_) if command.this => return Err(Failure::usage("-self takes no node id")),
-        None if command.this => one(session, command, &own_node(session)?)?,
-        None => list(session, command)?,
-        Some(prefix) => one(session, command, &session.node_id(prefix)?)?,
+        None if command.this => one(session, command, objects, &own_node(session)?)?,
+        None => node_list::show(session, command, objects)?,
+        Some(prefix) => one(session, command, objects, &session.node_id(prefix)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,71 +120,21 @@ fn own_node(session: &Session) -> Outcome<String> {
         .ok_or_else(|| Failure::new("The agent that was asked is no client: it has no node"))
 }
 
-fn list(session: &Session, command: &NodeStatus) -> Outcome<()> {
-    let filter: Vec<_> = command.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
-    let value = session.client.get_value("/v1/nodes", &filter)?;
-    if command.json {
-        return session.out.json(&value);
-    }
-    let nodes: Vec<NodeStub> = decode(&value)?;
-    let mut running = Vec::new();
-    if command.allocs {
-        for node in &nodes {
-            running
-                .push(allocs_of(session, &node.id)?.iter().filter(|a| a.client_status == "running").count());
-        }
-    }
-    if nodes.is_empty() {
-        let none = command.filter.as_ref().map_or("No nodes registered", |_| "No nodes match the filter");
-        return session.out.line(none);
-    }
-    session.out.text(&node_table(&nodes, &running, command.allocs, command.verbose))
-}
-
-/// `running`: of each node the count of its running allocations, shown with `with_allocs`.
-pub fn node_table(nodes: &[NodeStub], running: &[usize], with_allocs: bool, verbose: bool) -> String {
-    let mut header = vec!["ID", "Node Pool", "DC", "Name", "Class"];
-    if verbose {
-        header.extend(["Address", "Version"]);
-    }
-    header.extend(["Drain", "Eligibility", "Status"]);
-    if with_allocs {
-        header.push("Running Allocs");
-    }
-    let row = |(i, n): (usize, &NodeStub)| {
-        let mut row = vec![
-            layout::id(&n.id, verbose),
-            n.node_pool.clone(),
-            n.datacenter.clone(),
-            n.name.clone(),
-            n.node_class.clone(),
-        ];
-        if verbose {
-            row.extend([n.address.clone(), n.version.clone()]);
-        }
-        row.extend([n.drain.to_string(), n.scheduling_eligibility.clone(), n.status.clone()]);
-        if with_allocs {
-            row.push(running.get(i).copied().unwrap_or(0).to_string());
-        }
-        row
-    };
-    layout::table(&header, &nodes.iter().enumerate().map(row).collect::<Vec<_>>())
-}
-
-fn allocs_of(session: &Session, node: &str) -> Outcome<Vec<Alloc>> {
+pub fn allocs_of(session: &Session, node: &str) -> Outcome<Vec<Alloc>> {
     Ok(session.client.get(&format!("{}/allocations", path("node", node)), &[])?)
 }
 
-fn one(session: &Session, command: &NodeStatus, id: &str) -> Outcome<()> {
+fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> Outcome<()> {
     let value = session.client.get_value(&path("node", id), &[]).map_err(|e| match e.is_not_found() {
         true => Failure::new(format!("No node(s) with prefix or id {id:?} found")),
         false => e.into(),
     })?;
-    if command.json {
-        return session.out.json(&value);
+    if let Some(objects) = objects {
+        return session.out.objects(objects, &value);
     }
     let node: Node = decode(&value)?;
-    session.out.text(&basics(&node, command.verbose))?;
+    let host = if command.short { None } else { node_use::ask(session, &node) };
+    session.out.text(&basics(&node, host.as_ref(), command.verbose))?;
     let allocs = allocs_of(session, id)?;
     if !command.short {
         if command.verbose {
@@ -165,6 +145,9 @@ fn one(session: &Session, command: &NodeStatus, id: &str) -> Outcome<()> {
         session.out.text(&event_table(&node, session))?;
         session.out.section("Allocated Resources")?;
         session.out.text(&allocated(&node, &allocs))?;
+    }
+    if let Some(host) = &host {
+        node_use::show(session, &node, host, &allocs, command.stats)?;
     }
     session.out.section("Allocations")?;
     if allocs.is_empty() {
@@ -182,7 +165,7 @@ fn one(session: &Session, command: &NodeStatus, id: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn basics(node: &Node, verbose: bool) -> String {
+fn basics(node: &Node, host: Option<&HostUse>, verbose: bool) -> String {
     let drivers: Vec<&str> =
         node.drivers.iter().filter(|(_, d)| d.detected && d.healthy).map(|(n, _)| n.as_str()).collect();
     layout::key_values(&[
@@ -196,6 +179,7 @@ fn basics(node: &Node, verbose: bool) -> String {
         ("Status", node.status.clone()),
         ("CSI Controllers", String::new()),
         ("CSI Drivers", String::new()),
+        ("Uptime", host.map(|h| layout::units(h.uptime)).unwrap_or_default()),
         ("Host Volumes", String::new()),
         ("Host Networks", String::new()),
         ("CSI Volumes", String::new()),
@@ -250,24 +234,6 @@ fn ratio(used_mb: i64, total_mb: i64) -> String {
 mod tests {
     use super::*;
     use crate::cli::shapes::{LegacyResources, NodeCpu, NodeDisk, NodeMemory, NodeResources};
-
-    #[test]
-    fn nodes_are_listed_as_in_their_reference() {
-        let node = NodeStub {
-            id: "aabbccdd-0000-0000-0000-000000000000".to_string(),
-            node_pool: "default".to_string(),
-            datacenter: "dc1".to_string(),
-            name: "edge-1".to_string(),
-            scheduling_eligibility: "eligible".to_string(),
-            status: "ready".to_string(),
-            ..NodeStub::default()
-        };
-        let expected = "\
-ID        Node Pool  DC   Name    Class   Drain  Eligibility  Status
-aabbccdd  default    dc1  edge-1  <none>  false  eligible     ready
-";
-        assert_eq!(node_table(&[node], &[], false, false), expected);
-    }
 
     #[test]
     fn allocated_resources_are_of_live_allocations() {

@@ -1,6 +1,7 @@
 //! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
 
 use crate::cli::settings::Settings;
+use crate::cli::template;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
@@ -44,11 +45,21 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Go templates are not built.
-pub fn refuse_template(template: Option<&str>) -> Outcome<()> {
-    match template {
-        None => Ok(()),
-        Some(_) => Err(Failure::new("not supported yet: -t; print -json and pick from that")),
+/// How the API's objects are printed as they are, instead of as tables.
+#[derive(Clone, Copy)]
+pub enum Objects<'a> {
+    Json,
+    Template(&'a str),
+}
+
+/// What `-json` and `-t` ask for.
+pub fn objects(json: bool, template: Option<&str>) -> Outcome<Option<Objects<'_>>> {
+    match (json, template) {
+        (true, Some(_)) => Err(Failure::usage("-json and -t exclude each other")),
+        (_, Some("")) => Err(Failure::usage("-t needs a template in Go's syntax, as in -t '{{ .ID }}'")),
+        (_, Some(template)) => Ok(Some(Objects::Template(template))),
+        (true, None) => Ok(Some(Objects::Json)),
+        (false, None) => Ok(None),
     }
 }
 
@@ -65,6 +76,10 @@ impl Output {
             color_out: wanted(io::stdout().is_terminal()),
             color_err: wanted(io::stderr().is_terminal()),
         }
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
     }
 
     /// Text as it is; the caller ends its lines.
@@ -118,6 +133,13 @@ impl Output {
     /// Four spaces of indentation, as the API's `?pretty`.
     pub fn json(&self, value: &serde_json::Value) -> Outcome<()> {
         self.line(&pretty(value))
+    }
+
+    pub fn objects(&self, how: Objects<'_>, value: &serde_json::Value) -> Outcome<()> {
+        match how {
+            Objects::Json => self.json(value),
+            Objects::Template(template) => self.line(&template::render(template, value)?),
+        }
     }
 
     /// The line that the user types, without its end.

@@ -4,7 +4,7 @@
 use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, refuse_template};
+use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::Session;
 use crate::cli::shapes::{Member, Members, RaftConfiguration};
 use argh::{ArgsInfo, FromArgs};
@@ -24,17 +24,17 @@ pub struct ServerMembers {
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
-    /// a Go template for the output: not supported yet
-    #[argh(option, long = "t")]
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
 }
 
 impl Run for ServerMembers {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_template(self.template.as_deref())?;
+        let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value("/v1/agent/members", &[])?;
-        if self.json {
-            session.out.json(&value["Members"])?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value["Members"])?;
             return Ok(ExitCode::SUCCESS);
         }
         let members: Members = decode(&value)?;
@@ -106,16 +106,20 @@ pub struct OperatorMetrics {
     /// print JSON: what is printed anyway
     #[argh(switch)]
     json: bool,
-    /// a Go template for the output: not supported yet
-    #[argh(option, long = "t")]
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
 }
 
 impl Run for OperatorMetrics {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_template(self.template.as_deref())?;
-        if self.json && self.format.is_some() {
-            return Err(Failure::usage("-json and -format exclude each other"));
+        let objects = objects(self.json, self.template.as_deref())?;
+        if objects.is_some() && self.format.is_some() {
+            return Err(Failure::usage("-format excludes -json and -t"));
+        }
+        if let Some(how @ Objects::Template(_)) = objects {
+            session.out.objects(how, &session.client.get_value("/v1/metrics", &[])?)?;
+            return Ok(ExitCode::SUCCESS);
         }
         let mut query: Vec<(&str, &str)> =
             self.format.as_deref().map(|f| ("format", f)).into_iter().collect();

@@ -4,7 +4,7 @@ use crate::cli::alloc_status::alloc_table;
 use crate::cli::eval_list::table as eval_table;
 use crate::cli::http::{Client, encode};
 use crate::cli::layout;
-use crate::cli::node_status::node_table;
+use crate::cli::node_list::{self, Columns};
 use crate::cli::output::{Failure, Outcome, Output};
 use crate::cli::settings::Settings;
 use crate::cli::shapes::{Alloc, Eval, JobStub, NodeStub};
@@ -75,7 +75,7 @@ impl Session {
 
     /// The node with this id, or the only one whose id begins so.
     pub fn node_id(&self, prefix: &str) -> Outcome<String> {
-        let table = |many: &[NodeStub]| node_table(many, &[], false, false);
+        let table = |many: &[NodeStub]| node_list::table(many, None, Columns::default());
         self.only(prefix, "/v1/nodes", "node", |n: &NodeStub| &n.id, table)
     }
 

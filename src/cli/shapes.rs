@@ -116,6 +116,7 @@ pub struct Alloc {
     pub next_allocation: String,
     pub reschedule_tracker: Option<RescheduleTracker>,
     pub create_index: u64,
+    pub modify_index: u64,
     pub create_time: i64,
     pub modify_time: i64,
     pub job: Option<AllocJob>,
@@ -312,6 +313,7 @@ pub struct Eval {
     pub status_description: String,
     /// Nanoseconds.
     pub wait: i64,
+    pub wait_until: String,
     pub next_eval: String,
     pub previous_eval: String,
     pub blocked_eval: String,
@@ -388,6 +390,7 @@ pub struct NodeStub {
     pub drain: bool,
     pub scheduling_eligibility: String,
     pub status: String,
+    pub attributes: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

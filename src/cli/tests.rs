@@ -72,7 +72,7 @@ fn global_flags_are_taken_out() {
 #[test]
 fn every_command_has_help_with_an_example_and_its_own_flags() {
     for command in COMMANDS {
-        let ask = |line: &str| (command.prepare)(command, &words(line), &|_| None).err();
+        let ask = |line: &str| prepare(command, &words(line), &|_| None).err();
         let Some(Say::Help(help)) = ask("-h") else { panic!("{}: no help", command.name) };
         let example =
             help.split("Examples:").nth(1).is_some_and(|e| e.contains(&format!("drover {}", command.name)));
@@ -94,7 +94,7 @@ fn options_are_aligned() {
 fn prepared(line: &str) -> Result<&'static str, Say> {
     let args = words(line);
     let (command, rest) = choose(&args)?;
-    (command.prepare)(command, rest, &|_| None).map(|_| command.name)
+    prepare(command, rest, &|_| None).map(|_| command.name)
 }
 
 #[test]

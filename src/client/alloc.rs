@@ -7,6 +7,7 @@ use super::lifecycle::{Role, Stage, TaskView};
 use super::room;
 use super::runner::{Dirty, Runner, Spec, Turn};
 use crate::model::alloc::{ClientStatus, DesiredStatus, client_status_of};
+use crate::model::gather::Gather;
 use crate::model::id::AllocId;
 use crate::model::job::Task;
 use crate::model::task::TaskEvent;
@@ -385,7 +386,7 @@ impl Alloc {
     fn settle(&mut self) {
         if self.status_moves != self.moves() {
             self.status_moves = self.moves();
-            let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect();
+            let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).gather();
             self.status = client_status_of(&states);
         }
         if self.ended.is_none() && self.is_over() {
@@ -452,7 +453,7 @@ impl Alloc {
             id: self.id(),
             client: self.status.0,
             client_description: if waits { room::WAITS } else { self.status.1 }.to_string(),
-            task_states: self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect(),
+            task_states: self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).gather(),
         }
     }
 

@@ -88,6 +88,11 @@ impl Client {
 
     /// What is run is the task's own process in everything but its command.
     fn exec(&self, alloc: AllocId, task: &str, command: &[String]) -> Result<Grant, Refusal> {
+        if !self.config.remote_exec {
+            let why =
+                "this node runs no commands beside tasks: its configuration says client.disable_remote_exec";
+            return Err(Refusal::new(RefusalKind::Forbidden, why));
+        }
         let alloc = self.find_alloc(alloc)?;
         alloc.known_task(task)?;
         let not_running = || Refusal::new(RefusalKind::NotFound, format!("task {task:?} is not running."));

@@ -3,13 +3,13 @@
 mod reports;
 
 use super::alloc::Alloc;
-use super::collect::MAX_ENDED;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
 use super::measures::{ClientStatusReport, Measures};
 use super::room;
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
+use crate::model::gather::Gather;
 use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
@@ -83,7 +83,7 @@ impl Client {
         let mut random = Stream::new(seed, 0);
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
-        let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();
+        let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).gather();
         let dynamic_meta = store.dynamic_meta().clone();
         Client {
             config,
@@ -118,7 +118,7 @@ impl Client {
         }
         self.ask_keeper_again(now.mono, &mut held);
         self.advance_allocs(now, &mut held);
-        self.collect_ended(now, MAX_ENDED, &mut held);
+        self.collect_ended(now, self.config.max_ended, &mut held);
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
         self.take_news(now, news, &mut writes);
         self.report(now.mono, &mut held);
@@ -342,7 +342,7 @@ impl Client {
     /// Compares what the keeper holds with what the store says. Whether tasks were to end is decided before any of them
     /// hears of its run: those that ended while nobody listened count as they are, whatever the order of the list.
     fn reconcile(&mut self, now: Now, runs: Vec<RunReport>, held: &mut Held) {
-        let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).collect();
+        let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).gather();
         for run in &self.unforgotten {
             runs.remove(run);
         }
@@ -395,7 +395,7 @@ impl Client {
 
     /// Removed, updated, added, in that order (reference: client 3).
     fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut Writes) {
-        let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().collect();
+        let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().gather();
         for (id, alloc) in &mut self.allocs {
             if !wanted.contains_key(id) {
                 alloc.set_fate(Fate::Removed);
@@ -408,7 +408,7 @@ impl Client {
             writes.set_ended(id, false);
         }
         self.take_assignments(now, set.assignments);
-        let need = wanted.into_iter().filter(|(id, index)| self.is_news(*id, *index)).collect();
+        let need = wanted.into_iter().filter(|(id, index)| self.is_news(*id, *index)).gather();
         self.servers.set_need(need);
     }
 

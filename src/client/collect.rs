@@ -9,9 +9,6 @@ use crate::model::time::Now;
 use crate::state::local::{Fate, Writes};
 use crate::wire::request::{Refusal, RefusalKind};
 
-/// Ended allocations that are kept for their logs.
-pub const MAX_ENDED: usize = 50;
-
 impl Client {
     /// Of the ended allocations that the servers know to have ended, the oldest go, until `keep` are left.
     pub(super) fn collect_ended(&mut self, now: Now, keep: usize, held: &mut Held) {

@@ -15,6 +15,10 @@ pub struct Config {
     pub servers: Vec<u64>,
     /// No task is given longer than this to end.
     pub max_kill_timeout: Span,
+    /// Ended allocations that are kept for their logs.
+    pub max_ended: usize,
+    /// Commands may be run beside tasks on others' demand.
+    pub remote_exec: bool,
     /// One machine, one user, nothing to spread: retries come after a second.
     pub dev: bool,
     /// The agent's own environment: handed on to tasks, except for what `env_denylist` names.
@@ -33,6 +37,8 @@ impl Config {
             alloc_dir: alloc_dir.into(),
             servers: Vec::new(),
             max_kill_timeout: DEFAULT_MAX_KILL_TIMEOUT,
+            max_ended: DEFAULT_MAX_ENDED,
+            remote_exec: true,
             dev: false,
             host_env: Vec::new(),
             env_denylist: ENV_DENYLIST.iter().map(|s| s.to_string()).collect(),
@@ -40,6 +46,8 @@ impl Config {
         }
     }
 }
+
+pub const DEFAULT_MAX_ENDED: usize = 50;
 
 /// Credentials of the agent that no task gets to see (reference: client 15).
 pub const ENV_DENYLIST: [&str; 8] = [

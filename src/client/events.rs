@@ -1,5 +1,6 @@
 //! What is told of a task, in the words that Nomad's API uses (reference: client 8).
 
+use crate::model::gather::Gather;
 use crate::model::task::{Exit, ExitStatus, TaskEvent};
 use crate::model::time::{Span, Wall};
 
@@ -7,7 +8,7 @@ use crate::model::time::{Span, Wall};
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 fn event(kind: &str, at: Wall, message: impl Into<String>, details: &[(&str, String)]) -> TaskEvent {
-    let details = details.iter().map(|(k, v)| (k.to_string(), clipped(v.clone()))).collect();
+    let details = details.iter().map(|(k, v)| (k.to_string(), clipped(v.clone()))).gather();
     TaskEvent { kind: kind.to_string(), at, message: clipped(message.into()), details }
 }
 

@@ -1,6 +1,7 @@
 //! `${name}` in what users write (reference: client 16). Two manners: in `env` and `meta` an unknown name stays as it
 //! is written; in a driver's config it is an error that names it.
 
+use crate::model::gather::Gather;
 use crate::model::value::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -113,7 +114,7 @@ pub fn strict_value(value: &Value, names: Names<'_>) -> Result<Value, BadTemplat
         }
         Value::Map(map) => {
             let one = |(k, v): (&String, &Value)| Ok((k.clone(), strict_value(v, names)?));
-            Value::Map(map.iter().map(one).collect::<Result<_, _>>()?)
+            Value::Map(map.iter().map(one).try_gather()?)
         }
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => value.clone(),
     })

@@ -7,6 +7,7 @@ use super::fingerprint::{field_values, read, volume};
 use super::{clock, interfaces};
 use crate::api::host::{DiskSpace, HostData};
 use crate::api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
+use crate::model::gather::Gather;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
@@ -68,7 +69,7 @@ impl Observer {
             hosts: read("/etc/hosts"),
             environment: std::env::vars_os()
                 .map(|(k, v)| (k.to_string_lossy().into_owned(), v.to_string_lossy().into_owned()))
-                .collect(),
+                .gather(),
             disks,
         }
     }

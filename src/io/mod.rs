@@ -6,6 +6,8 @@
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod clock;
+#[cfg(test)]
+pub mod corpus;
 pub mod dirs;
 pub mod disk;
 pub mod entropy;
@@ -16,6 +18,7 @@ pub mod keeper;
 pub mod keeper_cli;
 pub mod keeper_link;
 pub mod keys;
+pub mod log_file;
 pub mod machine;
 pub mod monitor;
 pub mod node;

@@ -10,10 +10,12 @@ use crate::model::canonical::{
 };
 use crate::model::constraint::Constraint;
 use crate::model::eval::DEFAULT_PRIORITY;
+use crate::model::gather::Gather;
 use crate::model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
     RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
+use crate::model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
 use crate::model::resources::{Hook, Lifecycle};
 use crate::model::time::Span;
 use crate::model::value::Value as Plain;
@@ -75,7 +77,7 @@ impl<'v> Given<'v> {
 
     fn map(self, name: &str) -> BTreeMap<String, String> {
         let members = self.0.get(name).and_then(Value::as_object).into_iter().flatten();
-        members.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_string())).collect()
+        members.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_string())).gather()
     }
 }
 
@@ -116,6 +118,8 @@ impl Decoder<'_> {
             datacenters: job.texts("Datacenters"),
             node_pool: job.owned("NodePool"),
             constraints: Self::constraints(*job),
+            affinities: Self::affinities(*job),
+            spreads: Self::spreads(*job),
             groups,
             update: whole,
             meta: job.map("Meta"),
@@ -191,6 +195,8 @@ impl Decoder<'_> {
             name: g.owned("Name"),
             count: g.int("Count").unwrap_or(1),
             constraints: Self::constraints(g),
+            affinities: Self::affinities(g),
+            spreads: Self::spreads(g),
             restart,
             reschedule: self.group_reschedule(outer, g, path),
             update,
@@ -199,6 +205,7 @@ impl Decoder<'_> {
             shutdown_delay: g.span("ShutdownDelay"),
             tasks,
             meta: g.map("Meta"),
+            disconnect: None,
         }
     }
 
@@ -229,11 +236,12 @@ impl Decoder<'_> {
         Task {
             name: t.owned("Name"),
             driver: t.owned("Driver"),
-            config: config.map(|(k, v)| (k.clone(), plain(v))).collect(),
+            config: config.map(|(k, v)| (k.clone(), plain(v))).gather(),
             env: t.map("Env"),
             meta: t.map("Meta"),
             user: t.owned("User"),
             constraints: Self::constraints(t),
+            affinities: Self::affinities(t),
             cpu_mhz: resources.and_then(|r| r.int("CPU")).unwrap_or(DEFAULT_CPU_MHZ),
             memory_mb: resources.and_then(|r| r.int("MemoryMB")).unwrap_or(DEFAULT_MEMORY_MB),
             restart: self.restart(group_restart, t.inner("RestartPolicy"), &format!("{path}.RestartPolicy")),
@@ -275,12 +283,32 @@ impl Decoder<'_> {
     }
 
     fn constraints(outer: Given<'_>) -> Vec<Constraint> {
-        let one = |c: Given<'_>| Constraint {
-            left: c.owned("LTarget"),
-            operand: c.owned("Operand"),
-            right: c.owned("RTarget"),
+        outer.many("Constraints").map(Self::condition).collect()
+    }
+
+    fn condition(c: Given<'_>) -> Constraint {
+        Constraint { left: c.owned("LTarget"), operand: c.owned("Operand"), right: c.owned("RTarget") }
+    }
+
+    fn affinities(outer: Given<'_>) -> Vec<Affinity> {
+        let weight = |a: Given<'_>| a.int("Weight").unwrap_or(DEFAULT_WEIGHT);
+        outer
+            .many("Affinities")
+            .map(|a| Affinity { condition: Self::condition(a), weight: weight(a) })
+            .collect()
+    }
+
+    fn spreads(outer: Given<'_>) -> Vec<Spread> {
+        let target = |t: Given<'_>| SpreadTarget {
+            value: t.owned("Value"),
+            percent: t.int("Percent").unwrap_or_default(),
         };
-        outer.many("Constraints").map(one).collect()
+        let one = |s: Given<'_>| Spread {
+            attribute: s.owned("Attribute"),
+            weight: s.int("Weight").unwrap_or(DEFAULT_WEIGHT),
+            targets: s.many("SpreadTarget").map(target).collect(),
+        };
+        outer.many("Spreads").map(one).collect()
     }
 
     fn restart(&mut self, base: RestartPolicy, given: Option<Given<'_>>, path: &str) -> RestartPolicy {
@@ -388,6 +416,6 @@ fn plain(v: &Value) -> Plain {
         },
         Value::String(s) => Plain::Text(s.clone()),
         Value::Array(items) => Plain::List(items.iter().map(plain).collect()),
-        Value::Object(members) => Plain::Map(members.iter().map(|(k, v)| (k.clone(), plain(v))).collect()),
+        Value::Object(members) => Plain::Map(members.iter().map(|(k, v)| (k.clone(), plain(v))).gather()),
     }
 }

@@ -12,6 +12,7 @@ use super::nearest::nearest;
 use super::operators;
 use super::schema::{Block, Kind, Member, Shape};
 use super::scope::Scope;
+use crate::model::gather::Gather;
 use hcl_edit::Span as _;
 use serde_json::{Map, Value};
 use std::ops::Range;
@@ -233,7 +234,7 @@ impl<'a> Decoder<'a> {
                     (inner.name.clone(), inner.name_at.clone(), inner.labels.clone());
                 let body = Value::Object(me.free(inner, scope));
                 let value = labels.iter().rev().fold(body, |v, label| {
-                    Value::Object(Map::from_iter([(label.text.clone(), Value::Array(vec![v]))]))
+                    Value::Object([(label.text.clone(), Value::Array(vec![v]))].into_iter().gather())
                 });
                 match out.entry(name).or_insert_with(|| Value::Array(vec![])) {
                     Value::Array(all) => all.push(value),
@@ -301,7 +302,7 @@ impl<'a> Decoder<'a> {
             let spent = self.evaluator.spend(weight, name.at.clone());
             spent.map_err(|f| Diagnostic::at(source, f.at, f.summary, f.detail))?;
             let item =
-                Value::Object(Map::from_iter([("key".to_string(), key), ("value".to_string(), value)]));
+                Value::Object([("key".to_string(), key), ("value".to_string(), value)].into_iter().gather());
             let inner = scope.with(&iterator, &item);
             let labels = match attribute("labels") {
                 None => vec![],
@@ -409,7 +410,7 @@ pub fn convert(kind: Kind, value: Value) -> Result<Value, String> {
         Kind::TextMap => each_member(value, Kind::Text),
         Kind::TextsMap => each_member(value, Kind::Texts),
         Kind::Free => match value {
-            Value::Object(members) => Ok(Value::Object(members.into_iter().map(wrapped).collect())),
+            Value::Object(members) => Ok(Value::Object(members.into_iter().map(wrapped).gather())),
             other => Err(format!("an object is required, this is {}", operators::kind(&other))),
         },
         Kind::Opaque => Ok(value),
@@ -428,7 +429,7 @@ fn each_member(value: Value, kind: Kind) -> Result<Value, String> {
                 let v = convert(kind, v).map_err(|why| format!("{k}: {why}"))?;
                 Ok::<_, String>((k, v))
             });
-            Ok(Value::Object(converted.collect::<Result<_, _>>()?))
+            Ok(Value::Object(converted.try_gather()?))
         }
         other => Err(format!("names with values are required, this is {}", operators::kind(&other))),
     }

@@ -11,6 +11,8 @@ pub mod diagnostic;
 pub mod duration;
 mod eval;
 mod functions;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod hcl;
 mod hooks;
 mod json_syntax;

@@ -1,6 +1,7 @@
 //! Values and what operators do with them: arithmetic, comparison, indexing, and HCL's conversions between texts,
 //! numbers and booleans. Whole numbers are always integers here, so that equal numbers are equal values.
 
+use crate::model::gather::Gather;
 use hcl_edit::Number;
 use hcl_edit::expr::{BinaryOperator, UnaryOperator};
 use serde_json::Value;
@@ -30,7 +31,7 @@ pub fn whole(v: Value) -> Value {
     match v {
         Value::Number(ref n) if n.as_i64().is_none() => n.as_f64().and_then(|f| number(f).ok()).unwrap_or(v),
         Value::Array(items) => Value::Array(items.into_iter().map(whole).collect()),
-        Value::Object(members) => Value::Object(members.into_iter().map(|(k, v)| (k, whole(v))).collect()),
+        Value::Object(members) => Value::Object(members.into_iter().map(|(k, v)| (k, whole(v))).gather()),
         other => other,
     }
 }

@@ -6,6 +6,7 @@
 use super::decode::is_default;
 use super::duration;
 use super::schema::{Block, Kind, Member, Shape};
+use crate::model::gather::Gather;
 use crate::model::validate::multi_error;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -19,17 +20,6 @@ pub enum Refused {
     Invalid(Vec<String>),
     /// It uses what is not built yet.
     NotSupported(Vec<String>),
-}
-
-impl Refused {
-    /// The problems one by one.
-    #[cfg(test)]
-    pub fn problems(&self) -> &[String] {
-        match self {
-            Refused::Malformed(one) => std::slice::from_ref(one),
-            Refused::Invalid(all) | Refused::NotSupported(all) => all,
-        }
-    }
 }
 
 impl fmt::Display for Refused {
@@ -128,7 +118,7 @@ impl Checker {
                 let objects = items
                     .iter()
                     .map(|(k, v)| (k.clone(), Value::Object(self.object(block, v, &format!("{path}[{k}]")))));
-                Some(Value::Object(objects.collect()))
+                Some(Value::Object(objects.gather()))
             }
         }
     }

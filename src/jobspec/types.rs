@@ -1,6 +1,7 @@
 //! Type constraints of variables: read from their expression, and used to convert values.
 
 use super::operators;
+use crate::model::gather::Gather;
 use hcl_edit::expr::{Expression, ObjectKey};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -122,7 +123,7 @@ impl Type {
                     let v = inner.convert(v).map_err(|e| format!("{k}: {e}"))?;
                     Ok::<_, String>((k, v))
                 });
-                Ok(Value::Object(converted.collect::<Result<Map<_, _>, _>>()?))
+                Ok(Value::Object(converted.try_gather()?))
             }
             (Type::Object(fields), Value::Object(mut members)) => {
                 let mut out = Map::new();

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 /// This near to its limit a file is filled by whole lines (reference: client 14).
 const LINE_WINDOW_BYTES: u64 = 32 << 10;
 
+/// A task can make files of any name in its directory. Above this index nobody writes, so that there always is a next one.
+pub(super) const MAX_INDEX: u64 = 1 << 62;
+
 /// One thing to do, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -29,10 +32,12 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// `existing`: index and size in bytes of each file that is there. Limits below 1 count as 1.
+    /// `existing`: index and size in bytes of each file that is there; those above `MAX_INDEX` are not the keeper's. Limits below 1
+    /// count as 1.
     pub fn new(existing: &[(u64, u64)], max_files: u32, max_bytes: u64) -> Self {
-        let &(index, bytes) = existing.iter().max().unwrap_or(&(0, 0));
-        let mut files: BTreeSet<u64> = existing.iter().map(|&(index, _)| index).collect();
+        let own = || existing.iter().filter(|(index, _)| *index <= MAX_INDEX);
+        let &(index, bytes) = own().max().unwrap_or(&(0, 0));
+        let mut files: BTreeSet<u64> = own().map(|&(index, _)| index).collect();
         files.insert(index);
         Rotation { index, bytes, files, max_files: max_files.max(1) as usize, max_bytes: max_bytes.max(1) }
     }
@@ -109,6 +114,7 @@ mod tests {
             ("no line fits", &[(0, 8)], 3, 10, b"abc\nd\n", vec![w(1, 0, 6)]),
             ("longer than a file", &[], 9, 4, b"abcdefghij", vec![w(0, 0, 4), w(1, 4, 8), w(2, 8, 10)]),
             ("the oldest goes", &[(0, 10), (1, 10)], 2, 10, b"x\n", vec![d(0), w(2, 0, 2)]),
+            ("names that are not the keeper's", &[(1, 10), (u64::MAX, 3)], 9, 10, b"x", vec![w(2, 0, 1)]),
             ("gaps count as nothing", &[(0, 10), (7, 10)], 2, 10, b"x\n", vec![d(0), w(8, 0, 2)]),
             ("limits shrank", &[(0, 1), (1, 1), (2, 9)], 1, 4, b"x", vec![d(0), d(1), d(2), w(3, 0, 1)]),
             ("one file only", &[(0, 4)], 1, 4, b"abcdef", vec![d(0), w(1, 0, 4), d(1), w(2, 4, 6)]),

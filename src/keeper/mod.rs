@@ -7,6 +7,8 @@
 //! nothing; at most `MAX_RUNS` runs are held.
 
 pub mod brain;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod journal;
 pub mod logs;
 pub mod mark;

@@ -7,6 +7,7 @@
 use super::journal::{Entry, Process};
 use super::mark::Marked;
 use super::run::{Phase, Run};
+use crate::model::gather::Gather;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::Wall;
@@ -79,7 +80,7 @@ impl Found {
     }
 
     fn take_strays(&mut self, marked: &[Marked], without_process: &BTreeSet<RunId>) {
-        let mut strays: BTreeMap<RunId, Stray> = self.strays.drain(..).map(|s| (s.run, s)).collect();
+        let mut strays: BTreeMap<RunId, Stray> = self.strays.drain(..).map(|s| (s.run, s)).gather();
         let lost = |m: &&Marked| !self.runs.contains_key(&m.run) || without_process.contains(&m.run);
         for mark in marked.iter().filter(lost) {
             let (run, label) = (mark.run, mark.label.clone());

@@ -1,6 +1,8 @@
 //! An allocation: one placement of one task group on one node. It names its job's version; it does not carry the job.
 
-use super::id::{AllocId, EvalId, JobKey, NodeId};
+use super::gather::Gather;
+use super::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use super::reschedule::Reschedule;
 use super::resources::AllocResources;
 use super::task::{TaskPhase, TaskState};
 use super::time::{Span, Wall};
@@ -86,6 +88,55 @@ pub struct Allocation {
     pub modify_index: u64,
     /// Moves with server-side changes only: what a client compares to know whether to fetch the allocation again.
     pub alloc_modify_index: u64,
+    /// How often what it replaces was replaced before, oldest first; the last one led to this allocation.
+    pub reschedules: Vec<Reschedule>,
+    /// The evaluation that will look at it again when its time has come.
+    pub followup_eval: Option<EvalId>,
+    pub transition: Transition,
+    pub deployment: Option<DeploymentId>,
+    /// What the deployment knows of it.
+    pub health: Option<Health>,
+    /// When servers found it lost or unknown, and when it came back; oldest first.
+    pub states: Vec<StateChange>,
+}
+
+/// What servers ask of an allocation beyond running or stopping. None: never asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// To another node.
+    pub migrate: Option<bool>,
+    /// May be replaced although its deployment is under way.
+    pub reschedule: Option<bool>,
+    /// Is to be replaced, whatever the policy says.
+    pub force_reschedule: Option<bool>,
+}
+
+impl Transition {
+    /// With what `newer` says in place of what was said before.
+    pub fn updated(self, newer: Transition) -> Transition {
+        Transition {
+            migrate: newer.migrate.or(self.migrate),
+            reschedule: newer.reschedule.or(self.reschedule),
+            force_reschedule: newer.force_reschedule.or(self.force_reschedule),
+        }
+    }
+}
+
+/// An allocation as part of a deployment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// None: not decided yet.
+    pub healthy: Option<bool>,
+    pub at: Wall,
+    pub canary: bool,
+    pub modify_index: u64,
+}
+
+/// A change of the client status by servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateChange {
+    pub status: ClientStatus,
+    pub at: Wall,
 }
 
 impl Allocation {
@@ -112,6 +163,16 @@ impl Allocation {
         let own_ends = ["Leader Task Dead", "Main Tasks Dead"];
         let events = || self.task_states.values().flat_map(|t| &t.events);
         events().any(|e| e.kind == "Killed") && !events().any(|e| own_ends.contains(&e.kind.as_str()))
+    }
+
+    pub fn is_canary(&self) -> bool {
+        self.health.is_some_and(|h| h.canary)
+    }
+
+    /// When it failed: what its tasks say, if that can be; the node's clock may show anything.
+    pub fn failed_at(&self) -> Wall {
+        let told = self.task_states.values().map(|t| t.finished_at).max().filter(|at| !at.is_never());
+        told.unwrap_or(self.modify_time).min(self.modify_time).max(self.create_time)
     }
 
     /// The number in the name's brackets; 0 when the name has none.
@@ -167,9 +228,34 @@ pub struct AllocMetric {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeScore {
     pub node_id: NodeId,
-    /// By the names of reference section 16: `binpack`, `job-anti-affinity`, ...
-    pub scores: BTreeMap<String, f64>,
+    pub scores: Scores,
+    /// The mean of those that apply.
     pub normalized: f64,
+}
+
+/// How good a node is for one allocation, by each measure (reference: scheduler 16). All but the first do not apply where
+/// they are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    pub binpack: f64,
+    pub job_anti_affinity: f64,
+    pub reschedule_penalty: f64,
+    pub node_affinity: f64,
+    /// None: nothing is spread, or it makes no difference.
+    pub spread: Option<f64>,
+}
+
+impl Scores {
+    /// As metrics show them.
+    pub fn by_name(&self) -> BTreeMap<&'static str, f64> {
+        let always = [
+            ("binpack", self.binpack),
+            ("job-anti-affinity", self.job_anti_affinity),
+            ("node-affinity", self.node_affinity),
+            ("node-reschedule-penalty", self.reschedule_penalty),
+        ];
+        always.into_iter().chain(self.spread.map(|s| ("allocation-spread", s))).gather()
+    }
 }
 
 #[cfg(test)]

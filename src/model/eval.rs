@@ -1,7 +1,7 @@
 //! An evaluation: one unit of scheduling work for one job.
 
 use super::alloc::AllocMetric;
-use super::id::{EvalId, JobKey, NodeId};
+use super::id::{DeploymentId, EvalId, JobKey, NodeId};
 use super::job::JobType;
 use super::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,9 @@ pub enum Trigger {
     MaxPlanAttempts,
     AllocFailure,
     QueuedAllocs,
+    AllocReschedule,
+    MaxDisconnectTimeout,
+    AllocStop,
 }
 
 impl Trigger {
@@ -54,6 +57,9 @@ impl Trigger {
             Trigger::MaxPlanAttempts => "max-plan-attempts",
             Trigger::AllocFailure => "alloc-failure",
             Trigger::QueuedAllocs => "queued-allocs",
+            Trigger::AllocReschedule => "alloc-reschedule",
+            Trigger::MaxDisconnectTimeout => "max-disconnect-timeout",
+            Trigger::AllocStop => "alloc-stop",
         }
     }
 }
@@ -91,6 +97,10 @@ pub struct Evaluation {
     pub modify_time: Wall,
     pub create_index: u64,
     pub modify_index: u64,
+    /// Not to be scheduled before.
+    pub wait_until: Option<Wall>,
+    /// The deployment that it moved on.
+    pub deployment: Option<DeploymentId>,
 }
 
 impl Evaluation {
@@ -127,6 +137,8 @@ impl Evaluation {
             modify_time: at,
             create_index: 0,
             modify_index: 0,
+            wait_until: None,
+            deployment: None,
         }
     }
 }

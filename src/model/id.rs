@@ -132,6 +132,8 @@ ids! {
     AllocId,
     /// One unit of scheduling work for one job.
     EvalId,
+    /// One version of a job on its way in.
+    DeploymentId,
     /// One delivery of an evaluation to a scheduler worker: an answer with another token is refused.
     EvalToken,
     /// One start of one task: a restarted task gets a new one. The keeper's key for idempotent starts.

@@ -4,9 +4,11 @@
 
 use super::constraint::Constraint;
 use super::id::JobKey;
+use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, Lifecycle, TaskResources};
 use super::time::{Span, Wall};
 use super::value::Value;
+use crate::model::gather::Gather;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,6 +54,9 @@ pub struct JobSpec {
     pub datacenters: Vec<String>,
     pub node_pool: String,
     pub constraints: Vec<Constraint>,
+    pub affinities: Vec<Affinity>,
+    /// Of every group, before its own.
+    pub spreads: Vec<Spread>,
     pub groups: Vec<TaskGroup>,
     /// What the job-level `update` block leaves for the whole job (service only).
     pub update: Option<JobUpdate>,
@@ -82,6 +87,8 @@ pub struct TaskGroup {
     pub name: String,
     pub count: i64,
     pub constraints: Vec<Constraint>,
+    pub affinities: Vec<Affinity>,
+    pub spreads: Vec<Spread>,
     pub restart: RestartPolicy,
     pub reschedule: Option<ReschedulePolicy>,
     pub update: Option<UpdatePolicy>,
@@ -90,6 +97,7 @@ pub struct TaskGroup {
     pub shutdown_delay: Option<Span>,
     pub tasks: Vec<Task>,
     pub meta: BTreeMap<String, String>,
+    pub disconnect: Option<DisconnectPolicy>,
 }
 
 impl TaskGroup {
@@ -102,7 +110,7 @@ impl TaskGroup {
         let one =
             |t: &Task| TaskResources { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, lifecycle: t.lifecycle };
         AllocResources {
-            tasks: self.tasks.iter().map(|t| (t.name.clone(), one(t))).collect(),
+            tasks: self.tasks.iter().map(|t| (t.name.clone(), one(t))).gather(),
             disk_mb: self.ephemeral_disk_mb,
         }
     }
@@ -118,6 +126,7 @@ pub struct Task {
     pub meta: BTreeMap<String, String>,
     pub user: String,
     pub constraints: Vec<Constraint>,
+    pub affinities: Vec<Affinity>,
     pub cpu_mhz: i64,
     pub memory_mb: i64,
     pub restart: RestartPolicy,
@@ -179,6 +188,27 @@ pub enum HealthCheck {
     Checks,
     TaskStates,
     Manual,
+}
+
+/// Which of two stays when a node comes back and its allocation was replaced meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reconcile {
+    BestScore,
+    KeepOriginal,
+    KeepReplacement,
+    LongestRunning,
+}
+
+/// What becomes of a group's allocations while their node does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisconnectPolicy {
+    /// Until then it is unknown how they are. None: they are lost at once.
+    pub lost_after: Option<Span>,
+    /// The node stops them by itself after this; they are not replaced before.
+    pub stop_on_client_after: Option<Span>,
+    /// Whether what is unknown is replaced.
+    pub replace: bool,
+    pub reconcile: Reconcile,
 }
 
 /// How a new version of a group replaces the old one.

@@ -1,6 +1,7 @@
 //! A plan: what a scheduler wants changed, as an immutable value that leaves its executor no choice.
 
 use super::alloc::{Allocation, ClientStatus};
+use super::deployment::{Deployment, DeploymentUpdate};
 use super::eval::Evaluation;
 use super::id::{AllocId, EvalId, NodeId};
 use serde::{Deserialize, Serialize};
@@ -16,11 +17,15 @@ pub struct Plan {
     pub nodes: Vec<NodePlan>,
     /// The state's index that the plan was made from.
     pub snapshot_index: u64,
+    /// To be created.
+    pub deployment: Option<Deployment>,
+    pub deployment_updates: Vec<DeploymentUpdate>,
 }
 
 impl Plan {
     pub fn is_no_op(&self) -> bool {
-        self.nodes.iter().all(|n| n.stops.is_empty() && n.places.is_empty())
+        let untouched = self.nodes.iter().all(|n| n.stops.is_empty() && n.places.is_empty());
+        untouched && self.deployment.is_none() && self.deployment_updates.is_empty()
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// At most `allowed` allocations on all nodes that share a value of a property.
 pub struct Property<'a> {
     pub name: &'a str,
-    target: Target<'a>,
+    pub target: Target<'a>,
     pub allowed: i64,
     /// None: all of the job's allocations count.
     group: Option<&'a str>,

@@ -8,6 +8,7 @@ use super::fleet::{Profile, Snapshot};
 use super::operand::{Operands, Target, escapes_class, glob_matches};
 use crate::model::constraint::Constraint;
 use crate::model::job::{JobSpec, TaskGroup};
+use crate::model::preference::Affinity;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -42,10 +43,14 @@ pub struct Tally {
 
 impl Tally {
     pub fn add(&mut self, reason: &str, class: &str) {
-        self.nodes += 1;
-        bump(&mut self.by_reason, reason, 1);
+        self.add_many(1, reason, class);
+    }
+
+    fn add_many(&mut self, nodes: u64, reason: &str, class: &str) {
+        self.nodes += nodes;
+        bump(&mut self.by_reason, reason, nodes);
         if !class.is_empty() {
-            bump(&mut self.by_class, class, 1);
+            bump(&mut self.by_class, class, nodes);
         }
     }
 
@@ -128,21 +133,40 @@ impl<'a> Feasibility<'a> {
         let mut filtered = Tally::default();
         for check in self.job_checks().chain(group_checks(group)) {
             let out = left.split_off_all_but(&self.set(check.clone()));
-            let reason = check.text();
-            for slot in out.iter() {
-                filtered.add(&reason, self.node_class(slot));
-            }
+            self.count_out(&out, &check.text(), &mut filtered);
         }
         (left, filtered)
+    }
+
+    fn count_out(&self, out: &Bits, reason: &str, filtered: &mut Tally) {
+        let mut by_profile = vec![0; self.fleet.profiles().count()];
+        out.iter().for_each(|slot| by_profile[self.fleet.profile_index_at(slot) as usize] += 1);
+        for (profile, nodes) in self.fleet.profiles().zip(by_profile).filter(|(_, nodes)| *nodes > 0) {
+            filtered.add_many(nodes, reason, profile.map_or("", |p| &p.class));
+        }
+    }
+
+    /// What the group's affinities make of each of the slots, by slot: the weights of those that it meets, over the sum
+    /// of all weights without their signs. Empty: it has none.
+    pub fn affinities(&mut self, group: &'a TaskGroup, slots: &[u32]) -> Vec<f64> {
+        let of_tasks = group.tasks.iter().flat_map(|t| &t.affinities);
+        let all: Vec<&'a Affinity> =
+            self.job.affinities.iter().chain(&group.affinities).chain(of_tasks).collect();
+        let weights: i64 = all.iter().map(|a| a.weight.abs()).sum();
+        let mut by_slot = vec![0.0; if all.is_empty() { 0 } else { self.fleet.slots() }];
+        for affinity in all {
+            let met = self.set(Check::Constraint(&affinity.condition));
+            let meeting = slots.iter().filter(|slot| met.contains(**slot));
+            // Whole numbers, so that what cancels out is 0.
+            meeting.for_each(|slot| by_slot[*slot as usize] += affinity.weight as f64);
+        }
+        by_slot.iter_mut().for_each(|sum| *sum /= weights.max(1) as f64);
+        by_slot
     }
 
     /// Whether one node, ready or not, meets all conditions of the group.
     pub fn node_passes(&mut self, group: &'a TaskGroup, slot: u32) -> bool {
         self.job_checks().chain(group_checks(group)).all(|check| self.set(check).contains(slot))
-    }
-
-    pub fn node_class(&self, slot: u32) -> &'a str {
-        self.fleet.profile_at(slot).map_or("", |p| &p.class)
     }
 
     fn job_checks(&self) -> impl Iterator<Item = Check<'a>> + use<'a> {

@@ -3,25 +3,32 @@
 //!
 //! Refuses to know: how plans are verified and committed, and how often that was tried.
 
+mod again;
+
 use super::distinct::Distinct;
 use super::feasible::{Eligibility, Feasibility};
 use super::fleet::Snapshot;
 use super::proposal::Proposal;
 use super::reconcile::{
-    Changes, Input, LOST, NameIndex, Replacement, TaintedNodes, UPDATED, Update, reconcile,
+    Changes, Deployments, Input, LOST, NameIndex, Replacement, TaintedNodes, UPDATED, Update, reconcile,
 };
-use super::search::Search;
+use super::search::{MOST_LEVELS, Search};
 use super::update::tasks_changed;
 use super::{Attempt, View, finished};
-use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, alloc_name};
+use crate::model::alloc::{
+    AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name,
+};
+use crate::model::deployment::{Deployment, DeploymentUpdate};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::id::{AllocId, EvalId};
+use crate::model::gather::Gather;
+use crate::model::id::{AllocId, DeploymentId, EvalId};
 use crate::model::job::{Job, JobSpec, JobType, TaskGroup};
 use crate::model::node::NodeStatus;
 use crate::model::plan::{Decision, Plan};
 use crate::model::random::Stream;
+use crate::model::reschedule::Reschedule;
 use crate::model::time::Wall;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const BLOCKED: &str = "created to place remaining allocations";
@@ -33,6 +40,17 @@ struct Run<'a> {
     eval: &'a Evaluation,
     now: Wall,
     seed: u64,
+}
+
+/// The streams of one seed: each id is drawn from one of them.
+const ALLOC_IDS: u64 = 0;
+const FOLLOWUP_IDS: u64 = 1;
+const DEPLOYMENT_IDS: u64 = 2;
+
+impl Run<'_> {
+    fn deployment_id(&self) -> DeploymentId {
+        DeploymentId::from_random(Stream::new(self.seed, DEPLOYMENT_IDS).next_u128())
+    }
 }
 
 pub fn run(
@@ -54,10 +72,18 @@ pub fn run(
         batch: is_batch(job.as_deref(), eval),
         allocs: &allocs,
         tainted: &tainted,
+        eval,
+        now,
+        // nobody keeps deployments yet: a changed group is replaced at once
+        deployments: Deployments { kept: false, latest: None, new_id: run.deployment_id() },
     };
     let mut outcome = Outcome::default();
     match job.as_deref().filter(|j| !j.spec.stop) {
-        None => apply_stops(&reconcile(&input, &mut |_| Update::Ignore), &mut proposal),
+        None => {
+            let changes = reconcile(&input, &mut |_| Update::Ignore);
+            apply_stops(&changes, &mut proposal);
+            outcome.deployment_updates = changes.deployment_updates;
+        }
         Some(job) => outcome = Placer::new(&run, job).work(&input, &mut proposal),
     }
     for group in job.iter().flat_map(|j| &j.spec.groups) {
@@ -69,6 +95,8 @@ pub fn run(
         all_at_once: job.as_ref().is_some_and(|j| j.spec.all_at_once),
         nodes: proposal.into_node_plans(),
         snapshot_index: view.index(),
+        deployment: outcome.deployment.take(),
+        deployment_updates: std::mem::take(&mut outcome.deployment_updates),
     };
     decide(&run, attempt, plan, outcome)
 }
@@ -81,7 +109,7 @@ fn is_batch(job: Option<&Job>, eval: &Evaluation) -> bool {
 /// Of the nodes that hold the allocations, those that are gone, down or disconnected.
 fn tainted_nodes(fleet: &Snapshot, allocs: &[Allocation]) -> TaintedNodes {
     let statuses = allocs.iter().map(|a| (a.node_id, fleet.status(a.node_id)));
-    statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
+    statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).gather()
 }
 
 /// Nobody will report the end of what was told to stop on a node that is gone or down.
@@ -107,16 +135,21 @@ struct Outcome {
     failed: BTreeMap<String, AllocMetric>,
     queued: BTreeMap<String, u64>,
     eligibility: Eligibility,
+    /// Evaluations that are to look again later.
+    followups: Vec<Evaluation>,
+    deployment: Option<Deployment>,
+    deployment_updates: Vec<DeploymentUpdate>,
 }
 
 /// What becomes of the evaluation if all of the plan is committed.
 fn decide(run: &Run, attempt: Attempt, plan: Plan, outcome: Outcome) -> Decision {
-    let Outcome { failed, queued, eligibility } = outcome;
+    let Outcome { failed, queued, eligibility, followups, .. } = outcome;
     let short = !failed.is_empty();
     let mut eval = finished(run.eval, EvalStatus::Complete, String::new(), run.now);
     eval.failed_groups = failed;
     eval.queued = queued;
     eval.snapshot_index = attempt.snapshot_index;
+    eval.next_eval = followups.first().map(|f| f.id).or(eval.next_eval);
     let mut created = Vec::new();
     if short && run.eval.status == EvalStatus::Blocked {
         eval.status = EvalStatus::Blocked;
@@ -124,11 +157,12 @@ fn decide(run: &Run, attempt: Attempt, plan: Plan, outcome: Outcome) -> Decision
         eval.class_eligibility = eligibility.classes;
         eval.escaped_class = eligibility.escaped;
     } else if short {
-        let id = EvalId::from_random(Stream::new(run.seed, 0).next_u128());
+        let id = EvalId::from_random(Stream::new(run.seed, ALLOC_IDS).next_u128());
         let blocked = blocked_eval(id, &eval, Trigger::QueuedAllocs, BLOCKED, eligibility, run.now);
         eval.blocked_eval = Some(blocked.id);
         created.push(blocked);
     }
+    created.extend(followups);
     Decision { plan, eval, created }
 }
 
@@ -158,7 +192,16 @@ pub fn blocked_eval(
 struct Placement<'a> {
     group: &'a TaskGroup,
     name: String,
-    previous: Option<AllocId>,
+    previous: Option<&'a Allocation>,
+    /// What the new one has to remember.
+    reschedules: Vec<Reschedule>,
+    canary: bool,
+}
+
+impl<'a> Placement<'a> {
+    fn new(group: &'a TaskGroup, name: String) -> Self {
+        Placement { group, name, previous: None, reschedules: Vec::new(), canary: false }
+    }
 }
 
 /// One run's work for a job that is wanted.
@@ -175,7 +218,7 @@ struct Placer<'a> {
 
 impl<'a> Placer<'a> {
     fn new(run: &'a Run<'a>, job: &'a Job) -> Self {
-        let mut ids = Stream::new(run.seed, 0);
+        let mut ids = Stream::new(run.seed, ALLOC_IDS);
         // The first one is the blocked evaluation's.
         ids.next_u128();
         Placer {
@@ -196,16 +239,33 @@ impl<'a> Placer<'a> {
         let names = &mut changes.names;
         for Replacement { group, alloc } in changes.destructive {
             proposal.stop(alloc, UPDATED, None);
-            if !self.replace(group, alloc, names, proposal) {
+            if !self.replace(group, alloc, Vec::new(), names, proposal) {
                 proposal.unstop(alloc);
             }
         }
         for Replacement { group, alloc } in changes.replacements {
-            self.replace(group, alloc, names, proposal);
+            self.replace(group, alloc, alloc.reschedules.clone(), names, proposal);
+        }
+        for Replacement { group, alloc } in changes.rescheduled {
+            let placed =
+                self.replace(group, alloc, again::remembered(group, alloc, self.run.now), names, proposal);
+            if placed && alloc.client_terminal() {
+                proposal.stop(alloc, again::RESCHEDULED, None);
+            }
+        }
+        for (group, indexes) in changes.canaries {
+            for index in indexes {
+                let name = alloc_name(&self.job.spec.id, &group.name, index);
+                self.place(Placement { canary: true, ..Placement::new(group, name) }, proposal);
+            }
         }
         for (group, missing) in changes.missing {
             self.fill(group, missing, names, proposal);
         }
+        again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
+        self.outcome.followups = again::look(self.run, changes.followups, proposal);
+        self.outcome.deployment = changes.deployment;
+        self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
             self.outcome.eligibility = self.feasibility.eligibility(&self.searched);
         }
@@ -273,11 +333,13 @@ impl<'a> Placer<'a> {
         &mut self,
         group: &'a TaskGroup,
         old: &'a Allocation,
+        reschedules: Vec<Reschedule>,
         names: &mut BTreeMap<&'a str, NameIndex>,
         proposal: &mut Proposal<'a>,
     ) -> bool {
         let name = self.name_after(group, old, names);
-        self.place(Placement { group, name, previous: Some(old.id) }, proposal)
+        let (previous, canary) = (Some(old), old.is_canary());
+        self.place(Placement { previous, canary, reschedules, ..Placement::new(group, name) }, proposal)
     }
 
     /// Places what is missing under new names, until one does not fit.
@@ -291,7 +353,7 @@ impl<'a> Placer<'a> {
         let names = names.entry(&group.name).or_default();
         for left in (0..missing).rev() {
             let name = alloc_name(&self.job.spec.id, &group.name, names.next());
-            if !self.place(Placement { group, name, previous: None }, proposal) {
+            if !self.place(Placement::new(group, name), proposal) {
                 return self.coalesce(group, left);
             }
         }
@@ -304,14 +366,15 @@ impl<'a> Placer<'a> {
             self.coalesce(group, 1);
             return false;
         }
-        let (slot, metric) = self.search(group, proposal).select(proposal);
+        let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
+        let (slot, metric) = self.search(group, proposal).select(proposal, &tried);
         let Some(slot) = slot else {
             self.outcome.failed.insert(group.name.clone(), metric);
             self.outcome.queued.insert(group.name.clone(), 1);
             return false;
         };
         let alloc = self.allocation(placement, slot, metric);
-        proposal.place(&group.name, alloc);
+        proposal.place(slot, &group.name, alloc);
         true
     }
 
@@ -329,7 +392,7 @@ impl<'a> Placer<'a> {
         let searched = &mut self.searched;
         self.searches.entry(&group.name).or_insert_with(|| {
             searched.push(group);
-            Search::new(&job.spec, group, run.fleet, feasibility, proposal, run.seed)
+            Search::new(&job.spec, group, run.fleet, feasibility, proposal, run.seed, MOST_LEVELS)
         })
     }
 
@@ -365,7 +428,7 @@ impl<'a> Placer<'a> {
             client: ClientStatus::Pending,
             client_description: String::new(),
             task_states: BTreeMap::new(),
-            previous: placement.previous,
+            previous: placement.previous.map(|old| old.id),
             next: None,
             metrics,
             create_time: run.now,
@@ -373,6 +436,12 @@ impl<'a> Placer<'a> {
             create_index: 0,
             modify_index: 0,
             alloc_modify_index: 0,
+            reschedules: placement.reschedules,
+            followup_eval: None,
+            transition: Transition::default(),
+            deployment: None,
+            health: placement.canary.then(|| Health { canary: true, ..Health::default() }),
+            states: Vec::new(),
         }
     }
 }

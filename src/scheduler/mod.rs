@@ -18,11 +18,13 @@ mod proposal;
 mod reconcile;
 mod score;
 mod search;
+mod spread;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod update;
+mod values;
 mod version;
 
 use crate::model::alloc::Allocation;
@@ -130,7 +132,7 @@ pub fn exhausted(eval: &Evaluation, attempt: Attempt, last: &Decision, now: Wall
 
 fn no_plan(eval: &Evaluation, attempt: Attempt) -> Plan {
     let snapshot_index = attempt.snapshot_index;
-    Plan { eval_id: eval.id, priority: eval.priority, all_at_once: false, nodes: Vec::new(), snapshot_index }
+    Plan { eval_id: eval.id, priority: eval.priority, snapshot_index, ..Plan::default() }
 }
 
 /// A copy with another status. It changed after it was created, whatever the clocks say.

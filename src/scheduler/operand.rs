@@ -48,8 +48,19 @@ impl<'a> Target<'a> {
     where
         'a: 'n,
     {
-        let found = match self {
-            Target::NodeId => return Some(Cow::Owned(id.to_string())),
+        match self {
+            Target::NodeId => Some(Cow::Owned(id.to_string())),
+            _ => self.resolve_own(profile, own).map(Cow::Borrowed),
+        }
+    }
+
+    /// As `resolve`, but for the node's id, which is no text there.
+    pub fn resolve_own<'n>(self, profile: &'n Profile, own: &'n Own) -> Option<&'n str>
+    where
+        'a: 'n,
+    {
+        match self {
+            Target::NodeId | Target::Nothing => None,
             Target::Literal(text) => Some(text),
             Target::NodeName => Some(&*own.name),
             Target::Datacenter => Some(&*profile.datacenter),
@@ -59,9 +70,7 @@ impl<'a> Target<'a> {
             Target::Attribute(key) => profile.attribute(key),
             Target::Meta(key) if is_unique(key) => own.meta(key),
             Target::Meta(key) => profile.meta(key),
-            Target::Nothing => None,
-        };
-        found.map(Cow::Borrowed)
+        }
     }
 
     /// The value on every node of a profile; only for targets that are not unique.
@@ -80,7 +89,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    fn unique(self) -> bool {
+    /// No profile tells it.
+    pub fn unique(self) -> bool {
         match self {
             Target::NodeId | Target::NodeName => true,
             Target::Attribute(key) | Target::Meta(key) => is_unique(key),

@@ -5,11 +5,11 @@
 use crate::model::id::NodeId;
 use crate::model::random::mix;
 
-/// A node's place among equals: distinct for distinct nodes, whatever slot of the fleet they are in.
-pub fn place_in_order(seed: u64, id: NodeId) -> u128 {
+/// A node's place among equals, whatever slot of the fleet it is in.
+pub fn place_in_order(seed: u64, id: NodeId) -> u64 {
     let bytes = u128::from_be_bytes(*id.0.as_bytes());
     let (high, low) = ((bytes >> 64) as u64, bytes as u64);
-    u128::from(mix(high ^ mix(low ^ seed))) << 64 | u128::from(low)
+    mix(high ^ mix(low ^ seed))
 }
 
 #[cfg(test)]

@@ -28,32 +28,55 @@ pub struct Touch<'a> {
     pub wanted: i64,
 }
 
+/// A node of the fleet that the job is on, or that the plan changes.
+struct Here<'a> {
+    slot: u32,
+    /// What the plan adds to its usage.
+    added: Amount,
+    /// By group.
+    present: Vec<(&'a str, Presence)>,
+    /// Its place in `plans`.
+    plan: Option<usize>,
+}
+
+/// By slot: no such node here.
+const NOWHERE: u32 = u32::MAX;
+
 pub struct Proposal<'a> {
     fleet: &'a Snapshot,
-    plans: BTreeMap<NodeId, NodePlan>,
-    /// What the plan adds to a node's usage.
-    added: BTreeMap<u32, Amount>,
-    present: BTreeMap<(u32, &'a str), Presence>,
+    /// By slot: its place in `nodes`, so that looking at a node costs the same however many there are.
+    at: Vec<u32>,
+    nodes: Vec<Here<'a>>,
+    plans: Vec<NodePlan>,
+    /// Places in `plans` of nodes that the fleet does not know.
+    gone: BTreeMap<NodeId, usize>,
     touched: Vec<Touch<'a>>,
 }
 
 impl<'a> Proposal<'a> {
     /// `allocs`: all of the job's.
     pub fn new(fleet: &'a Snapshot, allocs: &'a [Allocation]) -> Self {
-        let mut present: BTreeMap<(u32, &str), Presence> = BTreeMap::new();
+        let mut proposal = Proposal {
+            fleet,
+            at: vec![NOWHERE; fleet.slots()],
+            nodes: Vec::new(),
+            plans: Vec::new(),
+            gone: BTreeMap::new(),
+            touched: Vec::new(),
+        };
         for alloc in allocs {
             if let Some(slot) = fleet.slot(alloc.node_id) {
-                let here = present.entry((slot, &alloc.group)).or_default();
-                here.holding += i64::from(!alloc.client_terminal());
-                here.wanted += i64::from(!alloc.terminal());
+                let Presence { holding, wanted } = gone(alloc);
+                let here = Presence { holding: -holding, wanted: -wanted };
+                proposal.here(slot).add(&alloc.group, Amount::ZERO, here);
             }
         }
-        Proposal { fleet, plans: BTreeMap::new(), added: BTreeMap::new(), present, touched: Vec::new() }
+        proposal
     }
 
     pub fn used(&self, slot: u32) -> Amount {
         let used = self.fleet.used_at(slot);
-        self.added.get(&slot).map_or(used, |added| used.plus(*added))
+        self.find(slot).map_or(used, |here| used.plus(here.added))
     }
 
     /// Of one group, on one node.
@@ -64,12 +87,12 @@ impl<'a> Proposal<'a> {
 
     /// Of all groups of the job, on one node.
     pub fn of_job(&self, slot: u32) -> impl Iterator<Item = (&'a str, Presence)> {
-        self.present.range((slot, "")..).take_while(move |((s, _), _)| *s == slot).map(|((_, g), p)| (*g, *p))
+        self.find(slot).into_iter().flat_map(|here| here.present.iter().copied())
     }
 
     /// Everything of the job, by node and group.
     pub fn everywhere(&self) -> impl Iterator<Item = (u32, &'a str, Presence)> {
-        self.present.iter().map(|((slot, group), p)| (*slot, *group, *p))
+        self.nodes.iter().flat_map(|here| here.present.iter().map(|(group, p)| (here.slot, *group, *p)))
     }
 
     /// Every change of a node so far, oldest first.
@@ -79,52 +102,95 @@ impl<'a> Proposal<'a> {
 
     pub fn stop(&mut self, alloc: &'a Allocation, description: &str, client: Option<ClientStatus>) {
         let stop = AllocStop { id: alloc.id, description: description.to_string(), client };
-        self.plan_of(alloc.node_id).stops.push(stop);
-        self.account(alloc.node_id, &alloc.group, Amount::ZERO.minus(held(alloc)), gone(alloc));
+        let slot = self.fleet.slot(alloc.node_id);
+        self.plan_of(slot, alloc.node_id).stops.push(stop);
+        self.account(slot, &alloc.group, Amount::ZERO.minus(held(alloc)), gone(alloc));
     }
 
     /// Takes back a `stop`.
     pub fn unstop(&mut self, alloc: &'a Allocation) {
-        let plan = self.plan_of(alloc.node_id);
-        plan.stops.retain(|s| s.id != alloc.id);
-        if plan.stops.is_empty() && plan.places.is_empty() {
-            self.plans.remove(&alloc.node_id);
-        }
+        let slot = self.fleet.slot(alloc.node_id);
+        self.plan_of(slot, alloc.node_id).stops.retain(|s| s.id != alloc.id);
         let Presence { holding, wanted } = gone(alloc);
         let back = Presence { holding: -holding, wanted: -wanted };
-        self.account(alloc.node_id, &alloc.group, held(alloc), back);
+        self.account(slot, &alloc.group, held(alloc), back);
     }
 
-    pub fn place(&mut self, group: &'a str, alloc: Allocation) {
-        self.account(alloc.node_id, group, alloc.resources.total(), Presence { holding: 1, wanted: 1 });
-        self.plan_of(alloc.node_id).places.push(alloc);
+    /// `slot`: of the allocation's node.
+    pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
+        let here = Presence { holding: 1, wanted: 1 };
+        self.account(Some(slot), group, alloc.resources.total(), here);
+        self.plan_of(Some(slot), alloc.node_id).places.push(alloc);
     }
 
     /// `new` is `old` under a newer spec, on the same node.
     pub fn update(&mut self, old: &'a Allocation, new: Allocation) {
+        let slot = self.fleet.slot(new.node_id);
         let more = new.resources.total().minus(held(old));
-        self.account(new.node_id, &old.group, more, Presence::default());
-        self.plan_of(new.node_id).places.push(new);
+        self.account(slot, &old.group, more, Presence::default());
+        self.plan_of(slot, new.node_id).places.push(new);
     }
 
-    /// One entry per node, ordered by node.
+    /// `old` stays as it is, but for something that takes nothing from its node.
+    pub fn amend(&mut self, old: &Allocation, change: impl FnOnce(&mut Allocation)) {
+        let places = &mut self.plan_of(self.fleet.slot(old.node_id), old.node_id).places;
+        let at = places.iter().position(|p| p.id == old.id).unwrap_or_else(|| {
+            places.push(old.clone());
+            places.len() - 1
+        });
+        change(&mut places[at]);
+    }
+
+    /// One entry per node that something changes on, ordered by node.
     pub fn into_node_plans(self) -> Vec<NodePlan> {
-        self.plans.into_values().collect()
+        let mut plans = self.plans;
+        plans.retain(|p| !p.stops.is_empty() || !p.places.is_empty());
+        plans.sort_unstable_by_key(|p| p.node_id);
+        plans
     }
 
-    fn plan_of(&mut self, node_id: NodeId) -> &mut NodePlan {
-        let empty = || NodePlan { node_id, stops: Vec::new(), places: Vec::new() };
-        self.plans.entry(node_id).or_insert_with(empty)
+    fn plan_of(&mut self, slot: Option<u32>, node_id: NodeId) -> &mut NodePlan {
+        let next = self.plans.len();
+        let at = match slot {
+            Some(slot) => *self.here(slot).plan.get_or_insert(next),
+            None => *self.gone.entry(node_id).or_insert(next),
+        };
+        if at == next {
+            self.plans.push(NodePlan { node_id, stops: Vec::new(), places: Vec::new() });
+        }
+        &mut self.plans[at]
     }
 
-    fn account(&mut self, node: NodeId, group: &'a str, more: Amount, moved: Presence) {
-        let Some(slot) = self.fleet.slot(node) else { return };
-        let added = self.added.entry(slot).or_default();
-        *added = added.plus(more);
-        let here = self.present.entry((slot, group)).or_default();
+    fn account(&mut self, slot: Option<u32>, group: &'a str, more: Amount, moved: Presence) {
+        let Some(slot) = slot else { return };
+        self.here(slot).add(group, more, moved);
+        self.touched.push(Touch { slot, group, wanted: moved.wanted });
+    }
+
+    fn find(&self, slot: u32) -> Option<&Here<'a>> {
+        self.nodes.get(*self.at.get(slot as usize)? as usize)
+    }
+
+    fn here(&mut self, slot: u32) -> &mut Here<'a> {
+        let at = &mut self.at[slot as usize];
+        if *at == NOWHERE {
+            *at = self.nodes.len() as u32;
+            self.nodes.push(Here { slot, added: Amount::ZERO, present: Vec::new(), plan: None });
+        }
+        &mut self.nodes[*at as usize]
+    }
+}
+
+impl<'a> Here<'a> {
+    fn add(&mut self, group: &'a str, more: Amount, moved: Presence) {
+        self.added = self.added.plus(more);
+        let at = self.present.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
+            self.present.push((group, Presence::default()));
+            self.present.len() - 1
+        });
+        let here = &mut self.present[at].1;
         here.holding += moved.holding;
         here.wanted += moved.wanted;
-        self.touched.push(Touch { slot, group, wanted: moved.wanted });
     }
 }
 

@@ -1,8 +1,8 @@
 //! How good a node is for one more allocation of a group (reference: scheduler 16): every score with its name and its
 //! arithmetic. Refuses to know which nodes exist.
 
+use crate::model::alloc::Scores;
 use crate::model::resources::Amount;
-use std::collections::BTreeMap;
 
 /// What binpack divides by: the most it can be.
 const MAX_FIT: f64 = 18.0;
@@ -22,30 +22,46 @@ pub fn job_anti_affinity(there: i64, count: i64) -> Option<f64> {
     (there > 0).then(|| -((there + 1) as f64) / count.max(1) as f64)
 }
 
-/// The scores of one node for one group.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scores {
-    pub binpack: f64,
-    pub job_anti_affinity: Option<f64>,
+/// `binpack`, not reckoned again for what was asked lately: fleets are made of few kinds of machines.
+#[derive(Default)]
+pub struct Fit {
+    lately: [(Amount, Amount, f64); 4],
+    next: usize,
 }
 
-impl Scores {
-    /// The mean of the scores that there are.
-    pub fn normalized(&self) -> f64 {
-        let appended = [Some(self.binpack), self.job_anti_affinity];
-        let (sum, n) = appended.iter().flatten().fold((0.0, 0), |(sum, n), s| (sum + s, n + 1));
-        sum / f64::from(n.max(1))
+impl Fit {
+    pub fn of(&mut self, available: Amount, used_then: Amount) -> f64 {
+        let known = self.lately.iter().find(|(a, u, _)| (*a, *u) == (available, used_then));
+        if let Some((_, _, score)) = known.filter(|_| available != Amount::ZERO) {
+            return *score;
+        }
+        let score = binpack(available, used_then);
+        self.lately[self.next] = (available, used_then, score);
+        self.next = (self.next + 1) % self.lately.len();
+        score
+    }
+}
+
+/// The sum of a node's own scores, and how many there are: all but what spread blocks add.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Own {
+    pub sum: f64,
+    pub scores: usize,
+}
+
+impl Own {
+    pub fn of(scores: &Scores) -> Self {
+        let others = [scores.job_anti_affinity, scores.reschedule_penalty, scores.node_affinity];
+        let applies = others.iter().filter(|s| **s != 0.0);
+        applies.fold(Own { sum: scores.binpack, scores: 1 }, |own, s| Own {
+            sum: own.sum + s,
+            scores: own.scores + 1,
+        })
     }
 
-    /// As metrics show them: a score that does not apply is shown as 0, and is no part of the mean.
-    pub fn by_name(&self) -> BTreeMap<String, f64> {
-        let named = [
-            ("binpack", self.binpack),
-            ("job-anti-affinity", self.job_anti_affinity.unwrap_or(0.0)),
-            ("node-reschedule-penalty", 0.0),
-            ("node-affinity", 0.0),
-        ];
-        named.into_iter().map(|(name, score)| (name.to_string(), score)).collect()
+    /// The mean, together with what the spread blocks add: 0 is no score.
+    pub fn mean_with(self, spread: f64) -> f64 {
+        (self.sum + spread) / (self.scores + usize::from(spread != 0.0)) as f64
     }
 }
 
@@ -91,17 +107,37 @@ mod tests {
 
     #[test]
     fn normalisation_worked_examples() {
-        for (anti, want) in [(None, 0.759747), (Some(-0.5), 0.129873)] {
-            let scores = Scores { binpack: 0.759747, job_anti_affinity: anti };
-            assert!(close(scores.normalized(), want), "{anti:?}");
+        let cases = [
+            (0.0, 0.0, 0.0, 0.0, 0.759747),
+            (-0.5, 0.0, 0.0, 0.0, 0.129873),
+            (-0.5, 0.0, 0.25, 0.0, 0.169916),
+            (-0.5, -1.0, 0.0, 0.0, -0.246751),
+            (0.0, 0.0, 0.0, 0.428571, 0.594159),
+        ];
+        for (job_anti_affinity, reschedule_penalty, node_affinity, spread, want) in cases {
+            let binpack = 0.759747;
+            let scores =
+                Scores { binpack, job_anti_affinity, reschedule_penalty, node_affinity, spread: None };
+            let mean = Own::of(&scores).mean_with(spread);
+            assert!(close(mean, want), "{scores:?}, {spread}: {mean}");
         }
     }
 
     #[test]
-    fn scores_that_do_not_apply_are_shown_as_zero() {
-        let shown = Scores { binpack: 0.5, job_anti_affinity: None }.by_name();
-        let names: Vec<&str> = shown.keys().map(String::as_str).collect();
+    fn a_fit_is_never_that_of_another_node() {
+        let mut fit = Fit::default();
+        for (all, used) in [(4000, 2000), (4000, 2000), (4000, 1000), (2000, 1000), (0, 0), (4000, 2000)] {
+            let (all, used) = (amount(all, all, 0), amount(used, used, 0));
+            assert_eq!(fit.of(all, used), binpack(all, used));
+        }
+    }
+
+    #[test]
+    fn scores_that_do_not_apply_are_shown_as_zero_and_spread_only_where_it_applies() {
+        let shown = |spread| Scores { binpack: 0.5, spread, ..Scores::default() }.by_name();
+        let names: Vec<&str> = shown(None).into_keys().collect();
         assert_eq!(names, ["binpack", "job-anti-affinity", "node-affinity", "node-reschedule-penalty"]);
-        assert_eq!(shown.values().filter(|s| **s == 0.0).count(), 3);
+        assert_eq!(shown(None).values().filter(|s| **s == 0.0).count(), 3);
+        assert_eq!(shown(Some(-1.0)).get("allocation-spread"), Some(&-1.0));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::fleet::Fleet;
 use super::{Attempt, View, schedule};
-use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, alloc_name};
+use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
 use crate::model::constraint::Constraint;
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
@@ -103,6 +103,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         meta: BTreeMap::new(),
         user: String::new(),
         constraints: vec![],
+        affinities: vec![],
         cpu_mhz: 500,
         memory_mb: 256,
         restart: restart(),
@@ -117,6 +118,8 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         name: "g".into(),
         count,
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         restart: restart(),
         reschedule: None,
         update: None,
@@ -125,6 +128,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         shutdown_delay: None,
         tasks: vec![task],
         meta: BTreeMap::new(),
+        disconnect: None,
     };
     JobSpec {
         namespace: "default".into(),
@@ -137,6 +141,8 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         groups: vec![group],
         update: None,
         meta: BTreeMap::new(),
@@ -190,6 +196,12 @@ pub fn alloc(job: &Job, index: u64, node: u128) -> Allocation {
         create_index: 20,
         modify_index: 20,
         alloc_modify_index: 20,
+        reschedules: vec![],
+        followup_eval: None,
+        transition: Transition::default(),
+        deployment: None,
+        health: None,
+        states: vec![],
     }
 }
 
@@ -208,7 +220,7 @@ pub struct World {
     versions: BTreeMap<(JobKey, u64, u64), Arc<JobSpec>>,
     pub allocs: BTreeMap<AllocId, Allocation>,
     pub nodes: BTreeMap<NodeId, Node>,
-    seeds: u64,
+    pub seeds: u64,
 }
 
 impl View for World {

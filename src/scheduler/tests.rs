@@ -4,12 +4,14 @@
 use super::testing::*;
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::id::NodeId;
-use crate::model::job::{JobSpec, JobType};
+use crate::model::job::{JobSpec, JobType, ReschedulePolicy};
 use crate::model::node::{Node, NodeStatus};
 use crate::model::plan::Decision;
+use crate::model::preference::{Affinity, Spread};
 use crate::model::random::Stream;
 use crate::model::resources::Amount;
 use crate::model::task::{TaskPhase, TaskState};
+use crate::model::time::Span;
 use std::collections::BTreeMap;
 
 const WORLDS: u64 = 300;
@@ -192,6 +194,21 @@ fn a_changing_world_is_never_overcommitted_and_settles() {
     assert!(fired.len() == 6 && fired.values().all(|n| *n > 100), "{fired:?}");
 }
 
+/// Soft conditions, which must never outweigh a hard one.
+fn prefer(spec: &mut JobSpec, dice: &mut Dice) {
+    let spread = |attribute: &str| Spread { attribute: attribute.into(), weight: 50, targets: vec![] };
+    if dice.one_in(2) {
+        spec.spreads.push(spread("${node.datacenter}"));
+    }
+    if dice.one_in(2) {
+        spec.groups[0].spreads.push(spread("${meta.rack}"));
+    }
+    if dice.one_in(2) {
+        let condition = constraint("${attr.kernel.name}", "=", "windows");
+        spec.affinities.push(Affinity { condition, weight: 100 });
+    }
+}
+
 /// One change of the world; its name.
 fn disturb(world: &mut World, id: &str, dice: &mut Dice) -> &'static str {
     let nodes: Vec<NodeId> = world.nodes.keys().copied().collect();
@@ -200,6 +217,10 @@ fn disturb(world: &mut World, id: &str, dice: &mut Dice) -> &'static str {
     match (dice.below(6), spec) {
         (0, _) | (_, None) => {
             let mut spec = random_spec(id, dice);
+            prefer(&mut spec, dice);
+            if dice.one_in(2) {
+                spec.groups[0].reschedule = ReschedulePolicy::default_for(spec.job_type);
+            }
             if dice.one_in(2) {
                 let mut second = spec.groups[0].clone();
                 (second.name, second.constraints, second.count) = ("h".into(), vec![], dice.below(4) as i64);
@@ -243,6 +264,10 @@ fn disturb(world: &mut World, id: &str, dice: &mut Dice) -> &'static str {
 fn end(alloc: &mut Allocation, dice: &mut Dice) {
     let failed = dice.one_in(3);
     alloc.client = if failed { ClientStatus::Failed } else { ClientStatus::Complete };
+    if dice.one_in(2) {
+        let long_ago = NOW + Span::hours(-2);
+        (alloc.create_time, alloc.modify_time) = (long_ago, long_ago);
+    }
     let state = TaskState { phase: TaskPhase::Dead, failed, ..TaskState::default() };
     alloc.task_states = [("t".to_string(), state)].into();
 }

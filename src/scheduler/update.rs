@@ -38,6 +38,7 @@ fn combined_meta<'a>((job, group, task): Placed<'a>) -> BTreeMap<&'a String, &'a
 mod tests {
     use super::*;
     use crate::model::constraint::Constraint;
+    use crate::model::preference::{Affinity, Spread};
     use crate::model::resources::{Hook, Lifecycle};
     use crate::model::time::Span;
     use crate::model::value::Value;
@@ -87,7 +88,9 @@ mod tests {
 
     #[test]
     fn what_is_made_in_place() {
-        let changes: [(&str, Change); 11] = [
+        let changes: [(&str, Change); 13] = [
+            ("affinity", |j| j.groups[0].affinities.push(Affinity::default())),
+            ("spread", |j| j.spreads.push(Spread::default())),
             ("count", |j| j.groups[0].count += 1),
             ("priority", |j| j.priority += 1),
             ("datacenters", |j| j.datacenters.push("dc9".into())),

@@ -2,8 +2,9 @@
 //! What can only be told in log order (enforced indexes, conflicts with the stored job) is told by applying.
 
 use super::{Op, Server};
+use crate::model::alloc::Transition;
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use crate::model::id::{JobKey, NodeId};
+use crate::model::id::{AllocId, JobKey, NodeId};
 use crate::model::job::{JobSpec, JobType};
 use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
@@ -58,6 +59,9 @@ impl Server {
             Action::DeleteNamespace { name } => {
                 self.propose(&Command::DeleteNamespace { name }, Op::Reply { token });
             }
+            Action::StopAlloc { alloc, transition } => {
+                self.stop_alloc(token, alloc, transition, &view, at)?
+            }
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
         }
@@ -72,6 +76,32 @@ impl Server {
         let mut eval = self.eval(job, known.spec.job_type, known.spec.priority, Trigger::JobRegister, at);
         eval.job_modify_index = known.modify_index;
         self.evaluate(token, vec![eval], known.modify_index, at);
+        Ok(())
+    }
+
+    /// The scheduler stops what is to migrate and places it anew.
+    fn stop_alloc(
+        &mut self,
+        token: u64,
+        id: AllocId,
+        transition: Transition,
+        view: &View,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        let Some(alloc) = view.alloc(id)? else {
+            self.reply(token, Err(Refusal::new(RefusalKind::NotFound, "allocation not found")));
+            return Ok(());
+        };
+        let Some(job) = view.job(&alloc.job)? else {
+            self.reply(token, Err(Refusal::new(RefusalKind::NotFound, "job not found")));
+            return Ok(());
+        };
+        let (job_type, priority) = (job.spec.job_type, job.spec.priority);
+        let mut eval = self.eval(alloc.job, job_type, priority, Trigger::AllocStop, at);
+        eval.job_modify_index = job.modify_index;
+        let op = Op::Evaluate { token, evals: vec![eval.id], modify_index: job.modify_index };
+        let allocs = vec![(id, transition)];
+        self.propose(&Command::UpdateTransitions { allocs, evals: vec![eval], at }, op);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::wire::status::BrokerStatus;
 use std::cmp::Reverse;
 #[cfg(test)]
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A worker that says nothing for this long has lost its evaluation.
@@ -79,14 +80,29 @@ impl Broker {
 
     /// Takes an evaluation in. One that is inside already is not taken twice.
     pub fn enqueue(&mut self, eval: Evaluation, now: Mono) {
-        if self.deliveries.contains_key(&eval.id) {
-            return;
-        }
-        self.deliveries.insert(eval.id, 0);
         if eval.wait > Span::ZERO {
-            self.waiting.insert((now.after(eval.wait), eval.id), Waiting { eval, has_slot: false });
-        } else {
+            let until = now.after(eval.wait);
+            self.hold(eval, until);
+        } else if self.takes(eval.id) {
             self.admit(eval);
+        }
+    }
+
+    /// Takes in an evaluation that nobody is to see before `until`.
+    pub fn hold(&mut self, eval: Evaluation, until: Mono) {
+        if self.takes(eval.id) {
+            self.waiting.insert((until, eval.id), Waiting { eval, has_slot: false });
+        }
+    }
+
+    /// Whether the evaluation was not inside yet; it is from now on.
+    fn takes(&mut self, id: EvalId) -> bool {
+        match self.deliveries.entry(id) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(new) => {
+                new.insert(0);
+                true
+            }
         }
     }
 
@@ -400,6 +416,25 @@ mod tests {
         assert!(b.is_delivered(third.id, token(1)), "its worker's answer ends it");
         b.ack(third.id, token(1), T0).unwrap();
         assert!(b.contents().is_empty());
+    }
+
+    #[test]
+    fn what_is_held_takes_no_slot_until_it_is_due() {
+        let mut b = Broker::new(1);
+        let (later, other) = (eval(1, "a", 50, 1), eval(2, "a", 50, 2));
+        let due = T0.after(Span::seconds(30));
+        b.hold(later.clone(), due);
+        b.hold(later.clone(), T0.after(Span::hours(1)));
+        b.enqueue(other.clone(), T0);
+        assert_eq!((take(&mut b, 1, T0), b.next_deadline()), (Some(other.id), Some(due)));
+        b.ack(other.id, token(1), T0).unwrap();
+        b.expire(Mono(due.0 - 1));
+        assert_eq!(take(&mut b, 2, T0), None);
+        b.expire(due);
+        assert_eq!(take(&mut b, 3, due), Some(later.id));
+        b.hold(later.clone(), due.after(Span::seconds(1)));
+        b.ack(later.id, token(3), due).unwrap();
+        assert!(b.contents().is_empty(), "not taken in twice");
     }
 
     #[test]

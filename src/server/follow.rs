@@ -90,13 +90,23 @@ impl Server {
 
     fn follow_eval(&mut self, eval: &Evaluation, now: Mono) {
         match eval.status {
-            EvalStatus::Pending => self.broker.requeue(eval.clone(), now),
+            EvalStatus::Pending => self.await_turn(eval.clone(), now),
             EvalStatus::Blocked => self.block(eval.clone(), now),
             EvalStatus::Complete if eval.failed_groups.is_empty() => {
                 self.blocked.untrack(&eval.job);
             }
             EvalStatus::Canceled => self.broker.forget(eval),
             EvalStatus::Complete | EvalStatus::Failed => {}
+        }
+    }
+
+    /// Its turn comes when it is due. How long that is, the leader's own clock says; but if that is wrong, nobody waits for
+    /// longer than was meant when the evaluation was made.
+    fn await_turn(&mut self, eval: Evaluation, now: Mono) {
+        let left = eval.wait_until.map(|at| (at - self.wall_at(now)).min(at - eval.create_time));
+        match left.filter(|l| *l > Span::ZERO) {
+            Some(left) => self.broker.hold(eval, now.after(left)),
+            None => self.broker.requeue(eval, now),
         }
     }
 
@@ -140,7 +150,7 @@ impl Server {
         // a blocked evaluation may have missed its moment with the old leader: each gets one more try
         for status in [EvalStatus::Pending, EvalStatus::Blocked] {
             for eval in view.open_evals(status)? {
-                self.broker.enqueue(eval, now.mono);
+                self.await_turn(eval, now.mono);
             }
         }
         self.ask_for_signing_key(&view)?;

@@ -15,6 +15,7 @@ mod log;
 mod measures;
 mod nodes;
 mod plans;
+mod unhurried;
 mod watches;
 
 use crate::model::eval::Evaluation;
@@ -41,6 +42,7 @@ use measures::Measures;
 use nodes::Asker;
 use plans::{InFlight, Then};
 use std::collections::BTreeMap;
+use unhurried::Unhurried;
 use watches::Watches;
 
 #[derive(Clone, Debug)]
@@ -62,6 +64,7 @@ pub struct Server {
     heartbeats: Heartbeats,
     watches: Watches,
     in_flight: InFlight,
+    unhurried: Unhurried,
     /// Evaluations that scheduler workers hold.
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// What waits for the entry of each index.
@@ -146,6 +149,7 @@ impl Server {
             heartbeats: Heartbeats::new(config.heartbeats, seed),
             watches: Watches::default(),
             in_flight: InFlight::default(),
+            unhurried: Unhurried::default(),
             outstanding: BTreeMap::new(),
             ops: BTreeMap::new(),
             ids: Ids(Stream::new(seed, 2)),
@@ -169,6 +173,7 @@ impl Server {
             self.take(input, now)?;
         }
         self.chores(now);
+        self.join_company(now);
         if let Some(round) = self.log.round()? {
             self.follow(round, now)?;
         }
@@ -222,6 +227,7 @@ impl Server {
             self.blocked.next_deadline(),
             self.heartbeats.next_deadline(),
             self.watches.next_deadline(),
+            self.unhurried.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -234,6 +240,7 @@ impl Server {
             || self.broker.has_chores()
             || self.blocked.has_duplicates()
             || !self.ops.is_empty()
+            || !self.unhurried.is_empty()
             || !self.outstanding.is_empty();
         (!busy).then(|| self.broker.contents().union(&self.blocked.contents()).copied().collect())
     }
@@ -268,6 +275,7 @@ impl Server {
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
         self.in_flight = InFlight::default();
+        self.unhurried = Unhurried::default();
         self.outstanding.clear();
     }
 
@@ -321,7 +329,11 @@ impl Server {
 
     /// The time that goes into commands: the clock's, or what it would be if it had gone on since it was last known.
     fn stamp(&self, now: Now) -> Wall {
-        self.wall.0 + now.mono.since(self.wall.1)
+        self.wall_at(now.mono)
+    }
+
+    fn wall_at(&self, mono: Mono) -> Wall {
+        self.wall.0 + mono.since(self.wall.1)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Op, Server};
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
-use crate::model::job::JobType;
+use crate::model::job::{Job, JobType};
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
@@ -174,8 +174,8 @@ impl Server {
         Ok(())
     }
 
-    /// An ended allocation of a job that is gone has to be cleared away by a scheduler; an allocation that comes back
-    /// after it was given up, too.
+    /// An ended allocation of a job that is gone has to be cleared away by a scheduler; one that has failed may have to be
+    /// placed again.
     fn eval_for_update(
         &mut self,
         alloc: &Allocation,
@@ -186,19 +186,22 @@ impl Server {
         if !update.client.is_terminal() || alloc.client_terminal() {
             return Ok(None);
         }
-        if view.job(&alloc.job)?.is_none() && alloc.client != ClientStatus::Lost && !alloc.server_terminal() {
-            let id = self.ids.eval();
-            let trigger = Trigger::JobDeregister;
-            return Ok(Some(Evaluation::pending(
-                id,
-                alloc.job.clone(),
-                JobType::Service,
-                DEFAULT_PRIORITY,
-                trigger,
-                at,
-            )));
+        let Some(job) = view.job(&alloc.job)? else {
+            let cleared = alloc.client == ClientStatus::Lost || alloc.server_terminal();
+            let eval = |id| {
+                let (service, priority) = (JobType::Service, DEFAULT_PRIORITY);
+                Evaluation::pending(id, alloc.job.clone(), service, priority, Trigger::JobDeregister, at)
+            };
+            return Ok((!cleared).then(|| eval(self.ids.eval())));
+        };
+        let failed = update.client == ClientStatus::Failed && alloc.followup_eval.is_none();
+        if !failed || !may_reschedule(&job, alloc, at) {
+            return Ok(None);
         }
-        Ok(None)
+        let (job_type, priority) = (job.spec.job_type, job.spec.priority);
+        let id = self.ids.eval();
+        let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::AllocFailure, at);
+        Ok(Some(Evaluation { job_modify_index: job.job_modify_index, ..eval }))
     }
 
     /// One evaluation for each job that has allocations on the node.
@@ -271,6 +274,12 @@ impl Server {
         let bytes = frame::encode(&Frame { request: asker.request, body: Body::Reply(reply) });
         self.send(asker.peer, bytes);
     }
+}
+
+/// Whether the failure that is reported at `at` leaves the allocation's policy anything to do.
+fn may_reschedule(job: &Job, alloc: &Allocation, at: Wall) -> bool {
+    let policy = job.spec.group(&alloc.group).and_then(|g| g.reschedule);
+    !alloc.server_terminal() && policy.is_some_and(|p| p.allows(&alloc.reschedules, at))
 }
 
 fn refused(message: impl Into<String>) -> NodeReply {

@@ -108,14 +108,16 @@ impl Server {
             return self.run_again(id, token, false, now);
         }
         let at = self.stamp(now);
-        let evals = if full { evals_of(decision) } else { vec![] };
-        let command = if accepted.is_empty() {
-            Command::UpdateEvals { evals, at }
-        } else {
-            Command::ApplyPlan { eval: id, nodes: accepted, evals, at }
-        };
+        // a part that is accepted may name evaluations to come: they come with it
+        let evals = if full { evals_of(decision) } else { followups(decision) };
+        let op = Op::Plan { eval: id, token, then };
         self.broker.pause(id);
-        if let Some(index) = self.propose(&command, Op::Plan { eval: id, token, then }) {
+        if accepted.is_empty() {
+            self.propose_with_the_next(Command::UpdateEvals { evals, at }, op, now);
+            return Ok(());
+        }
+        let command = Command::ApplyPlan { eval: id, nodes: accepted, evals, at };
+        if let Some(index) = self.propose(&command, op) {
             self.in_flight.add(index, taken);
         }
         Ok(())
@@ -156,8 +158,13 @@ impl Server {
         let mut in_place_only = true;
         let mut freed = Amount::ZERO;
         for alloc in &part.places {
+            let known = view.alloc(alloc.id)?;
+            if known.as_ref().is_some_and(|known| known.client_terminal()) {
+                // it has ended: what is written to it takes nothing
+                continue;
+            }
             placed = placed.plus(alloc.resources.total());
-            match view.alloc(alloc.id)?.filter(|known| !known.client_terminal()) {
+            match known {
                 Some(known) => freed = freed.plus(known.resources.total()),
                 None => in_place_only = false,
             }
@@ -225,6 +232,10 @@ impl Server {
             Then::Again { progressed } => self.run_again(eval, token, progressed, now),
         }
     }
+}
+
+fn followups(decision: Decision) -> Vec<Evaluation> {
+    decision.created.into_iter().filter(|e| e.wait_until.is_some()).collect()
 }
 
 fn evals_of(decision: Decision) -> Vec<Evaluation> {

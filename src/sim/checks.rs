@@ -161,7 +161,9 @@ impl World {
                 return Err(format!("node {} is {}", node.info.name, node.status.as_str()));
             }
         }
-        if let Some(eval) = view.open_evals(EvalStatus::Pending).map_err(|e| e.to_string())?.first() {
+        let pending = view.open_evals(EvalStatus::Pending).map_err(|e| e.to_string())?;
+        // one that is to come is held by the queues, which are compared with the state
+        if let Some(eval) = pending.iter().find(|e| e.wait_until.is_none()) {
             return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
         }
         self.acknowledged_is_there(&view)?;

@@ -7,13 +7,14 @@
 #![cfg(test)]
 
 use crate::keeper::journal::{Entry, Process};
-use crate::model::alloc::ClientStatus;
-use crate::model::eval::EvalStatus;
-use crate::model::id::{EvalId, RunId, Uuid};
-use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::alloc::{Allocation, ClientStatus, Health, StateChange, Transition};
+use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::id::{DeploymentId, EvalId, RunId, Uuid};
+use crate::model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
 use crate::model::key::{Seed, SigningKey};
 use crate::model::namespace::{Capabilities, Namespace, NamespaceSpec};
 use crate::model::node::{Node, NodeEvent, NodeStatus};
+use crate::model::reschedule::Reschedule;
 use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
@@ -103,6 +104,7 @@ fn objects(s: &mut Samples) {
     let job = job();
     s.add("service", &job);
     s.add::<JobSpec>("service", &job.spec);
+    s.add::<JobSpec>("disconnect", &patient(job.spec.clone()));
     s.add("empty", &JobSummary::default());
     s.add("pending", &eval(1, "web"));
     s.add("team", &Namespace { spec: team(), create_index: 3, modify_index: 4 });
@@ -111,11 +113,40 @@ fn objects(s: &mut Samples) {
     running.client = ClientStatus::Running;
     running.task_states = report(1, ClientStatus::Running).task_states;
     s.add("running", &running);
+    s.add("rescheduled", &rescheduled(running));
+    for trigger in [Trigger::AllocReschedule, Trigger::MaxDisconnectTimeout] {
+        let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
+        s.add(trigger.as_str(), &later);
+    }
     let mut region = Region::new();
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
     s.add("ready", &node);
     s.add("ed25519", &signing_key());
+}
+
+fn rescheduled(alloc: Allocation) -> Allocation {
+    let delay = Span::seconds(30);
+    let event = Reschedule { at: AT, previous_alloc: alloc_id(2), previous_node: node_id(2), delay };
+    Allocation {
+        reschedules: vec![event],
+        followup_eval: Some(eval_id(3)),
+        transition: Transition { migrate: Some(true), reschedule: None, force_reschedule: Some(false) },
+        deployment: Some(DeploymentId::from_random(4)),
+        health: Some(Health { healthy: Some(true), at: AT, canary: true, modify_index: 300 }),
+        states: vec![StateChange { status: ClientStatus::Unknown, at: AT }],
+        ..alloc
+    }
+}
+
+fn patient(mut spec: JobSpec) -> JobSpec {
+    spec.groups[0].disconnect = Some(DisconnectPolicy {
+        lost_after: Some(Span::minutes(5)),
+        stop_on_client_after: None,
+        replace: true,
+        reconcile: Reconcile::LongestRunning,
+    });
+    spec
 }
 
 fn signing_key() -> SigningKey {
@@ -155,6 +186,9 @@ fn commands(s: &mut Samples) {
     s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
     s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
+    let transition = Transition { migrate: Some(true), reschedule: None, force_reschedule: Some(false) };
+    let allocs = vec![(alloc_id(1), transition)];
+    s.add("update transitions", &Command::UpdateTransitions { allocs, evals: vec![eval(3, "web")], at: AT });
     let eval = Some(Box::new(eval(2, "web")));
     s.add("stop job", &Command::StopJob { job: key("web"), eval, tracked_versions: 6, at: AT });
     s.add("upsert namespace", &Command::UpsertNamespace { namespace: Box::new(team()) });

@@ -222,7 +222,9 @@ fn describe(action: &Action) -> String {
         Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
-        Action::EvaluateJob { .. } | Action::EvaluateNode { .. } => format!("{action:?}"),
+        Action::EvaluateJob { .. } | Action::EvaluateNode { .. } | Action::StopAlloc { .. } => {
+            format!("{action:?}")
+        }
     }
 }
 
@@ -286,6 +288,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         meta: BTreeMap::new(),
         user: String::new(),
         constraints: vec![],
+        affinities: vec![],
         cpu_mhz: 100,
         memory_mb: 64,
         restart,
@@ -300,6 +303,8 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         name: "group".into(),
         count,
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         restart,
         reschedule: None,
         update: None,
@@ -308,6 +313,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         shutdown_delay: None,
         tasks: vec![task],
         meta: BTreeMap::new(),
+        disconnect: None,
     };
     JobSpec {
         namespace: key.namespace.clone(),
@@ -320,6 +326,8 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         groups: vec![group],
         update: None,
         meta: BTreeMap::new(),

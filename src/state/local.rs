@@ -7,25 +7,27 @@
 use super::verified;
 use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::task::TaskState;
-use crate::wire::record::{self, Malformed, Record};
+use crate::wire::record::{self, Record};
 use crate::wire::rpc::Assignment;
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const ALLOCS: TableDefinition<u128, &[u8]> = TableDefinition::new("allocs");
-const TASKS: TableDefinition<(u128, &str), &[u8]> = TableDefinition::new("tasks");
-/// Allocations that ended here and were collected while the servers still knew them: never to be run again.
-const ENDED: TableDefinition<u128, ()> = TableDefinition::new("ended");
+/// All rows; the first byte of a key says of which kind. One tree, because a commit writes every root that it touches.
+const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
+/// The format as a big-endian number of eight bytes. Its key is the kind alone.
+const FORMAT_ROW: u8 = 0;
+/// By allocation: its head.
+const ALLOC_ROW: u8 = 1;
+/// By allocation and task name: the task.
+const TASK_ROW: u8 = 2;
+/// By allocation: it ended here and was collected while the servers still knew it, never to be run again.
+const ENDED_ROW: u8 = 3;
+/// What was set of the node while it ran. Its key is the kind alone.
+const DYNAMIC_META_ROW: u8 = 4;
 
-/// What was set of the node while it ran.
-const NODE: TableDefinition<&str, &[u8]> = TableDefinition::new("node");
-
-const DYNAMIC_META_KEY: &str = "dynamic meta";
-const FORMAT_KEY: &str = "format";
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 pub const CACHE_BYTES: usize = 1 << 20;
 
 /// What becomes of an allocation's record.
@@ -85,28 +87,12 @@ impl Record for DynamicMeta {
 
 impl Record for AllocHead {
     const NAME: &'static str = "local allocation";
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 impl Record for LocalTask {
     const NAME: &'static str = "local task";
     const VERSION: u8 = 2;
-
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let newer = Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION };
-        let first: LocalTask1 =
-            if version == 1 { record::body(Self::NAME, body)? } else { return Err(newer) };
-        let LocalTask1 { state, run, set_up } = first;
-        Ok(LocalTask { state, run, set_up, restart: None })
-    }
-}
-
-/// As version 1 wrote it.
-#[derive(Deserialize)]
-struct LocalTask1 {
-    state: TaskState,
-    run: Option<LocalRun>,
-    set_up: bool,
 }
 
 /// An allocation as it was found in the store.
@@ -202,9 +188,9 @@ impl std::error::Error for Fault {}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// Written by a newer build.
-    Newer {
-        found: u64,
+    /// Written by another build; without a number when it does not say by which.
+    Format {
+        found: Option<u64>,
         known: u64,
     },
     Storage(String),
@@ -215,10 +201,13 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Newer { found, known } => write!(
-                f,
-                "the client's store has format {found}, this build knows {known}: start a newer drover, or move the store away"
-            ),
+            OpenError::Format { found, known } => {
+                let found = found.map_or("no known format".into(), |found| format!("format {found}"));
+                write!(
+                    f,
+                    "the client's store has {found}, this build knows format {known}: start the drover that wrote it, or move the file away and the servers will assign anew"
+                )
+            }
             OpenError::Storage(why) => write!(
                 f,
                 "the client's store cannot be opened: {why}; if the disk is sound, move the file away and the servers will assign anew"
@@ -308,65 +297,71 @@ impl LocalStore {
     }
 
     fn load(&mut self) -> Result<Vec<LocalAlloc>, redb::Error> {
-        let tx = self.db.begin_read()?;
+        let rows = self.db.begin_read()?.open_table(ROWS)?;
         let mut found = BTreeMap::new();
-        for row in tx.open_table(ALLOCS)?.iter()? {
+        for row in rows.range([ALLOC_ROW].as_slice()..&[DYNAMIC_META_ROW + 1])? {
             let (key, value) = row?;
-            let id = id_of(key.value());
-            match record::decode::<AllocHead>(value.value()) {
+            self.take(key.value(), value.value(), &mut found);
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// An allocation's row comes before those of its tasks.
+    fn take(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, LocalAlloc>) {
+        if let [DYNAMIC_META_ROW] = key {
+            match record::decode(value) {
+                Ok(meta) => self.dynamic_meta = meta,
+                Err(why) => self.set_aside.push(why.to_string()),
+            }
+            return;
+        }
+        let Some((kind, id, name)) = parts_of(key) else {
+            self.set_aside.push(format!("a row with a key of {} bytes that nobody reads", key.len()));
+            return;
+        };
+        match kind {
+            ALLOC_ROW => match record::decode::<AllocHead>(value) {
                 Ok(head) if head.assignment.id == id => {
                     found.insert(id, LocalAlloc { head, tasks: BTreeMap::new() });
                 }
                 Ok(_) => self.set_aside.push(format!("allocation {id}: the row holds another allocation")),
                 Err(why) => self.set_aside.push(format!("allocation {id}: {why}")),
-            }
-        }
-        for row in tx.open_table(TASKS)?.iter()? {
-            let (key, value) = row?;
-            let (id, name) = key.value();
-            let Some(alloc) = found.get_mut(&id_of(id)) else { continue };
-            match record::decode::<LocalTask>(value.value()) {
-                Ok(task) => drop(alloc.tasks.insert(name.to_string(), task)),
-                Err(why) => self.set_aside.push(format!("task {name} of allocation {}: {why}", id_of(id))),
-            }
-        }
-        for row in tx.open_table(ENDED)?.iter()? {
-            self.ended.insert(id_of(row?.0.value()));
-        }
-        match tx.open_table(NODE) {
-            // a store from before there was any
-            Err(redb::TableError::TableDoesNotExist(_)) => {}
-            table => match table?.get(DYNAMIC_META_KEY)?.map(|row| record::decode(row.value())) {
-                None => {}
-                Some(Ok(meta)) => self.dynamic_meta = meta,
-                Some(Err(why)) => self.set_aside.push(why.to_string()),
             },
+            ENDED_ROW => drop(self.ended.insert(id)),
+            _ => {
+                let Some(alloc) = found.get_mut(&id) else { return };
+                match record::decode::<LocalTask>(value) {
+                    Ok(task) => drop(alloc.tasks.insert(name.to_string(), task)),
+                    Err(why) => self.set_aside.push(format!("task {name} of allocation {id}: {why}")),
+                }
+            }
         }
-        Ok(found.into_values().collect())
     }
 }
 
-/// Checks the format, or writes it into a new store together with the empty tables.
+/// Checks the format, or writes it into a new store.
 fn prepare(db: &Database) -> Result<(), OpenError> {
     let tx = db.begin_read()?;
-    let found = match tx.open_table(META) {
-        Ok(meta) => meta.get(FORMAT_KEY)?.map(|v| v.value()),
-        Err(redb::TableError::TableDoesNotExist(_)) => None,
-        Err(e) => return Err(e.into()),
+    let rows = match tx.open_table(ROWS) {
+        Err(redb::TableError::TableDoesNotExist(_)) if tx.list_tables()?.next().is_none() => {
+            return Ok(create(db)?);
+        }
+        // the tables of format 1
+        Err(redb::TableError::TableDoesNotExist(_)) => {
+            return Err(OpenError::Format { found: Some(1), known: FORMAT });
+        }
+        rows => rows?,
     };
-    match found {
+    let format = rows.get([FORMAT_ROW].as_slice())?;
+    match format.and_then(|f| f.value().try_into().ok()).map(u64::from_be_bytes) {
         Some(FORMAT) => Ok(()),
-        Some(found) => Err(OpenError::Newer { found, known: FORMAT }),
-        None => Ok(create(db)?),
+        found => Err(OpenError::Format { found, known: FORMAT }),
     }
 }
 
 fn create(db: &Database) -> Result<(), redb::Error> {
     let tx = db.begin_write()?;
-    tx.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
-    tx.open_table(ALLOCS)?;
-    tx.open_table(TASKS)?;
-    tx.open_table(ENDED)?;
+    tx.open_table(ROWS)?.insert([FORMAT_ROW].as_slice(), FORMAT.to_be_bytes().as_slice())?;
     tx.commit()?;
     Ok(())
 }
@@ -374,46 +369,37 @@ fn create(db: &Database) -> Result<(), redb::Error> {
 fn write(db: &Database, writes: &Writes) -> Result<(), redb::Error> {
     let mut tx = db.begin_write()?;
     tx.set_durability(if writes.durable { Durability::Immediate } else { Durability::None })?;
-    if !writes.allocs.is_empty() {
-        let mut table = tx.open_table(ALLOCS)?;
+    {
+        let mut rows = tx.open_table(ROWS)?;
+        let mut put = |key: &[u8], row: Option<&[u8]>| match row {
+            Some(bytes) => rows.insert(key, bytes).map(drop),
+            None => rows.remove(key).map(drop),
+        };
         for (id, row) in &writes.allocs {
-            match row {
-                Some(bytes) => table.insert(key_of(*id), bytes.as_slice())?,
-                None => table.remove(key_of(*id))?,
-            };
+            put(&key_of(ALLOC_ROW, *id, ""), row.as_deref())?;
         }
-    }
-    if !writes.tasks.is_empty() {
-        let mut table = tx.open_table(TASKS)?;
         for ((id, name), row) in &writes.tasks {
-            match row {
-                Some(bytes) => table.insert((key_of(*id), name.as_str()), bytes.as_slice())?,
-                None => table.remove((key_of(*id), name.as_str()))?,
-            };
+            put(&key_of(TASK_ROW, *id, name), row.as_deref())?;
         }
-    }
-    if let Some(meta) = &writes.dynamic_meta {
-        tx.open_table(NODE)?.insert(DYNAMIC_META_KEY, meta.as_slice())?;
-    }
-    if !writes.ended.is_empty() {
-        let mut table = tx.open_table(ENDED)?;
         for (id, ended) in &writes.ended {
-            match ended {
-                true => table.insert(key_of(*id), ())?,
-                false => table.remove(key_of(*id))?,
-            };
+            put(&key_of(ENDED_ROW, *id, ""), ended.then_some(&[]))?;
+        }
+        if let Some(meta) = &writes.dynamic_meta {
+            put(&[DYNAMIC_META_ROW], Some(meta))?;
         }
     }
     tx.commit()?;
     Ok(())
 }
 
-fn key_of(id: AllocId) -> u128 {
-    u128::from_be_bytes(*id.0.as_bytes())
+fn key_of(kind: u8, id: AllocId, task: &str) -> Vec<u8> {
+    [&[kind], id.0.as_bytes().as_slice(), task.as_bytes()].concat()
 }
 
-fn id_of(key: u128) -> AllocId {
-    AllocId(Uuid::from_bytes(key.to_be_bytes()))
+fn parts_of(key: &[u8]) -> Option<(u8, AllocId, &str)> {
+    let (kind, rest) = key.split_first()?;
+    let (id, task) = rest.split_first_chunk::<16>()?;
+    Some((*kind, AllocId(Uuid::from_bytes(*id)), str::from_utf8(task).ok()?))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub mod tables;
 mod verified;
 pub mod view;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub mod samples;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use super::store::{Committed, LogBatch, Options, Outcome, Store};
 use super::view::View;
-use crate::model::alloc::{Allocation, ClientStatus, alloc_name};
+use crate::model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
@@ -49,6 +49,8 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         groups: vec![group("g", count)],
         update: None,
         meta: BTreeMap::new(),
@@ -68,6 +70,8 @@ pub fn group(name: &str, count: i64) -> TaskGroup {
         name: name.into(),
         count,
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         restart,
         reschedule: None,
         update: None,
@@ -76,6 +80,7 @@ pub fn group(name: &str, count: i64) -> TaskGroup {
         shutdown_delay: None,
         tasks: vec![task("t", restart)],
         meta: BTreeMap::new(),
+        disconnect: None,
     }
 }
 
@@ -88,6 +93,7 @@ fn task(name: &str, restart: RestartPolicy) -> Task {
         meta: BTreeMap::new(),
         user: String::new(),
         constraints: vec![],
+        affinities: vec![],
         cpu_mhz: 100,
         memory_mb: 64,
         restart,
@@ -160,6 +166,12 @@ pub fn alloc(n: u128, job: &Job, node: NodeId, eval: EvalId) -> Allocation {
         create_index: 0,
         modify_index: 0,
         alloc_modify_index: 0,
+        reschedules: vec![],
+        followup_eval: None,
+        transition: Transition::default(),
+        deployment: None,
+        health: None,
+        states: vec![],
     }
 }
 
@@ -240,6 +252,7 @@ impl Region {
         Job::clone(&self.view().job(&key(id)).expect("reads").expect("is registered"))
     }
 
+    #[cfg(test)]
     pub fn alloc(&self, n: u128) -> Allocation {
         self.view().alloc(alloc_id(n)).expect("reads").expect("exists")
     }

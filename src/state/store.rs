@@ -7,7 +7,7 @@
 
 use super::apply::{self, Applying, FleetEdit};
 use super::fault::Fault;
-use super::tables::{self, Applied, BOOK, FORMAT, Kind, LOG, Region, STATE};
+use super::tables::{self, Applied, BOOK, FORMAT, Kind, LOG, Region, STATE, log_key};
 use super::verified;
 use super::view::{self, View};
 use crate::model::alloc::Allocation;
@@ -107,10 +107,13 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OpenError::Format { found, known } => write!(
-                f,
-                "the server's state is of format {found}, this build knows format {known}: use the build that wrote it, or a newer one"
-            ),
+            OpenError::Format { found, known } => {
+                let newer = if found > known { ", or a newer one" } else { "" };
+                write!(
+                    f,
+                    "the server's state is of format {found}, this build knows format {known}: use the build that wrote it{newer}"
+                )
+            }
             OpenError::Fault(fault) => fault.fmt(f),
         }
     }
@@ -236,9 +239,9 @@ impl Store {
             apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
         {
             let mut log = transaction.open_table(LOG)?;
-            log.insert(tables::BOOK_APPLIED, record::encode(&applied).as_slice())?;
+            log.insert(log_key(tables::BOOK_APPLIED).as_slice(), record::encode(&applied).as_slice())?;
             if let Some(hard_state) = hard_state {
-                log.insert(tables::BOOK_HARD_STATE, hard_state)?;
+                log.insert(log_key(tables::BOOK_HARD_STATE).as_slice(), hard_state)?;
             }
         }
         let mut published = self.shared.published();
@@ -306,9 +309,10 @@ fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
     let transaction = database.begin_read()?;
     let log = match transaction.open_table(LOG) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(TableError::TableTypeMismatch { .. }) => return Ok(Some(1)),
         log => log?,
     };
-    let Some(format) = log.get(tables::BOOK_FORMAT)? else {
+    let Some(format) = log.get(log_key(tables::BOOK_FORMAT).as_slice())? else {
         return Err(Fault::corrupt("the database has a log but no format"));
     };
     let bytes = format.value().try_into().map_err(|_| Fault::corrupt("the format is not a number"))?;
@@ -317,7 +321,8 @@ fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
 
 fn create(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
-    transaction.open_table(LOG)?.insert(tables::BOOK_FORMAT, FORMAT.to_be_bytes().as_slice())?;
+    let format = (log_key(tables::BOOK_FORMAT), FORMAT.to_be_bytes());
+    transaction.open_table(LOG)?.insert(format.0.as_slice(), format.1.as_slice())?;
     transaction.open_table(STATE)?;
     Ok(transaction.commit()?)
 }
@@ -325,7 +330,9 @@ fn create(database: &Database) -> Result<(), Fault> {
 fn recover(database: &Database) -> Result<(Recovered, Applied), Fault> {
     let transaction = database.begin_read()?;
     let log = transaction.open_table(LOG)?;
-    let book = |key: u64| -> Result<Option<Vec<u8>>, Fault> { Ok(log.get(key)?.map(|v| v.value().to_vec())) };
+    let book = |key: u64| -> Result<Option<Vec<u8>>, Fault> {
+        Ok(log.get(log_key(key).as_slice())?.map(|v| v.value().to_vec()))
+    };
     let applied = match book(tables::BOOK_APPLIED)? {
         Some(bytes) => record::decode(&bytes)?,
         None => Applied::default(),
@@ -333,9 +340,10 @@ fn recover(database: &Database) -> Result<(Recovered, Applied), Fault> {
     let truncated = book(tables::BOOK_TRUNCATED)?.map(|b| tables::decode_pair(&b)).transpose()?;
     let mut entries = Vec::new();
     let mut next = truncated.map(|(index, _)| index + 1);
-    for row in log.range(..BOOK)? {
+    for row in log.range(..log_key(BOOK).as_slice())? {
         let (index, entry) = row?;
-        let (index, entry) = (index.value(), entry.value().to_vec());
+        let index = tables::number(index.value())?;
+        let entry = entry.value().to_vec();
         if next.is_some_and(|next| next != index) {
             return Err(Fault::corrupt(format!("the log has a gap before entry {index}")));
         }
@@ -384,23 +392,24 @@ fn follow(fleet: &mut Fleet, edits: Vec<FleetEdit>) {
     }
 }
 
-fn write_batch(log: &mut redb::Table<'_, u64, &'static [u8]>, batch: &LogBatch) -> Result<(), Fault> {
+fn write_batch(log: &mut redb::Table<'_, &[u8], &[u8]>, batch: &LogBatch) -> Result<(), Fault> {
     let first = batch.entries.first().map(|(index, _)| *index);
     if let Some(from) = batch.truncate_from.into_iter().chain(first).min() {
-        log.retain_in(from..BOOK, |_, _| false)?;
+        log.retain_in(log_key(from).as_slice()..&log_key(BOOK), |_, _| false)?;
     }
     for (index, entry) in &batch.entries {
-        log.insert(index, entry.as_slice())?;
+        log.insert(log_key(*index).as_slice(), entry.as_slice())?;
     }
     if let Some(hard_state) = &batch.hard_state {
-        log.insert(tables::BOOK_HARD_STATE, hard_state.as_slice())?;
+        log.insert(log_key(tables::BOOK_HARD_STATE).as_slice(), hard_state.as_slice())?;
     }
     if let Some(conf_state) = &batch.conf_state {
-        log.insert(tables::BOOK_CONF_STATE, conf_state.as_slice())?;
+        log.insert(log_key(tables::BOOK_CONF_STATE).as_slice(), conf_state.as_slice())?;
     }
     if let Some((index, term)) = batch.compact_to {
-        log.retain_in(..=index, |_, _| false)?;
-        log.insert(tables::BOOK_TRUNCATED, tables::encode_pair(index, term).as_slice())?;
+        log.retain_in(..=log_key(index).as_slice(), |_, _| false)?;
+        let pair = tables::encode_pair(index, term);
+        log.insert(log_key(tables::BOOK_TRUNCATED).as_slice(), pair.as_slice())?;
     }
     Ok(())
 }

@@ -17,14 +17,22 @@ use crate::wire::record::{self, Malformed, Record};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
-pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
+/// Its keys are numbers of eight bytes, big-endian. Both tables have the same types, because redb's code is made anew for
+/// each pair of types.
+pub(super) const LOG: TableDefinition<&[u8], &[u8]> = TableDefinition::new("log");
 pub(super) const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");
 
 /// Of the data as a whole. A newer one is refused.
-pub(super) const FORMAT: u32 = 1;
+/// Format 1 had numbers as the keys of `LOG`.
+pub(super) const FORMAT: u32 = 2;
 
 /// Keys of `LOG` from here on are bookkeeping, not entries.
 pub(super) const BOOK: u64 = 1 << 63;
+
+pub(super) fn log_key(index: u64) -> [u8; 8] {
+    index.to_be_bytes()
+}
+
 pub(super) const BOOK_FORMAT: u64 = BOOK;
 pub(super) const BOOK_HARD_STATE: u64 = BOOK + 1;
 pub(super) const BOOK_CONF_STATE: u64 = BOOK + 2;
@@ -462,13 +470,18 @@ pub(super) fn encode_pair(first: u64, second: u64) -> [u8; 16] {
 /// FNV-1a's wide relatives; it has to tell replicas apart, not to resist anyone.
 pub(super) fn row_hash(key: &[u8], value: &[u8]) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |hash: u64, word: [u8; 8]| {
+        let hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(K);
+        hash ^ (hash >> 32)
+    };
     let mut hash = (key.len() as u64).wrapping_mul(K);
     for part in [key, value] {
-        for chunk in part.chunks(8) {
+        let (words, rest) = part.as_chunks();
+        hash = words.iter().fold(hash, |hash, word| fold(hash, *word));
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(K);
-            hash ^= hash >> 32;
+            word[..rest.len()].copy_from_slice(rest);
+            hash = fold(hash, word);
         }
     }
     hash = (hash ^ value.len() as u64).wrapping_mul(K);

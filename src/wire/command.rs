@@ -1,7 +1,7 @@
 //! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
-use crate::model::alloc::ClientStatus;
+use crate::model::alloc::{ClientStatus, Transition};
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
@@ -49,6 +49,8 @@ pub enum Command {
     DeleteNamespace { name: String },
     /// The region's first signing key; a second one changes nothing.
     AddSigningKey { key: Box<SigningKey> },
+    /// What servers ask of allocations beyond running or stopping, with the evaluations that see to it.
+    UpdateTransitions { allocs: Vec<(AllocId, Transition)>, evals: Vec<Evaluation>, at: Wall },
 }
 
 impl Command {
@@ -62,6 +64,7 @@ impl Command {
             Command::UpdateEvals { .. } => "EvaluationUpdated",
             Command::ApplyPlan { .. } => "PlanResult",
             Command::UpdateAllocs { .. } => "AllocationUpdated",
+            Command::UpdateTransitions { .. } => "AllocationUpdateDesiredStatus",
             // they concern the region itself, and nothing that has events
             Command::Init { .. }
             | Command::AddSigningKey { .. }

@@ -11,6 +11,8 @@ pub mod command;
 pub mod event;
 pub mod figures;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod keeper;
 pub mod measured;
 pub mod record;

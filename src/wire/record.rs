@@ -79,35 +79,36 @@ pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, 
 }
 
 macro_rules! records {
-    ($($type:ty = $name:literal),* $(,)?) => { $(
+    ($($type:ty = $name:literal $version:literal),* $(,)?) => { $(
         impl Record for $type {
             const NAME: &'static str = $name;
-            const VERSION: u8 = 1;
+            const VERSION: u8 = $version;
         }
     )* };
 }
 
+// The second versions came with format 2 of the stores: no disk holds their first ones.
 records! {
-    crate::model::job::Job = "job",
-    crate::model::job::JobSpec = "job version",
-    crate::model::job::JobSummary = "job summary",
-    crate::model::eval::Evaluation = "evaluation",
-    crate::model::alloc::Allocation = "allocation",
-    crate::model::node::Node = "node",
-    crate::model::namespace::Namespace = "namespace",
-    crate::model::submission::Submission = "job submission",
-    crate::model::key::SigningKey = "signing key",
-    super::command::Command = "command",
-    super::rpc::NodeRequest = "node request",
-    super::rpc::NodeReply = "node reply",
-    super::ask::NodeAsk = "node ask",
-    super::ask::NodeAnswer = "node answer",
-    super::ask::Piece = "piece",
-    super::ask::SessionInput = "session input",
-    super::ask::SessionOutput = "session output",
-    super::request::Refusal = "refusal",
-    super::keeper::Command = "keeper command",
-    super::keeper::Event = "keeper event",
+    crate::model::eval::Evaluation = "evaluation" 2,
+    crate::model::alloc::Allocation = "allocation" 2,
+    crate::model::job::Job = "job" 2,
+    crate::model::job::JobSpec = "job version" 2,
+    super::command::Command = "command" 2,
+    super::rpc::NodeReply = "node reply" 2,
+    crate::model::job::JobSummary = "job summary" 1,
+    crate::model::node::Node = "node" 1,
+    crate::model::namespace::Namespace = "namespace" 1,
+    crate::model::submission::Submission = "job submission" 1,
+    crate::model::key::SigningKey = "signing key" 1,
+    super::rpc::NodeRequest = "node request" 1,
+    super::ask::NodeAsk = "node ask" 1,
+    super::ask::NodeAnswer = "node answer" 1,
+    super::ask::Piece = "piece" 1,
+    super::ask::SessionInput = "session input" 1,
+    super::ask::SessionOutput = "session output" 1,
+    super::request::Refusal = "refusal" 1,
+    super::keeper::Command = "keeper command" 1,
+    super::keeper::Event = "keeper event" 1,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
-use crate::model::id::{EvalId, JobKey, NodeId};
+use crate::model::alloc::Transition;
+use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::submission::Submission;
@@ -31,6 +32,11 @@ pub enum Action {
     },
     DeleteNamespace {
         name: String,
+    },
+    /// Stops an allocation and places it anew.
+    StopAlloc {
+        alloc: AllocId,
+        transition: Transition,
     },
     /// Looks at a job again: an evaluation, and nothing else changes.
     EvaluateJob {

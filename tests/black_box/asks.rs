@@ -204,3 +204,60 @@ fn metadata_is_set_while_a_node_runs_and_outlives_it() {
     node.drover(&["node", "meta", "apply", "nothing"]).fails(1, "key=value");
     assert_eq!(node.put("/v1/client/metadata", &json!({"Meta": {"a": "b"}})).status, 405);
 }
+
+/// What is stopped is placed anew as long as its job wants it, and the tasks of the old one end.
+#[test]
+fn a_stopped_allocation_is_placed_anew() {
+    let mut node = Node::durable();
+    node.run("web", "sleep 1000");
+    let first = text(&node.await_alloc("web", "running")["ID"]).to_string();
+    let stop = node.drover(&["alloc", "stop", &first[..8]]);
+    for part in ["Evaluation triggered by job \"web\"", "created: node", "finished with status \"complete\""]
+    {
+        assert!(stop.exits(0).contains(part), "no {part:?} in {stop:?}");
+    }
+    let old = format!("/v1/allocation/{first}");
+    wait::until_eq("the old one ends", &"complete".to_string(), || {
+        text(&node.get(&old).json()["ClientStatus"]).to_string()
+    });
+    let shown = node.get(&old).json();
+    assert_eq!(
+        (&shown["DesiredStatus"], &shown["DesiredTransition"]["Migrate"]),
+        (&"stop".into(), &true.into())
+    );
+    let running = |node: &Node| {
+        let allocs = node.get("/v1/job/web/allocations").json();
+        let live = allocs.as_array().into_iter().flatten().filter(|a| a["ClientStatus"] == "running");
+        live.map(|a| text(&a["ID"]).to_string()).collect::<Vec<_>>()
+    };
+    let second = wait::until("another runs", || running(&node).first().filter(|id| **id != first).cloned());
+    node.restart();
+    assert_eq!(running(&node), std::slice::from_ref(&second), "nothing moves again after a restart");
+    let eval = node.drover(&["alloc", "stop", "-detach", &second]);
+    let eval = node.get(&format!("/v1/evaluation/{}", eval.exits(0).trim())).json();
+    assert_eq!(eval["TriggeredBy"], "alloc-stop");
+    node.drover(&["alloc", "stop", "ffffffff"])
+        .fails(1, "No allocation(s) with prefix or id \"ffffffff\" found");
+    node.drover(&["alloc", "stop", "-no-shutdown-delay", &second])
+        .fails(1, "not supported yet: -no-shutdown-delay");
+}
+
+#[test]
+fn a_job_is_looked_at_again_when_asked() {
+    let node = Node::dev();
+    node.run("web", "sleep 1000");
+    let first = text(&node.await_alloc("web", "running")["ID"]).to_string();
+    let eval = node.drover(&["job", "eval", "we"]);
+    assert!(eval.exits(0).contains("finished with status \"complete\""), "{eval:?}");
+    let detached = node.drover(&["job", "eval", "-detach", "web"]);
+    let id = detached.exits(0).trim().strip_prefix("Created eval ID: \"").and_then(|id| id.strip_suffix('"'));
+    let made = node.get(&format!("/v1/evaluation/{}", id.expect("an id"))).json();
+    assert_eq!((&made["JobID"], &made["TriggeredBy"]), (&"web".into(), &"job-register".into()));
+    assert_eq!(
+        node.await_alloc("web", "running")["ID"].as_str(),
+        Some(first.as_str()),
+        "nothing was to be done"
+    );
+    node.drover(&["job", "eval", "nope"]).fails(1, "No job(s) with prefix or ID \"nope\" found");
+    node.drover(&["job", "eval", "-force-reschedule", "web"]).fails(1, "not supported yet");
+}

@@ -165,6 +165,34 @@ fn a_node_is_shown() {
             assert!(one.exits(0).contains(part), "no {part:?} in {one:?}");
         }
     }
+    let used = ["Allocation Resource Utilization\nCPU ", "Host Resource Utilization\nCPU "];
+    let detailed =
+        ["CPU Stats\nCPU    = ", "Memory Stats\nTotal ", "Disk Stats\n", "Allocation Directory Stats\n"];
+    let brief = node.drover(&["node", "status", "-short", cells[0]]);
+    let plain = node.drover(&["node", "status", cells[0]]);
+    let stats = node.drover(&["node", "status", "-stats", "-self"]);
+    for part in used {
+        assert!(!brief.exits(0).contains(part) && plain.exits(0).contains(part), "{part:?}: {plain:?}");
+    }
+    for part in used.iter().chain(&detailed) {
+        assert!(stats.exits(0).contains(part), "no {part:?} in {stats:?}");
+    }
+    assert!(detailed.iter().all(|part| !plain.out.contains(part)), "{plain:?}");
+    let os = node.drover(&["node", "status", "-os", "-allocs"]);
+    let header =
+        os.exits(0).lines().next().expect("a header").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(header, "ID Node Pool DC Name Class OS Drain Eligibility Status Running Allocs");
+    assert_eq!(node.drover(&["node", "status", "-quiet"]).exits(0), format!("{}\n", cells[0]));
+    assert!(node.drover(&["node", "status", "-per-page", "1"]).exits(0).contains(cells[0]));
+    for flag in ["-os", "-allocs", "-quiet", "-per-page=1", "-page-token=x"] {
+        node.drover(&["node", "status", flag, "-self"]).fails(1, "is for the list of nodes");
+    }
+    node.drover(&["node", "status", "-stats"]).fails(1, "is for one node");
+    let servers = node.drover(&["node", "config", "-servers"]);
+    assert!(servers.exits(0).ends_with(":4647\n"), "{servers:?}");
+    node.drover(&["node", "config", "-update-servers", "10.0.0.1"])
+        .fails(1, "not supported yet: -update-servers");
+    node.drover(&["node", "config"]).fails(1, "say what is wanted");
     assert!(node.drover(&["node", "status", "-verbose", cells[0]]).exits(0).contains("kernel.name"));
     let filtered = |filter: &str| node.drover(&["node", "status", "-filter", filter]);
     assert!(filtered("Status == ready and Attributes[\"kernel.name\"] == linux").exits(0).contains(cells[0]));

@@ -7,6 +7,7 @@
 mod asks;
 mod chaos;
 mod command_line;
+mod configuration;
 mod damage;
 mod dev;
 mod exec;
@@ -17,6 +18,7 @@ mod logs;
 mod names;
 mod node;
 mod observe;
+mod screen;
 mod survival;
 mod tasks;
 mod wait;

@@ -194,7 +194,6 @@ fn allocations_and_evaluations_are_shown() {
     node.drover(&["eval", "status", "ffffffff"])
         .fails(1, "No evaluation(s) with prefix or id \"ffffffff\" found");
     node.drover(&["eval", "status"]).fails(1, "takes one argument");
-    node.drover(&["eval", "list", "-t", "x"]).fails(1, "not supported yet: -t");
 
     node.run("more", "sleep 1000");
     node.await_alloc("more", "running");
@@ -265,5 +264,58 @@ fn hostile_names_of_jobs_end_in_a_sentence() {
         assert!(jobs.as_array().expect("a list").iter().any(|j| j["ID"] == name), "{jobs}");
         node.drover(&["job", "inspect", name]).exits(0);
         node.drover(&["job", "stop", "-purge", "-detach", name]).exits(0);
+    }
+}
+
+/// Each command that prints JSON, through a template, with the names of the Go client's fields.
+#[test]
+fn templates_in_gos_syntax_choose_what_is_printed() {
+    let node = Node::dev();
+    node.run("web", "sleep 1000");
+    let alloc = node.await_alloc("web", "running");
+    let (id, eval, on) = (text(&alloc["ID"]), text(&alloc["EvalID"]), text(&alloc["NodeID"]));
+    let said = |words: &str, template: &str| {
+        let words: Vec<&str> = words.split(' ').chain(["-t", template]).collect();
+        let said = node.drover(&words);
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{words:?}: {said:?}");
+        said.out.trim_end().to_string()
+    };
+    let each = "{{ range . }}{{ .ID }} {{ end }}";
+    for (words, template, expected) in [
+        ("job status", "{{ range . }}{{ .Summary.JobID }}{{ end }}", "web"),
+        ("job status web", "{{ range (index . 0).Allocations }}{{ .ID }}{{ end }}", id),
+        ("job inspect", each, "web"),
+        ("job inspect web", "{{ .ID }}/{{ (index .TaskGroups 0).Name }}", "web/g"),
+        ("job history web", "{{ len . }} {{ (index . 0).Version }}", "1 0"),
+        ("job history -version 0 web", "{{ .Version }}", "0"),
+        ("job allocs web", each, id),
+        ("alloc status", each, id),
+        (format!("alloc status {id}").as_str(), "{{ .ClientStatus }}{{ .DeploymentID }}", "running"),
+        ("eval list", each, eval),
+        ("eval status", each, eval),
+        (&format!("eval status {eval}"), r#"{{ if eq .Status "complete" }}{{ .JobID }}{{ end }}"#, "web"),
+        ("node status", each, on),
+        ("node status -self", "{{ .ID }}", on),
+        (&format!("alloc checks {id}"), "{{ if not . }}none{{ end }}", "none"),
+        ("node meta read", "{{ len .Dynamic }}", "0"),
+        ("namespace list", "{{ range . }}{{ .Name }}{{ end }}", "default"),
+        ("namespace status default", "{{ .Name | sprig_upper }}", "DEFAULT"),
+        ("namespace inspect default", "{{ .Name }}", "default"),
+        ("server members", "{{ range . }}{{ .Status }}{{ end }}", "alive"),
+        ("agent-info", "{{ .Stats.client.node_id }} {{ .Config.Region }}", &format!("{on} global")),
+        ("operator metrics", "{{ with .Gauges }}some{{ end }}", "some"),
+    ] {
+        assert_eq!(said(words, template), expected, "{words} {template}");
+    }
+    assert_eq!(node.drover(&["alloc", "checks", id]).exits(0), "The allocation has no service checks\n");
+    for (args, sentence) in [
+        (&["job", "status", "-t", "{{ range . }}"][..], "unexpected EOF"),
+        (&["node", "status", "-t", "{{ range . }}{{ .Nmae }}{{ end }}"], "Nmae"),
+        (&["eval", "list", "-json", "-t", "x"], "-json and -t exclude each other"),
+        (&["job", "run", "-t", "x", "y"], "unknown flag -t"),
+        (&["job", "run", "-hcl1", "y"], "not supported yet: -hcl1"),
+        (&["node", "status", "-ui"], "not supported yet: -ui"),
+    ] {
+        node.drover(args).fails(1, sentence);
     }
 }

@@ -32,6 +32,45 @@ fn a_policy_that_fails_gives_up_after_its_attempts() {
 }
 
 #[test]
+fn what_has_failed_is_placed_again_as_often_as_its_policy_says() {
+    let node = Node::dev();
+    let mut job = shell_job("again", "exit 7");
+    job["Type"] = "batch".into();
+    let group = &mut job["TaskGroups"][0];
+    group["RestartPolicy"] =
+        json!({"Attempts": 0, "Interval": 600 * SECOND, "Delay": SECOND, "Mode": "fail"});
+    group["ReschedulePolicy"] = json!({"Attempts": 1, "Interval": 3600 * SECOND, "Delay": 5 * SECOND});
+    node.register(&job);
+    let first = node.await_alloc("again", "failed");
+    let id = text(&first["ID"]).to_string();
+    let waits = wait::until("an evaluation waits", || {
+        let alloc = node.get(&format!("/v1/allocation/{id}")).json();
+        alloc["FollowupEvalID"].as_str().map(|eval| node.get(&format!("/v1/evaluation/{eval}")).json())
+    });
+    assert_eq!((&waits["TriggeredBy"], &waits["Status"]), (&json!("alloc-reschedule"), &json!("pending")));
+    assert!(waits["WaitUntil"].is_string(), "{waits:#}");
+    assert!(node.drover(&["alloc", "status", &id]).exits(0).contains("Reschedule Eligibility"));
+    assert!(node.drover(&["job", "status", "again"]).exits(0).contains("Future Rescheduling Attempts"));
+
+    let next = wait::until("it is placed again", || {
+        let alloc = node.get(&format!("/v1/allocation/{id}")).json();
+        alloc["NextAllocation"].as_str().map(str::to_string)
+    });
+    let first = node.get(&format!("/v1/allocation/{id}")).json();
+    assert_eq!((&first["DesiredStatus"], &first["ClientStatus"]), (&json!("stop"), &json!("failed")));
+    let second = wait::until("that has failed, too", || {
+        let alloc = node.get(&format!("/v1/allocation/{next}")).json();
+        (alloc["ClientStatus"] == "failed").then_some(alloc)
+    });
+    assert_eq!((&second["PreviousAllocation"], &second["Name"]), (&json!(id), &first["Name"]));
+    let event = &second["RescheduleTracker"]["Events"][0];
+    assert_eq!((&event["PrevAllocID"], &event["Delay"]), (&json!(id), &json!(5 * SECOND)));
+    assert!(node.drover(&["alloc", "status", &next]).exits(0).contains("Reschedule Attempts"));
+    wait::until_eq("the job is dead", &json!("dead"), || node.get("/v1/job/again").json()["Status"].clone());
+    assert_eq!(node.allocs("again").len(), 2, "its attempts are used up");
+}
+
+#[test]
 fn a_policy_that_delays_goes_on() {
     let node = Node::dev();
     let mut job = shell_job("delays", "echo try; exit 7");

@@ -100,6 +100,7 @@ const CASES: &[(&str, Check, &str, &str, usize)] = &[
         "mod a;\npub use a::B;\npub mod c;\npub fn main() {}",
         2,
     ),
+    ("public to everyone", checks::root_is_a_map, "src/lib.rs", "#[cfg(test)]\npub mod fuzz;\n", 1),
     ("homoglyph", checks::characters, "src/model/a.rs", "fn \u{0430}() {}\n// \u{2014}\n", 1),
     ("free text", checks::characters, "src/model/a.rs", "const A: &str = \"\u{0430}\";", 0),
     ("hidden", checks::characters, "src/model/a.rs", "const A: &str = \"\u{202e}\";", 1),

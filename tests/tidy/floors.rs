@@ -36,6 +36,7 @@ pub const FLOORS: &[(&str, &[&str])] = &[
             "io",
         ],
     ),
+    ("fuzz", &["jobspec", "wire", "keeper", "api", "io", "agent"]),
     ("cli", &["model", "jobspec", "api", "io", "agent"]),
     (
         "sim",

@@ -8,8 +8,25 @@ pub fn check(config: &mut Config) -> Vec<Diagnostic> {
     if config.http.addresses.is_empty() {
         config.http.addresses = vec![config.bind_addr];
     }
+    let denied = DRIVER_OPTIONS.iter().any(|(key, listed)| forbids(config, key, *listed));
+    config.client.raw_exec_enabled &= !denied;
     let found = [roles(config), server(config), directories(config), pool(config)];
     found.into_iter().flatten().map(|text| Diagnostic::nowhere("configuration", text, "")).collect()
+}
+
+/// Options with lists of drivers, and whether a driver must be in it, or must not.
+const DRIVER_OPTIONS: [(&str, bool); 4] = [
+    ("driver.allowlist", true),
+    ("driver.whitelist", true),
+    ("driver.denylist", false),
+    ("driver.blacklist", false),
+];
+
+fn forbids(config: &Config, option: &str, listed: bool) -> bool {
+    let Some(drivers) = config.client.options.get(option).filter(|drivers| !drivers.is_empty()) else {
+        return false;
+    };
+    drivers.split(',').any(|name| name.trim() == "raw_exec") != listed
 }
 
 fn roles(config: &Config) -> Option<String> {

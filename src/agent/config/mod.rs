@@ -5,15 +5,18 @@
 
 mod check;
 pub mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod schema;
 pub mod syntax;
+mod values;
 mod walk;
 
 use crate::api::agent::SearchRules;
 use crate::jobspec::diagnostic::Diagnostic;
 use crate::model::time::Span;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// All that an agent is told. Every duration is a `Span`; sizes carry their unit in the name.
@@ -41,11 +44,16 @@ pub struct Config {
 pub struct TelemetryConfig {
     pub prometheus: bool,
     pub publish_node: bool,
+    pub publish_allocations: bool,
     /// Gauges carry no label `host`.
     pub disable_hostname: bool,
     /// The label `host` is the node's name instead of the machine's.
     pub use_node_name: bool,
     pub hostname: String,
+    /// Of metrics that no prefix in `prefixes` speaks of.
+    pub filter_default: bool,
+    /// Beginnings of names, and whether such metrics are told. The longest decides.
+    pub prefixes: BTreeMap<String, bool>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +61,15 @@ pub struct LogConfig {
     pub level: LogLevel,
     /// One JSON object a line instead of text.
     pub json: bool,
+    /// Each line names its place in the source.
+    pub include_location: bool,
+    /// Absolute: written besides stderr.
+    pub file: Option<PathBuf>,
+    /// 0: no limit.
+    pub rotate_bytes: u64,
+    pub rotate_duration: Span,
+    /// Rotated files that are kept; `None`: all.
+    pub rotate_max_files: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,10 +87,31 @@ pub struct HttpConfig {
     pub port: u16,
     /// What to listen on; never empty.
     pub addresses: Vec<IpAddr>,
+    /// What others are told to reach it at; `None`: the first of `addresses`.
+    pub advertise: Option<Advertised>,
     /// Added to every answer.
     pub response_headers: BTreeMap<String, String>,
     /// Open connections of one address; 0 is no limit.
     pub max_conns_per_client: u32,
+}
+
+/// A host as it stands before a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    pub host: String,
+    /// `None`: the one that is listened on.
+    pub port: Option<u16>,
+}
+
+impl HttpConfig {
+    /// `host:port` that others reach the API at.
+    pub fn advertised(&self) -> String {
+        let first = self.addresses.first().map(|ip| SocketAddr::new(*ip, self.port).to_string());
+        match &self.advertise {
+            Some(told) => format!("{}:{}", told.host, told.port.unwrap_or(self.port)),
+            None => first.unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -95,6 +133,8 @@ pub struct ServerConfig {
     /// The longest source of a job that is kept.
     pub job_max_source_bytes: usize,
     pub search: SearchRules,
+    /// Events are kept and streamed.
+    pub event_broker: bool,
     /// How many entries' events are kept for those who stream them.
     pub event_buffer_entries: u32,
 }
@@ -119,6 +159,10 @@ pub struct ClientConfig {
     pub reserved: Reserved,
     /// A task's own `kill_timeout` is held to this.
     pub max_kill_timeout: Span,
+    /// Ended allocations that keep their directories.
+    pub gc_max_allocs: u32,
+    /// `alloc exec` is answered.
+    pub remote_exec: bool,
     /// Absolute. `None`: `client` in the data directory.
     pub state_dir: Option<PathBuf>,
     /// Absolute. `None`: `alloc` in the data directory.
@@ -167,10 +211,14 @@ pub struct FlagSetting {
     pub flag: &'static str,
 }
 
+/// What the sources said, by full names of keys: the last word on each, as text. What said nothing is not in it.
+pub type Settings = BTreeMap<String, String>;
+
 /// A configuration that was accepted, and what the user should know nevertheless.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     pub config: Config,
+    pub settings: Settings,
     pub warnings: Vec<String>,
 }
 
@@ -184,11 +232,11 @@ impl Config {
         for setting in &sources.flags {
             loading.flag(setting);
         }
-        let (mut config, warnings, mut errors) = loading.finish();
+        let walk::Walked { mut config, settings, warnings, mut errors } = loading.finish();
         if errors.is_empty() {
             errors = check::check(&mut config);
         }
-        if errors.is_empty() { Ok(Loaded { config, warnings }) } else { Err(errors) }
+        if errors.is_empty() { Ok(Loaded { config, settings, warnings }) } else { Err(errors) }
     }
 
     /// What holds where nothing else was said (reference: cli 4.3 to 4.7).
@@ -201,10 +249,11 @@ impl Config {
             name: machine.hostname.clone(),
             data_dir: None,
             bind_addr: IpAddr::V4(bind),
-            log: LogConfig { level: LogLevel::Info, json: false },
+            log: LogConfig::default(),
             http: HttpConfig {
                 port: 4646,
                 addresses: Vec::new(),
+                advertise: None,
                 response_headers: BTreeMap::new(),
                 max_conns_per_client: 100,
             },
@@ -213,9 +262,24 @@ impl Config {
             telemetry: TelemetryConfig {
                 prometheus: dev,
                 hostname: machine.hostname.clone(),
+                filter_default: true,
                 ..TelemetryConfig::default()
             },
             enable_debug: false,
+        }
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        LogConfig {
+            level: LogLevel::Info,
+            json: false,
+            include_location: false,
+            file: None,
+            rotate_bytes: 0,
+            rotate_duration: Span::hours(24),
+            rotate_max_files: None,
         }
     }
 }
@@ -235,6 +299,7 @@ impl ServerConfig {
             job_tracked_versions: 6,
             job_max_source_bytes: 1_000_000,
             search: SearchRules::default(),
+            event_broker: true,
             event_buffer_entries: 100,
         }
     }
@@ -255,6 +320,8 @@ impl ClientConfig {
             disk_free_mb: 0,
             reserved: Reserved::default(),
             max_kill_timeout: Span::seconds(30),
+            gc_max_allocs: 50,
+            remote_exec: true,
             state_dir: None,
             alloc_dir: None,
             raw_exec_enabled: dev,
@@ -286,16 +353,11 @@ impl LogLevel {
 pub fn banner(config: &Config, version: &str, node_id: Option<&str>) -> String {
     /// Keys end in this column.
     const KEY_WIDTH: usize = 18;
-    let addresses: Vec<String> = config
-        .http
-        .addresses
-        .iter()
-        .map(|ip| std::net::SocketAddr::new(*ip, config.http.port).to_string())
-        .collect();
-    let http = format!("HTTP: {}", addresses.join(", "));
+    let addresses: Vec<String> =
+        config.http.addresses.iter().map(|ip| SocketAddr::new(*ip, config.http.port).to_string()).collect();
     let mut rows = vec![
-        ("Advertise Addrs", http.clone()),
-        ("Bind Addrs", http),
+        ("Advertise Addrs", format!("HTTP: {}", config.http.advertised())),
+        ("Bind Addrs", format!("HTTP: {}", addresses.join(", "))),
         ("Client", config.client.enabled.to_string()),
         ("Log Level", config.log.level.name().to_string()),
     ];

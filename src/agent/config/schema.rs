@@ -2,11 +2,12 @@
 //!
 //! Refuses to know: syntax and positions. To build a feature, its entry changes from `NotYet` to a setter.
 
-use super::{Config, LogLevel};
-use crate::api::request::MAX_BODY_BYTES;
+use super::Config;
+use super::values::{
+    address, advertise, directory, header, http_addresses, i64_of, interface, log_file, log_level,
+    log_rotate_max_files, meta, name, option, prefix_filter, size, u32_of,
+};
 use crate::model::time::Span;
-use std::net::IpAddr;
-use std::path::PathBuf;
 
 /// One key and what it means.
 pub struct Key {
@@ -27,6 +28,8 @@ pub enum Kind {
     Duration(fn(&mut Config, Span)),
     /// Entries are added; an entry said again is replaced.
     Map(fn(&mut Config, &str, &str) -> Result<(), String>),
+    /// Texts; each is added to what was said before.
+    List(fn(&mut Config, &str) -> Result<(), String>),
     Block(&'static [Key]),
     /// A block with one label, of which only these are built.
     Labelled(&'static str, &'static [Key]),
@@ -34,8 +37,6 @@ pub enum Kind {
     NotYet(&'static [&'static str]),
     /// A whole block that is known and not built: as `NotYet` for each of its values.
     NotYetBlock,
-    /// Accepted, and without effect by its nature.
-    Ignored,
     /// Accepted, and the user is told that it has no effect.
     Absent,
 }
@@ -53,6 +54,8 @@ const COUNT: std::ops::RangeInclusive<u64> = 1..=u32::MAX as u64;
 const COUNT_OR_ZERO: std::ops::RangeInclusive<u64> = 0..=u32::MAX as u64;
 /// A job's row names each of them, and is written whenever the job moves.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=100;
+/// Directories on a node: each is watched over until it goes.
+const KEPT: std::ops::RangeInclusive<u64> = 1..=10_000;
 /// Of a search: what one request may make a server look at or send.
 const FOUND: std::ops::RangeInclusive<u64> = 1..=10_000;
 const AMOUNT: std::ops::RangeInclusive<u64> = 1..=i64::MAX as u64;
@@ -66,13 +69,14 @@ pub static TOP: &[Key] = &[
     key("log_level", Kind::Text(log_level)),
     key("log_json", Kind::Bool(|c| c.log.json = true)),
     key("http_api_response_headers", Kind::Map(header)),
-    key("leave_on_interrupt", Kind::NotYet(&[])),
-    key("leave_on_terminate", Kind::NotYet(&[])),
-    key("disable_update_check", Kind::Ignored),
-    key("disable_anonymous_signature", Kind::Ignored),
+    not_yet("leave_on_interrupt"),
+    not_yet("leave_on_terminate"),
+    // nobody is called home
+    key("disable_update_check", Kind::Bool(|_| {})),
+    key("disable_anonymous_signature", Kind::Bool(|_| {})),
     key("ports", Kind::Block(PORTS)),
     key("addresses", Kind::Block(ADDRESSES)),
-    key("advertise", Kind::NotYetBlock),
+    key("advertise", Kind::Block(ADVERTISE)),
     key("server", Kind::Block(SERVER)),
     key("client", Kind::Block(CLIENT)),
     key("plugin", Kind::Labelled("raw_exec", PLUGIN)),
@@ -91,11 +95,11 @@ pub static TOP: &[Key] = &[
     key("sentinel", Kind::Absent),
     key("audit", Kind::Absent),
     not_yet("plugin_dir"),
-    not_yet("log_include_location"),
-    not_yet("log_file"),
-    not_yet("log_rotate_bytes"),
-    not_yet("log_rotate_duration"),
-    not_yet("log_rotate_max_files"),
+    key("log_include_location", Kind::Bool(|c| c.log.include_location = true)),
+    key("log_file", Kind::Text(log_file)),
+    key("log_rotate_bytes", Kind::Int(AMOUNT, |c, v| c.log.rotate_bytes = v)),
+    key("log_rotate_duration", Kind::Duration(|c, v| c.log.rotate_duration = v)),
+    key("log_rotate_max_files", Kind::Text(log_rotate_max_files)),
     key("enable_debug", Kind::Bool(|c| c.enable_debug = true)),
     not_yet("enable_syslog"),
     key("syslog_facility", Kind::NotYet(&["LOCAL0"])),
@@ -109,32 +113,34 @@ static PORTS: &[Key] = &[
 
 static ADDRESSES: &[Key] = &[key("http", Kind::Text(http_addresses)), not_yet("rpc"), not_yet("serf")];
 
+static ADVERTISE: &[Key] = &[key("http", Kind::Text(advertise)), not_yet("rpc"), not_yet("serf")];
+
 static LIMITS: &[Key] = &[
     key(
         "http_max_conns_per_client",
         Kind::Int(COUNT_OR_ZERO, |c, v| c.http.max_conns_per_client = u32_of(v)),
     ),
-    not_yet("https_handshake_timeout"),
-    not_yet("rpc_handshake_timeout"),
-    not_yet("rpc_max_conns_per_client"),
+    key("https_handshake_timeout", Kind::NotYet(&["5s"])),
+    key("rpc_handshake_timeout", Kind::NotYet(&["5s"])),
+    key("rpc_max_conns_per_client", Kind::NotYet(&["100"])),
 ];
 
 static TELEMETRY: &[Key] = &[
     key("prometheus_metrics", Kind::Bool(|c| c.telemetry.prometheus = true)),
     key("publish_node_metrics", Kind::Bool(|c| c.telemetry.publish_node = true)),
+    key("publish_allocation_metrics", Kind::Bool(|c| c.telemetry.publish_allocations = true)),
     key("disable_hostname", Kind::Bool(|c| c.telemetry.disable_hostname = true)),
     key("use_node_name", Kind::Bool(|c| c.telemetry.use_node_name = true)),
     // gauges are read when they are asked for
-    key("collection_interval", Kind::Ignored),
+    key("collection_interval", Kind::Duration(|_, _| {})),
     key("in_memory_collection_interval", Kind::NotYet(&["10s"])),
     key("in_memory_retention_period", Kind::NotYet(&["1m"])),
     // there are no such metrics
-    key("disable_allocation_hook_metrics", Kind::Ignored),
-    key("disable_quota_utilization_metrics", Kind::Ignored),
-    key("disable_rpc_rate_metrics_labels", Kind::Ignored),
-    key("filter_default", Kind::NotYet(&["true"])),
-    not_yet("prefix_filter"),
-    not_yet("publish_allocation_metrics"),
+    key("disable_allocation_hook_metrics", Kind::Bool(|_| {})),
+    key("disable_quota_utilization_metrics", Kind::Bool(|_| {})),
+    key("disable_rpc_rate_metrics_labels", Kind::Bool(|_| {})),
+    key("filter_default", Kind::Switch(|c, v| c.telemetry.filter_default = v)),
+    key("prefix_filter", Kind::List(prefix_filter)),
     not_yet("disable_dispatched_job_summary_metrics"),
     not_yet("include_alloc_metadata_in_metrics"),
     not_yet("allowed_metadata_keys_in_metrics"),
@@ -174,12 +180,13 @@ static SERVER: &[Key] = &[
     key("job_default_priority", Kind::Int(AMOUNT, |c, v| c.server.job_default_priority = i64_of(v))),
     key("job_max_priority", Kind::Int(AMOUNT, |c, v| c.server.job_max_priority = i64_of(v))),
     key("job_max_source_size", Kind::Text(|c, v| size(v).map(|n| c.server.job_max_source_bytes = n))),
-    key("raft_protocol", Kind::Ignored),
-    key("protocol_version", Kind::Ignored),
-    key("license_path", Kind::Ignored),
+    // there is one protocol, and no license
+    key("raft_protocol", Kind::Int(COUNT_OR_ZERO, |_, _| {})),
+    key("protocol_version", Kind::Int(COUNT_OR_ZERO, |_, _| {})),
+    key("license_path", Kind::Text(|_, _| Ok(()))),
     not_yet("authoritative_region"),
     not_yet("data_dir"),
-    not_yet("raft_multiplier"),
+    key("raft_multiplier", Kind::NotYet(&["1"])),
     not_yet("raft_snapshot_threshold"),
     not_yet("raft_snapshot_interval"),
     not_yet("raft_trailing_logs"),
@@ -202,14 +209,14 @@ static SERVER: &[Key] = &[
     not_yet("start_join"),
     not_yet("retry_join"),
     not_yet("retry_max"),
-    not_yet("retry_interval"),
+    key("retry_interval", Kind::NotYet(&["30s"])),
     key("server_join", Kind::NotYetBlock),
     not_yet("rejoin_after_leave"),
     not_yet("encrypt"),
     key("default_scheduler_config", Kind::NotYetBlock),
     key("plan_rejection_tracker", Kind::NotYetBlock),
     key("search", Kind::Block(SEARCH)),
-    key("enable_event_broker", Kind::NotYet(&["true"])),
+    key("enable_event_broker", Kind::Switch(|c, v| c.server.event_broker = v)),
     key("event_buffer_size", Kind::Int(1..=10_000, |c, v| c.server.event_buffer_entries = u32_of(v))),
     not_yet("deploy_query_rate_limit"),
     not_yet("non_voting_server"),
@@ -246,23 +253,24 @@ static CLIENT: &[Key] = &[
     key("max_kill_timeout", Kind::Duration(|c, v| c.client.max_kill_timeout = v)),
     key("state_dir", Kind::Text(|c, v| directory(v, &mut c.client.state_dir))),
     key("alloc_dir", Kind::Text(|c, v| directory(v, &mut c.client.alloc_dir))),
-    key("gc_max_allocs", Kind::NotYet(&["50"])),
+    key("gc_max_allocs", Kind::Int(KEPT, |c, v| c.client.gc_max_allocs = u32_of(v))),
     key("no_host_uuid", Kind::NotYet(&["true"])),
-    key("client_min_port", Kind::Ignored),
-    key("client_max_port", Kind::Ignored),
+    // drivers are no processes of their own
+    key("client_min_port", Kind::Int(PORT, |_, _| {})),
+    key("client_max_port", Kind::Int(PORT, |_, _| {})),
     not_yet("servers"),
     key("server_join", Kind::NotYetBlock),
     key("chroot_env", Kind::NotYetBlock),
     not_yet("network_speed"),
     not_yet("reservable_cores"),
-    not_yet("min_dynamic_port"),
-    not_yet("max_dynamic_port"),
+    key("min_dynamic_port", Kind::NotYet(&["20000"])),
+    key("max_dynamic_port", Kind::NotYet(&["32000"])),
     not_yet("gc_interval"),
     not_yet("gc_parallel_destroys"),
     not_yet("gc_disk_usage_threshold"),
     not_yet("gc_inode_usage_threshold"),
     not_yet("gc_volumes_on_node_gc"),
-    key("disable_remote_exec", Kind::Ignored),
+    key("disable_remote_exec", Kind::Bool(|c| c.client.remote_exec = false)),
     not_yet("cni_path"),
     not_yet("cni_config_dir"),
     not_yet("bridge_network_name"),
@@ -297,125 +305,3 @@ static RESERVED: &[Key] = &[
     not_yet("cores"),
     not_yet("reserved_ports"),
 ];
-
-fn u32_of(v: u64) -> u32 {
-    u32::try_from(v).unwrap_or(u32::MAX)
-}
-
-fn i64_of(v: u64) -> i64 {
-    i64::try_from(v).unwrap_or(i64::MAX)
-}
-
-/// `1M`, `512KiB`, `1000000`: bytes, at most what a request may hold.
-fn size(value: &str) -> Result<usize, String> {
-    let text = value.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-    let unit = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" => 1000,
-        "ki" | "kib" => 1 << 10,
-        "m" | "mb" => 1_000_000,
-        "mi" | "mib" => 1 << 20,
-        _ => return Err(format!("{value:?} is no size: write it like 1M, 512KiB or 1000000")),
-    };
-    let count: usize = digits.parse().map_err(|_| format!("{value:?} is no size: write it like 1M"))?;
-    let bytes = count.saturating_mul(unit);
-    if bytes > MAX_BODY_BYTES {
-        return Err(format!("{value:?} is more than a request may hold: at most {MAX_BODY_BYTES} bytes"));
-    }
-    Ok(bytes)
-}
-
-fn name(value: &str, into: &mut String, refused: &[char]) -> Result<(), String> {
-    if let Some(c) = value.chars().find(|c| refused.contains(c)) {
-        return Err(format!("it may not contain {c:?}"));
-    }
-    if value.len() > 128 {
-        return Err("it may have at most 128 bytes".to_string());
-    }
-    *into = value.to_string();
-    Ok(())
-}
-
-fn directory(value: &str, into: &mut Option<PathBuf>) -> Result<(), String> {
-    let path = PathBuf::from(value);
-    if !path.is_absolute() {
-        return Err(format!("{value:?} must be an absolute path, one that begins with \"/\""));
-    }
-    *into = Some(path);
-    Ok(())
-}
-
-fn address(value: &str) -> Result<IpAddr, String> {
-    if value.contains("{{") {
-        return Err("not supported yet: address templates; write the IP address itself".to_string());
-    }
-    let bare = value.trim().trim_start_matches('[').trim_end_matches(']');
-    bare.parse().map_err(|_| format!("{value:?} is not an IP address"))
-}
-
-fn http_addresses(config: &mut Config, value: &str) -> Result<(), String> {
-    if value.contains("unix:") {
-        return Err("not supported yet: unix sockets; write IP addresses, separated by spaces".to_string());
-    }
-    let found: Result<Vec<IpAddr>, String> = value.split_whitespace().map(address).collect();
-    config.http.addresses = found?;
-    Ok(())
-}
-
-fn log_level(config: &mut Config, value: &str) -> Result<(), String> {
-    let known = "TRACE, DEBUG, INFO, WARN, ERROR or OFF";
-    let level = LogLevel::parse(value).ok_or_else(|| format!("{value:?} is no log level: use {known}"))?;
-    config.log.level = level;
-    Ok(())
-}
-
-fn interface(config: &mut Config, value: &str) -> Result<(), String> {
-    if value.contains("{{") {
-        return Err("not supported yet: address templates; write the interface's name".to_string());
-    }
-    config.client.network_interface = Some(value.to_string());
-    Ok(())
-}
-
-/// RFC 9110 section 5: a token, and a value without control characters.
-fn header(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    if key.is_empty() || !key.bytes().all(token) || value.chars().any(char::is_control) {
-        return Err(format!("{key:?} = {value:?} is no HTTP header"));
-    }
-    config.http.response_headers.insert(key.to_string(), value.to_string());
-    Ok(())
-}
-
-/// Identifiers, with dots: they become names of environment variables and of attributes.
-fn meta(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
-    let part_is_valid = |part: &str| {
-        let mut chars = part.chars();
-        chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
-            && chars.all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
-    };
-    if !key.split('.').all(part_is_valid) {
-        return Err(format!(
-            "{key:?} is no metadata key: use letters, digits, \"_\", \"-\" and dots between words"
-        ));
-    }
-    config.client.meta.insert(key.to_string(), value.to_string());
-    Ok(())
-}
-
-fn option(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
-    match key {
-        "driver.raw_exec.enable" => {
-            let on = match value {
-                "1" | "true" | "t" | "T" | "True" | "TRUE" => true,
-                "0" | "false" | "f" | "F" | "False" | "FALSE" | "" => false,
-                _ => return Err(format!("{value:?} is neither true nor false")),
-            };
-            config.client.raw_exec_enabled = on;
-        }
-        _ => return Err("not supported yet".to_string()),
-    }
-    config.client.options.insert(key.to_string(), value.to_string());
-    Ok(())
-}

@@ -5,7 +5,7 @@
 
 use super::schema::{Key, Kind, TOP};
 use super::syntax::{self, Item, Node, Value};
-use super::{Config, FlagSetting, SourceFile};
+use super::{Config, FlagSetting, Settings, SourceFile};
 use crate::jobspec::diagnostic::{Diagnostic, Source};
 use crate::jobspec::duration;
 use crate::jobspec::nearest::nearest;
@@ -16,24 +16,31 @@ use std::ops::{Range, RangeInclusive};
 const MAX_FILE_BYTES: usize = 1 << 20;
 
 pub struct Loading {
-    config: Config,
-    warnings: Vec<String>,
-    errors: Vec<Diagnostic>,
+    walked: Walked,
+}
+
+/// What all sources came to.
+pub struct Walked {
+    pub config: Config,
+    pub settings: Settings,
+    pub warnings: Vec<String>,
+    pub errors: Vec<Diagnostic>,
 }
 
 impl Loading {
     pub fn new(config: Config) -> Loading {
-        Loading { config, warnings: Vec::new(), errors: Vec::new() }
+        let (settings, warnings, errors) = Default::default();
+        Loading { walked: Walked { config, settings, warnings, errors } }
     }
 
-    pub fn finish(self) -> (Config, Vec<String>, Vec<Diagnostic>) {
-        (self.config, self.warnings, self.errors)
+    pub fn finish(self) -> Walked {
+        self.walked
     }
 
     pub fn file(&mut self, file: &SourceFile) {
         if file.text.len() > MAX_FILE_BYTES {
             let summary = format!("Configuration file is longer than {MAX_FILE_BYTES} bytes");
-            return self.errors.push(Diagnostic::nowhere(&file.name, summary, ""));
+            return self.walked.errors.push(Diagnostic::nowhere(&file.name, summary, ""));
         }
         let place = Source { name: &file.name, text: &file.text };
         match syntax::parse(&file.text) {
@@ -63,12 +70,14 @@ impl Loading {
     }
 
     fn map_flag(&mut self, setting: &FlagSetting, set: fn(&mut Config, &str, &str) -> Result<(), String>) {
-        let refused = match setting.value.split_once('=') {
-            Some((key, value)) => set(&mut self.config, key, value).err(),
-            None => Some(format!("{:?} is not key=value", setting.value)),
+        let done = match setting.value.split_once('=') {
+            Some((key, value)) => {
+                set(&mut self.walked.config, key, value).map(|()| self.said(&join(setting.key, key), value))
+            }
+            None => Err(format!("{:?} is not key=value", setting.value)),
         };
-        if let Some(why) = refused {
-            self.errors.push(Diagnostic::nowhere(setting.flag, "Invalid value", why));
+        if let Err(why) = done {
+            self.walked.errors.push(Diagnostic::nowhere(setting.flag, "Invalid value", why));
         }
     }
 
@@ -108,11 +117,11 @@ impl Loading {
                 loading.entries(place, name, *set, items);
             }),
             Kind::NotYet(_) | Kind::NotYetBlock => self.not_yet(place, name, kind, &item.node, &item.key_at),
-            Kind::Ignored => {}
+            Kind::List(set) => self.list(place, name, *set, &item.node),
             Kind::Absent => {
                 let text = format!("{}: {name} has no effect: drover does not work with it", place.name);
-                if !self.warnings.contains(&text) {
-                    self.warnings.push(text);
+                if !self.walked.warnings.contains(&text) {
+                    self.walked.warnings.push(text);
                 }
             }
             _ => self.value(place, name, kind, &item.node),
@@ -174,12 +183,35 @@ impl Loading {
                 );
                 continue;
             };
-            match set(&mut self.config, &item.key, &text) {
-                Ok(()) => {}
+            match set(&mut self.walked.config, &item.key, &text) {
+                Ok(()) => self.said(&full, &text),
                 Err(why) if why == "not supported yet" => {
                     self.refuse(place, item.key_at.clone(), format!("not supported yet: {full}"), "");
                 }
                 Err(why) => self.refuse(place, item.key_at.clone(), format!("Invalid value of {full}"), why),
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        place: Source<'_>,
+        name: &str,
+        set: fn(&mut Config, &str) -> Result<(), String>,
+        node: &Node,
+    ) {
+        let nodes = match &node.value {
+            Value::List(nodes) => nodes.as_slice(),
+            Value::Null => &[],
+            _ => return self.refuse(place, node.at.clone(), format!("{name} must be a list"), "[\"...\"]"),
+        };
+        for node in nodes {
+            let done = match &node.value {
+                Value::Text(text) => set(&mut self.walked.config, text).map(|()| self.said(name, text)),
+                _ => Err("it must be a text".to_string()),
+            };
+            if let Err(why) = done {
+                self.refuse(place, node.at.clone(), format!("Invalid value of {name}"), why);
             }
         }
     }
@@ -208,32 +240,34 @@ impl Loading {
     }
 
     fn value(&mut self, place: Source<'_>, name: &str, kind: &Kind, node: &Node) {
-        if let Err(why) = self.set(kind, &node.value) {
-            self.refuse(place, node.at.clone(), format!("Invalid value of {name}"), why);
+        match self.set(kind, &node.value) {
+            Ok(Some(text)) => self.said(name, &text),
+            Ok(None) => {}
+            Err(why) => self.refuse(place, node.at.clone(), format!("Invalid value of {name}"), why),
         }
     }
 
-    fn set(&mut self, kind: &Kind, value: &Value) -> Result<(), String> {
+    fn said(&mut self, name: &str, text: &str) {
+        self.walked.settings.insert(name.to_string(), text.to_string());
+    }
+
+    /// The value as text; `None`: it says nothing.
+    fn set(&mut self, kind: &Kind, value: &Value) -> Result<Option<String>, String> {
         if matches!(value, Value::Null) {
-            return Ok(());
+            return Ok(None);
         }
         let text = scalar(value).ok_or("it must be a single value")?;
-        let config = &mut self.config;
-        match kind {
-            Kind::Text(set) if !text.is_empty() => set(config, &text)?,
-            Kind::Bool(set) => {
-                let on = boolean(&text)?;
-                if on {
-                    set(config);
-                }
-            }
-            Kind::Switch(set) => set(config, boolean(&text)?),
-            Kind::Int(range, set) => whole(&text, range)?.into_iter().for_each(|n| set(config, n)),
-            Kind::Float(set) => float(&text)?.into_iter().for_each(|n| set(config, n)),
-            Kind::Duration(set) => span(&text)?.into_iter().for_each(|span| set(config, span)),
-            _ => {}
-        }
-        Ok(())
+        let config = &mut self.walked.config;
+        let said = match kind {
+            Kind::Text(set) if !text.is_empty() => set(config, &text).map(Some)?,
+            Kind::Bool(set) => boolean(&text)?.then(|| set(config)),
+            Kind::Switch(set) => Some(boolean(&text)?).map(|on| set(config, on)),
+            Kind::Int(range, set) => whole(&text, range)?.map(|n| set(config, n)),
+            Kind::Float(set) => float(&text)?.map(|n| set(config, n)),
+            Kind::Duration(set) => span(&text)?.map(|span| set(config, span)),
+            _ => None,
+        };
+        Ok(said.map(|()| text))
     }
 
     fn refuse(
@@ -243,7 +277,7 @@ impl Loading {
         summary: impl Into<String>,
         detail: impl Into<String>,
     ) {
-        self.errors.push(Diagnostic::at(place, at, summary, detail));
+        self.walked.errors.push(Diagnostic::at(place, at, summary, detail));
     }
 }
 

@@ -138,7 +138,7 @@ impl<'a> MemberShape<'a> {
         MemberShape {
             name: format!("{}.{}", a.name, a.region),
             addr,
-            port: 0,
+            port: port_of(&a.rpc_addr),
             tags: tags.into(),
             status: "alive",
             protocol_min: 1,

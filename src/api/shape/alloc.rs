@@ -2,10 +2,12 @@
 //! states and events, and the metric that explains a placement.
 
 use super::super::filter::LeftOut;
+use super::again::{AllocStateShape, TrackerShape};
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::{Null, is_zero, map_or_null, rfc3339};
 use crate::jobspec::duration;
-use crate::model::alloc::{AllocMetric, Allocation, NodeScore};
+use crate::model::alloc::{AllocMetric, Allocation, NodeScore, Transition};
+use crate::model::gather::Gather;
 use crate::model::job::Job;
 use crate::model::resources::{AllocResources, TaskResources};
 use crate::model::task::{TaskEvent, TaskState};
@@ -40,9 +42,9 @@ pub struct AllocStub<'a> {
     task_states: Option<BTreeMap<&'a str, TaskStateShape<'a>>>,
     deployment_status: Null,
     #[serde(rename = "FollowupEvalID")]
-    followup_eval_id: &'static str,
+    followup_eval_id: String,
     next_allocation: String,
-    reschedule_tracker: Null,
+    reschedule_tracker: Option<TrackerShape>,
     preempted_allocations: Null,
     preempted_by_allocation: &'static str,
     create_index: u64,
@@ -84,12 +86,12 @@ impl<'a> AllocStub<'a> {
             desired_description: &a.desired_description,
             client_status: a.client.as_str(),
             client_description: &a.client_description,
-            desired_transition: TransitionShape::default(),
+            desired_transition: TransitionShape::new(a),
             task_states: if wants.task_states { task_states(a) } else { None },
             deployment_status: (),
-            followup_eval_id: "",
+            followup_eval_id: a.followup_eval.map(|e| e.to_string()).unwrap_or_default(),
             next_allocation: a.next.map(|n| n.to_string()).unwrap_or_default(),
-            reschedule_tracker: (),
+            reschedule_tracker: TrackerShape::new(a),
             preempted_allocations: (),
             preempted_by_allocation: "",
             create_index: a.create_index,
@@ -137,6 +139,12 @@ pub struct AllocShape<'a> {
     previous_allocation: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_allocation: Option<String>,
+    #[serde(rename = "FollowupEvalID", skip_serializing_if = "Option::is_none")]
+    followup_eval_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reschedule_tracker: Option<TrackerShape>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    alloc_states: Vec<AllocStateShape>,
     #[serde(skip_serializing_if = "is_zero")]
     create_index: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -193,17 +201,20 @@ impl<'a> AllocShape<'a> {
             task_group: &a.group,
             resources: ResourcesShape::new(total.cpu_mhz, total.memory_mb, total.disk_mb),
             shared_resources: ResourcesShape::new(0, 0, a.resources.disk_mb),
-            task_resources: a.resources.tasks.iter().map(legacy).collect(),
+            task_resources: a.resources.tasks.iter().map(legacy).gather(),
             allocated_resources: AllocatedShape::new(&a.resources),
             metrics: MetricShape::new(&a.metrics, job.map_or("", |j| &j.spec.node_pool)),
             desired_status: a.desired.as_str(),
             desired_description: &a.desired_description,
-            desired_transition: TransitionShape::default(),
+            desired_transition: TransitionShape::new(a),
             client_status: a.client.as_str(),
             client_description: &a.client_description,
             task_states: task_states(a),
             previous_allocation: a.previous.map(|p| p.to_string()),
             next_allocation: a.next.map(|n| n.to_string()),
+            followup_eval_id: a.followup_eval.map(|e| e.to_string()),
+            reschedule_tracker: TrackerShape::new(a),
+            alloc_states: a.states.iter().map(AllocStateShape::new).collect(),
             create_index: a.create_index,
             modify_index: a.modify_index,
             alloc_modify_index: a.alloc_modify_index,
@@ -213,15 +224,37 @@ impl<'a> AllocShape<'a> {
     }
 }
 
-/// What servers asked of an allocation beyond running or stopping: nothing yet.
-#[derive(Default, Serialize)]
+/// `PUT /v1/allocation/:id/stop`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct StoppedShape {
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub index: u64,
+}
+
+/// What servers asked of an allocation beyond running or stopping.
+#[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct TransitionShape {
-    migrate: Null,
-    reschedule: Null,
-    force_reschedule: Null,
+    migrate: Option<bool>,
+    reschedule: Option<bool>,
+    force_reschedule: Option<bool>,
     no_shutdown_delay: Null,
     migrate_disable_placement: Null,
+}
+
+impl TransitionShape {
+    fn new(a: &Allocation) -> Self {
+        let Transition { migrate, reschedule, force_reschedule } = a.transition;
+        TransitionShape {
+            migrate,
+            reschedule,
+            force_reschedule,
+            no_shutdown_delay: (),
+            migrate_disable_placement: (),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -241,12 +274,12 @@ impl<'a> AllocatedShape<'a> {
             devices: (),
         };
         AllocatedShape {
-            tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).collect(),
+            tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).gather(),
             task_lifecycles: r
                 .tasks
                 .iter()
                 .map(|(n, t)| (n.as_str(), t.lifecycle.map(LifecycleShape::new)))
-                .collect(),
+                .gather(),
             shared: AllocatedSharedShape { networks: (), disk_mb: r.disk_mb, ports: () },
         }
     }
@@ -286,7 +319,7 @@ struct AllocatedSharedShape {
 }
 
 fn task_states(a: &Allocation) -> Option<BTreeMap<&str, TaskStateShape<'_>>> {
-    let states = || a.task_states.iter().map(|(n, s)| (n.as_str(), TaskStateShape::new(s))).collect();
+    let states = || a.task_states.iter().map(|(n, s)| (n.as_str(), TaskStateShape::new(s))).gather();
     (!a.task_states.is_empty()).then(states)
 }
 
@@ -407,7 +440,7 @@ pub struct MetricShape<'a> {
     quota_exhausted: Null,
     resources_exhausted: Null,
     scores: Null,
-    score_meta_data: Option<Vec<ScoreShape<'a>>>,
+    score_meta_data: Option<Vec<ScoreShape>>,
     /// Nanoseconds.
     allocation_time: i64,
     coalesced_failures: u64,
@@ -438,15 +471,15 @@ impl<'a> MetricShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ScoreShape<'a> {
+struct ScoreShape {
     #[serde(rename = "NodeID")]
     node_id: String,
-    scores: &'a BTreeMap<String, f64>,
+    scores: BTreeMap<&'static str, f64>,
     norm_score: f64,
 }
 
-impl<'a> ScoreShape<'a> {
-    fn new(s: &'a NodeScore) -> Self {
-        ScoreShape { node_id: s.node_id.to_string(), scores: &s.scores, norm_score: s.normalized }
+impl ScoreShape {
+    fn new(s: &NodeScore) -> Self {
+        ScoreShape { node_id: s.node_id.to_string(), scores: s.scores.by_name(), norm_score: s.normalized }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::super::filter::LeftOut;
 use super::alloc::MetricShape;
-use super::{is_zero, map_or_null};
+use super::{is_zero, map_or_null, rfc3339};
 use crate::model::eval::Evaluation;
+use crate::model::gather::Gather;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,8 @@ pub struct EvalShape<'a> {
     /// Nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     wait: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_eval: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,11 +107,12 @@ impl<'a> EvalShape<'a> {
             status: e.status.as_str(),
             status_description: &e.status_description,
             wait: e.wait.as_nanos(),
+            wait_until: e.wait_until.and_then(rfc3339),
             next_eval: e.next_eval.map(|n| n.to_string()),
             previous_eval: e.previous_eval.map(|p| p.to_string()),
             blocked_eval: e.blocked_eval.map(|b| b.to_string()),
             related_evals: None,
-            failed_groups: failed.collect(),
+            failed_groups: failed.gather(),
             class_eligibility: map_or_null(&e.class_eligibility),
             escaped_computed_class: e.escaped_class,
             queued_allocations: map_or_null(&e.queued),

@@ -1,6 +1,7 @@
 //! What tasks and machines use (reference: http-api 3).
 
 use super::{Empty, Null};
+use crate::model::gather::Gather;
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, Usage};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -66,11 +67,11 @@ impl<'a> AllocFiguresShape<'a> {
         let task = |task: &crate::wire::figures::TaskFigures| TaskFiguresShape {
             resource_usage: UsageShape::new(&task.usage),
             timestamp,
-            pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).collect(),
+            pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).gather(),
         };
         AllocFiguresShape {
             resource_usage: UsageShape::new(&all),
-            tasks: figures.tasks.iter().map(|(name, t)| (name.as_str(), task(t))).collect(),
+            tasks: figures.tasks.iter().map(|(name, t)| (name.as_str(), task(t))).gather(),
             timestamp,
         }
     }

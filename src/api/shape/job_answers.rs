@@ -4,6 +4,7 @@
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use crate::model::alloc::Allocation;
+use crate::model::gather::Gather;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, Job, JobSummary};
 use crate::model::submission::Submission;
@@ -86,7 +87,7 @@ impl<'a> SummaryShape<'a> {
         SummaryShape {
             job_id: &job.id,
             namespace: &job.namespace,
-            summary: summary.groups.iter().map(|(g, s)| (g.as_str(), GroupSummaryShape::new(s))).collect(),
+            summary: summary.groups.iter().map(|(g, s)| (g.as_str(), GroupSummaryShape::new(s))).gather(),
             children: ChildrenShape::default(),
             create_index: summary.create_index,
             modify_index: summary.modify_index,
@@ -241,6 +242,7 @@ pub struct JobStatusShape<'a> {
     submit_time: i64,
     modify_index: u64,
     stop: bool,
+    status: &'static str,
     #[serde(rename = "ParentID")]
     parent_id: &'static str,
     is_pack: bool,
@@ -265,6 +267,7 @@ impl<'a> JobStatusShape<'a> {
             submit_time: job.submit_time.0,
             modify_index: job.modify_index,
             stop: spec.stop,
+            status: job.status.as_str(),
             parent_id: "",
             is_pack: spec.meta.contains_key("pack.name"),
             latest_deployment: (),

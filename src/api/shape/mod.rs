@@ -4,6 +4,7 @@
 //! API but has no value here is `null` (its type is `Null`) unless the reference says that the shape leaves zero values out
 //! (allocations and evaluations); durations are nanoseconds, times as noted at the member.
 
+pub mod again;
 pub mod agent;
 pub mod alloc;
 pub mod eval;
@@ -16,6 +17,7 @@ pub mod metrics;
 pub mod namespace;
 pub mod node;
 pub mod operator;
+pub mod preference;
 pub mod search;
 
 use crate::model::constraint::Constraint;
@@ -65,8 +67,11 @@ pub struct ConstraintShape<'a> {
 
 impl<'a> ConstraintShape<'a> {
     pub fn list(constraints: &'a [Constraint]) -> Option<Vec<ConstraintShape<'a>>> {
-        let one = |c: &'a Constraint| ConstraintShape { left: &c.left, right: &c.right, operand: &c.operand };
-        (!constraints.is_empty()).then(|| constraints.iter().map(one).collect())
+        (!constraints.is_empty()).then(|| constraints.iter().map(Self::new).collect())
+    }
+
+    fn new(c: &'a Constraint) -> Self {
+        ConstraintShape { left: &c.left, right: &c.right, operand: &c.operand }
     }
 }
 

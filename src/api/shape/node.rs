@@ -1,6 +1,7 @@
 //! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
 
 use super::{Empty, Null, map_or_null, rfc3339};
+use crate::model::gather::Gather;
 use crate::model::id::EvalId;
 use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo};
 use crate::model::resources::Amount;
@@ -371,7 +372,7 @@ struct ReservedNetworksShape {
 }
 
 fn drivers(info: &NodeInfo) -> BTreeMap<&str, DriverShape<'_>> {
-    info.drivers.iter().map(|(name, d)| (name.as_str(), DriverShape::new(d))).collect()
+    info.drivers.iter().map(|(name, d)| (name.as_str(), DriverShape::new(d))).gather()
 }
 
 #[derive(Serialize)]

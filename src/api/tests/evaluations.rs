@@ -1,7 +1,9 @@
 //! Evaluations that somebody asks for, their count, and the states of jobs in one answer.
 
 use super::*;
+use crate::model::alloc::Transition;
 use crate::model::id::JobKey;
+use crate::state::samples::alloc_id;
 use crate::wire::request::Done;
 
 #[test]
@@ -42,6 +44,33 @@ fn jobs_and_nodes_are_evaluated_on_demand() {
     }
     assert_eq!(world.respond(Method::Put, "/v1/node/abc/evaluate", "").status, 500);
     assert_eq!(world.respond(Method::Get, "/v1/job/web/evaluate", "").status, 405);
+}
+
+#[test]
+fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
+    let world = World::running();
+    let target = format!("/v1/allocation/{}/stop", alloc_id(1));
+    let migrate = Transition { migrate: Some(true), ..Transition::default() };
+    let again = Transition { reschedule: Some(true), ..migrate };
+    for (query, transition) in
+        [("", migrate), ("?reschedule=true", again), ("?no_shutdown_delay=false", migrate)]
+    {
+        for method in [Method::Put, Method::Post] {
+            let (action, answer) = world.act(method, &format!("{target}{query}"), "");
+            assert_eq!(action, Action::StopAlloc { alloc: alloc_id(1), transition }, "{query}");
+            let done = Done::Evals { evals: vec![eval_id(7)], modify_index: 3, index: 9 };
+            let json: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
+            assert_eq!(json, serde_json::json!({"EvalID": eval_id(7).to_string(), "Index": 9}));
+        }
+    }
+    for (target, method, status) in [
+        (format!("{target}?no_shutdown_delay=true"), Method::Put, 501),
+        (format!("{target}?reschedule=perhaps"), Method::Put, 400),
+        ("/v1/allocation/abc/stop".to_string(), Method::Put, 500),
+        (target.clone(), Method::Get, 405),
+    ] {
+        assert_eq!(world.respond(method, &target, "").status, status, "{target}");
+    }
 }
 
 #[test]
@@ -102,6 +131,7 @@ fn states_of_jobs_come_in_the_order_of_their_changes() {
     assert_eq!(get(&format!("/v1/jobs/statuses?per_page=1&next_token={token}")), ["db"]);
     let web = &world.json("/v1/jobs/statuses")[0];
     assert_eq!((&web["Allocs"][0]["ClientStatus"], &web["GroupCountSum"]), (&"running".into(), &1.into()));
+    assert_eq!(web["Status"], "running");
     for (target, body) in [
         ("/v1/jobs/statuses?next_token=5", ""),
         ("/v1/jobs/statuses", "[]"),

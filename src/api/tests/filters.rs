@@ -33,6 +33,7 @@ fn every_list_takes_a_filter() {
         ("/v1/evaluations", "TriggeredBy == \"job-register\" and NodeID == \"\"", "Wait != 0"),
         ("/v1/job/web/evaluations", "Status == complete", "BlockedEval is not empty"),
         ("/v1/nodes", "Status == ready and Meta is not nil", "Status == down"),
+        ("/v1/namespaces", "Name == default", "Name == other"),
         ("/v1/nodes", "Attributes[\"driver.raw_exec\"] == 1", "Attributes.nosuch == x"),
     ] {
         let count = |filter: &str| {
@@ -60,6 +61,7 @@ fn an_element_that_cannot_be_asked_ends_the_list() {
             "JobType == x",
             "failed to read result page: error finding value in datum: JobType",
         ),
+        ("/v1/namespaces", "Nmae == x", "failed to read result page: error finding value in datum: Nmae"),
         ("/v1/nodes", "Drain == perhaps", "failed to read result page: Drain is a boolean"),
         (
             "/v1/evaluations",

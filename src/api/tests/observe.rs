@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::api::events::Subscription;
+use crate::api::metrics::Filter;
 use crate::api::monitor::{LogLevel, MonitorRequest};
 use crate::state::store::Outcome as Applied;
+use crate::wire::figures::{AllocFigures, TaskFigures, Usage};
 use crate::wire::measured::Measured;
 
 impl World {
@@ -142,6 +144,73 @@ fn metrics_have_the_names_of_the_field() {
 }
 
 #[test]
+fn what_tasks_use_is_told_where_it_is_published() {
+    let mut world = World::running();
+    let collect = |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), Held::default())
+    {
+        Outcome::Metrics(metrics) => metrics,
+        _ => panic!("no metrics"),
+    };
+    assert_eq!(collect(&world).allocs().count(), 0);
+    world.agent.telemetry.publish_allocations = true;
+    let mut metrics = collect(&world);
+    let id = metrics.allocs().next().unwrap();
+    let usage = Usage { user_percent: 3.0, system_percent: 1.0, rss_bytes: 4096, ..Usage::default() };
+    let task = world.region.store.reader().view().unwrap().alloc(id).unwrap().unwrap();
+    let name = task.resources.tasks.keys().next().unwrap().clone();
+    let tasks = [(name.clone(), TaskFigures { usage, ..TaskFigures::default() })].into();
+    metrics.take_figures(id, &AllocFigures { tasks, at: AT });
+    let json: Value = serde_json::from_slice(&metrics.response(&Machine::default()).body).unwrap();
+    for (metric, expected) in [
+        ("cpu.total_percent", Some(4.0)),
+        ("memory.rss", Some(4096.0)),
+        ("memory.allocated", Some(task.resources.tasks[&name].memory_mb as f64 * 1_048_576.0)),
+        ("memory.usage", None),
+    ] {
+        let found = gauge(&json, &format!("nomad.client.allocs.{metric}"), "task", &name);
+        assert_eq!(found, expected, "{metric}");
+    }
+}
+
+#[test]
+fn metrics_are_filtered_by_the_longest_beginning_of_their_names() {
+    let mut world = World::running();
+    let mut measured = Measured::default();
+    for name in ["raft.apply", "raft.commitTime", "nomad.plan.apply"] {
+        measured.gauge(name, 1);
+        measured.count(name, Mono(0));
+        measured.sample(name, Span::millis(1), Mono(0));
+    }
+    world.status.measured = measured;
+    world.machine.process.threads = Some(3);
+    world.now = Mono(12_000_000_000);
+    for (default, prefixes, expected) in [
+        (true, &[("nomad.raft", false), ("nomad.nomad.job", false)][..], &["nomad.nomad.plan.apply"][..]),
+        (false, &[("nomad.raft", true), ("nomad.raft.commit", false)], &["nomad.raft.apply"]),
+        (false, &[], &[]),
+    ] {
+        let prefixes = prefixes.iter().map(|(prefix, told)| (prefix.to_string(), *told)).collect();
+        world.agent.telemetry.filter = Filter { default, prefixes };
+        let json = world.json("/v1/metrics");
+        for kind in ["Gauges", "Counters", "Samples"] {
+            let names = json[kind].as_array().unwrap().iter().map(|m| m["Name"].as_str().unwrap());
+            let told: Vec<&str> = names.filter(|n| *n != "process_threads").collect();
+            assert_eq!(told, expected, "{kind}");
+        }
+        assert_eq!(gauge(&json, "process_threads", "", ""), Some(3.0));
+    }
+}
+
+#[test]
+fn events_that_are_not_kept_are_refused_with_a_sentence() {
+    let mut world = World::running();
+    world.agent.no_events = true;
+    let refused = world.get("/v1/event/stream");
+    assert_eq!(refused.status, 500);
+    assert!(text(&refused).contains("enable_event_broker"), "{}", text(&refused));
+}
+
+#[test]
 fn prometheus_is_given_where_it_is_switched_on() {
     let mut world = World::running();
     let refused = world.get("/v1/metrics?format=prometheus");
@@ -185,6 +254,7 @@ fn a_server_alone_is_its_region() {
     let address =
         format!("{}:{}", member["Addr"].as_str().unwrap(), member["Tags"]["port"].as_str().unwrap());
     assert_eq!(world.json("/v1/status/leader"), address, "the leader can be found among the members");
+    assert_eq!(member["Port"].to_string(), member["Tags"]["port"].as_str().unwrap());
     assert_eq!((&members["ServerName"], &member["Status"]), (&"edge-1".into(), &"alive".into()));
     assert_eq!(world.json("/v1/agent/servers"), serde_json::json!(["127.0.0.1:4647"]));
     let raft = world.json("/v1/operator/raft/configuration");

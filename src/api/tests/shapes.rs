@@ -4,12 +4,14 @@ use crate::api::shape::alloc::{AllocShape, AllocStub, StubWants};
 use crate::api::shape::eval::EvalShape;
 use crate::api::shape::job::JobShape;
 use crate::api::shape::node::{NodeShape, NodeStub};
-use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, NodeScore};
+use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, NodeScore, Scores};
+use crate::model::constraint::Constraint;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::job::{
     DelayFunction, HealthCheck, Job, JobStatus, JobUpdate, MigratePolicy, ReschedulePolicy, UpdatePolicy,
 };
 use crate::model::node::{DriverInfo, Node, NodeEvent, NodeNetwork, NodeStatus};
+use crate::model::preference::{Affinity, Spread, SpreadTarget};
 use crate::model::resources::{Amount, Hook, Lifecycle};
 use crate::model::task::{TaskEvent, TaskPhase, TaskState};
 use crate::model::time::Span;
@@ -50,6 +52,8 @@ fn job() -> Job {
     let mut spec = spec("web", 2);
     spec.meta = map(&[("owner", "me")]);
     spec.update = Some(JobUpdate { stagger: Span::seconds(30), max_parallel: 1 });
+    let targets = vec![SpreadTarget { value: "dc1".into(), percent: 60 }];
+    spec.spreads = vec![Spread { attribute: "${node.datacenter}".into(), weight: 100, targets }];
     let group = &mut spec.groups[0];
     group.update = Some(UpdatePolicy {
         stagger: Span::seconds(30),
@@ -77,6 +81,9 @@ fn job() -> Job {
         healthy_deadline: Span::minutes(5),
     });
     group.shutdown_delay = Some(Span::seconds(2));
+    group.spreads = vec![Spread { attribute: "${meta.rack}".into(), weight: 50, targets: vec![] }];
+    let condition = Constraint { left: "${node.class}".into(), operand: "=".into(), right: "big".into() };
+    group.affinities = vec![Affinity { condition, weight: -20 }];
     let task = &mut group.tasks[0];
     task.lifecycle = Some(Lifecycle { hook: Hook::Prestart, sidecar: true });
     task.env = map(&[("A", "<b>")]);
@@ -140,7 +147,9 @@ fn golden_group() -> Json {
             "MaxParallel": 1, "HealthCheck": "task_states", "MinHealthyTime": 10_000_000_000_i64,
             "HealthyDeadline": 300_000_000_000_i64
         },
-        "Constraints": null, "Affinities": null, "Spreads": null, "Scaling": null,
+        "Constraints": null,
+        "Affinities": [{ "LTarget": "${node.class}", "RTarget": "big", "Operand": "=", "Weight": -20 }],
+        "Spreads": [{ "Attribute": "${meta.rack}", "Weight": 50, "SpreadTarget": null }], "Scaling": null,
         "RestartPolicy": restart(),
         "ReschedulePolicy": {
             "Attempts": 0, "Interval": 0, "Delay": 30_000_000_000_i64, "DelayFunction": "exponential",
@@ -158,7 +167,10 @@ fn golden_job() -> Json {
     json!({
         "Stop": false, "Region": "global", "Namespace": "default", "ID": "web", "ParentID": "",
         "Name": "web", "Type": "service", "Priority": 50, "AllAtOnce": false, "Datacenters": ["*"],
-        "NodePool": "default", "Constraints": null, "Affinities": null, "Spreads": null,
+        "NodePool": "default", "Constraints": null, "Affinities": null,
+        "Spreads": [{
+            "Attribute": "${node.datacenter}", "Weight": 100, "SpreadTarget": [{ "Value": "dc1", "Percent": 60 }]
+        }],
         "TaskGroups": [golden_group()],
         "Update": {
             "Stagger": 30_000_000_000_i64, "MaxParallel": 1, "HealthCheck": "", "MinHealthyTime": 0,
@@ -187,7 +199,7 @@ fn metric() -> AllocMetric {
         dimension_exhausted: BTreeMap::from([("memory".into(), 2)]),
         scores: vec![NodeScore {
             node_id: node_id(1),
-            scores: BTreeMap::from([("binpack".into(), 0.5)]),
+            scores: Scores { binpack: 0.5, spread: Some(-1.0), ..Scores::default() },
             normalized: 0.5,
         }],
         allocation_time: Span::millis(1),
@@ -201,7 +213,10 @@ fn golden_metric() -> Json {
         "NodesAvailable": { "dc1": 4 }, "ClassFiltered": null, "ConstraintFiltered": null,
         "NodesExhausted": 0, "ClassExhausted": null, "DimensionExhausted": { "memory": 2 },
         "QuotaExhausted": null, "ResourcesExhausted": null, "Scores": null,
-        "ScoreMetaData": [{ "NodeID": node_id(1).to_string(), "Scores": { "binpack": 0.5 }, "NormScore": 0.5 }],
+        "ScoreMetaData": [{ "NodeID": node_id(1).to_string(), "Scores": {
+            "binpack": 0.5, "job-anti-affinity": 0.0, "node-reschedule-penalty": 0.0, "node-affinity": 0.0,
+            "allocation-spread": -1.0
+        }, "NormScore": 0.5 }],
         "AllocationTime": 1_000_000, "CoalescedFailures": 0
     })
 }

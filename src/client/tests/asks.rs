@@ -263,4 +263,22 @@ fn a_session_is_the_tasks_own_process_in_all_but_its_command() {
     ] {
         assert_eq!(w.ask(ask.clone()).map_err(|r| r.kind), Err(kind), "{ask:?}");
     }
+    w.config.remote_exec = false;
+    w.crash_agent();
+    w.pass(s(2));
+    let refused = w.ask(exec("web", &["ls"])).expect_err("switched off");
+    assert_eq!(refused.kind, RefusalKind::Forbidden);
+    assert!(refused.message.contains("disable_remote_exec"), "{refused}");
+}
+
+#[test]
+fn as_many_ended_allocations_are_kept_as_the_configuration_says() {
+    let assigned: Vec<_> = (1..=5).map(|n| assignment(n, &[task("web")])).collect();
+    let mut w = World::new(&assigned);
+    w.config.max_ended = 2;
+    w.crash_agent();
+    w.pass(s(2));
+    (1..=5).for_each(|n| w.stop_alloc(n));
+    w.pass(s(5));
+    assert_eq!(w.client().status().allocs, 2);
 }

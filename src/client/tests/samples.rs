@@ -72,6 +72,7 @@ pub fn task(name: &str) -> Task {
         meta: BTreeMap::new(),
         user: String::new(),
         constraints: vec![],
+        affinities: vec![],
         cpu_mhz: 100,
         memory_mb: 64,
         restart: restart(2, RestartMode::Fail),
@@ -89,6 +90,8 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         name: "g".into(),
         count: 1,
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         restart: restart(2, RestartMode::Fail),
         reschedule: None,
         update: None,
@@ -97,6 +100,7 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         shutdown_delay: None,
         tasks: tasks.to_vec(),
         meta: BTreeMap::new(),
+        disconnect: None,
     };
     Assignment {
         id: alloc_id(n),

@@ -100,7 +100,7 @@ async fn reply(
     mut request: hyper::Request<Incoming>,
 ) -> hyper::Response<ReplyBody> {
     let offer = websocket::offer(&mut request);
-    let (extra, squeezed) = (gate.response_headers.clone(), gate.squeezed.clone());
+    let (extra, squeezed) = (gate.response_headers.get(), gate.squeezed.clone());
     let gzip = encoding::takes_gzip(request.headers());
     let (browser, preflight) = browser(&request);
     let answered = match preflight {
@@ -119,8 +119,8 @@ async fn reply(
     for (name, value) in browser {
         add(&mut reply, name, &value);
     }
-    for (name, value) in extra {
-        set(&mut reply, &name, &value);
+    for (name, value) in extra.iter() {
+        set(&mut reply, name, value);
     }
     reply
 }

@@ -3,9 +3,11 @@
 
 use super::encoding::Squeezed;
 use super::events::Streams;
+use super::limits::Limits;
 use super::waiting::Waiting;
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::api::events::Subscription;
+use crate::api::metrics::Metrics;
 use crate::api::monitor::MonitorRequest;
 use crate::api::request::Request;
 use crate::api::response::Response;
@@ -15,9 +17,10 @@ use crate::api::{Context, Held, Outcome, Wait, route};
 use crate::io::machine::Observer;
 use crate::io::monitor::Monitor;
 use crate::io::node::{self, Answered, Call, Session};
+use crate::model::id::AllocId;
 use crate::model::time::Mono;
 use crate::state::store::Reader;
-use crate::wire::ask::Piece;
+use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use async_channel::{Receiver, Sender, TrySendError};
@@ -79,6 +82,7 @@ pub struct Parts {
     pub seed: u64,
     /// Added to every response.
     pub response_headers: Vec<(String, String)>,
+    pub limits: Limits,
     /// How many entries' events are kept for those who stream them.
     pub event_buffer_entries: usize,
     pub monitor: Arc<Monitor>,
@@ -98,12 +102,18 @@ pub struct Gate {
     node: Sender<Call>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
-    pub(super) response_headers: Vec<(String, String)>,
+    pub response_headers: Published<Vec<(String, String)>>,
+    pub limits: Published<Limits>,
     pub(super) squeezed: Squeezed,
 }
 
 /// How long a caller waits for the servers' answer to a write.
 const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a caller waits for what tasks use: collectors of metrics give up after ten seconds.
+const MEASURING_TIMEOUT: Duration = Duration::from_secs(8);
+/// So many allocations are measured at once.
+const MEASURED_AT_ONCE: usize = 64;
 
 /// What becomes of a request.
 pub enum Served {
@@ -130,7 +140,8 @@ impl Gate {
             node: parts.node,
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
-            response_headers: parts.response_headers,
+            response_headers: Published::new(parts.response_headers),
+            limits: Published::new(parts.limits),
             squeezed: Squeezed::default(),
         }
     }
@@ -151,7 +162,8 @@ impl Gate {
                 }
                 Outcome::Events(subscription) => return Served::Events(subscription),
                 Outcome::Monitor(request) => return Served::Monitor(request),
-                Outcome::Metrics(metrics) => {
+                Outcome::Metrics(mut metrics) => {
+                    self.measure(&mut metrics).await;
                     let machine = self.machine.clone();
                     return Served::Whole(metrics.response(&smol::unblock(move || machine.look()).await));
                 }
@@ -170,6 +182,34 @@ impl Gate {
                 }
             }
         }
+    }
+
+    /// A batch of allocations at a time: measuring takes a moment. What has not come by then is left out.
+    async fn measure(&self, metrics: &mut Metrics) {
+        let ids: Vec<AllocId> = metrics.allocs().collect();
+        let asked = async {
+            for batch in ids.chunks(MEASURED_AT_ONCE) {
+                let under_way: Vec<_> = batch.iter().map(|id| (*id, self.ask_figures(*id))).collect();
+                for (id, answered) in under_way {
+                    if let Ok(Ok(Answered::Whole(NodeAnswer::AllocFigures(figures)))) = answered.recv().await
+                    {
+                        metrics.take_figures(id, &figures);
+                    }
+                }
+            }
+        };
+        or(asked, async {
+            Timer::after(MEASURING_TIMEOUT).await;
+        })
+        .await;
+    }
+
+    /// A question that finds the queue full is not asked: its answer is closed.
+    fn ask_figures(&self, alloc: AllocId) -> Receiver<Result<Answered, Refusal>> {
+        let (reply, answered) = async_channel::bounded(1);
+        let ask = NodeAsk::AllocFigures { alloc, task: None };
+        self.node.try_send(Call { ask, reply }).unwrap_or_default();
+        answered
     }
 
     fn step(&self, request: &Request, held: Held) -> Outcome {

@@ -21,9 +21,8 @@ impl Default for Limits {
 /// So many refusals may be on their way at once; beyond that a connection is just closed.
 const REFUSALS: usize = 32;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Turnstile {
-    limits: Limits,
     counts: Mutex<Counts>,
 }
 
@@ -55,17 +54,14 @@ enum Place {
 }
 
 impl Turnstile {
-    pub fn new(limits: Limits) -> Turnstile {
-        Turnstile { limits, counts: Mutex::default() }
-    }
-
-    pub fn enter(self: &Arc<Self>, from: IpAddr) -> Admission {
+    /// `limits`: as they are now; who is in already stays.
+    pub fn enter(self: &Arc<Self>, from: IpAddr, limits: Limits) -> Admission {
         let from = from.to_canonical();
         let mut counts = self.counts();
         let of_address = counts.by_address.get(&from).copied().unwrap_or(0);
-        let crowded = self.limits.per_address > 0 && of_address >= self.limits.per_address;
+        let crowded = limits.per_address > 0 && of_address >= limits.per_address;
         let pass = |place| Pass { turnstile: self.clone(), place };
-        if counts.all >= self.limits.connections || (crowded && !from.is_loopback()) {
+        if counts.all >= limits.connections || (crowded && !from.is_loopback()) {
             if counts.refusals >= REFUSALS {
                 return Admission::Dropped;
             }
@@ -108,8 +104,10 @@ impl Drop for Pass {
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits { connections: 5, per_address: 2 };
+
     fn enter(turnstile: &Arc<Turnstile>, from: &str) -> Option<Pass> {
-        match turnstile.enter(from.parse().unwrap()) {
+        match turnstile.enter(from.parse().unwrap(), LIMITS) {
             Admission::In(pass) => Some(pass),
             Admission::Refused(_) | Admission::Dropped => None,
         }
@@ -117,7 +115,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_by_address_and_given_back() {
-        let turnstile = Arc::new(Turnstile::new(Limits { connections: 5, per_address: 2 }));
+        let turnstile = Arc::<Turnstile>::default();
         let first = enter(&turnstile, "10.0.0.1").unwrap();
         let _second = enter(&turnstile, "::ffff:10.0.0.1").unwrap();
         assert!(enter(&turnstile, "10.0.0.1").is_none());
@@ -130,16 +128,17 @@ mod tests {
 
     #[test]
     fn refusals_are_bounded_too() {
-        let turnstile = Arc::new(Turnstile::new(Limits { connections: 0, per_address: 0 }));
+        let turnstile = Arc::<Turnstile>::default();
+        let enter = || turnstile.enter([10, 0, 0, 1].into(), Limits { connections: 0, per_address: 0 });
         let mut kept = Vec::new();
         for _ in 0..REFUSALS {
-            match turnstile.enter([10, 0, 0, 1].into()) {
+            match enter() {
                 Admission::Refused(pass) => kept.push(pass),
                 Admission::In(_) | Admission::Dropped => panic!("expected a refusal"),
             }
         }
-        assert!(matches!(turnstile.enter([10, 0, 0, 1].into()), Admission::Dropped));
+        assert!(matches!(enter(), Admission::Dropped));
         kept.clear();
-        assert!(matches!(turnstile.enter([10, 0, 0, 1].into()), Admission::Refused(_)));
+        assert!(matches!(enter(), Admission::Refused(_)));
     }
 }

@@ -43,10 +43,9 @@ pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
     listener: TcpListener,
     gate: Arc<Gate>,
-    limits: Limits,
     stop: Receiver<()>,
 ) {
-    let turnstile = Arc::new(Turnstile::new(limits));
+    let turnstile = Arc::<Turnstile>::default();
     // Never used to send: it is closed once every connection has dropped its end.
     let (alive, all_ended) = async_channel::bounded::<()>(1);
     loop {
@@ -83,7 +82,7 @@ fn admit(
 ) {
     let Ok(peer) = socket.peer_addr() else { return };
     let (stop, alive) = (stop.clone(), alive.clone());
-    match turnstile.enter(peer.ip()) {
+    match turnstile.enter(peer.ip(), *gate.limits.get()) {
         Admission::In(pass) => {
             let (gate, executor_of_streams) = (gate.clone(), executor.clone());
             let serve = async move {

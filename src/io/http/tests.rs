@@ -73,6 +73,7 @@ impl Server {
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
             response_headers: vec![("X-Extra".into(), "yes".into()), ("bad\n".into(), "left out".into())],
+            limits,
             event_buffer_entries: 4,
             monitor: Arc::default(),
             machine: Arc::new(crate::io::machine::Observer::new(alloc_dir.clone())),
@@ -85,7 +86,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let executor = Arc::new(smol::Executor::new());
             executor.spawn(node::serve(executor.clone(), to_answer, brain, places)).detach();
-            smol::block_on(executor.run(serve(executor.clone(), listener, served, limits, stopped)));
+            smol::block_on(executor.run(serve(executor.clone(), listener, served, stopped)));
         });
         Server { address, gate, region, asks, stop: Some(stop), thread: Some(thread), alloc_dir, questions }
     }

@@ -8,8 +8,10 @@ mod exec;
 mod figures;
 mod files;
 mod follow;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod logs;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod scratch;
 
 use crate::client::effects::Grant;

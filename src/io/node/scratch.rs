@@ -1,6 +1,8 @@
 //! For tests of what reads files: a directory of their own, and a source read to its present end.
 
+#[cfg(test)]
 use super::follow::Source;
+#[cfg(test)]
 use crate::wire::ask::Piece;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,7 @@ impl Drop for Scratch {
 }
 
 /// All data up to the first piece that is none.
+#[cfg(test)]
 pub fn rest(source: &mut impl Source) -> String {
     let mut out = Vec::new();
     while let Some(Piece::Data { bytes, .. }) = source.next().expect("it can be read") {

@@ -4,9 +4,10 @@ use super::Error;
 use super::arguments::{Arguments, Outcome};
 use crate::jobspec::eval::World;
 use crate::jobspec::operators;
+use crate::model::gather::Gather;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::Digest;
 
 pub fn call(name: &str, args: &Arguments<'_>, world: &World<'_>) -> Option<Outcome> {
@@ -144,7 +145,7 @@ fn csv_decode(args: &Arguments<'_>) -> Outcome {
         let record = record.map_err(broken)?;
         let row =
             names.iter().zip(record.iter()).map(|(n, v)| ((*n).to_string(), Value::String(v.to_string())));
-        rows.push(Value::Object(row.collect::<Map<_, _>>()));
+        rows.push(Value::Object(row.gather()));
     }
     Ok(Value::Array(rows))
 }

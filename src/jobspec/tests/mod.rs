@@ -2,7 +2,7 @@
 
 mod accepted;
 mod cost;
-mod fuzz;
+mod depth;
 mod inputs;
 mod parsing;
 mod samples;

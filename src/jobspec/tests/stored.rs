@@ -5,6 +5,7 @@ use super::samples::SAMPLES;
 use super::*;
 use crate::model::constraint::Constraint;
 use crate::model::job::{DelayFunction, HealthCheck, JobSpec, RestartMode, RestartPolicy, Task, TaskGroup};
+use crate::model::preference::{Affinity, Spread, SpreadTarget};
 use crate::model::resources::Hook;
 use crate::model::time::Span;
 use crate::model::value::Value as Plain;
@@ -16,8 +17,8 @@ fn written(spec: &JobSpec) -> Value {
         "ID": spec.id, "Name": spec.name, "Namespace": spec.namespace, "Region": spec.region,
         "Type": spec.job_type.as_str(), "Priority": spec.priority, "AllAtOnce": spec.all_at_once,
         "Datacenters": spec.datacenters, "NodePool": spec.node_pool, "Meta": spec.meta, "Stop": spec.stop,
-        "Status": "running", "Version": 3, "Payload": null, "Affinities": null,
-        "Constraints": constraints(&spec.constraints),
+        "Status": "running", "Version": 3, "Payload": null, "Affinities": affinities(&spec.affinities),
+        "Constraints": constraints(&spec.constraints), "Spreads": spreads(&spec.spreads),
         "Update": {
             "Stagger": update.map_or(0, |u| u.stagger.as_nanos()), "MaxParallel": update.map_or(0, |u| u.max_parallel),
             "HealthCheck": "", "MinHealthyTime": 0, "HealthyDeadline": 0, "ProgressDeadline": 0, "AutoRevert": false,
@@ -29,6 +30,22 @@ fn written(spec: &JobSpec) -> Value {
 
 fn constraints(all: &[Constraint]) -> Value {
     all.iter().map(|c| json!({"LTarget": c.left, "Operand": c.operand, "RTarget": c.right})).collect()
+}
+
+fn affinities(all: &[Affinity]) -> Value {
+    let one = |a: &Affinity| {
+        let c = &a.condition;
+        json!({"LTarget": c.left, "Operand": c.operand, "RTarget": c.right, "Weight": a.weight})
+    };
+    all.iter().map(one).collect()
+}
+
+fn spreads(all: &[Spread]) -> Value {
+    let target = |t: &SpreadTarget| json!({"Value": t.value, "Percent": t.percent});
+    let targets = |s: &Spread| s.targets.iter().map(target).collect::<Value>();
+    all.iter()
+        .map(|s| json!({"Attribute": s.attribute, "Weight": s.weight, "SpreadTarget": targets(s)}))
+        .collect()
 }
 
 fn restart(r: &RestartPolicy) -> Value {
@@ -57,6 +74,7 @@ fn health(h: HealthCheck) -> &'static str {
 fn group(g: &TaskGroup) -> Value {
     json!({
         "Name": g.name, "Count": g.count, "Constraints": constraints(&g.constraints),
+        "Affinities": affinities(&g.affinities), "Spreads": spreads(&g.spreads),
         "RestartPolicy": restart(&g.restart),
         "ReschedulePolicy": g.reschedule.map(|r| json!({
             "Attempts": r.attempts, "Interval": r.interval.as_nanos(), "Delay": r.delay.as_nanos(),
@@ -83,7 +101,7 @@ fn task(t: &Task) -> Value {
     json!({
         "Name": t.name, "Driver": t.driver, "User": t.user, "Env": t.env, "Meta": t.meta, "Leader": t.leader,
         "Config": t.config.iter().map(|(k, v)| (k.clone(), free(v))).collect::<serde_json::Map<_, _>>(),
-        "Constraints": constraints(&t.constraints), "KillSignal": t.kill_signal,
+        "Constraints": constraints(&t.constraints), "Affinities": affinities(&t.affinities), "KillSignal": t.kill_signal,
         "KillTimeout": t.kill_timeout.as_nanos(), "ShutdownDelay": t.shutdown_delay.as_nanos(),
         "RestartPolicy": restart(&t.restart),
         "Resources": {"CPU": t.cpu_mhz, "Cores": 0, "MemoryMB": t.memory_mb, "MemoryMaxMB": 0, "DiskMB": 0, "IOPS": 0},

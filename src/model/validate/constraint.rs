@@ -61,7 +61,7 @@ pub fn constraint(c: &Constraint) -> Vec<String> {
 }
 
 /// `${...}` must name something that nodes have.
-fn target(text: &str, errors: &mut Vec<String>) {
+pub fn target(text: &str, errors: &mut Vec<String>) {
     let Some(rest) = text.strip_prefix("${") else { return };
     let known = ["node.unique.id", "node.unique.name", "node.datacenter", "node.class", "node.pool"];
     let prefixes = ["attr.", "meta.", "device."];

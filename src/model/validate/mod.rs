@@ -6,11 +6,13 @@
 mod constraint;
 pub mod names;
 mod policies;
+mod preference;
 
 use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
 use constraint::constraint;
 use policies::{migrate, reschedule, restart, update};
+use preference::{affinities, spreads};
 use std::collections::BTreeSet;
 
 /// What a region allows.
@@ -83,6 +85,8 @@ pub fn validate(spec: &JobSpec, limits: &Limits) -> Validation {
     for (i, c) in spec.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
     }
+    affinities(&spec.affinities, &mut errors);
+    spreads(&spec.spreads, &mut errors);
     let mut names = BTreeSet::new();
     for (i, g) in spec.groups.iter().enumerate() {
         if g.name.is_empty() {
@@ -142,6 +146,8 @@ fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     for (i, c) in g.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
     }
+    affinities(&g.affinities, &mut errors);
+    spreads(&g.spreads, &mut errors);
     restart(&g.restart, &mut errors);
     policies(spec.job_type, g, &mut errors);
     disk(g, &mut errors);
@@ -230,6 +236,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
             errors.push(format!("Constraint {} has disallowed Operand at task level: {}", i + 1, c.operand));
         }
     }
+    affinities(&t.affinities, &mut errors);
     restart(&t.restart, &mut errors);
     errors
 }
@@ -257,8 +264,7 @@ fn warnings(spec: &JobSpec) -> Vec<String> {
     if spec.job_type != JobType::Service {
         return out;
     }
-    let ineffective = "update and reschedule are stored, but have no effect yet: a changed group is replaced at once, \
-                       and a failed allocation is not placed again";
+    let ineffective = "update is stored, but has no effect yet: a changed group is replaced at once";
     out.push(ineffective.to_string());
     for g in &spec.groups {
         if let Some(u) = &g.update
@@ -301,6 +307,7 @@ pub mod tests {
             meta: BTreeMap::new(),
             user: String::new(),
             constraints: vec![],
+            affinities: vec![],
             cpu_mhz: canonical::DEFAULT_CPU_MHZ,
             memory_mb: canonical::DEFAULT_MEMORY_MB,
             restart,
@@ -315,6 +322,8 @@ pub mod tests {
             name: "g".into(),
             count: 1,
             constraints: vec![],
+            affinities: vec![],
+            spreads: vec![],
             restart,
             reschedule: ReschedulePolicy::default_for(job_type),
             update: service.then_some(UpdatePolicy::DEFAULT),
@@ -323,6 +332,7 @@ pub mod tests {
             shutdown_delay: None,
             tasks: vec![task],
             meta: BTreeMap::new(),
+            disconnect: None,
         };
         JobSpec {
             namespace: "default".into(),
@@ -335,6 +345,8 @@ pub mod tests {
             datacenters: vec!["*".into()],
             node_pool: "default".into(),
             constraints: vec![],
+            affinities: vec![],
+            spreads: vec![],
             groups: vec![group],
             update: service.then_some(JobUpdate::DEFAULT),
             meta: BTreeMap::new(),

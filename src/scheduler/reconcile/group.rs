@@ -1,34 +1,215 @@
 //! One group: the steps of reference scheduler 8.2, in its order, as small functions. Refuses to know the other groups.
 
+use super::rollout::Rollout;
+use super::surplus::{self, Held};
 use super::taint::{self, Tainted};
 use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use super::{canary, disconnect, reschedule};
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::deployment::DeploymentGroup;
+use crate::model::id::AllocId;
 use crate::model::job::{Job, TaskGroup};
-use std::cmp::Reverse;
+use crate::model::time::Wall;
 use std::collections::BTreeSet;
 
 pub const NOT_NEEDED: &str = "alloc not needed due to job update";
 pub const UPDATED: &str = "alloc is being updated due to job update";
+pub const MIGRATING: &str = "alloc is being migrated";
 
-pub fn compute<'a>(
-    input: &Input<'a>,
-    job: &'a Job,
-    group: &'a TaskGroup,
-    allocs: Set<'a>,
-    classify: &mut dyn FnMut(&'a Allocation) -> Update,
-    changes: &mut Changes<'a>,
-) {
-    let count = wanted(group);
-    let current = if input.batch { drop_older_terminal(job, allocs) } else { allocs };
-    let Tainted { untainted, lost } = taint::split(current, input.tainted);
-    let mut untainted = still_counted(input.batch, untainted);
-    let mut names = NameIndex::new(count, untainted.values().chain(lost.values()).map(|a| a.index()));
-    changes.stops.extend(lost.values().copied().map(taint::stop_lost));
-    changes.stops.extend(stop_surplus(count, &mut untainted, &mut names));
-    let kept = untainted.len() as u64;
-    update(group, untainted, classify, changes);
-    place(group, kept, lost, changes);
-    changes.names.insert(&group.name, names);
+/// How an allocation that stays follows the job.
+pub type Classify<'c, 'a> = dyn FnMut(&'a Allocation) -> Update + 'c;
+
+/// What is asked of one group.
+pub struct Work<'w, 'a> {
+    pub input: &'w Input<'a>,
+    pub job: &'a Job,
+    pub group: &'a TaskGroup,
+    pub rollout: &'w mut Rollout<'a>,
+    pub changes: &'w mut Changes<'a>,
+}
+
+/// What a group has, sorted by what is to become of it.
+#[derive(Default)]
+struct Sets<'a> {
+    untainted: Set<'a>,
+    migrating: Set<'a>,
+    lost: Set<'a>,
+    /// To be placed again at once.
+    now: Set<'a>,
+    /// To be placed again; they are untainted, too.
+    later: Vec<(Wall, &'a Allocation)>,
+    /// They are of the others, too.
+    disconnecting: Set<'a>,
+    reconnecting: Set<'a>,
+    canaries: Set<'a>,
+}
+
+/// What is to be placed beside what is updated.
+#[derive(Default)]
+struct Placements<'a> {
+    lost: Vec<&'a Allocation>,
+    rescheduled: Vec<&'a Allocation>,
+    missing: u64,
+}
+
+impl Placements<'_> {
+    fn total(&self) -> u64 {
+        self.missing.saturating_add((self.lost.len() + self.rescheduled.len()) as u64)
+    }
+}
+
+impl<'a> Work<'_, 'a> {
+    /// Whether nothing is left to be done for the group and its part of the deployment.
+    pub fn compute(mut self, allocs: Set<'a>, classify: &mut Classify<'_, 'a>) -> bool {
+        let (mut state, existed) = self.rollout.state_of(self.group);
+        let runs_already = allocs.values().any(|a| is_of(a, self.job));
+        let held = self.held_until(&allocs);
+        let mut sets = self.sort_out(allocs);
+        let mut names = name_index(self.group, &sets);
+        self.changes.stops.extend(sets.lost.values().copied().map(taint::stop_lost));
+        self.stop_surplus(&state, &mut sets, &mut names);
+        let (destructive, in_place) = follow_job(&sets.untainted, classify);
+        let canaries =
+            canary::wanted(self.group, self.rollout, &state, destructive.len(), sets.canaries.len());
+        if let Some((all, more)) = canaries {
+            state.desired_canaries = all;
+            self.place_canaries(more, &sets, &destructive, &mut names);
+        }
+        let placements = if held.is_none() { placements(self.group, &sets) } else { Placements::default() };
+        let placed = placements.total();
+        if !existed {
+            state.desired_total = placed.saturating_add((destructive.len() + in_place) as u64);
+        }
+        let moving = destructive.len() + sets.migrating.len();
+        let limit = self.rollout.limit(self.group, &state, moving, &sets.untainted);
+        self.place(placements, self.rollout.may_place(&state));
+        let idle = placed == 0 && moving + in_place == 0 && sets.now.is_empty() && sets.later.is_empty();
+        let only_count = runs_already && destructive.is_empty() && in_place == 0;
+        self.replace(destructive, limit.map(|l| l.saturating_sub(placed)), self.rollout.may_place(&state));
+        self.migrate(&sets.migrating);
+        self.look_again(held, sets);
+        if !existed && !only_count {
+            self.rollout.create(self.input, self.job, self.group, state);
+        }
+        self.changes.names.insert(&self.group.name, names);
+        idle && canaries.is_none() && self.rollout.group_is_done(self.group)
+    }
+
+    /// Step i: until when nothing may be placed, because nodes that went away may still be stopping what they have.
+    fn held_until(&self, allocs: &Set<'a>) -> Option<Wall> {
+        let policy = self.group.disconnect.as_ref()?;
+        let newly_lost = taint::split(allocs.clone(), Some(self.group), self.input).lost;
+        let lost = |a: &&&Allocation| {
+            let known = a.client == ClientStatus::Lost && a.next.is_none();
+            known || newly_lost.contains_key(&a.id)
+        };
+        let until = |a: &&Allocation| disconnect::held_until(policy, self.group, a, self.input.now);
+        allocs.values().filter(lost).filter_map(until).max()
+    }
+
+    /// Steps c to h.
+    fn sort_out(&mut self, allocs: Set<'a>) -> Sets<'a> {
+        let (input, group) = (self.input, self.group);
+        let mut allocs = if input.batch { drop_older_terminal(self.job, allocs) } else { allocs };
+        let canaries = canary::sort_out(input, group, self.rollout, &mut allocs, self.changes);
+        let Tainted { mut untainted, mut migrating, mut lost, disconnecting, mut reconnecting } =
+            taint::split(allocs.clone(), Some(group), input);
+        for stop in disconnect::settle(self.job, group, &reconnecting, &allocs) {
+            for set in [&mut untainted, &mut migrating, &mut lost, &mut reconnecting] {
+                set.remove(&stop.alloc.id);
+            }
+            self.changes.stops.extend((!stop.alloc.server_terminal()).then_some(stop));
+        }
+        untainted.extend(disconnecting.iter().map(|(id, a)| (*id, *a)));
+        let reschedule::Split { mut untainted, now, later } = reschedule::split(input, group, untainted);
+        untainted.extend(reconnecting.iter().map(|(id, a)| (*id, *a)));
+        Sets { untainted, migrating, lost, now, later, disconnecting, reconnecting, canaries }
+    }
+
+    /// Step l. Canaries on trial are beyond the count.
+    fn stop_surplus(&mut self, state: &DeploymentGroup, sets: &mut Sets<'a>, names: &mut NameIndex) {
+        let on_trial = state.awaits_promotion();
+        if on_trial {
+            sets.untainted.retain(|id, _| !sets.canaries.contains_key(id));
+        }
+        let none = Set::new();
+        let held = Held {
+            untainted: &mut sets.untainted,
+            migrating: &mut sets.migrating,
+            now: &mut sets.now,
+            canaries: if on_trial { &none } else { &sets.canaries },
+        };
+        self.changes.stops.extend(surplus::stop(wanted(self.group), held, names));
+    }
+
+    /// Step o.
+    fn place_canaries(
+        &mut self,
+        n: u64,
+        sets: &Sets<'a>,
+        destructive: &[&'a Allocation],
+        names: &mut NameIndex,
+    ) {
+        if !self.rollout.may_place_canaries() {
+            return;
+        }
+        let taken = sets.canaries.values().map(|a| a.index()).collect();
+        let replaced: BTreeSet<u64> = destructive.iter().map(|a| a.index()).collect();
+        self.changes.canaries.push((self.group, names.canaries(n, &taken, &replaced)));
+    }
+
+    /// Reference: scheduler 8.8. While a deployment holds new placements back, what was there before is replaced all the
+    /// same; but not what failed with it.
+    fn place(&mut self, placements: Placements<'a>, ready: bool) {
+        let group = self.group;
+        let again = |alloc: &'a Allocation| Replacement { group, alloc };
+        self.changes.replacements.extend(placements.lost.into_iter().map(again));
+        let failed_with = |a: &&Allocation| ready || !self.rollout.failed_with(a);
+        self.changes.rescheduled.extend(placements.rescheduled.into_iter().filter(failed_with).map(again));
+        if ready && placements.missing > 0 {
+            self.changes.missing.push((group, placements.missing));
+        }
+    }
+
+    /// Step s: in the order of their names, as many as may be.
+    fn replace(&mut self, destructive: Vec<&'a Allocation>, limit: Option<u64>, ready: bool) {
+        let most =
+            if ready { limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)) } else { 0 };
+        let group = self.group;
+        let chosen = destructive.into_iter().take(most).map(|alloc| Replacement { group, alloc });
+        self.changes.destructive.extend(chosen);
+    }
+
+    /// Step t: whoever drains the node limits how many move at a time.
+    fn migrate(&mut self, migrating: &Set<'a>) {
+        for alloc in migrating.values() {
+            self.changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
+            self.changes.replacements.push(Replacement { group: self.group, alloc });
+        }
+    }
+
+    /// Steps h to j: what is to be looked at again, and when. What is replaced or stopped by now is not.
+    fn look_again(&mut self, held: Option<Wall>, mut sets: Sets<'a>) {
+        let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
+        let gone: BTreeSet<AllocId> =
+            stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).collect();
+        sets.later.retain(|(_, a)| !gone.contains(&a.id));
+        sets.disconnecting.retain(|id, _| !gone.contains(id));
+        sets.reconnecting.retain(|id, a| !gone.contains(id) && a.client == ClientStatus::Running);
+        let mut followups = reschedule::delayed(sets.later);
+        let lost_after = self.group.disconnect.and_then(|d| d.lost_after);
+        let expiry = lost_after.map(|span| self.input.now + span);
+        let timeout = expiry.and_then(|at| reschedule::give_up(&sets.disconnecting, &followups, at));
+        followups.extend(timeout);
+        followups.extend(held.filter(|_| !sets.lost.is_empty()).map(|at| reschedule::wait(at, Vec::new())));
+        self.changes.followups.extend(followups);
+        self.changes.disconnected.extend(sets.disconnecting.into_values());
+        self.changes.reconnected.extend(sets.reconnecting.into_values());
+    }
+}
+
+fn is_of(alloc: &Allocation, job: &Job) -> bool {
+    (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
 }
 
 /// Step c: a batch allocation that ended under an older version says nothing about this one.
@@ -38,92 +219,42 @@ fn drop_older_terminal<'a>(job: &Job, mut allocs: Set<'a>) -> Set<'a> {
     allocs
 }
 
-/// Step f: what still counts as one of the group's (reference: scheduler 9, `shouldFilter`). A failed allocation does.
-fn still_counted(batch: bool, mut untainted: Set) -> Set {
-    untainted.retain(|_, a| {
-        let replaced = a.next.is_some() && a.terminal();
-        !replaced && if batch { batch_counts(a) } else { service_counts(a) }
-    });
-    untainted
-}
-
-/// Work that was done stays done, even if it was told to stop afterwards. What was told to stop before it was done, on a
-/// node that was away, ends without a failure too, and has to be done again.
-fn batch_counts(alloc: &Allocation) -> bool {
-    match alloc.desired {
-        DesiredStatus::Run => true,
-        DesiredStatus::Stop => alloc.ran_successfully() && !alloc.was_cut_short(),
-        DesiredStatus::Evict => false,
-    }
-}
-
-/// A service that ended is not running, however well it ended.
-fn service_counts(alloc: &Allocation) -> bool {
-    let ended = matches!(alloc.client, ClientStatus::Complete | ClientStatus::Lost);
-    alloc.desired == DesiredStatus::Run && !ended
+/// Step k.
+fn name_index(group: &TaskGroup, sets: &Sets) -> NameIndex {
+    let all = [&sets.untainted, &sets.migrating, &sets.now, &sets.lost];
+    NameIndex::new(wanted(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
 }
 
 pub fn not_needed(alloc: &Allocation) -> Stop<'_> {
     Stop { alloc, description: NOT_NEEDED, client: None }
 }
 
-/// Step l (reference: scheduler 8.5): takes out of `untainted` what is more than the count. First what has failed, so that
-/// nothing that runs is stopped for it; then those with the highest names; then any others, highest name first. Work
-/// that was done stays.
-fn stop_surplus<'a>(count: u64, untainted: &mut Set<'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
-    let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count() as u64;
-    let surplus = known.saturating_sub(count);
-    if surplus == 0 {
-        return Vec::new();
-    }
-    let not_done = untainted.values().copied().filter(|a| a.client != ClientStatus::Complete);
-    let (mut ended, mut live): (Vec<&Allocation>, Vec<_>) = not_done.partition(|a| a.terminal());
-    ended.sort_by_key(|a| (Reverse(a.index()), a.id));
-    ended.truncate(usize::try_from(surplus).unwrap_or(usize::MAX));
-    ended.iter().for_each(|a| names.let_go(a.index()));
-    let surplus = surplus - ended.len() as u64;
-    let highest: BTreeSet<u64> = names.highest(surplus).into_iter().collect();
-    live.sort_by_key(|a| (!highest.contains(&a.index()), Reverse(a.index()), a.id));
-    live.truncate(usize::try_from(surplus).unwrap_or(usize::MAX));
-    let stopped: Vec<&Allocation> = ended.into_iter().chain(live).collect();
-    for alloc in &stopped {
-        untainted.remove(&alloc.id);
-    }
-    stopped.into_iter().map(not_needed).collect()
-}
-
-/// Steps m and s: how those that stay follow the job; destructive ones in the order of their names.
-fn update<'a>(
-    group: &'a TaskGroup,
-    untainted: Set<'a>,
-    classify: &mut dyn FnMut(&'a Allocation) -> Update,
-    changes: &mut Changes<'a>,
-) {
-    let mut destructive = Vec::new();
-    for alloc in untainted.into_values() {
+/// Step m: those that have to be replaced, in the order of their names; and how many were updated in place.
+fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<&'a Allocation>, usize) {
+    let (mut destructive, mut in_place) = (Vec::new(), 0);
+    for alloc in untainted.values().copied() {
         match classify(alloc) {
-            Update::Ignore | Update::InPlace => {}
+            Update::Ignore => {}
+            Update::InPlace => in_place += 1,
             Update::Destructive => destructive.push(alloc),
         }
     }
     destructive.sort_by_key(|a| (a.index(), a.id));
-    changes.destructive.extend(destructive.into_iter().map(|alloc| Replacement { group, alloc }));
+    (destructive, in_place)
 }
 
-/// Step q (reference: scheduler 8.7): one for each lost allocation while some are missing; what is missing then gets new
-/// names.
-fn place<'a>(group: &'a TaskGroup, existing: u64, lost: Set<'a>, changes: &mut Changes<'a>) {
+/// Step q (reference: scheduler 8.7): what is due anyway; one for each lost allocation while some are missing; what is
+/// missing then gets new names.
+fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>) -> Placements<'a> {
+    let existing = (sets.untainted.len() + sets.migrating.len() + sets.now.len()) as u64;
     let missing = wanted(group).saturating_sub(existing);
-    let again = lost.into_values().take(usize::try_from(missing).unwrap_or(usize::MAX));
-    let before = changes.replacements.len();
-    changes.replacements.extend(again.map(|alloc| Replacement { group, alloc }));
-    let replaced = (changes.replacements.len() - before) as u64;
-    if missing > replaced {
-        changes.missing.push((group, missing - replaced));
-    }
+    let lost: Vec<_> =
+        sets.lost.values().copied().take(usize::try_from(missing).unwrap_or(usize::MAX)).collect();
+    let missing = missing - lost.len() as u64;
+    Placements { rescheduled: sets.now.values().copied().collect(), lost, missing }
 }
 
 /// A count below zero wants nothing.
-fn wanted(group: &TaskGroup) -> u64 {
+pub fn wanted(group: &TaskGroup) -> u64 {
     u64::try_from(group.count).unwrap_or(0)
 }

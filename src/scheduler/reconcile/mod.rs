@@ -4,27 +4,41 @@
 //! Refuses to know: nodes (beyond which ones are lost), resources, scores, plans.
 //!
 //! Invariants: equal input gives equal output, in an order that depends on ids and names only; an allocation is in at
-//! most one of the sets that come out.
+//! most one of the sets that come out, and what is to be looked at again later is in none of them.
 
+mod canary;
+mod disconnect;
 mod group;
 mod names;
+mod reschedule;
+mod rollout;
+mod surplus;
 mod taint;
 
+pub use disconnect::UNKNOWN;
 pub use group::UPDATED;
 pub use names::NameIndex;
+pub use reschedule::Followup;
 pub use taint::LOST;
 
 use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::id::{AllocId, NodeId};
+use crate::model::deployment::{Deployment, DeploymentUpdate};
+use crate::model::eval::Evaluation;
+use crate::model::gather::Gather;
+use crate::model::id::{AllocId, DeploymentId, NodeId};
 use crate::model::job::{Job, TaskGroup};
 use crate::model::node::NodeStatus;
+use crate::model::time::Wall;
+use group::{Classify, Work};
+use rollout::Rollout;
 use std::collections::BTreeMap;
 use taint::Tainted;
 
 /// Allocations by id.
 type Set<'a> = BTreeMap<AllocId, &'a Allocation>;
 
-/// What is known of the nodes that hold the job's allocations and are not as they should be: None when a node is gone.
+/// What is known of the nodes that hold the job's allocations and are not as they should be: None when a node is gone,
+/// `Ready` when it is draining.
 pub type TaintedNodes = BTreeMap<NodeId, Option<NodeStatus>>;
 
 pub struct Input<'a> {
@@ -34,6 +48,20 @@ pub struct Input<'a> {
     /// All allocations of the job, of any version and incarnation.
     pub allocs: &'a [Allocation],
     pub tainted: &'a TaintedNodes,
+    pub eval: &'a Evaluation,
+    pub now: Wall,
+    pub deployments: Deployments<'a>,
+}
+
+/// What the region keeps of deployments.
+#[derive(Clone, Copy)]
+pub struct Deployments<'a> {
+    /// Without them `update` has no effect: nobody would move a deployment on.
+    pub kept: bool,
+    /// The job's newest.
+    pub latest: Option<&'a Deployment>,
+    /// Of the next one.
+    pub new_id: DeploymentId,
 }
 
 /// How an allocation follows a change of its job.
@@ -50,12 +78,25 @@ pub struct Changes<'a> {
     pub stops: Vec<Stop<'a>>,
     /// To stop and to place again.
     pub destructive: Vec<Replacement<'a>>,
-    /// To place again; the stop is among `stops`.
+    /// To place again; the stop, if there is one, is among `stops`.
     pub replacements: Vec<Replacement<'a>>,
+    /// Failed, or on a node that does not answer: to place again, and what has failed is stopped if that went well.
+    pub rescheduled: Vec<Replacement<'a>>,
+    /// The indexes of new canaries.
+    pub canaries: Vec<(&'a TaskGroup, Vec<u64>)>,
     /// How many to place under new names: a number, because it may be absurdly large.
     pub missing: Vec<(&'a TaskGroup, u64)>,
     /// By group: where new names come from.
     pub names: BTreeMap<&'a str, NameIndex>,
+    /// When to look again, and at what.
+    pub followups: Vec<Followup<'a>>,
+    /// Nobody knows any more how they are.
+    pub disconnected: Vec<&'a Allocation>,
+    /// They run, and it is known again.
+    pub reconnected: Vec<&'a Allocation>,
+    /// To create.
+    pub deployment: Option<Deployment>,
+    pub deployment_updates: Vec<DeploymentUpdate>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,19 +115,20 @@ pub struct Replacement<'a> {
 
 /// `classify` says how an allocation that stays follows the job; it is asked once per allocation, in order, and makes the
 /// updates in place itself.
-pub fn reconcile<'a>(input: &Input<'a>, classify: &mut dyn FnMut(&'a Allocation) -> Update) -> Changes<'a> {
+pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Changes<'a> {
     let mut changes = Changes::default();
     let mut matrix = by_group(input);
-    match input.job.filter(|j| !j.spec.stop) {
-        None => matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes)),
-        Some(job) => {
-            for group in &job.spec.groups {
-                let allocs = matrix.remove(group.name.as_str()).unwrap_or_default();
-                group::compute(input, job, group, allocs, classify, &mut changes);
-            }
-            matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
+    let mut rollout = Rollout::new(input, &mut changes);
+    let mut complete = true;
+    if let Some(job) = input.job.filter(|j| !j.spec.stop) {
+        for group in job.spec.groups.iter().filter(|g| group::wanted(g) > 0) {
+            let allocs = matrix.remove(group.name.as_str()).unwrap_or_default();
+            let work = Work { input, job, group, rollout: &mut rollout, changes: &mut changes };
+            complete &= work.compute(allocs, classify);
         }
     }
+    matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
+    rollout.finish(complete, &mut changes);
     changes
 }
 
@@ -100,9 +142,9 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
 
 /// The job or the group is no longer wanted (reference: scheduler 8.1 step 3, 8.2 a).
 fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
-    let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
-    let Tainted { untainted, lost } = taint::split(running, input.tainted);
-    changes.stops.extend(untainted.into_values().map(group::not_needed));
+    let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).gather();
+    let Tainted { untainted, migrating, lost, .. } = taint::split(running, None, input);
+    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
     changes.stops.extend(lost.into_values().map(taint::stop_lost));
 }
 

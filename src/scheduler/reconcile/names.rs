@@ -1,6 +1,6 @@
 //! Which indexes of a group's allocation names are taken (reference: scheduler 8.4). Refuses to know the allocations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Taken indexes, each with how often it is taken.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,25 @@ impl NameIndex {
         self.again += u64::from(free.is_none());
         self.take(index);
         index
+    }
+
+    /// Takes `n` for canaries: first names that will be free because their allocations are replaced, then free ones, then
+    /// such as no allocation should have.
+    pub fn canaries(
+        &mut self,
+        n: u64,
+        taken_by_canaries: &BTreeSet<u64>,
+        replaced: &BTreeSet<u64>,
+    ) -> Vec<u64> {
+        let n = usize::try_from(n).unwrap_or(usize::MAX);
+        let below = replaced.iter().copied().filter(|i| *i < self.count && !taken_by_canaries.contains(i));
+        let mut out: Vec<u64> = below.take(n).collect();
+        let free = (self.lowest_free..self.count).filter(|i| !self.taken.contains_key(i));
+        out.extend(free.take(n - out.len()).collect::<Vec<_>>());
+        let more = (self.count..).filter(|i| !taken_by_canaries.contains(i)).take(n - out.len());
+        out.extend(more.collect::<Vec<_>>());
+        out.iter().for_each(|i| self.take(*i));
+        out
     }
 
     /// Lets go of the `n` highest taken indexes and returns them.
@@ -91,6 +110,23 @@ mod tests {
         assert_eq!(names.highest(2), [9, 3]);
         assert_eq!(next(&mut names, 2), [2, 3]);
         assert_eq!(names.highest(9), [3, 2, 1, 0]);
+    }
+
+    #[test]
+    fn r8_4_canaries_take_the_names_of_what_they_will_replace_then_free_ones_then_new_ones() {
+        /// How many; the names taken, by canaries, by what is replaced; those it gets.
+        type Case = (u64, &'static [u64], &'static [u64], &'static [u64], &'static [u64]);
+        let cases: [Case; 4] = [
+            (2, &[0, 1, 2], &[], &[0, 1, 2], &[0, 1]),
+            (2, &[0, 1, 2, 0], &[0], &[0, 1, 2], &[1, 2]),
+            (2, &[0], &[], &[], &[1, 2]),
+            (3, &[0, 1, 2], &[0], &[2], &[2, 3, 4]),
+        ];
+        for (n, taken, canaries, replaced, want) in cases {
+            let mut names = NameIndex::new(3, taken.iter().copied());
+            let set = |s: &[u64]| s.iter().copied().collect();
+            assert_eq!(names.canaries(n, &set(canaries), &set(replaced)), want, "{taken:?} {replaced:?}");
+        }
     }
 
     #[test]

@@ -1,72 +1,99 @@
-//! Which allocations have lost their node (reference: scheduler 8.3). Refuses to know what is done about it.
+//! What the nodes' states mean for the allocations on them (reference: scheduler 8.3). Refuses to know what is done about
+//! it.
 
-use super::{Set, Stop, TaintedNodes};
-use crate::model::alloc::{Allocation, ClientStatus};
+use super::{Input, Set, Stop};
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::job::TaskGroup;
 use crate::model::node::NodeStatus;
+use crate::model::time::{Span, Wall};
 
 pub const LOST: &str = "alloc is lost since its node is down";
 
+#[derive(Default)]
 pub struct Tainted<'a> {
     pub untainted: Set<'a>,
+    /// To leave their nodes.
+    pub migrating: Set<'a>,
     pub lost: Set<'a>,
+    /// Their node has just stopped answering, and their group can sit that out.
+    pub disconnecting: Set<'a>,
+    /// They were unknown, and report again.
+    pub reconnecting: Set<'a>,
 }
 
-/// First matching rule wins. A terminal allocation is never lost, whatever became of its node.
-pub fn split<'a>(allocs: Set<'a>, tainted: &TaintedNodes) -> Tainted<'a> {
-    let (lost, untainted) = allocs.into_iter().partition(|(_, a)| !a.terminal() && node_lost(a, tainted));
-    Tainted { untainted, lost }
+#[derive(Clone, Copy)]
+enum Kind {
+    Untainted,
+    Migrating,
+    Lost,
+    Disconnecting,
+    Reconnecting,
+    Ignored,
 }
 
-/// The node is gone or down; or disconnected, which no group can sit out.
-fn node_lost(alloc: &Allocation, tainted: &TaintedNodes) -> bool {
-    match tainted.get(&alloc.node_id) {
-        None => false,
-        Some(None | Some(NodeStatus::Down | NodeStatus::Disconnected)) => true,
-        Some(Some(NodeStatus::Ready | NodeStatus::Initializing)) => false,
+/// `group`: None when it is not wanted any more, and nothing of it is waited for.
+pub fn split<'a>(allocs: Set<'a>, group: Option<&TaskGroup>, input: &Input<'a>) -> Tainted<'a> {
+    let lost_after = group.and_then(|g| g.disconnect).and_then(|d| d.lost_after);
+    let mut out = Tainted::default();
+    for (id, alloc) in allocs {
+        let set = match kind(alloc, lost_after, input) {
+            Kind::Untainted => &mut out.untainted,
+            Kind::Migrating => &mut out.migrating,
+            Kind::Lost => &mut out.lost,
+            Kind::Disconnecting => &mut out.disconnecting,
+            Kind::Reconnecting => &mut out.reconnecting,
+            Kind::Ignored => continue,
+        };
+        set.insert(id, alloc);
     }
+    out
+}
+
+/// First matching rule wins. A terminal allocation is never lost, whatever became of its node, and what has failed is
+/// looked at whether or not its group sits disconnections out.
+fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
+    let node = input.tainted.get(&alloc.node_id);
+    let waits = lost_after.is_some();
+    let since = lost_after.and_then(|_| unknown_since(alloc));
+    let came_back = since.is_some();
+    let unknown = alloc.client == ClientStatus::Unknown;
+    let expired = unknown && since.zip(lost_after).is_some_and(|(at, span)| at + span <= input.now);
+    let again = if expired { Kind::Lost } else { Kind::Reconnecting };
+    let (desired_run, failed) = (alloc.desired == DesiredStatus::Run, alloc.client == ClientStatus::Failed);
+    let disconnected = node == Some(&Some(NodeStatus::Disconnected));
+    match alloc.client {
+        // rule 1
+        _ if came_back && desired_run && failed => Kind::Reconnecting,
+        // rules 2 to 4
+        ClientStatus::Running if disconnected && waits && !alloc.terminal() => Kind::Disconnecting,
+        ClientStatus::Pending if disconnected && !alloc.terminal() => Kind::Lost,
+        _ if disconnected && !waits && !alloc.terminal() => Kind::Lost,
+        // rule 5
+        _ if node == Some(&Some(NodeStatus::Ready)) && came_back => again,
+        // rule 6
+        _ if alloc.terminal() && !came_back => Kind::Untainted,
+        // rule 7
+        _ if alloc.transition.migrate == Some(true) => Kind::Migrating,
+        // rules 8 and 9
+        _ if waits && expired => Kind::Lost,
+        _ if waits && unknown && desired_run => Kind::Untainted,
+        // rule 10
+        _ if came_back && failed && alloc.desired == DesiredStatus::Stop => Kind::Ignored,
+        // rules 11 to 14
+        _ => match node {
+            None if came_back => again,
+            Some(None | Some(NodeStatus::Down)) => Kind::Lost,
+            None | Some(Some(_)) => Kind::Untainted,
+        },
+    }
+}
+
+/// The last that servers know of it is that nobody knows, though its client may have spoken since.
+pub fn unknown_since(alloc: &Allocation) -> Option<Wall> {
+    let may = matches!(alloc.client, ClientStatus::Unknown | ClientStatus::Running | ClientStatus::Failed);
+    alloc.states.last().filter(|s| may && s.status == ClientStatus::Unknown).map(|s| s.at)
 }
 
 pub fn stop_lost(alloc: &Allocation) -> Stop<'_> {
     Stop { alloc, description: LOST, client: Some(ClientStatus::Lost) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
-    use crate::scheduler::testing::{alloc, job, node_id};
-
-    /// The status of the allocation's node, when it is tainted at all; the allocation; whether it is lost.
-    type Case = (&'static str, Option<Option<NodeStatus>>, D, C, bool);
-
-    #[test]
-    fn filter_by_tainted() {
-        let cases: [Case; 12] = [
-            ("rule 4: disconnected", Some(Some(NodeStatus::Disconnected)), D::Run, C::Running, true),
-            ("rule 6: terminal, down", Some(Some(NodeStatus::Down)), D::Run, C::Complete, false),
-            ("rule 6: failed, gone", Some(None), D::Run, C::Failed, false),
-            ("rule 6: lost before, gone", Some(None), D::Stop, C::Lost, false),
-            ("rule 6: stopped, down", Some(Some(NodeStatus::Down)), D::Stop, C::Running, false),
-            ("rule 6: evicted, down", Some(Some(NodeStatus::Down)), D::Evict, C::Running, false),
-            (
-                "rule 6: terminal, disconnected",
-                Some(Some(NodeStatus::Disconnected)),
-                D::Run,
-                C::Complete,
-                false,
-            ),
-            ("rule 12: not tainted", None, D::Run, C::Running, false),
-            ("rule 13: gone", Some(None), D::Run, C::Running, true),
-            ("rule 13: down", Some(Some(NodeStatus::Down)), D::Run, C::Pending, true),
-            ("rule 13: down, unknown", Some(Some(NodeStatus::Down)), D::Run, C::Unknown, true),
-            ("rule 14: initializing", Some(Some(NodeStatus::Initializing)), D::Run, C::Running, false),
-        ];
-        for (name, status, desired, client, want) in cases {
-            let mut a = alloc(&job("a", 1), 0, 1);
-            (a.desired, a.client) = (desired, client);
-            let tainted = status.map(|s| (node_id(1), s)).into_iter().collect();
-            let out = split([(a.id, &a)].into(), &tainted);
-            assert_eq!((out.lost.len(), out.untainted.len()), (want as usize, !want as usize), "{name}");
-        }
-    }
 }

@@ -4,7 +4,12 @@ use super::*;
 use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
 use crate::model::task::{TaskEvent, TaskPhase, TaskState};
 use crate::model::time::Wall;
-use crate::scheduler::testing::{alloc, alloc_id, job, node_id};
+use crate::scheduler::testing::{NOW, alloc, alloc_id, eval_of, job, node_id};
+
+mod disconnected;
+mod rescheduled;
+mod rolling;
+mod tainted;
 
 /// What came out, by allocation names.
 #[derive(Debug, Default, PartialEq)]
@@ -20,35 +25,95 @@ fn short(name: &str) -> String {
     name.trim_start_matches("a.g").to_string()
 }
 
-/// Node 9 is down, all others are well. Allocations of an older version are updated destructively.
-fn run_as(job: Option<&Job>, batch: bool, allocs: &[Allocation]) -> Out {
-    let tainted = [(node_id(9), Some(NodeStatus::Down))].into();
-    let current = job.map_or(0, |j| j.job_modify_index);
-    let mut classify = |a: &Allocation| match a.job_modify_index == current {
-        true => Update::Ignore,
-        false => Update::Destructive,
-    };
-    let mut changes = reconcile(&Input { job, batch, allocs, tainted: &tainted }, &mut classify);
-    let names = |stops: &[Stop], client| -> Vec<String> {
-        let mut names: Vec<_> =
-            stops.iter().filter(|s| s.client == client).map(|s| short(&s.alloc.name)).collect();
-        names.sort();
-        names
-    };
-    for stop in &changes.stops {
-        let sentence = if stop.client.is_some() { LOST } else { group::NOT_NEEDED };
-        assert_eq!(stop.description, sentence);
+/// Node 9 is down, node 8 disconnected, node 7 drains; all others are well.
+fn tainted() -> TaintedNodes {
+    let of = |n, status| (node_id(n), Some(status));
+    [of(9, NodeStatus::Down), of(8, NodeStatus::Disconnected), of(7, NodeStatus::Ready)].into()
+}
+
+/// Everything that reconciling depends on but the allocations.
+struct Case<'a> {
+    job: Option<&'a Job>,
+    batch: bool,
+    tainted: TaintedNodes,
+    eval: Evaluation,
+    now: Wall,
+    deployments: Deployments<'a>,
+}
+
+impl<'a> Case<'a> {
+    fn of(job: &'a Job) -> Self {
+        let deployments = Deployments { kept: false, latest: None, new_id: DeploymentId::from_random(7) };
+        let (tainted, eval) = (tainted(), eval_of(&job.spec));
+        Case { job: Some(job), batch: false, tainted, eval, now: NOW, deployments }
     }
-    let again = |r: &Replacement| (short(&r.alloc.name), Some(short(&r.alloc.name)));
-    let mut placed: Vec<_> = changes.replacements.iter().map(again).collect();
+
+    /// Where `update` is obeyed.
+    fn rolling(job: &'a Job, latest: Option<&'a Deployment>) -> Self {
+        let mut case = Case::of(job);
+        (case.deployments.kept, case.deployments.latest) = (true, latest);
+        case
+    }
+
+    /// Allocations of an older version are updated destructively.
+    fn changes(&'a self, allocs: &'a [Allocation]) -> Changes<'a> {
+        self.changes_with(allocs, Update::Destructive)
+    }
+
+    /// `older`: how allocations of an older version follow.
+    fn changes_with(&'a self, allocs: &'a [Allocation], older: Update) -> Changes<'a> {
+        let current = self.job.map_or(0, |j| j.job_modify_index);
+        let follows = |a: &Allocation| if a.job_modify_index == current { Update::Ignore } else { older };
+        reconcile(&self.input(allocs), &mut |a| follows(a))
+    }
+
+    fn input(&'a self, allocs: &'a [Allocation]) -> Input<'a> {
+        Input {
+            job: self.job,
+            batch: self.batch,
+            allocs,
+            tainted: &self.tainted,
+            eval: &self.eval,
+            now: self.now,
+            deployments: self.deployments,
+        }
+    }
+}
+
+fn stopped(changes: &Changes, description: &str) -> Vec<String> {
+    let stops = changes.stops.iter().filter(|s| s.description == description);
+    let mut names: Vec<_> = stops.map(|s| short(&s.alloc.name)).collect();
+    names.sort();
+    names
+}
+
+fn names_of(replacements: &[Replacement]) -> Vec<String> {
+    replacements.iter().map(|r| short(&r.alloc.name)).collect()
+}
+
+fn missing(changes: &mut Changes) -> Vec<String> {
+    let mut out = Vec::new();
     for (group, n) in &changes.missing {
         let names = changes.names.get_mut(group.name.as_str()).expect("every group has names");
-        placed.extend((0..*n).map(|_| (format!("[{}]", names.next()), None)));
+        out.extend((0..*n).map(|_| format!("[{}]", names.next())));
+    }
+    out
+}
+
+fn run_as(job: Option<&Job>, batch: bool, allocs: &[Allocation]) -> Out {
+    let gone = super::super::testing::job("a", 1);
+    let case = Case { job, batch, ..Case::of(job.unwrap_or(&gone)) };
+    let mut changes = case.changes(allocs);
+    let again = |r: &Replacement| (short(&r.alloc.name), Some(short(&r.alloc.name)));
+    let mut placed: Vec<_> = changes.replacements.iter().map(again).collect();
+    placed.extend(missing(&mut changes).into_iter().map(|name| (name, None)));
+    for stop in &changes.stops {
+        assert_eq!(stop.client, (stop.description == LOST).then_some(C::Lost));
     }
     Out {
-        stopped: names(&changes.stops, None),
-        lost: names(&changes.stops, Some(C::Lost)),
-        destructive: changes.destructive.iter().map(|r| short(&r.alloc.name)).collect(),
+        stopped: stopped(&changes, group::NOT_NEEDED),
+        lost: stopped(&changes, LOST),
+        destructive: names_of(&changes.destructive),
         placed,
     }
 }

@@ -3,20 +3,21 @@
 use super::*;
 use crate::model::node::Node;
 use crate::scheduler::testing::*;
+use std::collections::BTreeMap;
 
 /// Places `n` of the spec's first group, one after the other, and returns each node's number with its metric.
 fn place(nodes: Vec<Node>, spec: &JobSpec, n: usize) -> Vec<(Option<String>, AllocMetric)> {
     let fleet = World::of_nodes(nodes).fleet().snapshot();
     let mut proposal = Proposal::new(&fleet, &[]);
     let mut feasibility = Feasibility::new(spec, &fleet);
-    let mut search = Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, 7);
+    let mut search = Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, 7, MOST_LEVELS);
     let job = job_of(spec.clone());
     let one = |i| {
-        let (slot, metric) = search.select(&proposal);
+        let (slot, metric) = search.select(&proposal, &BTreeSet::new());
         let name = slot.map(|s| {
             let mut placed = alloc(&job, i, 0);
             placed.node_id = fleet.id_at(s);
-            proposal.place(&spec.groups[0].name, placed);
+            proposal.place(s, &spec.groups[0].name, placed);
             fleet.own_at(s).map_or(String::new(), |own| own.name.to_string())
         });
         (name, metric)
@@ -42,7 +43,7 @@ fn the_fuller_node_wins_until_anti_affinity_outweighs_it() {
     let out = place(vec![small, node(2)], &spec("a", 2), 2);
     assert_eq!([&out[0].0, &out[1].0], [&name(1), &name(2)]);
     let metric = &out[1].1;
-    let shown: Vec<_> = metric.scores.iter().map(|s| s.scores["job-anti-affinity"]).collect();
+    let shown: Vec<_> = metric.scores.iter().map(|s| s.scores.job_anti_affinity).collect();
     assert_eq!(shown, [0.0, -1.0]);
     assert!(metric.scores[0].normalized > metric.scores[1].normalized);
 }
@@ -55,7 +56,9 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     let choice = |seed| {
         let proposal = Proposal::new(&fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, &fleet);
-        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, seed).select(&proposal).0
+        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, seed, MOST_LEVELS)
+            .select(&proposal, &BTreeSet::new())
+            .0
     };
     let choices: Vec<_> = (0..50).map(choice).collect();
     assert_eq!(choices, (0..50).map(choice).collect::<Vec<_>>());
@@ -69,8 +72,9 @@ fn the_choice_does_not_depend_on_slots() {
     let ask = |fleet: &Snapshot| {
         let proposal = Proposal::new(fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, fleet);
-        let slot =
-            Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, 3).select(&proposal).0;
+        let slot = Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, 3, MOST_LEVELS)
+            .select(&proposal, &BTreeSet::new())
+            .0;
         slot.map(|s| fleet.id_at(s))
     };
     let mut forwards = crate::scheduler::fleet::Fleet::default();
@@ -217,13 +221,13 @@ fn what_is_taken_back_opens_its_node_and_its_value_again() {
     let fleet = world.fleet().snapshot();
     let mut proposal = Proposal::new(&fleet, &allocs);
     let mut feasibility = Feasibility::new(&spec, &fleet);
-    let mut search = Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, 7);
+    let mut search = Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, 7, MOST_LEVELS);
     let mut found = Vec::new();
-    found.push(search.select(&proposal));
+    found.push(search.select(&proposal, &BTreeSet::new()));
     proposal.stop(&allocs[0], "gone", None);
-    found.push(search.select(&proposal));
+    found.push(search.select(&proposal, &BTreeSet::new()));
     proposal.unstop(&allocs[0]);
-    found.push(search.select(&proposal));
+    found.push(search.select(&proposal, &BTreeSet::new()));
     let open: Vec<_> = found.iter().map(|(slot, m)| (slot.is_some(), m.nodes_filtered)).collect();
     assert_eq!(open, [(false, 2), (true, 0), (false, 2)]);
     assert_eq!(found[1].1.scores.len(), 2);

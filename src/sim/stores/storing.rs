@@ -77,13 +77,27 @@ fn another_format_is_refused_with_a_sentence() {
     drop(Store::open(disk.backend(), Options::default()).expect("opens"));
     let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
     let transaction = database.begin_write().expect("begins");
-    let log = transaction.open_table(TableDefinition::<u64, &[u8]>::new("log"));
-    log.expect("opens").insert(1 << 63, 2_u32.to_be_bytes().as_slice()).expect("writes");
+    let log = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("log"));
+    let (key, format) = ((1_u64 << 63).to_be_bytes(), 3_u32.to_be_bytes());
+    log.expect("opens").insert(key.as_slice(), format.as_slice()).expect("writes");
     transaction.commit().expect("commits");
     drop(database);
     let refused = Store::open(disk.backend(), Options::default()).expect_err("is refused");
-    assert_eq!(refused, OpenError::Format { found: 2, known: 1 });
+    assert_eq!(refused, OpenError::Format { found: 3, known: 2 });
     assert!(refused.to_string().contains("newer"), "{refused}");
+}
+
+#[test]
+fn a_log_with_numbers_as_keys_is_of_the_first_format() {
+    let disk = SimDisk::new(1);
+    let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
+    let transaction = database.begin_write().expect("begins");
+    let log = transaction.open_table(TableDefinition::<u64, &[u8]>::new("log"));
+    log.expect("opens").insert(1 << 63, 1_u32.to_be_bytes().as_slice()).expect("writes");
+    transaction.commit().expect("commits");
+    drop(database);
+    let refused = Store::open(disk.backend(), Options::default()).expect_err("is refused");
+    assert_eq!(refused, OpenError::Format { found: 1, known: 2 });
 }
 
 /// Bytes and syncs that a disk sees for one registered job, at two sizes of a turn. A page is 4 KiB; a turn that changes

@@ -5,7 +5,7 @@ use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Kind, Part, Place};
 use super::super::view::Table;
 use super::{FleetEdit, Reply, Turn, job};
-use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::alloc::{Allocation, ClientStatus, Transition};
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, JobKey, NodeId};
 use crate::model::time::Wall;
@@ -44,6 +44,25 @@ impl Turn<'_> {
         new.modify_index = self.index();
         new.modify_time = at;
         self.write_alloc(Some(&old), &new)
+    }
+
+    /// One that is unknown was collected meanwhile: there is nothing left to ask of it.
+    pub(super) fn update_transitions(
+        &mut self,
+        allocs: Vec<(AllocId, Transition)>,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
+        for (id, transition) in allocs {
+            let Some(old) = self.alloc(id)? else { continue };
+            let mut new = old.clone();
+            new.transition = old.transition.updated(transition);
+            new.modify_index = self.index();
+            new.modify_time = at;
+            self.write_alloc(Some(&old), &new)?;
+        }
+        self.put_evals(evals, at)?;
+        Ok(self.nothing())
     }
 
     pub(super) fn alloc(&self, id: AllocId) -> Result<Option<Allocation>, Fault> {

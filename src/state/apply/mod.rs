@@ -131,6 +131,7 @@ impl Turn<'_> {
             Command::UpdateAllocs { node, updates, evals, at } => {
                 self.update_allocs(node, updates, evals, at)
             }
+            Command::UpdateTransitions { allocs, evals, at } => self.update_transitions(allocs, evals, at),
             Command::SubmitJob(submit) => self.submit_job(*submit),
             Command::StopJob { job, eval, tracked_versions, at } => {
                 self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)

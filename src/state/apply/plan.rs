@@ -3,7 +3,7 @@
 
 use super::super::fault::Fault;
 use super::{Reply, Turn};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus, StateChange};
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId};
 use crate::model::plan::{AllocStop, NodePlan};
@@ -39,6 +39,7 @@ impl Turn<'_> {
         new.desired_description = stop.description;
         if let Some(client) = stop.client.filter(|_| !old.client_terminal()) {
             new.client = client;
+            new.states.push(StateChange { status: client, at });
         }
         self.write_planned(Some(&old), new, at)
     }
@@ -96,8 +97,12 @@ impl Turn<'_> {
                 return Ok(());
             }
         }
+        // what has ended, and is to stay so, gives its node nothing to do
+        let node_waits = old.is_none_or(|o| !o.client_terminal() || o.desired != new.desired);
         new.modify_index = self.index();
-        new.alloc_modify_index = self.index();
+        if node_waits {
+            new.alloc_modify_index = self.index();
+        }
         new.modify_time = at;
         self.write_alloc(old, &new)
     }

@@ -87,6 +87,8 @@ fn head(n: u8) -> AllocHead {
         name: "g".into(),
         count: 1,
         constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
         restart,
         reschedule: None,
         update: None,
@@ -95,6 +97,7 @@ fn head(n: u8) -> AllocHead {
         shutdown_delay: None,
         tasks: vec![],
         meta: BTreeMap::new(),
+        disconnect: None,
     };
     let assignment = Assignment {
         id: id(n),
@@ -163,29 +166,48 @@ fn rows_that_cannot_be_read_are_set_aside() {
     let bytes = Disk::default();
     let (store, _) = open(&bytes);
     let tx = store.db.begin_write().expect("sound");
-    for (key, row) in
-        [(1, vec![]), (2, vec![9, 9]), (3, record::encode(&head(4))), (5, record::encode(&head(5)))]
-    {
-        let mut table = tx.open_table(ALLOCS).expect("sound");
-        table.insert(key_of(id(key)), row.as_slice()).expect("sound");
+    let head_of = |n, row| (key_of(ALLOC_ROW, id(n), ""), row);
+    let rows = [
+        head_of(1, vec![]),
+        head_of(2, vec![9, 9]),
+        head_of(3, record::encode(&head(4))),
+        head_of(5, record::encode(&head(5))),
+        (key_of(TASK_ROW, id(5), "web"), vec![7]),
+        (vec![ENDED_ROW, 1], vec![]),
+    ];
+    for (key, row) in rows {
+        tx.open_table(ROWS).expect("sound").insert(key.as_slice(), row.as_slice()).expect("sound");
     }
-    tx.open_table(TASKS).expect("sound").insert((key_of(id(5)), "web"), [7u8].as_slice()).expect("sound");
     tx.commit().expect("sound");
     let (store, found) = open(&bytes.after_power_cut());
     assert_eq!(found.iter().map(|a| a.head.assignment.id).collect::<Vec<_>>(), [id(5)]);
-    assert_eq!(store.set_aside().len(), 4, "{:?}", store.set_aside());
+    assert_eq!(store.set_aside().len(), 5, "{:?}", store.set_aside());
     assert!(store.set_aside()[3].starts_with("task web of allocation 05050505"));
 }
 
 #[test]
-fn a_newer_format_is_refused() {
+fn another_format_is_refused() {
     let bytes = Disk::default();
     let (store, _) = open(&bytes);
     let tx = store.db.begin_write().expect("sound");
-    tx.open_table(META).expect("sound").insert(FORMAT_KEY, FORMAT + 1).expect("sound");
+    let newer = (FORMAT + 1).to_be_bytes();
+    tx.open_table(ROWS).expect("sound").insert([FORMAT_ROW].as_slice(), newer.as_slice()).expect("sound");
     tx.commit().expect("sound");
     let refused = LocalStore::open(bytes.after_power_cut()).map(|_| ());
-    assert_eq!(refused, Err(OpenError::Newer { found: FORMAT + 1, known: FORMAT }));
+    assert_eq!(refused, Err(OpenError::Format { found: Some(FORMAT + 1), known: FORMAT }));
     let noise = Disk::new(vec![0x5a; 8192]);
     assert!(matches!(LocalStore::open(noise), Err(OpenError::Damaged(_))));
+}
+
+#[test]
+fn the_tables_of_the_first_format_are_not_taken_for_an_empty_store() {
+    let bytes = Disk::default();
+    let db = redb::Builder::new().create_with_backend(bytes.clone()).expect("sound");
+    let tx = db.begin_write().expect("sound");
+    let meta = TableDefinition::<&str, u64>::new("meta");
+    tx.open_table(meta).expect("sound").insert("format", 1).expect("sound");
+    tx.commit().expect("sound");
+    drop(db);
+    let refused = LocalStore::open(bytes).map(|_| ());
+    assert_eq!(refused, Err(OpenError::Format { found: Some(1), known: FORMAT }));
 }

@@ -1,0 +1,229 @@
+# The agent's configuration: `drover agent -config /etc/drover/agent.hcl`, or a directory of such files, read in
+# alphabetical order, later ones winning. An unknown key is an error, never ignored; `drover config validate` tells without
+# starting anything.
+#
+# This file makes one machine both server and client. Uncommented keys are what such a machine needs; commented ones
+# show every other key that there is, most with their defaults.
+#
+# How files and flags come together: later wins, value by value. An empty text, a zero and a plain `false` say nothing, so a
+# switch that one file turned on stays on. Entries of maps and lists add up.
+#
+# SIGHUP reads all of it again: log_level, http_api_response_headers and limits.http_max_conns_per_client change at once; what else
+# has changed is named in the log, and waits for a restart of the agent. Tasks notice neither.
+
+# Where this machine is. Jobs choose datacenters by name or by glob.
+region     = "global"
+datacenter = "dc1"
+
+# Defaults to the host name.
+name = "board-1"
+
+# Everything that outlives a process: the region's state, the allocations' directories, the keeper's journal.
+data_dir = "/var/lib/drover"
+
+# The address that is listened on. Callers are not authenticated yet: keep it on the loopback, or behind a proxy that does.
+bind_addr = "127.0.0.1"
+
+# TRACE, DEBUG, INFO, WARN, ERROR or OFF.
+log_level = "INFO"
+# One JSON object per line instead of text; the place in the source with each line.
+log_json             = true
+log_include_location = true
+
+# A file besides stderr; a path that ends in a slash is a folder for drover.log. It is rotated by size (0: no limit) and by age; of the
+# rotated files so many are kept (0: all, -1: none).
+log_file              = "/var/log/drover/drover.log"
+log_rotate_bytes      = 10000000
+log_rotate_duration   = "24h"
+log_rotate_max_files  = 5
+
+ports {
+  http = 4646
+}
+
+# Addresses of their own for the HTTP API, separated by spaces; without them, bind_addr.
+addresses {
+  http = "127.0.0.1"
+}
+
+# What others are told to reach the API at, with or without a port; without it, the first address that is listened on.
+advertise {
+  http = "board-1.local:4646"
+}
+
+# Open connections of one address that is not this machine's own; 0 is no limit.
+limits {
+  http_max_conns_per_client = 100
+}
+
+# Added to every answer of the API.
+http_api_response_headers {
+  X-Frame-Options = "DENY"
+}
+
+server {
+  enabled = true
+
+  # How many servers a new region waits for before it elects a leader.
+  bootstrap_expect = 1
+
+  # How long a node may be silent beyond its promised heartbeat before it counts as down.
+  heartbeat_grace = "10s"
+  # The shortest interval between two heartbeats of a node.
+  min_heartbeat_ttl = "10s"
+  # Heartbeats are spread so that the servers hear no more of them than this in a second.
+  max_heartbeats_per_second = 50
+  # The interval that nodes get from a new leader.
+  failover_heartbeat_ttl = "5m"
+
+  # How many scheduler workers think at once; without it, one for each processor. 0 places nothing.
+  num_schedulers = 2
+
+  # How many versions of a job are kept (at most 100), how long a source is kept with them (at most 4 MiB), the
+  # priority of a job that names none, and the highest that one may name (100 to 32766).
+  job_tracked_versions = 6
+  job_max_source_size  = "1M"
+  job_default_priority = 50
+  job_max_priority     = 100
+
+  # Whether there is an event stream, and how many changes it can be read again from.
+  enable_event_broker = true
+  event_buffer_size   = 100
+
+  # Search by parts of names: whether it is answered, how many objects of a kind it looks at, how many matches it tells.
+  search {
+    fuzzy_enabled   = true
+    limit_query     = 20
+    limit_results   = 100
+    min_term_length = 2
+  }
+
+  # Accepted for the sake of files that have them, without effect: there is one protocol and no license.
+  raft_protocol    = 3
+  protocol_version = 1
+  license_path     = ""
+}
+
+client {
+  enabled = true
+
+  # What jobs can ask for by constraint: ${node.class}, ${meta.rack}; and the pool that the node is in.
+  node_class = "board"
+  node_pool  = "default"
+  meta {
+    rack = "cellar"
+  }
+
+  # Where the client's own state and the allocations' directories lie; without them, in data_dir.
+  state_dir = "/var/lib/drover/client"
+  alloc_dir = "/var/lib/drover/alloc"
+
+  # The interface whose address tasks are reached at; without it, that of the default route.
+  network_interface = "eth0"
+
+  # What the machine has, in MHz and MiB, where the measurement is wrong or should be capped. 0 measures.
+  cpu_total_compute = 0
+  memory_total_mb   = 0
+  disk_total_mb     = 0
+  disk_free_mb      = 0
+
+  # What is kept from jobs, in MHz and MiB, for the system and for drover itself.
+  reserved {
+    cpu    = 100
+    memory = 64
+    disk   = 0
+  }
+
+  # The longest time a task may ask for between its kill signal and its end by force.
+  max_kill_timeout = "30s"
+
+  # How many ended allocations keep their directories and logs.
+  gc_max_allocs = 50
+
+  # No `alloc exec` on this node.
+  disable_remote_exec = false
+
+  # The older way to say which drivers there are: lists of names with commas between them.
+  options {
+    "driver.raw_exec.enable" = "true"
+    "driver.allowlist"       = "raw_exec"
+    "driver.denylist"        = ""
+    "driver.whitelist"       = ""
+    "driver.blacklist"       = ""
+  }
+
+  # Accepted for the sake of files that have them, without effect: drivers are no processes of their own.
+  client_min_port = 14000
+  client_max_port = 14512
+}
+
+# Runs a command as it is, with the rights of the agent. Off unless switched on.
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}
+
+# What /v1/metrics tells, and to whom. With -dev, Prometheus' text is on.
+telemetry {
+  prometheus_metrics   = false
+  publish_allocation_metrics = false   # what each task uses: processors, memory
+  publish_node_metrics = false   # figures of the machine: cpu, memory, disk, uptime
+  disable_hostname     = false   # true: gauges carry no label "host"
+  use_node_name        = false   # true: that label is the node's name
+#   # by the beginnings of names, the longest deciding, and what holds for all other names
+  prefix_filter        = ["+nomad.raft", "-nomad.nomad.worker"]
+  filter_default       = true
+#   # accepted, without effect: figures are read when they are asked for, and such metrics there are none
+  collection_interval                = "1s"
+  disable_allocation_hook_metrics    = false
+  disable_quota_utilization_metrics  = false
+  disable_rpc_rate_metrics_labels    = false
+}
+
+# Opens /v1/agent/host, which shows the machine's files and environment.
+enable_debug = false
+
+# Nobody is called home, with or without these.
+disable_update_check        = true
+disable_anonymous_signature = true
+
+# Known, and refused by name until they are built (a value that asks for nothing is accepted):
+#   acl, addresses.rpc, addresses.serf, advertise.rpc, advertise.serf, autopilot, client.alloc_mounts_dir,
+#   client.artifact, client.bind_wildcard_default_host_network, client.bridge_network_hairpin_mode,
+#   client.bridge_network_name, client.bridge_network_subnet, client.bridge_network_subnet_ipv6,
+#   client.cgroup_parent, client.chroot_env, client.cni_config_dir, client.cni_path, client.common_plugin_dir,
+#   client.cpu_disable_dmidecode, client.default_ineligible, client.drain_on_shutdown, client.fingerprint,
+#   client.gc_disk_usage_threshold, client.gc_inode_usage_threshold, client.gc_interval,
+#   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_network, client.host_volume,
+#   client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.max_dynamic_port,
+#   client.min_dynamic_port, client.network_speed, client.no_host_uuid, client.node_max_allocs,
+#   client.nomad_service_discovery, client.preferred_address_family, client.reservable_cores,
+#   client.reserved.cores, client.reserved.reserved_ports, client.server_join, client.servers,
+#   client.template, client.users, enable_syslog, eventlog, keyring, leave_on_interrupt, leave_on_terminate,
+#   limits.https_handshake_timeout, limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client,
+#   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,
+#   server.authoritative_region, server.batch_eval_gc_threshold, server.client_introduction,
+#   server.csi_plugin_gc_threshold, server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
+#   server.data_dir, server.default_scheduler_config, server.deploy_query_rate_limit,
+#   server.deployment_gc_threshold, server.enabled_schedulers, server.encrypt, server.eval_gc_threshold,
+#   server.job_gc_interval, server.job_gc_threshold, server.job_max_count, server.log_file,
+#   server.node_gc_threshold, server.non_production, server.non_voting_server, server.oidc_issuer,
+#   server.plan_apply_pipeline, server.plan_rejection_tracker, server.raft_boltdb, server.raft_logstore,
+#   server.raft_multiplier, server.raft_snapshot_interval, server.raft_snapshot_threshold,
+#   server.raft_trailing_logs, server.redundancy_zone, server.rejoin_after_leave, server.retry_interval,
+#   server.retry_join, server.retry_max, server.root_key_gc_interval, server.root_key_gc_threshold,
+#   server.root_key_rotation_threshold, server.server_join, server.start_join, server.start_timeout,
+#   server.upgrade_version, syslog_facility, telemetry.allowed_metadata_keys_in_metrics,
+#   telemetry.circonus_api_app, telemetry.circonus_api_token, telemetry.circonus_api_url,
+#   telemetry.circonus_broker_id, telemetry.circonus_broker_select_tag, telemetry.circonus_check_display_name,
+#   telemetry.circonus_check_force_metric_activation, telemetry.circonus_check_id,
+#   telemetry.circonus_check_instance_id, telemetry.circonus_check_search_tag, telemetry.circonus_check_tags,
+#   telemetry.circonus_submission_interval, telemetry.circonus_submission_url, telemetry.datadog_address,
+#   telemetry.datadog_tags, telemetry.disable_dispatched_job_summary_metrics,
+#   telemetry.in_memory_collection_interval, telemetry.in_memory_retention_period,
+#   telemetry.include_alloc_metadata_in_metrics, 
+#   telemetry.statsd_address, telemetry.statsite_address, tls, ui
+#
+# Known, and without effect, as a warning says:
+#   consul, vault, sentinel, audit

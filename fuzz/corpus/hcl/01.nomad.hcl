@@ -1,0 +1,7 @@
+job "a" {
+  group "g" {
+    task "t" {
+      driver = "raw_exec"
+    }
+  }
+}

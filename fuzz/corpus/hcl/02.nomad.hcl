@@ -1,0 +1,9 @@
+job "short" {
+  type = "batch"
+  task "t" {
+    driver = "exec"
+    config {
+      command = "/bin/true"
+    }
+  }
+}

@@ -1,0 +1,236 @@
+//! Every key of the schema: what it changes, and its place in the annotated example.
+
+use super::super::schema::{Key, Kind, TOP};
+use super::super::syntax::{self, Item, Value};
+use super::*;
+use std::collections::BTreeSet;
+
+/// Each key that is obeyed with a value that is not its default, and what then holds.
+type Obeyed = (&'static str, &'static str, fn(&Config) -> bool);
+
+static OBEYED: &[Obeyed] = &[
+    ("region", "\"r\"", |c| c.region == "r"),
+    ("datacenter", "\"d\"", |c| c.datacenter == "d"),
+    ("name", "\"n\"", |c| c.name == "n"),
+    ("data_dir", "\"/x\"", |c| c.data_dir == path("/x")),
+    ("bind_addr", "\"10.0.0.1\"", |c| c.bind_addr.to_string() == "10.0.0.1"),
+    ("log_level", "\"TRACE\"", |c| c.log.level == LogLevel::Trace),
+    ("log_json", "true", |c| c.log.json),
+    ("log_include_location", "true", |c| c.log.include_location),
+    ("log_file", "\"/l/\"", |c| c.log.file == path("/l/drover.log")),
+    ("log_rotate_bytes", "9", |c| c.log.rotate_bytes == 9),
+    ("log_rotate_duration", "\"9s\"", |c| c.log.rotate_duration == Span::seconds(9)),
+    ("log_rotate_max_files", "-1", |c| c.log.rotate_max_files == Some(0)),
+    ("http_api_response_headers", "{ A = \"b\" }", |c| c.http.response_headers == map(&[("A", "b")])),
+    ("enable_debug", "true", |c| c.enable_debug),
+    ("ports.http", "9", |c| c.http.port == 9 && c.http.advertised() == "0.0.0.0:9"),
+    ("addresses.http", "\"::1\"", |c| c.http.addresses.len() == 1 && c.http.addresses[0].is_ipv6()),
+    ("advertise.http", "\"::1\"", |c| c.http.advertised() == "[::1]:4646"),
+    ("limits.http_max_conns_per_client", "9", |c| c.http.max_conns_per_client == 9),
+    ("telemetry.prometheus_metrics", "true", |c| c.telemetry.prometheus),
+    ("telemetry.publish_node_metrics", "true", |c| c.telemetry.publish_node),
+    ("telemetry.publish_allocation_metrics", "true", |c| c.telemetry.publish_allocations),
+    ("telemetry.disable_hostname", "true", |c| c.telemetry.disable_hostname),
+    ("telemetry.use_node_name", "true", |c| c.telemetry.use_node_name),
+    ("telemetry.filter_default", "false", |c| !c.telemetry.filter_default),
+    ("telemetry.prefix_filter", "[\"+a.b\", \"-a\"]", |c| {
+        c.telemetry.prefixes == [("a.b".to_string(), true), ("a".to_string(), false)].into()
+    }),
+    ("plugin.raw_exec.config.enabled", "true", |c| c.client.raw_exec_enabled),
+    ("server.num_schedulers", "9", |c| c.server.num_schedulers == 9),
+    ("server.heartbeat_grace", "\"9s\"", |c| c.server.heartbeat_grace == Span::seconds(9)),
+    ("server.min_heartbeat_ttl", "\"9s\"", |c| c.server.min_heartbeat_ttl == Span::seconds(9)),
+    ("server.max_heartbeats_per_second", "9", |c| c.server.max_heartbeats_per_second == 9.0),
+    ("server.failover_heartbeat_ttl", "\"9s\"", |c| c.server.failover_heartbeat_ttl == Span::seconds(9)),
+    ("server.job_tracked_versions", "9", |c| c.server.job_tracked_versions == 9),
+    ("server.job_default_priority", "60", |c| c.server.job_default_priority == 60),
+    ("server.job_max_priority", "900", |c| c.server.job_max_priority == 900),
+    ("server.job_max_source_size", "\"9k\"", |c| c.server.job_max_source_bytes == 9000),
+    ("server.enable_event_broker", "false", |c| !c.server.event_broker),
+    ("server.event_buffer_size", "9", |c| c.server.event_buffer_entries == 9),
+    ("server.search.fuzzy_enabled", "false", |c| !c.server.search.fuzzy_enabled),
+    ("server.search.limit_query", "9", |c| c.server.search.limit_query == 9),
+    ("server.search.limit_results", "9", |c| c.server.search.limit_results == 9),
+    ("server.search.min_term_length", "9", |c| c.server.search.min_term_length == 9),
+    ("client.node_class", "\"k\"", |c| c.client.node_class == "k"),
+    ("client.node_pool", "\"p\"", |c| c.client.node_pool == "p"),
+    ("client.meta", "{ A = \"b\" }", |c| c.client.meta == map(&[("A", "b")])),
+    ("client.options", "{ \"driver.raw_exec.enable\" = \"1\" }", |c| c.client.raw_exec_enabled),
+    ("client.network_interface", "\"eth9\"", |c| c.client.network_interface.as_deref() == Some("eth9")),
+    ("client.cpu_total_compute", "9", |c| c.client.cpu_total_compute_mhz == 9),
+    ("client.memory_total_mb", "9", |c| c.client.memory_total_mb == 9),
+    ("client.disk_total_mb", "9", |c| c.client.disk_total_mb == 9),
+    ("client.disk_free_mb", "9", |c| c.client.disk_free_mb == 9),
+    ("client.reserved.cpu", "9", |c| c.client.reserved.cpu_mhz == 9),
+    ("client.reserved.memory", "9", |c| c.client.reserved.memory_mb == 9),
+    ("client.reserved.disk", "9", |c| c.client.reserved.disk_mb == 9),
+    ("client.max_kill_timeout", "\"9s\"", |c| c.client.max_kill_timeout == Span::seconds(9)),
+    ("client.state_dir", "\"/x\"", |c| c.client.state_dir == path("/x")),
+    ("client.alloc_dir", "\"/x\"", |c| c.client.alloc_dir == path("/x")),
+    ("client.gc_max_allocs", "9", |c| c.client.gc_max_allocs == 9),
+    ("client.disable_remote_exec", "true", |c| !c.client.remote_exec),
+];
+
+/// Said in `BASE` already, and what it would be without them is another test's.
+const REQUIRED: [&str; 3] = ["server.enabled", "server.bootstrap_expect", "client.enabled"];
+
+/// Without effect by their nature.
+const FREE: [&str; 11] = [
+    "disable_update_check",
+    "disable_anonymous_signature",
+    "telemetry.collection_interval",
+    "telemetry.disable_allocation_hook_metrics",
+    "telemetry.disable_quota_utilization_metrics",
+    "telemetry.disable_rpc_rate_metrics_labels",
+    "server.raft_protocol",
+    "server.protocol_version",
+    "server.license_path",
+    "client.client_min_port",
+    "client.client_max_port",
+];
+
+fn path(text: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(text))
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+/// Full names of the keys that are built, of those that are not, and of those that a warning speaks of.
+#[derive(Default, Debug, PartialEq)]
+struct Names {
+    built: BTreeSet<String>,
+    not_built: BTreeSet<String>,
+    absent: BTreeSet<String>,
+}
+
+fn collect(keys: &[Key], above: &str, names: &mut Names) {
+    for key in keys {
+        let name = format!("{above}{}", key.name);
+        match &key.kind {
+            Kind::Block(inner) => collect(inner, &format!("{name}."), names),
+            Kind::Labelled(label, inner) => collect(inner, &format!("{name}.{label}."), names),
+            Kind::NotYet(_) | Kind::NotYetBlock => drop(names.not_built.insert(name)),
+            Kind::Absent => drop(names.absent.insert(name)),
+            _ => drop(names.built.insert(name)),
+        }
+    }
+}
+
+fn schema() -> Names {
+    let mut names = Names::default();
+    collect(TOP, "", &mut names);
+    names
+}
+
+/// `a.b.c` and a value, as blocks.
+fn written(name: &str, value: &str) -> String {
+    let parts: Vec<&str> = name.split('.').collect();
+    let (last, blocks) = parts.split_last().expect("a name");
+    let open: String = blocks.iter().map(|block| format!("{block} {{ ")).collect();
+    format!("{open}{last} = {value}{}", " }".repeat(blocks.len()))
+}
+
+#[test]
+fn every_key_that_is_built_changes_what_it_is_for() {
+    let before = with("");
+    for (name, value, holds) in OBEYED {
+        assert!(!holds(&before), "{name} says its default");
+        assert!(holds(&with(&written(name, value))), "{name} is not obeyed");
+    }
+    let tried = OBEYED.iter().map(|(name, ..)| *name).chain(REQUIRED).chain(FREE);
+    assert_eq!(tried.map(str::to_string).collect::<BTreeSet<_>>(), schema().built);
+}
+
+#[test]
+fn no_key_that_is_not_built_is_ignored() {
+    for name in schema().not_built {
+        let found = refusals(&written(&name, "\"-7x\""));
+        assert!(
+            found.len() == 1 && found[0].contains(&format!("not supported yet: {name}")),
+            "{name}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn older_lists_of_drivers_are_obeyed() {
+    for (option, drivers, expected) in [
+        ("driver.allowlist", "raw_exec, docker", true),
+        ("driver.allowlist", "docker", false),
+        ("driver.whitelist", "docker", false),
+        ("driver.allowlist", "", true),
+        ("driver.denylist", "docker,raw_exec", false),
+        ("driver.blacklist", "raw_exec", false),
+        ("driver.denylist", "docker", true),
+    ] {
+        let options = written("client.options", &format!("{{ \"{option}\" = \"{drivers}\" }}"));
+        let config = with(&format!("{}\n{options}", written("plugin.raw_exec.config.enabled", "true")));
+        assert_eq!(config.client.raw_exec_enabled, expected, "{option} = {drivers}");
+    }
+}
+
+#[test]
+fn what_is_advertised_may_be_a_host_or_an_address() {
+    for (told, expected) in [
+        ("10.0.0.1", "10.0.0.1:4646"),
+        ("10.0.0.1:80", "10.0.0.1:80"),
+        ("board-1.local", "board-1.local:4646"),
+        ("board-1.local:80", "board-1.local:80"),
+        ("fe80::1", "[fe80::1]:4646"),
+        ("[fe80::1]", "[fe80::1]:4646"),
+        ("[fe80::1]:80", "[fe80::1]:80"),
+    ] {
+        assert_eq!(with(&written("advertise.http", &format!("\"{told}\""))).http.advertised(), expected);
+    }
+}
+
+const EXAMPLE: &str = include_str!("../../../../config/agent.hcl");
+
+/// With all its remarks switched on.
+fn example_in_full() -> String {
+    let key =
+        |line: &str| line.split('=').next().is_some_and(|k| line.contains('=') && !k.trim().contains(' '));
+    let on = |line: &str| match line.trim_start().strip_prefix("# ") {
+        Some(rest) if key(rest) || rest.ends_with('{') || rest.trim() == "}" => rest.to_string(),
+        _ => line.to_string(),
+    };
+    EXAMPLE.lines().map(|line| on(line) + "\n").collect()
+}
+
+fn names_in(items: &[Item], above: &str, built: &BTreeSet<String>, found: &mut BTreeSet<String>) {
+    for item in items {
+        let name = format!("{above}{}", item.key);
+        match &item.node.value {
+            Value::Object(inner) if !built.contains(&name) => {
+                names_in(inner, &format!("{name}."), built, found);
+            }
+            _ => drop(found.insert(name)),
+        }
+    }
+}
+
+/// Names in the remarks below a line that begins so.
+fn listed(after: &str) -> BTreeSet<String> {
+    let lines = EXAMPLE.lines().skip_while(|line| !line.starts_with(after)).skip(1);
+    let lists = lines.map_while(|line| line.strip_prefix("#   "));
+    lists.flat_map(|list| list.split(", ")).map(|name| name.trim_end_matches(',').to_string()).collect()
+}
+
+#[test]
+fn the_annotated_example_is_accepted_with_all_its_remarks_switched_on() {
+    for text in [EXAMPLE, &example_in_full()] {
+        let loaded = load(&sources(false, &[("agent.hcl", text)], &[])).unwrap();
+        assert!(loaded.config.client.raw_exec_enabled && loaded.warnings.is_empty());
+    }
+}
+
+#[test]
+fn the_annotated_example_has_the_keys_of_the_schema() {
+    let schema = schema();
+    let mut built = BTreeSet::new();
+    names_in(&syntax::parse(&example_in_full()).unwrap(), "", &schema.built, &mut built);
+    let (not_built, absent) = (listed("# Known, and refused"), listed("# Known, and without effect"));
+    assert_eq!(Names { built, not_built, absent }, schema);
+}

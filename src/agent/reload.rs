@@ -1,0 +1,84 @@
+//! Reads the configuration anew: what a running agent takes over, and what it only names because it needs a restart.
+
+use super::config::{Config, Loaded, Settings};
+
+/// Reads the same files and flags as at the start.
+pub type Read = Box<dyn Fn() -> Result<Loaded, String> + Send>;
+
+/// Keys, or whole blocks, that a running agent takes over.
+const LIVE: [&str; 3] = ["log_level", "http_api_response_headers", "limits.http_max_conns_per_client"];
+
+pub struct Reloading {
+    pub read: Read,
+    /// What the agent started with.
+    pub settings: Settings,
+}
+
+/// What the files say now.
+pub struct Reread {
+    pub config: Config,
+    warnings: Vec<String>,
+    /// Keys that changed since the start and are not `LIVE`.
+    pending: Vec<String>,
+}
+
+impl Reloading {
+    pub fn again(&self) -> Result<Reread, String> {
+        let Loaded { config, settings, warnings } = (self.read)()?;
+        Ok(Reread { config, warnings, pending: pending(&self.settings, &settings) })
+    }
+}
+
+impl Reread {
+    pub fn tell(&self) {
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+        if !self.pending.is_empty() {
+            let keys = self.pending.join(", ");
+            tracing::warn!(
+                keys,
+                "changed in the configuration, but only a restart of the agent takes it over"
+            );
+        }
+    }
+}
+
+fn pending(before: &Settings, now: &Settings) -> Vec<String> {
+    let live = |key: &str| {
+        LIVE.iter().any(|l| key.strip_prefix(l).is_some_and(|r| r.is_empty() || r.starts_with('.')))
+    };
+    let mut changed: Vec<String> = before
+        .keys()
+        .chain(now.keys())
+        .filter(|k| before.get(*k) != now.get(*k) && !live(k))
+        .cloned()
+        .collect();
+    changed.sort();
+    changed.dedup();
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_and_needs_a_restart_is_named_once() {
+        let settings = |pairs: &[(&str, &str)]| -> Settings {
+            pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+        };
+        let before =
+            settings(&[("region", "a"), ("name", "n"), ("log_level", "INFO"), ("client.meta.x", "1")]);
+        let now = settings(&[
+            ("region", "b"),
+            ("name", "n"),
+            ("log_level", "DEBUG"),
+            ("log_levels", "1"),
+            ("http_api_response_headers.X-A", "1"),
+            ("limits.http_max_conns_per_client", "7"),
+        ]);
+        assert_eq!(pending(&before, &now), ["client.meta.x", "log_levels", "region"]);
+        assert_eq!(pending(&now, &now), Vec::<String>::new());
+    }
+}

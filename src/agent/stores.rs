@@ -1,0 +1,72 @@
+//! Opens what the brains keep on disk, and tells each brain what the configuration means for it.
+
+use super::config::Config;
+use super::data_dir::DataDir;
+use super::identity;
+use super::server_loop::Opened;
+use super::space::Space;
+use super::{SERVER_ID, alloc_dir, supervisor};
+use crate::client::{self, Client};
+use crate::io::{clock, entropy};
+use crate::server::heartbeat::HeartbeatRules;
+use crate::state::local::LocalStore;
+use std::thread;
+
+/// Told to tasks as NOMAD_PARENT_CGROUP.
+const PARENT_CGROUP: &str = "drover";
+
+fn server_config(config: &Config) -> crate::server::Config {
+    crate::server::Config {
+        id: SERVER_ID,
+        heartbeats: HeartbeatRules {
+            min_ttl: config.server.min_heartbeat_ttl,
+            max_per_second: config.server.max_heartbeats_per_second,
+            grace: config.server.heartbeat_grace,
+            failover_ttl: config.server.failover_heartbeat_ttl,
+        },
+        workers: config.server.num_schedulers as usize,
+        tracked_versions: config.server.job_tracked_versions,
+    }
+}
+
+pub struct Stores {
+    pub opened: Opened,
+    pub node: identity::Node,
+    pub client: Client,
+    pub space: Space,
+}
+
+/// Both at the same time: a first start mostly waits for the disk.
+pub fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
+    thread::scope(|scope| {
+        let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
+        let node = dir.identity()?;
+        let (client, space) = open_client(config, dir, node)?;
+        let opened = server.join().map_err(|_| "opening the server's store panicked")??;
+        Ok(Stores { opened, node, client, space })
+    })
+}
+
+fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(Client, Space), String> {
+    let path = match &config.client.state_dir {
+        Some(state_dir) => state_dir.join("state.redb"),
+        None => dir.client_store(),
+    };
+    let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let disk = crate::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
+    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
+    let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
+    birth.complete().map_err(|e| named(&e))?;
+    let mut settings =
+        client::config::Config::new(node.0, node.1, alloc_dir(config, dir).display().to_string());
+    settings.region.clone_from(&config.region);
+    settings.servers = vec![SERVER_ID];
+    settings.max_kill_timeout = config.client.max_kill_timeout;
+    settings.max_ended = config.client.gc_max_allocs as usize;
+    settings.remote_exec = config.client.remote_exec;
+    settings.dev = config.dev;
+    settings.host_env = supervisor::environment_for_tasks(std::env::vars_os());
+    settings.parent_cgroup = PARENT_CGROUP.to_string();
+    let seed = entropy::u64().map_err(|e| named(&e))?;
+    Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
+}

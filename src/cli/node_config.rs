@@ -1,0 +1,39 @@
+//! `drover node config`: which servers the node of the agent that is asked talks to.
+
+use crate::cli::Run;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, refuse_unbuilt};
+use argh::{ArgsInfo, FromArgs};
+use std::process::ExitCode;
+
+/// list the servers that the node of the agent talks to
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover node config -servers")]
+pub struct NodeConfig {
+    /// list the servers, one a line
+    #[argh(switch)]
+    servers: bool,
+    /// replace the servers by those in the arguments (not supported yet)
+    #[argh(switch)]
+    update_servers: bool,
+    /// addresses of servers
+    #[argh(positional)]
+    addresses: Vec<String>,
+}
+
+impl Run for NodeConfig {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        refuse_unbuilt(&[(self.update_servers, "-update-servers")])?;
+        if !self.servers {
+            return Err(Failure::usage("say what is wanted: -servers"));
+        }
+        if !self.addresses.is_empty() {
+            return Err(Failure::usage("-servers takes no arguments"));
+        }
+        let servers: Vec<String> = session.client.get("/v1/agent/servers", &[])?;
+        for server in servers {
+            session.out.line(&server)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

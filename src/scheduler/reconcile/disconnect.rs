@@ -1,0 +1,94 @@
+//! Allocations whose node did not answer for a while (reference: scheduler 10): which of two stays when it answers again,
+//! and how long the place of one that its node stops by itself is kept free. Refuses to know when nodes disconnect.
+
+use super::{Set, Stop, group};
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::job::{DisconnectPolicy, Job, Reconcile, TaskGroup};
+use crate::model::resources::Hook;
+use crate::model::time::{Span, Wall};
+
+pub const UNKNOWN: &str = "alloc is unknown since its node is disconnected";
+const RECONNECTED: &str = "alloc not needed due to disconnected client reconnect";
+const FAILED: &str = "alloc was rescheduled because it failed";
+/// A node that stops its tasks by itself may need this long, even if their kill timeouts are shorter.
+const LEAST_KILL_TIME: Span = Span::seconds(5);
+
+/// What comes back, judged against what replaced it meanwhile. `all`: the group's.
+pub fn settle<'a>(job: &Job, group: &TaskGroup, back: &Set<'a>, all: &Set<'a>) -> Vec<Stop<'a>> {
+    let mut stops = Vec::new();
+    for alloc in back.values() {
+        let replacement = alloc.next.and_then(|id| all.get(&id)).filter(|r| !r.server_terminal());
+        let stop = if alloc.client == ClientStatus::Failed && !alloc.server_terminal() {
+            Some((*alloc, FAILED))
+        } else if outdated(job, alloc) {
+            Some((*alloc, group::NOT_NEEDED))
+        } else {
+            replacement.map(|r| (if replacement_stays(group, alloc, r) { *alloc } else { *r }, RECONNECTED))
+        };
+        stops.extend(stop.map(|(alloc, description)| Stop { alloc, description, client: None }));
+    }
+    stops
+}
+
+/// It was to end or to move anyway, or runs what is not wanted any more.
+fn outdated(job: &Job, alloc: &Allocation) -> bool {
+    let asked = [alloc.transition.migrate, alloc.transition.reschedule, alloc.transition.force_reschedule];
+    alloc.desired != DesiredStatus::Run
+        || asked.contains(&Some(true))
+        || alloc.job_version < job.version
+        || alloc.job_create_index < job.create_index
+}
+
+fn replacement_stays(group: &TaskGroup, original: &Allocation, replacement: &Allocation) -> bool {
+    let version = |a: &Allocation| (a.job_create_index, a.job_version);
+    if version(replacement) > version(original) {
+        return true;
+    }
+    match group.disconnect.map_or(Reconcile::BestScore, |d| d.reconcile) {
+        Reconcile::KeepOriginal => false,
+        Reconcile::KeepReplacement => true,
+        Reconcile::BestScore => scores_better(original, replacement),
+        Reconcile::LongestRunning => match (started(group, original), started(group, replacement)) {
+            (Some(o), Some(r)) if o != r => r < o,
+            _ => scores_better(original, replacement),
+        },
+    }
+}
+
+fn scores_better(original: &Allocation, replacement: &Allocation) -> bool {
+    let score = |a: &Allocation| a.metrics.scores.first().map(|s| s.normalized);
+    let running = |a: &Allocation| a.client == ClientStatus::Running;
+    let better = match (score(original), score(replacement)) {
+        (None, _) => true,
+        (Some(o), Some(r)) => r > o,
+        (Some(_), None) => false,
+    };
+    better && (running(replacement) || !running(original))
+}
+
+/// When its leader, or else the oldest of its main tasks, was started.
+fn started(group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
+    let main = |hook: Option<Hook>| hook.is_none();
+    let of = |leaders: bool| {
+        let tasks = group
+            .tasks
+            .iter()
+            .filter(move |t| if leaders { t.leader } else { main(t.lifecycle.map(|l| l.hook)) });
+        let starts = tasks.filter_map(|t| alloc.task_states.get(&t.name)).map(|s| s.started_at);
+        starts.filter(|at| !at.is_never()).min()
+    };
+    of(true).or_else(|| of(false))
+}
+
+/// Step i: until when the place of a lost allocation stays free, because its node may still be stopping it.
+pub fn held_until(
+    policy: &DisconnectPolicy,
+    group: &TaskGroup,
+    alloc: &Allocation,
+    now: Wall,
+) -> Option<Wall> {
+    let kill = group.tasks.iter().map(|t| t.kill_timeout).max().unwrap_or(Span::ZERO);
+    let lost = alloc.states.iter().find(|s| s.status == ClientStatus::Lost).map_or(now, |s| s.at);
+    let until = lost + policy.stop_on_client_after? + kill.max(LEAST_KILL_TIME);
+    (until > now).then_some(until)
+}

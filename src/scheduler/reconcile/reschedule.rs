@@ -1,0 +1,155 @@
+//! Which allocations that failed are placed again, now or later (reference: scheduler 9), and when somebody has to look
+//! again. Refuses to know where they go.
+
+use super::{Input, Set, taint};
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::eval::Trigger;
+use crate::model::id::AllocId;
+use crate::model::job::TaskGroup;
+use crate::model::time::{Span, Wall};
+
+const DELAYED: &str = "created for delayed rescheduling";
+const DISCONNECTED: &str = "created for delayed disconnect timeout";
+/// What is due so soon is done at once.
+const NOW: Span = Span::seconds(1);
+/// What is due within this of the first is looked at together with it.
+const BATCH: Span = Span::seconds(5);
+
+/// An evaluation to come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Followup<'a> {
+    pub at: Wall,
+    pub trigger: Trigger,
+    pub description: &'static str,
+    /// That wait for it.
+    pub allocs: Vec<&'a Allocation>,
+}
+
+/// What of the untainted is still one of the group's.
+#[derive(Default)]
+pub struct Split<'a> {
+    pub untainted: Set<'a>,
+    /// Of no set but this.
+    pub now: Set<'a>,
+    /// They are among `untainted`, too.
+    pub later: Vec<(Wall, &'a Allocation)>,
+}
+
+enum Due {
+    Never,
+    Now,
+    Later(Wall),
+    /// An evaluation waits for it already.
+    AwaitsFollowup,
+}
+
+pub fn split<'a>(input: &Input<'a>, group: &TaskGroup, allocs: Set<'a>) -> Split<'a> {
+    let mut out = Split::default();
+    for (id, alloc) in allocs.into_iter().filter(|(_, a)| still_counts(input.batch, a)) {
+        match due(input, group, alloc) {
+            Due::Now => {
+                out.now.insert(id, alloc);
+                continue;
+            }
+            Due::Later(at) => out.later.push((at, alloc)),
+            Due::Never | Due::AwaitsFollowup => {}
+        }
+        out.untainted.insert(id, alloc);
+    }
+    out
+}
+
+/// Reference: scheduler 9, `shouldFilter`. A failed allocation counts, whatever becomes of it.
+fn still_counts(batch: bool, alloc: &Allocation) -> bool {
+    let replaced = alloc.next.is_some() && alloc.terminal();
+    !replaced && if batch { batch_counts(alloc) } else { service_counts(alloc) }
+}
+
+/// Work that was done stays done, even if it was told to stop afterwards. What was told to stop before it was done, on a
+/// node that was away, ends without a failure too, and has to be done again.
+fn batch_counts(alloc: &Allocation) -> bool {
+    match alloc.desired {
+        DesiredStatus::Run => true,
+        DesiredStatus::Stop => alloc.ran_successfully() && !alloc.was_cut_short(),
+        DesiredStatus::Evict => false,
+    }
+}
+
+/// A service that ended is not running, however well it ended.
+fn service_counts(alloc: &Allocation) -> bool {
+    let ended = matches!(alloc.client, ClientStatus::Complete | ClientStatus::Lost);
+    alloc.desired == DesiredStatus::Run && !ended
+}
+
+fn due(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Due {
+    let Some(since) = missing_since(input, group, alloc) else { return Due::Never };
+    if alloc.transition.force_reschedule == Some(true) && alloc.client_terminal() {
+        return Due::Now;
+    }
+    let Some(policy) = group.reschedule.filter(|p| p.allows(&alloc.reschedules, since)) else {
+        return Due::Never;
+    };
+    if in_deployment(input, alloc) && alloc.transition.reschedule != Some(true) {
+        return Due::Never;
+    }
+    let delay = policy.next_delay(&alloc.reschedules, since);
+    // whatever the clocks say, nobody waits for longer than the delay
+    let at = (since + delay).min(input.now + delay);
+    match alloc.followup_eval {
+        Some(eval) if eval == input.eval.id => Due::Now,
+        _ if at - input.now <= NOW => Due::Now,
+        Some(_) => Due::AwaitsFollowup,
+        None => Due::Later(at),
+    }
+}
+
+/// Since when the allocation does not do its work, if it is one that may be replaced for it.
+fn missing_since(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
+    match alloc.client {
+        _ if alloc.desired != DesiredStatus::Run || alloc.next.is_some() => None,
+        ClientStatus::Failed => Some(alloc.failed_at()),
+        ClientStatus::Unknown => replaceable(group).then(|| taint::unknown_since(alloc)).flatten(),
+        ClientStatus::Running if disconnecting(input, alloc) => replaceable(group).then_some(input.now),
+        _ => None,
+    }
+}
+
+fn disconnecting(input: &Input, alloc: &Allocation) -> bool {
+    use crate::model::node::NodeStatus::Disconnected;
+    input.tainted.get(&alloc.node_id) == Some(&Some(Disconnected))
+}
+
+fn replaceable(group: &TaskGroup) -> bool {
+    group.disconnect.is_some_and(|d| d.replace && d.lost_after.is_some())
+}
+
+/// While a deployment is under way, its failures are for whoever watches it to judge.
+fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
+    let active = input.deployments.latest.filter(|d| d.status.is_active());
+    active.is_some_and(|d| alloc.deployment == Some(d.id))
+}
+
+/// Step j: those due within five seconds of the first are looked at together.
+pub fn delayed<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
+    later.sort_by_key(|(at, alloc)| (*at, alloc.id));
+    let mut out: Vec<Followup> = Vec::new();
+    for (at, alloc) in later {
+        match out.last_mut().filter(|batch| at - batch.at < BATCH) {
+            Some(batch) => batch.allocs.push(alloc),
+            None => out.push(wait(at, vec![alloc])),
+        }
+    }
+    out
+}
+
+pub fn wait(at: Wall, allocs: Vec<&Allocation>) -> Followup<'_> {
+    Followup { at, trigger: Trigger::AllocReschedule, description: DELAYED, allocs }
+}
+
+/// When those that disconnect now are given up; what is replaced before waits for its replacement.
+pub fn give_up<'a>(disconnecting: &Set<'a>, delayed: &[Followup<'a>], at: Wall) -> Option<Followup<'a>> {
+    let waits = |id: AllocId| delayed.iter().any(|f| f.allocs.iter().any(|a| a.id == id));
+    let allocs = disconnecting.values().copied().filter(|a| !waits(a.id)).collect();
+    let trigger = Trigger::MaxDisconnectTimeout;
+    (!disconnecting.is_empty()).then_some(Followup { at, trigger, description: DISCONNECTED, allocs })
+}

@@ -1,0 +1,178 @@
+//! How a job's deployment bounds what one evaluation may change, and what becomes of the deployment (reference:
+//! scheduler 8.1, 8.6, 8.9). Refuses to know who watches it.
+
+use super::{Changes, Input, Set};
+use crate::model::alloc::Allocation;
+use crate::model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
+use crate::model::id::AllocId;
+use crate::model::job::{Job, TaskGroup, UpdatePolicy};
+use std::collections::BTreeMap;
+
+const RUNNING: &str = "Deployment is running";
+const NEEDS_PROMOTION: &str = "Deployment is running but requires manual promotion";
+const PROMOTES_ITSELF: &str = "Deployment is running pending automatic promotion";
+const COMPLETE: &str = "Deployment completed successfully";
+const STOPPED: &str = "Cancelled because job is stopped";
+const NEWER: &str = "Cancelled due to newer version of job";
+
+pub struct Rollout<'a> {
+    obeyed: bool,
+    /// Of this version of the job, and not done.
+    current: Option<&'a Deployment>,
+    /// Of another version, or done.
+    old: Option<&'a Deployment>,
+    /// To be created.
+    new: Option<Deployment>,
+}
+
+impl<'a> Rollout<'a> {
+    /// Reference: scheduler 8.1 step 2.
+    pub fn new(input: &Input<'a>, changes: &mut Changes<'a>) -> Self {
+        let obeyed = input.deployments.kept && !input.batch;
+        let latest = input.deployments.latest.filter(|_| obeyed);
+        let mut rollout = Rollout { obeyed, current: None, old: latest, new: None };
+        let Some(found) = latest else { return rollout };
+        let cancelled = match input.job.filter(|j| !j.spec.stop) {
+            None => Some(STOPPED),
+            Some(job) if is_of(found, job) => None,
+            Some(_) => Some(NEWER),
+        };
+        if let Some(why) = cancelled {
+            if found.status.is_active() {
+                changes.deployment_updates.push(update(found, DeploymentStatus::Cancelled, why));
+            }
+        } else if found.status != DeploymentStatus::Successful {
+            (rollout.current, rollout.old) = (Some(found), None);
+        }
+        rollout
+    }
+
+    /// None: the group is changed all at once.
+    pub fn policy<'g>(&self, group: &'g TaskGroup) -> Option<&'g UpdatePolicy> {
+        group.update.as_ref().filter(|u| self.obeyed && u.max_parallel > 0)
+    }
+
+    /// What the deployment says of the group, or would say first; and whether it says it already.
+    pub fn state_of(&self, group: &TaskGroup) -> (DeploymentGroup, bool) {
+        if let Some(state) = self.current.and_then(|d| d.groups.get(&group.name)) {
+            return (state.clone(), true);
+        }
+        let fresh = self.policy(group).map(|u| DeploymentGroup {
+            auto_revert: u.auto_revert,
+            auto_promote: u.auto_promote,
+            progress_deadline: u.progress_deadline,
+            ..DeploymentGroup::default()
+        });
+        (fresh.unwrap_or_default(), false)
+    }
+
+    fn is_failed(&self) -> bool {
+        self.current.is_some_and(|d| d.status == DeploymentStatus::Failed)
+    }
+
+    fn is_held(&self) -> bool {
+        self.is_failed() || self.current.is_some_and(|d| d.status == DeploymentStatus::Paused)
+    }
+
+    /// Whether canaries, and with `state` anything else new, may be placed.
+    pub fn may_place_canaries(&self) -> bool {
+        !self.is_held()
+    }
+
+    pub fn may_place(&self, state: &DeploymentGroup) -> bool {
+        !self.is_held() && !state.awaits_promotion()
+    }
+
+    /// Whether the allocation belongs to a deployment that has failed: it is not placed again.
+    pub fn failed_with(&self, alloc: &Allocation) -> bool {
+        self.is_failed() && alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
+    }
+
+    pub fn canaries(&self, group: &TaskGroup) -> &'a [AllocId] {
+        self.current.and_then(|d| d.groups.get(&group.name)).map_or(&[], |g| &g.placed_canaries)
+    }
+
+    /// Those of the deployment before, and of this one if it failed, that nobody promoted.
+    pub fn unneeded_canaries(&self, group: &TaskGroup) -> Vec<AllocId> {
+        let failed = self.current.filter(|_| self.is_failed());
+        let states = self.old.iter().chain(&failed).filter_map(|d| d.groups.get(&group.name));
+        states.filter(|s| !s.promoted).flat_map(|s| s.placed_canaries.clone()).collect()
+    }
+
+    /// Reference: scheduler 8.6. How many allocations may be replaced now; None: as many as there are. `moving`: to be
+    /// replaced or to leave their nodes.
+    pub fn limit(
+        &self,
+        group: &TaskGroup,
+        state: &DeploymentGroup,
+        moving: usize,
+        untainted: &Set,
+    ) -> Option<u64> {
+        let policy = self.policy(group).filter(|_| moving > 0)?;
+        let parallel = u64::try_from(policy.max_parallel).unwrap_or(0);
+        let Some(current) = self.current else { return Some(parallel) };
+        if !self.may_place(state) {
+            return Some(0);
+        }
+        let of_this = untainted.values().filter(|a| a.deployment == Some(current.id));
+        let healths: Vec<Option<bool>> = of_this.map(|a| a.health.and_then(|h| h.healthy)).collect();
+        if healths.contains(&Some(false)) {
+            return Some(0);
+        }
+        let undecided = healths.iter().filter(|h| h.is_none()).count() as u64;
+        Some(parallel.saturating_sub(undecided))
+    }
+
+    /// Reference: scheduler 8.9. For a group that no deployment knows, and that has more to do than to be as many.
+    pub fn create(&mut self, input: &Input<'a>, job: &Job, group: &TaskGroup, state: DeploymentGroup) {
+        let wanted = self.policy(group).is_some() && state.desired_total > 0;
+        if !wanted || self.current.is_some() {
+            return;
+        }
+        let new = self.new.get_or_insert_with(|| Deployment {
+            id: input.deployments.new_id,
+            job: job.spec.key(),
+            job_create_index: job.create_index,
+            job_version: job.version,
+            job_modify_index: job.job_modify_index,
+            groups: BTreeMap::new(),
+            status: DeploymentStatus::Running,
+            status_description: String::new(),
+            priority: input.eval.priority,
+        });
+        new.groups.insert(group.name.clone(), state);
+    }
+
+    /// Step w: nothing is left to do for the group, as far as its deployment goes.
+    pub fn group_is_done(&self, group: &TaskGroup) -> bool {
+        self.current
+            .and_then(|d| d.groups.get(&group.name))
+            .is_some_and(|s| s.healthy >= s.desired_total.max(s.desired_canaries) && !s.awaits_promotion())
+    }
+
+    /// Reference: scheduler 8.1 step 6.
+    pub fn finish(self, complete: bool, changes: &mut Changes<'a>) {
+        let done = self.current.filter(|d| complete && d.status.is_active());
+        let success = done.map(|d| update(d, DeploymentStatus::Successful, COMPLETE));
+        changes.deployment_updates.extend(success);
+        changes.deployment = self.new.map(|new| Deployment { status_description: described(&new), ..new });
+    }
+}
+
+fn is_of(deployment: &Deployment, job: &Job) -> bool {
+    (deployment.job_create_index, deployment.job_version) == (job.create_index, job.version)
+}
+
+fn update(deployment: &Deployment, status: DeploymentStatus, why: &str) -> DeploymentUpdate {
+    DeploymentUpdate { id: deployment.id, status, description: why.to_string() }
+}
+
+fn described(new: &Deployment) -> String {
+    let with_canaries: Vec<_> = new.groups.values().filter(|g| g.awaits_promotion()).collect();
+    let text = match with_canaries.iter().all(|g| g.auto_promote) {
+        _ if with_canaries.is_empty() => RUNNING,
+        true => PROMOTES_ITSELF,
+        false => NEEDS_PROMOTION,
+    };
+    text.to_string()
+}

@@ -1,0 +1,204 @@
+//! Reference scheduler 10: nodes that do not answer for a while, and what becomes of two when one was replaced.
+
+use super::tainted::patient;
+use super::*;
+use crate::model::alloc::{NodeScore, Scores, StateChange};
+use crate::model::eval::Trigger;
+use crate::model::job::{DisconnectPolicy, Reconcile, ReschedulePolicy};
+use crate::model::time::Span;
+
+fn policy(job: &mut Job) -> &mut DisconnectPolicy {
+    job.spec.groups[0].disconnect.as_mut().expect("it has one")
+}
+
+/// Patient, and replaces what is away after 30 seconds.
+fn replacing() -> Job {
+    let mut job = patient();
+    job.spec.groups[0].reschedule = ReschedulePolicy::default_for(job.spec.job_type);
+    job
+}
+
+fn away(job: &Job, since: i64) -> Allocation {
+    let mut a = alloc(job, 0, 8);
+    a.client = C::Unknown;
+    a.states = vec![StateChange { status: C::Unknown, at: NOW + Span::seconds(-since) }];
+    a
+}
+
+fn due(changes: &Changes) -> Vec<(Trigger, i64, usize)> {
+    let one = |f: &Followup| (f.trigger, (f.at - NOW).0 / 1_000_000_000, f.allocs.len());
+    changes.followups.iter().map(one).collect()
+}
+
+#[test]
+fn r10_what_disconnects_becomes_unknown_and_is_given_up_later() {
+    let job = patient();
+    let allocs = [alloc(&job, 0, 8)];
+    let case = Case::of(&job);
+    let changes = case.changes(&allocs);
+    assert_eq!(changes.disconnected.len(), 1);
+    assert_eq!(due(&changes), [(Trigger::MaxDisconnectTimeout, 60, 1)]);
+    assert_eq!(changes.followups[0].description, "created for delayed disconnect timeout");
+    assert!(changes.stops.is_empty() && changes.missing.is_empty() && changes.rescheduled.is_empty());
+}
+
+#[test]
+fn r10_its_replacement_comes_after_the_delay_and_it_is_not_stopped() {
+    let job = replacing();
+    let allocs = [alloc(&job, 0, 8)];
+    let case = Case::of(&job);
+    let changes = case.changes(&allocs);
+    let want = [(Trigger::AllocReschedule, 30, 1), (Trigger::MaxDisconnectTimeout, 60, 0)];
+    assert_eq!(due(&changes), want);
+    let allocs = [away(&job, 30)];
+    let changes = case.changes(&allocs);
+    assert_eq!(names_of(&changes.rescheduled), strings(&["[0]"]));
+    assert!(changes.stops.is_empty() && changes.followups.is_empty() && changes.missing.is_empty());
+    let mut allocs = [away(&job, 30), alloc(&job, 0, 1)];
+    allocs[0].next = Some(allocs[1].id);
+    let changes = case.changes(&allocs);
+    assert!(changes.rescheduled.is_empty() && changes.stops.is_empty(), "once");
+}
+
+#[test]
+fn r10_without_replace_nothing_takes_its_place_before_it_is_lost() {
+    let mut job = replacing();
+    policy(&mut job).replace = false;
+    for (since, replaced) in [(30, 0), (59, 0), (60, 1)] {
+        let allocs = [away(&job, since)];
+        let case = Case::of(&job);
+        let changes = case.changes(&allocs);
+        assert!(changes.rescheduled.is_empty() && changes.missing.is_empty());
+        assert_eq!(
+            (changes.replacements.len(), stopped(&changes, LOST).len()),
+            (replaced, replaced),
+            "{since}"
+        );
+    }
+}
+
+#[test]
+fn r10_what_comes_back_alone_goes_on() {
+    let job = patient();
+    let mut allocs = [away(&job, 5)];
+    (allocs[0].client, allocs[0].node_id) = (C::Running, node_id(1));
+    let case = Case::of(&job);
+    let changes = case.changes(&allocs);
+    assert_eq!(changes.reconnected.len(), 1);
+    assert!(changes.stops.is_empty() && changes.missing.is_empty() && changes.followups.is_empty());
+}
+
+/// An allocation that comes back, and the one that replaced it: which of them is stopped.
+fn stopped_of_two(job: &Job, change: impl FnOnce(&mut Allocation, &mut Allocation)) -> Option<&'static str> {
+    let mut original = away(job, 5);
+    (original.client, original.node_id) = (C::Running, node_id(1));
+    let mut replacement = alloc(job, 0, 2);
+    original.next = Some(replacement.id);
+    change(&mut original, &mut replacement);
+    let of_original = original.id;
+    let allocs = [original, replacement];
+    let case = Case::of(job);
+    let changes = case.changes(&allocs);
+    assert!(changes.stops.len() <= 1 && changes.missing.is_empty() && changes.replacements.is_empty());
+    let stop = changes.stops.first()?;
+    assert_eq!(changes.reconnected.len(), usize::from(stop.alloc.id != of_original));
+    Some(if stop.alloc.id == of_original { "original" } else { "replacement" })
+}
+
+fn scored(alloc: &mut Allocation, normalized: f64) {
+    alloc.metrics.scores = vec![NodeScore { node_id: alloc.node_id, scores: Scores::default(), normalized }];
+}
+
+fn started(alloc: &mut Allocation, at: i64) {
+    let state = TaskState { phase: TaskPhase::Running, started_at: Wall(at), ..TaskState::default() };
+    alloc.task_states = [("t".to_string(), state)].into();
+}
+
+#[test]
+fn r10_the_one_with_the_better_score_stays() {
+    let job = patient();
+    let cases = [
+        (Some(0.5), Some(0.9), C::Running, "original"),
+        (Some(0.9), Some(0.5), C::Running, "replacement"),
+        (Some(0.5), Some(0.5), C::Running, "replacement"),
+        (None, Some(0.1), C::Running, "original"),
+        (Some(0.1), None, C::Running, "replacement"),
+        (Some(0.5), Some(0.9), C::Pending, "replacement"),
+        (Some(0.5), Some(0.9), C::Failed, "replacement"),
+    ];
+    for (of_original, of_replacement, client, want) in cases {
+        let got = stopped_of_two(&job, |o, r| {
+            of_original.into_iter().for_each(|s| scored(o, s));
+            of_replacement.into_iter().for_each(|s| scored(r, s));
+            r.client = client;
+        });
+        assert_eq!(got, Some(want), "{of_original:?} {of_replacement:?} {client:?}");
+    }
+}
+
+#[test]
+fn r10_the_policy_says_which_one_stays() {
+    let mut job = patient();
+    let cases = [
+        (Reconcile::KeepOriginal, "replacement"),
+        (Reconcile::KeepReplacement, "original"),
+        (Reconcile::LongestRunning, "replacement"),
+        (Reconcile::BestScore, "original"),
+    ];
+    for (reconcile, want) in cases {
+        policy(&mut job).reconcile = reconcile;
+        let got = stopped_of_two(&job, |o, r| {
+            scored(o, 0.5);
+            scored(r, 0.9);
+            started(o, 5);
+            started(r, 9);
+        });
+        assert_eq!(got, Some(want), "{reconcile:?}");
+    }
+    policy(&mut job).reconcile = Reconcile::LongestRunning;
+    let unknown = stopped_of_two(&job, |o, r| {
+        scored(o, 0.5);
+        scored(r, 0.9);
+    });
+    assert_eq!(unknown, Some("original"), "nobody knows which is older: the score decides");
+}
+
+#[test]
+fn r10_a_replacement_of_a_newer_version_stays_whatever_the_policy() {
+    let mut old = patient();
+    policy(&mut old).reconcile = Reconcile::KeepOriginal;
+    let got = stopped_of_two(&old, |_, r| r.job_version += 1);
+    assert_eq!(got, Some("original"));
+}
+
+#[test]
+fn r10_what_comes_back_failed_or_out_of_date_is_stopped() {
+    let job = patient();
+    assert_eq!(stopped_of_two(&job, |o, _| o.client = C::Failed), Some("original"));
+    assert_eq!(stopped_of_two(&job, |o, _| o.transition.migrate = Some(true)), Some("original"));
+    let newer = Job { version: 1, ..job.clone() };
+    let mut allocs = [away(&job, 5)];
+    (allocs[0].client, allocs[0].node_id) = (C::Running, node_id(1));
+    let case = Case::of(&newer);
+    let changes = case.changes(&allocs);
+    assert_eq!(stopped(&changes, group::NOT_NEEDED), strings(&["[0]"]));
+    assert_eq!(changes.missing.len(), 1);
+}
+
+#[test]
+fn r10_the_place_of_what_its_node_stops_by_itself_is_kept_free_until_it_is_gone() {
+    let mut job = patient();
+    (policy(&mut job).lost_after, policy(&mut job).stop_on_client_after) = (None, Some(Span::seconds(60)));
+    let mut allocs = [alloc(&job, 0, 9)];
+    let case = Case::of(&job);
+    let changes = case.changes(&allocs);
+    assert_eq!(stopped(&changes, LOST), strings(&["[0]"]));
+    assert_eq!(due(&changes), [(Trigger::AllocReschedule, 65, 0)], "with the time that killing takes");
+    assert!(changes.replacements.is_empty() && changes.missing.is_empty());
+    (allocs[0].desired, allocs[0].client) = (D::Stop, C::Lost);
+    for (seconds, placed) in [(64, 0), (65, 1)] {
+        allocs[0].states = vec![StateChange { status: C::Lost, at: NOW + Span::seconds(-seconds) }];
+        let changes = case.changes(&allocs);
+        assert_eq!((changes.missing.len(), changes.followups.len()), (placed, 0), "{seconds}");
+    }
+}

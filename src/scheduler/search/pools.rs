@@ -1,0 +1,124 @@
+//! The candidates of one group by the values of every `distinct_property`: nodes that share them close and open together.
+//! Refuses to know what fits and how good a node is.
+
+use crate::scheduler::bits::Bits;
+use crate::scheduler::distinct::Property;
+use crate::scheduler::fleet::Snapshot;
+use crate::scheduler::proposal::Proposal;
+use crate::scheduler::values::{MISSING, Value, Values};
+use std::collections::BTreeMap;
+
+/// A property with the counts of its values.
+struct Counted<'a> {
+    property: Property<'a>,
+    values: Values<'a>,
+    /// Allocations that count, by value.
+    used: Vec<i64>,
+    /// The pools of each value.
+    pools: BTreeMap<Value, Vec<u32>>,
+}
+
+/// Nodes that share the values of every distinct property.
+struct Pool {
+    values: Vec<Value>,
+    members: Vec<u32>,
+    /// Why no more may go there.
+    closed: Option<String>,
+}
+
+pub struct Pools<'a> {
+    counted: Vec<Counted<'a>>,
+    pools: Vec<Pool>,
+    /// By slot.
+    pool_of: Vec<u32>,
+}
+
+impl<'a> Pools<'a> {
+    pub fn new(properties: Vec<Property<'a>>, fleet: &'a Snapshot, proposal: &Proposal) -> Self {
+        let counted = properties.into_iter().map(|property| {
+            let values = Values::new(property.target, fleet);
+            let used = vec![0; values.len()];
+            Counted { property, values, used, pools: BTreeMap::new() }
+        });
+        let mut pools =
+            Pools { counted: counted.collect(), pools: Vec::new(), pool_of: vec![0; fleet.slots()] };
+        for (slot, group, presence) in proposal.everywhere() {
+            pools.add(slot, group, presence.wanted);
+        }
+        pools
+    }
+
+    /// Sorts the candidates into pools. Those that lack a property are returned, each with its name.
+    pub fn fill(&mut self, candidates: &Bits) -> Vec<(u32, &'a str)> {
+        let (mut missing, mut known, mut values) =
+            (Vec::new(), BTreeMap::<Vec<Value>, u32>::new(), Vec::new());
+        for slot in candidates.iter() {
+            values.clear();
+            values.extend(self.counted.iter().map(|c| c.values.at(slot)));
+            if let Some(lacking) = values.iter().position(|v| *v == MISSING) {
+                missing.push((slot, self.counted[lacking].property.name));
+                continue;
+            }
+            let number = known.get(values.as_slice()).copied().unwrap_or_else(|| {
+                known.insert(values.clone(), self.pools.len() as u32);
+                self.open(values.clone())
+            });
+            self.pool_of[slot as usize] = number;
+            self.pools[number as usize].members.push(slot);
+        }
+        for number in 0..self.pools.len() {
+            self.pools[number].closed = self.closed_reason(number as u32);
+        }
+        missing
+    }
+
+    fn open(&mut self, values: Vec<Value>) -> u32 {
+        let number = self.pools.len() as u32;
+        for (counted, value) in self.counted.iter_mut().zip(&values) {
+            counted.pools.entry(*value).or_default().push(number);
+        }
+        self.pools.push(Pool { values, members: Vec::new(), closed: None });
+        number
+    }
+
+    /// `more` allocations of the group are on the node. The pools that this may close or open.
+    pub fn count(&mut self, slot: u32, group: &str, more: i64) -> Vec<u32> {
+        self.add(slot, group, more);
+        let moved = self.counted.iter().filter(|c| more != 0 && c.property.counts(group));
+        moved.filter_map(|c| c.pools.get(&c.values.at(slot))).flatten().copied().collect()
+    }
+
+    fn add(&mut self, slot: u32, group: &str, more: i64) {
+        for counted in self.counted.iter_mut().filter(|c| c.property.counts(group)) {
+            if let Some(used) = counted.used.get_mut(counted.values.at(slot) as usize) {
+                *used += more;
+            }
+        }
+    }
+
+    pub fn closed_reason(&self, number: u32) -> Option<String> {
+        let mut full = self.counted.iter().zip(&self.pools[number as usize].values);
+        full.find_map(|(c, value)| {
+            let (n, name) = (c.used[*value as usize], c.property.name);
+            let text = || format!("distinct_property: {name}={} used by {n} allocs", c.values.text(*value));
+            (n >= c.property.allowed).then(text)
+        })
+    }
+
+    pub fn closed(&self, slot: u32) -> Option<&str> {
+        self.pools.get(self.pool_of[slot as usize] as usize)?.closed.as_deref()
+    }
+
+    /// Why the pool's nodes may not be chosen, from now on; the reason until now.
+    pub fn set_closed(&mut self, number: u32, reason: Option<String>) -> Option<String> {
+        std::mem::replace(&mut self.pools[number as usize].closed, reason)
+    }
+
+    pub fn closed_as(&self, number: u32) -> Option<&str> {
+        self.pools[number as usize].closed.as_deref()
+    }
+
+    pub fn members(&self, number: u32) -> &[u32] {
+        &self.pools[number as usize].members
+    }
+}

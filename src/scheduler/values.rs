@@ -1,0 +1,115 @@
+//! The values that one property has in a fleet, as small numbers: for whoever counts allocations by value.
+//! Refuses to know what is counted and why.
+
+use super::fleet::{Profile, Snapshot};
+use super::operand::Target;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// The number of a value; `MISSING` for a node that has none.
+pub type Value = u32;
+pub const MISSING: Value = Value::MAX;
+
+enum Texts<'a> {
+    /// By number.
+    Known(Vec<&'a str>),
+    /// Every node's own id: its number is the node's slot.
+    NodeIds(&'a Snapshot),
+}
+
+pub struct Values<'a> {
+    /// By slot.
+    of_slot: Vec<Value>,
+    texts: Texts<'a>,
+}
+
+impl<'a> Values<'a> {
+    pub fn new(target: Target<'a>, fleet: &'a Snapshot) -> Self {
+        if target == Target::NodeId {
+            let of_slot = (0..fleet.slots() as u32).collect();
+            return Values { of_slot, texts: Texts::NodeIds(fleet) };
+        }
+        let mut numbers = Numbers::default();
+        let mut of_slot = vec![MISSING; fleet.slots()];
+        if target.unique() {
+            for slot in fleet.taken_slots() {
+                let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot)) else { continue };
+                of_slot[slot as usize] = numbers.of(target.resolve_own(profile, own));
+            }
+        } else {
+            let text = |p: Option<&'a Profile>| p.and_then(|p| target.resolve_shared(p));
+            let by_profile: Vec<Value> = fleet.profiles().map(|p| numbers.of(text(p))).collect();
+            for slot in fleet.taken_slots() {
+                of_slot[slot as usize] = by_profile[fleet.profile_index_at(slot) as usize];
+            }
+        }
+        Values { of_slot, texts: Texts::Known(numbers.texts) }
+    }
+
+    pub fn at(&self, slot: u32) -> Value {
+        self.of_slot.get(slot as usize).copied().unwrap_or(MISSING)
+    }
+
+    /// All numbers are below it.
+    pub fn len(&self) -> usize {
+        match &self.texts {
+            Texts::Known(texts) => texts.len(),
+            Texts::NodeIds(_) => self.of_slot.len(),
+        }
+    }
+
+    pub fn text(&self, value: Value) -> Cow<'a, str> {
+        match &self.texts {
+            Texts::Known(texts) => Cow::Borrowed(texts.get(value as usize).copied().unwrap_or_default()),
+            Texts::NodeIds(fleet) => Cow::Owned(fleet.id_at(value).to_string()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Numbers<'a> {
+    known: BTreeMap<&'a str, Value>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(&mut self, text: Option<&'a str>) -> Value {
+        let Some(text) = text else { return MISSING };
+        let next = self.texts.len() as Value;
+        let number = *self.known.entry(text).or_insert(next);
+        if number == next {
+            self.texts.push(text);
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler::testing::{World, node, node_id, node_with};
+
+    #[test]
+    fn equal_values_have_one_number_and_missing_ones_have_none() {
+        let nodes = [
+            node_with(1, |i| drop(i.meta.insert("rack".into(), "r1".into()))),
+            node_with(2, |i| drop(i.meta.insert("rack".into(), "r1".into()))),
+            node_with(3, |i| drop(i.meta.insert("rack".into(), "r2".into()))),
+            node(4),
+        ];
+        let fleet = World::of_nodes(nodes).fleet().snapshot();
+        let slot = |n| fleet.slot(node_id(n)).expect("it was put in");
+        let racks = Values::new(Target::parse("${meta.rack}"), &fleet);
+        let [a, b, c, d] = [1, 2, 3, 4].map(|n| racks.at(slot(n)));
+        assert!(a == b && a != c && d == MISSING && racks.len() == 2);
+        assert_eq!((racks.text(a), racks.text(c)), ("r1".into(), "r2".into()));
+
+        for (target, text) in
+            [("${node.unique.name}", "node-3".to_string()), ("${node.unique.id}", node_id(3).to_string())]
+        {
+            let own = Values::new(Target::parse(target), &fleet);
+            let numbers: std::collections::BTreeSet<_> = (1..=4).map(|n| own.at(slot(n))).collect();
+            assert_eq!((numbers.len(), own.text(own.at(slot(3))).into_owned()), (4, text));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What holds of any bytes that are taken for a record.
+
+use super::record::{Record, decode, encode};
+use super::{ask, command, keeper, request, rpc};
+use crate::model::{alloc, eval, job, key, namespace, node, submission};
+
+/// By the first byte.
+const KINDS: [fn(&[u8]); 20] = [
+    again::<job::Job>,
+    again::<job::JobSpec>,
+    again::<job::JobSummary>,
+    again::<eval::Evaluation>,
+    again::<alloc::Allocation>,
+    again::<node::Node>,
+    again::<namespace::Namespace>,
+    again::<submission::Submission>,
+    again::<key::SigningKey>,
+    again::<command::Command>,
+    again::<rpc::NodeRequest>,
+    again::<rpc::NodeReply>,
+    again::<ask::NodeAsk>,
+    again::<ask::NodeAnswer>,
+    again::<ask::Piece>,
+    again::<ask::SessionInput>,
+    again::<ask::SessionOutput>,
+    again::<request::Refusal>,
+    again::<keeper::Command>,
+    again::<keeper::Event>,
+];
+
+pub fn record(bytes: &[u8]) {
+    if let Some((kind, bytes)) = bytes.split_first() {
+        KINDS[usize::from(*kind) % KINDS.len()](bytes);
+    }
+}
+
+/// What can be decoded means the same when it is encoded again.
+fn again<R: Record>(bytes: &[u8]) {
+    match decode::<R>(bytes) {
+        Ok(value) => {
+            let written = encode(&value);
+            let read = decode::<R>(&written).map(|value| encode(&value));
+            assert_eq!(read, Ok(written), "{}", R::NAME);
+        }
+        Err(why) => assert!(why.to_string().starts_with(R::NAME)),
+    }
+}

@@ -1,0 +1,72 @@
+//! How long one evaluation takes: a view and a fleet in, a plan out, on one thread. `tests/measure placing` builds and starts it;
+//! alone: `cargo run --locked --release --example placing [runs]`.
+//!
+//! The crate keeps its rooms private, so this program is made of the scheduler's own source, compiled as the release is.
+//! Refuses to know servers, stores and clients.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
+#![expect(dead_code, reason = "the crate as a whole uses what this program does not")]
+
+#[path = "../../src/model/mod.rs"]
+mod model;
+#[path = "../../src/scheduler/mod.rs"]
+mod scheduler;
+
+// The small worlds of the scheduler's tests look for its parts beside them.
+#[path = "../../src/scheduler/testing.rs"]
+mod testing;
+
+mod placing_world;
+
+use placing_world::{Case, World};
+use scheduler::{Attempt, View, fleet, schedule};
+use std::time::{Duration, Instant};
+
+const RUNS: usize = 21;
+
+fn main() {
+    let runs = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(RUNS);
+    println!("| nodes | count | job | at most | median | fastest | |");
+    println!("|---:|---:|---|---:|---:|---:|---|");
+    for (nodes, count, plain_ms, spread_ms) in [
+        (1_000, 300, 0.5, 1.0),
+        (5_000, 1_200, 4.0, 8.0),
+        (10_000, 1_200, 6.0, 10.0),
+        (100_000, 10_000, 80.0, 160.0),
+    ] {
+        let empty = World::new(nodes, 0.0);
+        let full = World::new(nodes, 0.95);
+        let plain = report(&empty, count, Case::Plain, Some(plain_ms), runs);
+        report(&empty, count, Case::Rack, Some(spread_ms), runs);
+        report(&empty, count, Case::EachNode, Some(3.0 * plain), runs);
+        report(&empty, count, Case::Mixed, Some(3.0 * plain), runs);
+        report(&full, count, Case::Plain, None, runs);
+        report(&full, count, Case::Rack, None, runs);
+    }
+}
+
+/// Measures, prints a line, and returns the median in milliseconds.
+fn report(world: &World, count: i64, case: Case, at_most_ms: Option<f64>, runs: usize) -> f64 {
+    let spec = world.job(count, case);
+    let placed = world.place(&spec, 0);
+    let mut took: Vec<Duration> = (0..runs).map(|run| time(world, &spec, run as u64 + 1)).collect();
+    took.sort();
+    let ms = |d: Duration| d.as_secs_f64() * 1e3;
+    let (median, fastest) = (ms(took[runs / 2]), ms(took[0]));
+    let limit = at_most_ms.map_or("".into(), |l| format!("{l:.2} ms"));
+    let verdict = at_most_ms.map_or("", |l| if median <= l { "ok" } else { "missed" });
+    let (nodes, fill) = (world.nodes(), if world.fill > 0.0 { ", 95 % full" } else { "" });
+    println!(
+        "| {nodes} | {placed} of {count} | {case:?}{fill} | {limit} | {median:.2} ms | {fastest:.2} ms | {verdict} |"
+    );
+    median
+}
+
+fn time(world: &World, spec: &model::job::JobSpec, seed: u64) -> Duration {
+    let prepared = world.prepare(spec);
+    let began = Instant::now();
+    let decision = prepared.decide(seed);
+    let took = began.elapsed();
+    drop(decision);
+    took
+}

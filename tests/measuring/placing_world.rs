@@ -1,0 +1,114 @@
+//! The fleets and jobs that placing is measured on. Refuses to know time.
+
+use crate::model::eval::Evaluation;
+use crate::model::job::JobSpec;
+use crate::model::node::Node;
+use crate::model::plan::Decision;
+use crate::model::preference::{Affinity, Spread};
+use crate::model::random::mix;
+use crate::model::resources::Amount;
+use crate::scheduler::fleet::{Fleet, Snapshot};
+use crate::scheduler::{Attempt, schedule};
+use crate::testing::{self, NOW, amount, constraint, eval_of, node_with};
+
+const INDEX: u64 = 100;
+const RACKS: usize = 50;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Case {
+    Plain,
+    /// Spread over racks.
+    Rack,
+    /// Spread over nodes: every node has a value of its own.
+    EachNode,
+    /// Two spreads, two affinities, a distinct property.
+    Mixed,
+}
+
+pub struct World {
+    fleet: Fleet,
+    pub fill: f64,
+    nodes: usize,
+}
+
+impl World {
+    /// Datacenters alternate, racks go round. Of every hundred nodes, `fill` times hundred are full.
+    pub fn new(nodes: usize, fill: f64) -> Self {
+        let mut fleet = Fleet::default();
+        for i in 0..nodes {
+            let node = node(i);
+            fleet.upsert_node(&node);
+            if ((mix(i as u64) % 100) as f64) < fill * 100.0 {
+                fleet.add_usage(node.info.id, Amount { disk_mb: 0, ..node.info.capacity });
+            }
+        }
+        World { fleet, fill, nodes }
+    }
+
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    pub fn job(&self, count: i64, case: Case) -> JobSpec {
+        let mut spec = job(count);
+        let spread = |attribute: &str| Spread { attribute: attribute.into(), weight: 50, targets: vec![] };
+        let affinity =
+            |left: &str, right: &str, weight| Affinity { condition: constraint(left, "=", right), weight };
+        let group = &mut spec.groups[0];
+        match case {
+            Case::Plain => {}
+            Case::Rack => group.spreads = vec![spread("${meta.rack}")],
+            Case::EachNode => group.spreads = vec![spread("${node.unique.id}")],
+            Case::Mixed => {
+                group.spreads = vec![spread("${meta.rack}"), spread("${node.datacenter}")];
+                group.affinities =
+                    vec![affinity("${meta.rack}", "r3", 50), affinity("${node.datacenter}", "dc-2", -20)];
+                let allowed = (count as usize / (RACKS / 2) + 1).to_string();
+                group.constraints.push(constraint("${meta.rack}", "distinct_property", &allowed));
+            }
+        }
+        spec
+    }
+
+    pub fn prepare(&self, spec: &JobSpec) -> Prepared {
+        let mut state = testing::World::of_nodes([]);
+        state.register(spec.clone());
+        Prepared { state, fleet: self.fleet.snapshot(), eval: eval_of(spec) }
+    }
+
+    /// How many find a place.
+    pub fn place(&self, spec: &JobSpec, seed: u64) -> usize {
+        self.prepare(spec).decide(seed).plan.nodes.iter().map(|n| n.places.len()).sum()
+    }
+}
+
+/// All that one evaluation reads.
+pub struct Prepared {
+    state: testing::World,
+    fleet: Snapshot,
+    eval: Evaluation,
+}
+
+impl Prepared {
+    pub fn decide(&self, seed: u64) -> Decision {
+        schedule(&self.state, &self.fleet, &self.eval, Attempt::first(INDEX), NOW, seed)
+    }
+}
+
+fn node(i: usize) -> Node {
+    node_with(i as u128, |info| {
+        info.datacenter = format!("dc-{}", i % 2 + 1);
+        info.meta.insert("rack".into(), format!("r{}", i % RACKS));
+        info.capacity = amount(14_000, 32_000, 1_000_000);
+    })
+}
+
+/// May run in half of the racks.
+fn job(count: i64) -> JobSpec {
+    let mut spec = testing::spec("wide", count);
+    let group = &mut spec.groups[0];
+    let racks: Vec<String> = (0..RACKS / 2).map(|r| format!("r{r}")).collect();
+    group.constraints.push(constraint("${meta.rack}", "set_contains_any", &racks.join(",")));
+    (group.tasks[0].cpu_mhz, group.tasks[0].memory_mb) = (6_000, 6_000);
+    spec
+}
