@@ -10,8 +10,8 @@ use crate::model::random::Stream;
 use crate::model::time::Span;
 use crate::state::{fault, local};
 
-/// redb's header: the only bytes that are written in place.
-const HEADER_BYTES: usize = 320;
+/// redb's header and its seal: the only bytes that are written in place.
+const HEADER_BYTES: usize = 328;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rot {

@@ -14,7 +14,7 @@ pub mod fault;
 pub mod local;
 pub mod store;
 pub mod tables;
-mod verified;
+pub mod verified;
 pub mod view;
 
 #[cfg(any(test, fuzzing))]

@@ -6,7 +6,9 @@
 //! headers that redb writes on its way stay in memory until all is verified; after it, nothing that does not match its
 //! sum is given to redb; a commit that the medium has acknowledged is never taken back by an opening: its header
 //! says so (redb's mark of a two-phase commit: "this commit was on the disk before it counted"), and then redb refuses to
-//! fall back to the commit before it. A commit that was cut off has no such mark, and is taken back as ever.
+//! fall back to the commit before it. A commit that was cut off has no such mark, and is taken back as ever. The header
+//! itself ends in a seal, written with it in one sector: one that does not fit its seal is not given to redb, which would
+//! look for an older commit in it.
 
 use super::tables;
 use redb::{Database, DatabaseError, StorageBackend};
@@ -18,14 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// redb's page. 8 bytes of memory for each: 2 KiB for each MiB of a store.
 const PAGE_BYTES: usize = 4096;
 
-/// redb's header, of its file format 3: one byte of flags, then two commit slots, of which a flag names the one that counts.
+/// redb's header, of its file format 3. It is read and written as a whole.
 const HEADER_BYTES: usize = 320;
 const FLAGS_AT: usize = 9;
-const SECOND_SLOT_COUNTS: u8 = 1;
 const TWO_PHASE: u8 = 4;
-const SLOTS_AT: [usize; 2] = [64, 192];
-/// In a slot, after version, flags and padding (8 bytes) and the place of three roots (32 bytes each).
-const TRANSACTION_ID_AT: usize = 8 + 3 * 32;
+/// The header and, in bytes that redb does not use, its sum.
+const SEALED_BYTES: usize = HEADER_BYTES + 8;
 
 /// Bytes that are not what was last known of them.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(super) fn is_damage(error: &redb::Error) -> bool {
 }
 
 /// Opens or creates the database on `medium`, after every page that it can reach was verified.
-pub(super) fn open(medium: impl StorageBackend, cache_bytes: usize) -> Result<Database, DatabaseError> {
+pub fn open(medium: impl StorageBackend, cache_bytes: usize) -> Result<Database, DatabaseError> {
     let verified = Arc::new(Verified { medium, known: Mutex::default() });
     let database = redb::Builder::new()
         .set_cache_size(cache_bytes)
@@ -158,10 +158,10 @@ impl<M: StorageBackend> Verified<M> {
             Some(unwritten) => unwritten,
             None => self.page(&mut known, page)?,
         };
-        out.copy_from_slice(bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
-        if (page, at, out.len()) == (0, 0, HEADER_BYTES) {
-            offer_newest(out);
+        if page == 0 && known.unwritten.is_none() && !is_sealed(&bytes) {
+            return Err(damaged(page));
         }
+        out.copy_from_slice(bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
@@ -180,11 +180,15 @@ impl<M: StorageBackend> Verified<M> {
         let mut bytes = self.page(known, page)?;
         overlay(&mut bytes, at, data)?;
         known.remember(page, None);
-        self.medium.write((page * PAGE_BYTES + at) as u64, data)?;
-        known.remember(page, Some(sum_of(&bytes)));
         if page == 0 {
+            let seal = sum_of(&bytes[..HEADER_BYTES]).get().to_le_bytes();
+            bytes[HEADER_BYTES..SEALED_BYTES].copy_from_slice(&seal);
             known.flags = bytes.get(FLAGS_AT).copied();
+            self.medium.write(0, &bytes[..SEALED_BYTES])?;
+        } else {
+            self.medium.write((page * PAGE_BYTES + at) as u64, data)?;
         }
+        known.remember(page, Some(sum_of(&bytes)));
         Ok(())
     }
 
@@ -278,15 +282,9 @@ impl<M: StorageBackend> StorageBackend for Backend<M> {
     }
 }
 
-/// A header with a mark and a newer commit beside it is a two-phase commit that was cut off half-way, or the rotten flag of
-/// which slot counts: without the mark redb looks at the newer one first, and falls back if it is not whole.
-fn offer_newest(header: &mut [u8]) {
-    let id = |slot: usize| {
-        let at = SLOTS_AT[slot] + TRANSACTION_ID_AT;
-        header[at..at + 8].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
-    };
-    let counts = usize::from(header[FLAGS_AT] & SECOND_SLOT_COUNTS);
-    if id(1 - counts) > id(counts) {
-        header[FLAGS_AT] &= !TWO_PHASE;
-    }
+/// No seal at all is of a store that was made by another program, or of an empty page.
+fn is_sealed(first_page: &[u8]) -> bool {
+    let (header, rest) = first_page.split_at(HEADER_BYTES);
+    let seal = rest.first_chunk().map_or(0, |seal| u64::from_le_bytes(*seal));
+    seal == 0 || seal == sum_of(header).get()
 }

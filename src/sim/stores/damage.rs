@@ -9,6 +9,7 @@ use crate::state::check::consistent;
 use crate::state::fault::Fault;
 use crate::state::samples::*;
 use crate::state::store::{Committed, Options, Reader, Store};
+use crate::state::verified;
 use crate::wire::command::Command;
 use crate::wire::record;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
@@ -107,7 +108,7 @@ fn all_rows(image: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// The image with one row replaced, or removed.
 fn with_row(image: &[u8], key: &[u8], value: Option<&[u8]>) -> SimDisk {
     let disk = SimDisk::with_image(1, image.to_vec());
-    let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
+    let database = verified::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     {
         let mut table = transaction.open_table(STATE).expect("opens");

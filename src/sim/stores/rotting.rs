@@ -1,5 +1,6 @@
 //! A bit that rots anywhere under a store: found, or of no consequence. No acknowledged change is ever taken back.
 
+use crate::model::random::Stream;
 use crate::sim::disk::{Operation, SimDisk};
 use crate::state::check::{consistent, rows};
 use crate::state::fault::Fault;
@@ -9,7 +10,8 @@ use crate::state::store::{Committed, LogBatch, OpenError, Options, Store};
 use crate::wire::record;
 
 const SMALL: Options = Options { cache_bytes: 4096, unverified: false };
-const HEADER_BYTES: usize = 320;
+/// With its seal.
+const HEADER_BYTES: usize = 328;
 
 /// Jobs, each in a turn of its own, and then the process is killed. Gives the image before the last turn, too.
 fn killed(disk: &SimDisk, jobs: u64) -> Vec<u8> {
@@ -57,6 +59,22 @@ fn an_acknowledged_commit_is_never_taken_back() {
     }
     println!("{} places: {refused} refused, {borne} of no consequence", places.len());
     assert!(refused > 300 && borne > 50);
+}
+
+/// Two or three at once hide each other from redb: the mark of what is acknowledged, the number of a commit, its checksum.
+#[test]
+fn no_bits_of_the_header_rot_unseen() {
+    let mut draws = Stream::new(97, 0);
+    for _ in 0..500 {
+        let rotten = SimDisk::with_image(1, killed_image().to_vec());
+        let first = draws.below(HEADER_BYTES as u64) as usize;
+        rotten.rot_at(first, 1 << draws.below(8));
+        for _ in 0..draws.below(3) {
+            let other = (first + 1 + draws.below(HEADER_BYTES as u64 - 1) as usize) % HEADER_BYTES;
+            rotten.rot_at(other, 1 << draws.below(8));
+        }
+        assert!(is_corrupt(&Store::open(rotten.backend(), SMALL)));
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::state::check::consistent;
 use crate::state::fault::Fault;
 use crate::state::samples::*;
 use crate::state::store::{Committed, LogBatch, OpenError, Options, Recovered, Store};
+use crate::state::verified;
 use crate::wire::command::Command;
 use crate::wire::record;
 use redb::TableDefinition;
@@ -75,7 +76,7 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
 fn another_format_is_refused_with_a_sentence() {
     let disk = SimDisk::new(1);
     drop(Store::open(disk.backend(), Options::default()).expect("opens"));
-    let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
+    let database = verified::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     let log = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("log"));
     let (key, format) = ((1_u64 << 63).to_be_bytes(), 3_u32.to_be_bytes());
