@@ -39,7 +39,7 @@ pub struct Subscription {
     topics: Vec<(String, String)>,
     /// `None`: every namespace.
     namespace: Option<String>,
-    /// Events from this index on, as far as they are kept; 0: from now on.
+    /// Events from this index on, as far as they are kept; 0: all that are kept.
     pub index: u64,
 }
 
@@ -163,11 +163,7 @@ impl Ring {
 
     /// The place where a reader begins that wants events from `index` on.
     pub fn begin(&self, index: u64) -> u64 {
-        let older = match index {
-            0 => self.entries.len(),
-            _ => self.entries.partition_point(|e| e.index < index),
-        };
-        self.dropped + older as u64
+        self.dropped + self.entries.partition_point(|e| e.index < index) as u64
     }
 
     pub fn at(&self, place: u64) -> Next {
@@ -205,7 +201,7 @@ mod tests {
             ring.push(events(index, 1));
         }
         for (index, first) in
-            [(1, Some(12)), (12, Some(12)), (13, Some(14)), (16, Some(16)), (17, None), (0, None)]
+            [(1, Some(12)), (12, Some(12)), (13, Some(14)), (16, Some(16)), (17, None), (0, Some(12))]
         {
             assert_eq!(index_at(&ring, ring.begin(index)), first, "{index}");
         }

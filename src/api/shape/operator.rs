@@ -44,6 +44,9 @@ pub struct AutopilotShape<'a> {
     pub healthy: bool,
     failure_tolerance: usize,
     servers: Vec<ServerHealth<'a>>,
+    /// Empty: nobody leads.
+    leader: String,
+    voters: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +86,9 @@ impl<'a> AutopilotShape<'a> {
             stable_since: None,
         };
         let failure_tolerance = status.voters.len().saturating_sub(1) / 2;
-        AutopilotShape { healthy, failure_tolerance, servers: vec![own] }
+        let leader = status.leader.map(|id| id.to_string()).unwrap_or_default();
+        let voters = status.voters.iter().map(u64::to_string).collect();
+        AutopilotShape { healthy, failure_tolerance, servers: vec![own], leader, voters }
     }
 }
 

@@ -263,7 +263,11 @@ fn a_server_alone_is_its_region() {
         (&server["ID"], &server["Leader"], &server["Voter"]),
         (&"7".into(), &true.into(), &true.into())
     );
-    assert_eq!(world.json("/v1/operator/autopilot/health")["Healthy"], true);
+    let health = world.json("/v1/operator/autopilot/health");
+    assert_eq!(
+        (&health["Healthy"], &health["Leader"], &health["Voters"][0]),
+        (&true.into(), &"7".into(), &"7".into())
+    );
     world.status.leader = None;
     let unwell = world.get("/v1/operator/autopilot/health");
     assert_eq!(unwell.status, 429);
