@@ -1,7 +1,9 @@
 //! Paths to routes. The whole list of what the API has, with what is built and what is not yet.
 //!
-//! Ids may hold slashes, raw or escaped, so a job's sub-resource is recognised by how the path ends (reference:
-//! http-api 0.1).
+//! Ids of jobs may hold slashes, so a job's sub-resource is recognised by how the path ends (reference: http-api 0.1). What
+//! was escaped there is part of the id: the job `a/summary` is not the summary of the job `a`.
+
+use super::request::SLASH_OF_A_NAME;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +84,17 @@ pub enum FilesRoute {
     Stream,
 }
 
-/// `path` is decoded.
+/// `path` is decoded, as `Request::decoded_path` does it.
 pub fn route(path: &str) -> Route {
+    match path.strip_prefix("/v1/job/") {
+        Some(rest) => job(rest),
+        // nothing else has a slash in its name
+        None => plain(&path.replace(SLASH_OF_A_NAME, "/")),
+    }
+}
+
+/// Every path but those below a job.
+fn plain(path: &str) -> Route {
     let Some(path) = path.strip_prefix("/v1/") else {
         return match path {
             "/.well-known/jwks.json" => Route::Jwks,
@@ -128,9 +139,7 @@ pub fn route(path: &str) -> Route {
 
 /// Paths that carry an id.
 fn below(path: &str) -> Route {
-    if let Some(rest) = path.strip_prefix("job/") {
-        job(rest)
-    } else if let Some(id) = path.strip_prefix("allocation/").and_then(|rest| rest.strip_suffix("/checks")) {
+    if let Some(id) = path.strip_prefix("allocation/").and_then(|rest| rest.strip_suffix("/checks")) {
         Route::AllocChecks(id.to_string())
     } else if let Some(id) = path.strip_prefix("allocation/") {
         match id.strip_suffix("/stop") {
@@ -203,7 +212,7 @@ fn job(rest: &str) -> Route {
     ];
     for (ending, make) in PARTS {
         if let Some(id) = rest.strip_suffix(ending) {
-            return make(id.to_string());
+            return make(id.replace(SLASH_OF_A_NAME, "/"));
         }
     }
     if rest.ends_with("/tag") && rest.contains("/versions/") {
@@ -216,7 +225,7 @@ fn job(rest: &str) -> Route {
 fn one(rest: &str, make: fn(String) -> Route, parts: &[(&str, &'static str)]) -> Route {
     match parts.iter().find(|(ending, _)| rest.ends_with(ending)) {
         Some((_, name)) => Route::NotBuilt(name),
-        None => make(rest.to_string()),
+        None => make(rest.replace(SLASH_OF_A_NAME, "/")),
     }
 }
 
@@ -284,6 +293,11 @@ mod tests {
             ("/v1/job/", Route::Job(id(""))),
             ("/v1/job/a/periodic-170", Route::Job(id("a/periodic-170"))),
             ("/v1/job/a/b/allocations", Route::JobAllocations(id("a/b"))),
+            ("/v1/job/a\0b/allocations", Route::JobAllocations(id("a/b"))),
+            ("/v1/job/a\0allocations", Route::Job(id("a/allocations"))),
+            ("/v1/job/a\0plan", Route::Job(id("a/plan"))),
+            ("/v1/job/a\0summary/summary", Route::JobSummary(id("a/summary"))),
+            ("/v1\0jobs", Route::Jobs),
             ("/v1/job/a/deployment", Route::JobDeployment(id("a"))),
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
             ("/v1/job/a/plan", Route::NotBuilt("job/:id/plan")),

@@ -67,13 +67,18 @@ impl fmt::Display for BadTarget {
     }
 }
 
+/// Stands in a decoded path for a slash that was escaped, which is part of a name: no decoded path holds a NUL otherwise.
+pub const SLASH_OF_A_NAME: &str = "\0";
+
 impl Request {
-    /// The path, decoded.
+    /// The path, decoded; slashes that were escaped are `SLASH_OF_A_NAME`.
     pub fn decoded_path(&self) -> Result<String, BadTarget> {
         if self.path.len() + self.query.len() > MAX_TARGET_BYTES {
             return Err(BadTarget::TooLong);
         }
-        decode(&self.path, false)
+        let part = |part: &str| Ok(decode(part, false)?.replace('/', SLASH_OF_A_NAME));
+        let parts: Vec<String> = self.path.split('/').map(part).collect::<Result<_, BadTarget>>()?;
+        Ok(parts.join("/"))
     }
 
     /// The query's parameters in their order, decoded.

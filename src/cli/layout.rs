@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::borrow::Cow;
 
 /// What an empty value shows as.
 const NONE: &str = "<none>";
@@ -10,7 +11,7 @@ const SHORT_ID: usize = 8;
 /// `Key   = value` lines, keys padded to the longest.
 pub fn key_values(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
-    rows.iter().map(|(key, value)| format!("{key:<width$} = {}\n", or_none(value))).collect()
+    rows.iter().map(|(key, value)| format!("{key:<width$} = {}\n", cell(value))).collect()
 }
 
 /// Columns two spaces apart, the header first. Rows shorter than the header end early.
@@ -18,21 +19,33 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let head: Vec<String> = header.iter().map(ToString::to_string).collect();
     let all: Vec<&Vec<String>> = std::iter::once(&head).chain(rows).collect();
     let width =
-        |column: usize| all.iter().filter_map(|r| r.get(column)).map(|c| or_none(c).chars().count()).max();
+        |column: usize| all.iter().filter_map(|r| r.get(column)).map(|c| cell(c).chars().count()).max();
     let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
     all.iter().map(|row| format!("{}\n", line(row, &widths))).collect()
 }
 
 fn line(row: &[String], widths: &[usize]) -> String {
     let mut out = String::new();
-    for (cell, width) in row.iter().zip(widths) {
-        out.push_str(&format!("{:<width$}  ", or_none(cell)));
+    for (text, width) in row.iter().zip(widths) {
+        out.push_str(&format!("{:<width$}  ", cell(text)));
     }
     out.trim_end().to_string()
 }
 
-fn or_none(value: &str) -> &str {
-    if value.is_empty() { NONE } else { value }
+/// What tasks and users wrote is shown, never obeyed: control characters and those that turn the direction of writing
+/// would move a terminal's cursor or make one name look like another.
+fn cell(value: &str) -> Cow<'_, str> {
+    let hostile = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    match value {
+        "" => NONE.into(),
+        _ if value.contains(hostile) => {
+            value.chars().map(|c| if hostile(c) { '\u{fffd}' } else { c }).collect()
+        }
+        _ => value.into(),
+    }
 }
 
 /// The first 8 characters, or all of them.
@@ -150,6 +163,14 @@ mod tests {
         ];
         let expected = "ID     Priority  Status\ncache  50        running\nö      <none>    x\n";
         assert_eq!(table(&["ID", "Priority", "Status"], &rows), expected);
+    }
+
+    #[test]
+    fn what_others_wrote_moves_no_cursor() {
+        let name = "\u{1b}[2J\u{9b}a\nb\r\u{202e}txt.exe";
+        let shown = table(&["Name"], &[vec![name.to_string()]]);
+        assert_eq!(shown, "Name\n\u{fffd}[2J\u{fffd}a\u{fffd}b\u{fffd}\u{fffd}txt.exe\n");
+        assert_eq!(key_values(&[("N", "a\nN = b".to_string())]), "N = a\u{fffd}N = b\n");
     }
 
     #[test]

@@ -252,8 +252,13 @@ fn task_end(dir: &OwnedFd, stream: &Stream, owner: Option<(u32, u32)>) -> io::Re
 fn open_log(dir: &OwnedFd, name: &str) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o644))?;
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(io::Error::other(format!("{name} is not a file")));
+    }
+    // where the kernel lets everybody link to any file, it may be any file
+    if stat.st_nlink > 1 {
+        return Err(io::Error::other(format!("{name} has another name elsewhere")));
     }
     Ok(file.into())
 }
@@ -284,6 +289,30 @@ fn index(name: &str, prefix: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a task may have put where its output goes.
+    #[test]
+    fn only_own_files_are_written() {
+        let dir = std::env::temp_dir().join(format!("drover-output-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("dir")).expect("directories");
+        std::fs::write(dir.join("other"), "kept").expect("a file");
+        std::os::unix::fs::symlink("other", dir.join("link")).expect("a link");
+        std::fs::hard_link(dir.join("other"), dir.join("second")).expect("a link");
+        rustix::fs::mknodat(rustix::fs::CWD, dir.join("pipe"), FileType::Fifo, Mode::RWXU, 0)
+            .expect("a pipe");
+        let open = rustix::fs::open(&dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("opened");
+        for (name, opens) in [
+            ("new", true),
+            ("new", true),
+            ("link", false),
+            ("second", false),
+            ("pipe", false),
+            ("dir", false),
+        ] {
+            assert_eq!(open_log(&open, name).is_ok(), opens, "{name}");
+        }
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
 
     #[test]
     fn only_own_files_are_counted() {
