@@ -69,6 +69,11 @@ fn topic(text: &str) -> Result<(String, String), Response> {
 }
 
 impl Subscription {
+    /// Whoever has the other gets the same line of every entry.
+    pub fn shows_as(&self, other: &Subscription) -> bool {
+        (&self.topics, &self.namespace) == (&other.topics, &other.namespace)
+    }
+
     /// The line for this entry; `None` when it has nothing for this reader.
     pub fn line(&self, events: &Events) -> Option<Vec<u8>> {
         let wanted: Vec<_> = events

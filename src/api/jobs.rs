@@ -8,17 +8,18 @@ use super::shape::job::JobShape;
 use super::shape::job_answers::{
     DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape, VersionsShape,
 };
+use super::shape::stub;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json, submissions};
 use crate::jobspec::{self, Refused, Register, Vars};
 use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use crate::model::id::JobKey;
-use crate::model::job::{Job, JobSpec, JobSummary};
+use crate::model::job::{Job, JobSpec};
 use crate::model::validate::{Limits, Validation, validate};
+use crate::state::heads::JobHead;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
 use serde_json::Value;
-use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
@@ -26,39 +27,38 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let index = view.table_index(Table::Jobs);
     blocking::answer(call, index, vec![WatchKey::Jobs], view.index(), || {
         let page = page_of(call, &view)?;
-        let summaries = summaries(&view, &page.items)?;
-        let rows = page.items.iter().zip(&summaries);
-        let stubs: Vec<_> = rows.map(|(job, (key, s))| JobStub::new(job, key, s, with_meta)).collect();
-        Ok(page.mark(Response::json(&stubs, call.query.pretty)))
+        let whole = |head: &JobHead| if with_meta { view.job(&head.key) } else { Ok(None) };
+        let jobs = page.items.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
+        let rows = page.items.iter().zip(&jobs).map(|(head, job)| (head, job.as_deref()));
+        if call.query.pretty {
+            let stubs: Vec<_> = rows.map(|(head, job)| JobStub::new(head, job)).collect();
+            return Ok(page.mark(Response::json(&stubs, true)));
+        }
+        Ok(page.mark(Response::json_list(rows, |out, (head, job)| stub::job(out, head, job))))
     })
 }
 
-fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Arc<Job>>, Response> {
+fn page_of(call: &Call<'_>, view: &View) -> Result<Page<JobHead>, Response> {
     let q = &call.query;
     let from = match q.next_token.split_once('.') {
         Some((namespace, id)) => Some(JobKey::new(namespace, id)),
         None if q.next_token.is_empty() => None,
         None => return Err(Response::text(400, "next_token is not one that this list gives out")),
     };
-    let rows = page::rows(|last: Option<&Arc<Job>>| {
-        let last = last.map(|job| job.spec.key());
-        Ok(view.jobs(call.namespaces(), &q.prefix, last.as_ref(), CHUNK)?)
+    let rows = page::rows(|last: Option<&JobHead>| {
+        Ok(view.job_heads(call.namespaces(), &q.prefix, last.map(|head| &head.key), CHUNK)?)
     });
-    let name = |job: &Arc<Job>| format!("{}.{}", job.spec.namespace, job.spec.id);
-    page::cut(rows, q, from.as_ref(), |job| job.spec.key(), name, |job| matches(call, job))
+    let name = |head: &JobHead| format!("{}.{}", head.key.namespace, head.key.id);
+    // a filter sees the whole job
+    let chosen = |head: &JobHead| match q.filter {
+        None => Ok(true),
+        Some(_) => view.job(&head.key)?.map_or(Ok(false), |job| matches(call, &job)),
+    };
+    page::cut(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
 }
 
 fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
     call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)))
-}
-
-fn summaries(view: &View, jobs: &[Arc<Job>]) -> Result<Vec<(JobKey, JobSummary)>, Response> {
-    let one = |job: &Arc<Job>| {
-        let key = job.spec.key();
-        let summary = view.job_summary(&key)?.unwrap_or_default();
-        Ok((key, summary))
-    };
-    jobs.iter().map(one).collect()
 }
 
 pub fn one(call: &Call<'_>, id: String) -> Result<Outcome, Response> {

@@ -25,6 +25,19 @@ impl Response {
         }
     }
 
+    /// 200 with a list whose elements are written by `write`.
+    pub fn json_list<T>(elements: impl Iterator<Item = T>, write: impl Fn(&mut Vec<u8>, T)) -> Response {
+        let mut body = vec![b'['];
+        for (n, element) in elements.enumerate() {
+            if n > 0 {
+                body.push(b',');
+            }
+            write(&mut body, element);
+        }
+        body.push(b']');
+        Response { status: 200, headers: vec![("Content-Type", "application/json".to_string())], body }
+    }
+
     /// Plain text: how every error is told, and every empty answer.
     pub fn text(status: u16, body: impl Into<String>) -> Response {
         let headers = vec![("Content-Type", "text/plain; charset=utf-8".to_string())];

@@ -148,10 +148,8 @@ impl Server {
             }
         }
         // a blocked evaluation may have missed its moment with the old leader: each gets one more try
-        for status in [EvalStatus::Pending, EvalStatus::Blocked] {
-            for eval in view.open_evals(status)? {
-                self.await_turn(eval, now.mono);
-            }
+        for eval in view.open_evals()? {
+            self.await_turn(eval, now.mono);
         }
         self.ask_for_signing_key(&view)?;
         if view.region_id()?.is_none() {

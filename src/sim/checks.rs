@@ -4,7 +4,8 @@ use super::ledger::Left;
 use super::node_host::End;
 use super::world::World;
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::eval::EvalStatus;
+use crate::model::eval::{EvalStatus, Evaluation};
+use crate::model::gather::Gather;
 use crate::model::id::{AllocId, EvalId, JobKey, RunId};
 use crate::model::job::{Job, JobType};
 use crate::model::node::NodeStatus;
@@ -161,9 +162,10 @@ impl World {
                 return Err(format!("node {} is {}", node.info.name, node.status.as_str()));
             }
         }
-        let pending = view.open_evals(EvalStatus::Pending).map_err(|e| e.to_string())?;
+        let open = view.open_evals().map_err(|e| e.to_string())?;
         // one that is to come is held by the queues, which are compared with the state
-        if let Some(eval) = pending.iter().find(|e| e.wait_until.is_none()) {
+        let pending = |e: &&Evaluation| e.status == EvalStatus::Pending && e.wait_until.is_none();
+        if let Some(eval) = open.iter().find(pending) {
             return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
         }
         self.acknowledged_is_there(&view)?;
@@ -208,8 +210,8 @@ impl World {
                 Err(format!("{key} is stopped, {running} allocations are not"))
             };
         }
-        let blocked = view.open_evals(EvalStatus::Blocked).map_err(|e| e.to_string())?;
-        let waits = blocked.iter().any(|e| e.job == key);
+        let open = view.open_evals().map_err(|e| e.to_string())?;
+        let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
         let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
         // work that was done before it was told to stop is not done again
         let batch = job.spec.job_type == JobType::Batch;
@@ -295,10 +297,8 @@ fn no_name_lives_twice(all: &[Allocation]) -> Result<(), String> {
 
 /// What a new leader would build from the state is what this one has.
 fn queues_are_what_the_state_says(view: &View, queued: &BTreeSet<EvalId>) -> Result<(), String> {
-    let mut open = BTreeSet::new();
-    for status in [EvalStatus::Pending, EvalStatus::Blocked] {
-        open.extend(view.open_evals(status).map_err(|e| e.to_string())?.iter().map(|e| e.id));
-    }
+    let open = view.open_evals().map_err(|e| e.to_string())?;
+    let open: BTreeSet<EvalId> = open.iter().map(|e| e.id).gather();
     if open == *queued {
         return Ok(());
     }

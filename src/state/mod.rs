@@ -11,6 +11,7 @@ pub mod apply;
 #[cfg(test)]
 pub mod check;
 pub mod fault;
+pub mod heads;
 pub mod local;
 pub mod store;
 pub mod tables;

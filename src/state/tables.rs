@@ -312,7 +312,7 @@ pub(super) fn each_job(
 
 /// One version of a job, without its spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct VersionRow {
+pub struct VersionRow {
     pub version: u64,
     pub stable: bool,
     /// Listed as one of the job's versions. Others are kept for the allocations that name them.

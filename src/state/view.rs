@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place, Region, Rows, VersionRow};
 use crate::model::alloc::Allocation;
 use crate::model::canonical::DEFAULT_NAMESPACE;
-use crate::model::eval::{EvalStatus, Evaluation};
+use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
 use crate::model::key::SigningKey;
@@ -251,17 +251,6 @@ impl View {
     /// Ordered by (create index, id).
     pub fn evals_of_job(&self, key: &JobKey) -> Result<Vec<Evaluation>, Fault> {
         self.named_by(&Part::Eval.key(&tables::job_bytes(key), &[]), Kind::Eval)
-    }
-
-    /// The pending or the blocked ones, by job, then (create index, id). Of other statuses: none.
-    pub fn open_evals(&self, status: EvalStatus) -> Result<Vec<Evaluation>, Fault> {
-        let mut open: Vec<Evaluation> = Vec::new();
-        tables::each_job(&self.rows, &[], None, |_, bytes| {
-            let of_job = self.named_by::<Evaluation>(&Part::OpenEval.key(bytes, &[]), Kind::Eval)?;
-            open.extend(of_job.into_iter().filter(|e| e.status == status));
-            Ok(true)
-        })?;
-        Ok(open)
     }
 
     /// Ids that begin with these hex digits (dashes are skipped), ordered.

@@ -46,10 +46,44 @@ impl Http {
     }
 
     fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
+        self.write(method, path, body)?;
+        self.answer()
+    }
+
+    fn write(&mut self, method: &str, path: &str, body: &[u8]) -> std::io::Result<()> {
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
-        self.stream.get_mut().write_all(&[head.as_bytes(), body].concat())?;
-        self.answer()
+        self.stream.get_mut().write_all(&[head.as_bytes(), body].concat())
+    }
+
+    /// Asks; the answer is taken later.
+    pub fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Result<(), String> {
+        self.write(method, path, body).map_err(|e| format!("{method} {path}: {e}"))
+    }
+
+    pub fn take_answer(&mut self) -> Result<Answer, String> {
+        self.answer().map_err(|e| format!("an answer: {e}"))
+    }
+
+    /// Head of an answer that comes in pieces.
+    pub fn take_head(&mut self) -> Result<(), String> {
+        while !self.line().map_err(|e| format!("a head: {e}"))?.is_empty() {}
+        Ok(())
+    }
+
+    /// The next piece of such an answer; `None` at its end.
+    pub fn take_piece(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let wrong = |e: std::io::Error| format!("a piece: {e}");
+        let length = self.line().map_err(wrong)?;
+        let length = usize::from_str_radix(&length, 16).map_err(|e| format!("{length:?}: {e}"))?;
+        let mut piece = vec![0; length + 2];
+        self.stream.read_exact(&mut piece).map_err(wrong)?;
+        piece.truncate(length);
+        Ok((length > 0).then_some(piece))
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        self.stream.get_ref()
     }
 
     fn answer(&mut self) -> std::io::Result<Answer> {

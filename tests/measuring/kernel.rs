@@ -1,5 +1,6 @@
 //! What the kernel says of processes and of the machine.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -34,6 +35,14 @@ pub fn written_bytes(pid: u32) -> Result<f64, String> {
     let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     let number = text.lines().find_map(|l| l.strip_prefix("write_bytes: ")?.parse().ok());
     number.ok_or_else(|| format!("{path} has no write_bytes"))
+}
+
+/// As many as this process may have: a crowd needs one for each of its connections.
+pub fn allow_many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // if it cannot be raised, connecting says so
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .unwrap_or_default();
 }
 
 /// Processes with this parent: pid and name.

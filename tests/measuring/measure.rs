@@ -6,9 +6,11 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout, clippy::print_stderr)]
 
 mod agent;
+mod crowd;
 mod figures;
 mod http;
 mod kernel;
+mod reads;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let runs = args.next().and_then(|n| n.parse().ok()).unwrap_or(RUNS);
+    kernel::allow_many_descriptors();
     let measured = measure(&binary, runs);
     std::fs::remove_dir_all(agent::scratch()).unwrap_or_default();
     match measured {
@@ -49,6 +52,8 @@ fn measure(binary: &Path, runs: usize) -> Result<Table, String> {
         figures::fsync_latency(&mut table)?;
         figures::one_node(&binary, &mut table)?;
         figures::registrations(&binary, &mut table)?;
+        reads::reads(&binary, &mut table)?;
+        reads::reopened(&binary, &mut table)?;
     }
     figures::syncs(&binary, &mut table)?;
     Ok(table)

@@ -4,12 +4,12 @@
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use crate::model::alloc::Allocation;
-use crate::model::gather::Gather;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, Job, JobSummary};
 use crate::model::submission::Submission;
 use crate::model::validate::Validation;
-use serde::Serialize;
+use crate::state::heads::JobHead;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// A job in a list.
@@ -32,7 +32,7 @@ pub struct JobStub<'a> {
     parameterized_job: bool,
     stop: bool,
     status: &'static str,
-    status_description: &'a str,
+    status_description: &'static str,
     job_summary: SummaryShape<'a>,
     create_index: u64,
     modify_index: u64,
@@ -42,30 +42,29 @@ pub struct JobStub<'a> {
 }
 
 impl<'a> JobStub<'a> {
-    /// `with_meta`: the caller asked for `meta`; otherwise the member is `null`.
-    pub fn new(job: &'a Job, key: &'a JobKey, summary: &'a JobSummary, with_meta: bool) -> Self {
-        let spec = &job.spec;
+    /// `whole`: the caller asked for `meta`; otherwise the member is `null`.
+    pub fn new(head: &'a JobHead, whole: Option<&'a Job>) -> Self {
         JobStub {
-            id: &spec.id,
+            id: &head.key.id,
             parent_id: "",
-            name: &spec.name,
-            namespace: &spec.namespace,
-            datacenters: list_or_null(&spec.datacenters),
-            node_pool: &spec.node_pool,
+            name: &head.name,
+            namespace: &head.key.namespace,
+            datacenters: list_or_null(&head.datacenters),
+            node_pool: &head.node_pool,
             multiregion: (),
-            job_type: spec.job_type.as_str(),
-            priority: spec.priority,
+            job_type: head.job_type.as_str(),
+            priority: head.priority,
             periodic: false,
             parameterized_job: false,
-            stop: spec.stop,
-            status: job.status.as_str(),
-            status_description: &job.status_description,
-            job_summary: SummaryShape::new(key, summary),
-            create_index: job.create_index,
-            modify_index: job.modify_index,
-            job_modify_index: job.job_modify_index,
-            submit_time: job.submit_time.0,
-            meta: if with_meta { map_or_null(&spec.meta) } else { None },
+            stop: head.stop,
+            status: head.version.status.as_str(),
+            status_description: "",
+            job_summary: SummaryShape::new(&head.key, &head.summary),
+            create_index: head.create_index,
+            modify_index: head.version.modify_index,
+            job_modify_index: head.version.job_modify_index,
+            submit_time: head.version.submit_time.0,
+            meta: whole.and_then(|job| map_or_null(&job.spec.meta)),
         }
     }
 }
@@ -76,7 +75,8 @@ pub struct SummaryShape<'a> {
     #[serde(rename = "JobID")]
     job_id: &'a str,
     namespace: &'a str,
-    summary: BTreeMap<&'a str, GroupSummaryShape>,
+    #[serde(serialize_with = "groups")]
+    summary: &'a BTreeMap<String, GroupSummary>,
     children: ChildrenShape,
     create_index: u64,
     modify_index: u64,
@@ -87,12 +87,16 @@ impl<'a> SummaryShape<'a> {
         SummaryShape {
             job_id: &job.id,
             namespace: &job.namespace,
-            summary: summary.groups.iter().map(|(g, s)| (g.as_str(), GroupSummaryShape::new(s))).gather(),
+            summary: &summary.groups,
             children: ChildrenShape::default(),
             create_index: summary.create_index,
             modify_index: summary.modify_index,
         }
     }
+}
+
+fn groups<S: Serializer>(groups: &BTreeMap<String, GroupSummary>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(groups.iter().map(|(name, group)| (name, GroupSummaryShape::new(group))))
 }
 
 #[derive(Serialize)]

@@ -19,6 +19,7 @@ pub mod node;
 pub mod operator;
 pub mod preference;
 pub mod search;
+pub mod stub;
 
 use crate::model::constraint::Constraint;
 use crate::model::time::Wall;

@@ -2,6 +2,7 @@
 
 use super::body::ReplyBody;
 use super::encoding::{self, Squeezer};
+use super::frugal::Frugal;
 use super::gate::{Gate, Served};
 use super::patience::{Patient, WRITE_TIMEOUT};
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor, websocket};
@@ -20,7 +21,7 @@ use smol::Timer;
 use smol::future::or;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::TcpStream;
-use smol_hyper::rt::{FuturesIo, SmolTimer};
+use smol_hyper::rt::SmolTimer;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub async fn serve(
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(MAX_HEADERS)
             .half_close(false)
-            .serve_connection(FuturesIo::new(Patient::new(socket, WRITE_TIMEOUT)), service)
+            .serve_connection(Frugal(Patient::new(socket, WRITE_TIMEOUT)), service)
             .with_upgrades()
     );
     let ended = or(

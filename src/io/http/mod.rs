@@ -8,6 +8,7 @@ mod body;
 mod connection;
 mod encoding;
 mod events;
+mod frugal;
 mod gate;
 mod limits;
 mod monitor;

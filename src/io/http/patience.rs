@@ -54,6 +54,15 @@ impl AsyncWrite for Patient {
         self.limit(cx, write)
     }
 
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.socket).poll_write_vectored(cx, parts);
+        self.limit(cx, write)
+    }
+
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flush = Pin::new(&mut self.socket).poll_flush(cx);
         self.limit(cx, flush)

@@ -451,6 +451,37 @@ fn a_slow_reader_of_events_is_told_and_ended() {
     assert!(rest.contains("\"Error\":\"this reader was too slow"), "{} bytes", rest.len());
 }
 
+/// Lines are made once for those who follow the same; who follows something else gets its own.
+#[test]
+fn readers_of_events_get_what_they_follow() {
+    let mut server = Server::start("topics", Limits::default());
+    let follow = |topic: &str| {
+        let mut reader =
+            server.send(&format!("GET /v1/event/stream?topic={topic} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        move |part: &str| {
+            let mut text = Vec::new();
+            while !String::from_utf8_lossy(&text).contains(part) {
+                let mut byte = [0; 1];
+                reader.read_exact(&mut byte).unwrap();
+                text.push(byte[0]);
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        }
+    };
+    let mut readers = ["Job", "Evaluation", "Job", "Job:other"].map(follow);
+    readers.iter_mut().for_each(|line| drop(line("{}\n")));
+    server.run(&Command::UpdateEvals { evals: vec![eval(1, "web")], at: AT });
+    server.run(&register(spec("web", 1), None));
+    server.run(&register(spec("other", 1), None));
+    for (reader, begins, without) in
+        [(0, "\"Key\":\"web\"", "Evaluation"), (2, "\"Key\":\"web\"", "Evaluation")]
+    {
+        assert!(!readers[reader](begins).contains(without));
+    }
+    readers[1]("\"Topic\":\"Evaluation\"");
+    assert!(!readers[3]("\"Key\":\"other\"").contains("\"Key\":\"web\""));
+}
+
 #[test]
 fn readers_of_events_are_bounded() {
     let server = Server::start("many-events", Limits::default());

@@ -3,6 +3,7 @@
 //! Refuses to know: what is said; `api::session` does.
 
 use super::body::ReplyBody;
+use super::frugal::Frugal;
 use super::patience::Patient;
 use crate::api::session::{self, MAX_MESSAGE_BYTES};
 use crate::io::node::Session;
@@ -22,7 +23,6 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt;
-use smol_hyper::rt::FuturesIo;
 use std::time::Duration;
 
 /// Callers say every ten seconds that they are there (reference: http-api 3.1): one that is silent for longer is gone.
@@ -79,11 +79,11 @@ pub fn take(
 }
 
 async fn converse(upgraded: Upgraded, session: Session) {
-    let Ok(parts) = upgraded.downcast::<FuturesIo<Patient>>() else { return };
+    let Ok(parts) = upgraded.downcast::<Frugal>() else { return };
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
-    let (socket, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
+    let (socket, read) = (parts.io.0, parts.read_buf.to_vec());
     let socket = WebSocketStream::from_partially_read(socket, read, Role::Server, Some(config)).await;
     let (mut sender, mut receiver) = socket.split();
     let Session { input, output } = session;

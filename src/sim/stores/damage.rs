@@ -67,7 +67,7 @@ fn read_everything(reader: &Reader) -> Result<(), Fault> {
     note(view.evals(Some((1, EvalId::default())), 100).map(drop));
     note(view.allocs(None, 100).map(drop));
     note(view.nodes().map(drop));
-    note(view.open_evals(EvalStatus::Pending).map(drop));
+    note(view.open_evals().map(drop));
     note(view.eval_ids("0", 9).map(drop));
     note(view.region_id().map(drop));
     first

@@ -1,0 +1,270 @@
+//! What is read of every job in one walk over the rows: their heads, which lists show, without decoding any group; and
+//! their open evaluations.
+//!
+//! Refuses to know: pages and filters. Invariant: a head says what the whole job says.
+
+use super::fault::Fault;
+use super::tables::{self, JobRow, Kind, Part, Place, Rows, VersionRow};
+use super::view::View;
+use crate::model::eval::Evaluation;
+use crate::model::id::JobKey;
+use crate::model::job::{JobSpec, JobSummary, JobType};
+use crate::wire::record::{self, Malformed, Record};
+use serde::Deserialize;
+
+/// A job without its groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobHead {
+    pub key: JobKey,
+    pub name: String,
+    pub job_type: JobType,
+    pub priority: i64,
+    pub datacenters: Vec<String>,
+    pub node_pool: String,
+    pub stop: bool,
+    pub create_index: u64,
+    /// Of the newest version.
+    pub version: VersionRow,
+    pub summary: JobSummary,
+}
+
+/// How a `JobSpec` begins. What follows is not looked at.
+#[derive(Deserialize)]
+struct Beginning<'a> {
+    _namespace: &'a str,
+    _id: &'a str,
+    name: String,
+    _region: &'a str,
+    job_type: JobType,
+    priority: i64,
+    _all_at_once: bool,
+    datacenters: Vec<String>,
+    node_pool: String,
+}
+
+/// So many rows are passed over one by one; what lies further away is looked for in the tree.
+const PASSED_OVER: usize = 16;
+
+impl View {
+    /// As `jobs`, in the same order.
+    pub fn job_heads(
+        &self,
+        namespace: Option<&str>,
+        prefix: &str,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Vec<JobHead>, Fault> {
+        let of_namespace = namespace.map(|n| tables::job_prefix_bytes(n, prefix)).unwrap_or_default();
+        let begin = Kind::OfJob.key(&[&of_namespace]);
+        let end = tables::after_prefix(&begin).unwrap_or_default();
+        let start = match after.and_then(|job| behind(&tables::job_bytes(job))) {
+            Some(start) => start.max(begin),
+            None => begin,
+        };
+        let mut out = Vec::new();
+        let mut row_of_job = None;
+        leap(&self.rows, start, &end, |key, value| {
+            let (job, rest) = split(key)?;
+            let bytes = &key[1..key.len() - rest.len()];
+            let next = match row_of_job.take() {
+                // of a job that was purged, its evaluations may be left
+                None if rest.first() != Some(&(Part::Row as u8)) || !job.id.starts_with(prefix) => {
+                    behind(bytes)
+                }
+                None => {
+                    let row: JobRow = record::decode(value)?;
+                    let spec = tables::spec_key(bytes, row.create_index, row.newest()?.version);
+                    row_of_job = Some((row, spec.clone()));
+                    Some(spec)
+                }
+                Some((row, spec)) if spec == key => {
+                    out.push(head(job, row, value)?);
+                    behind(bytes)
+                }
+                Some(_) => return Err(Fault::corrupt("a row of kind job version is missing")),
+            };
+            Ok(next.filter(|_| out.len() < limit))
+        })?;
+        Ok(out)
+    }
+
+    /// The pending and the blocked ones, by job, then (create index, id).
+    pub fn open_evals(&self) -> Result<Vec<Evaluation>, Fault> {
+        let begin = Kind::OfJob.key(&[]);
+        let end = tables::after_prefix(&begin).unwrap_or_default();
+        let mut out = Vec::new();
+        leap(&self.rows, begin, &end, |key, _| {
+            let (_, rest) = split(key)?;
+            let job = &key[..key.len() - rest.len()];
+            Ok(match rest.first() {
+                Some(part) if *part < Part::OpenEval as u8 => Some([job, &[Part::OpenEval as u8]].concat()),
+                Some(part) if *part == Part::OpenEval as u8 => {
+                    out.push(tables::must_get(&self.rows, &tables::eval_key(Place::at_end(key)?))?);
+                    Some([key, &[0]].concat())
+                }
+                _ => tables::after_prefix(job),
+            })
+        })?;
+        Ok(out)
+    }
+}
+
+/// The job of a key of `Kind::OfJob`, and what follows it.
+fn split(key: &[u8]) -> Result<(JobKey, &[u8]), Fault> {
+    let damaged = || Fault::corrupt("a job's key is damaged");
+    tables::split_job(key.get(1..).unwrap_or_default()).ok_or_else(damaged)
+}
+
+fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
+    let damaged = || Fault::corrupt("a job has no version");
+    let version = row.versions.pop().ok_or_else(damaged)?;
+    let spec = beginning(spec)?;
+    Ok(JobHead {
+        key,
+        name: spec.name,
+        job_type: spec.job_type,
+        priority: spec.priority,
+        datacenters: spec.datacenters,
+        node_pool: spec.node_pool,
+        stop: row.stop,
+        create_index: row.create_index,
+        version,
+        summary: row.summary,
+    })
+}
+
+/// Of an older version's record all is read.
+fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
+    if let Some((&JobSpec::VERSION, body)) = record.split_first() {
+        let (beginning, _) = postcard::take_from_bytes(body).map_err(|_| Malformed::Body(JobSpec::NAME))?;
+        return Ok(beginning);
+    }
+    let spec: JobSpec = record::decode(record)?;
+    Ok(Beginning {
+        _namespace: "",
+        _id: "",
+        name: spec.name,
+        _region: "",
+        job_type: spec.job_type,
+        priority: spec.priority,
+        _all_at_once: spec.all_at_once,
+        datacenters: spec.datacenters,
+        node_pool: spec.node_pool,
+    })
+}
+
+/// The least key above all of this job.
+fn behind(job: &[u8]) -> Option<Vec<u8>> {
+    tables::after_prefix(&Kind::OfJob.key(&[job]))
+}
+
+/// Calls `visit` with the first row at or above `target` and below `end`, then with the first one at or above the key that it
+/// gave, until it gives none.
+fn leap(
+    rows: &impl Rows,
+    mut target: Vec<u8>,
+    end: &[u8],
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<Option<Vec<u8>>, Fault>,
+) -> Result<(), Fault> {
+    while target.as_slice() < end {
+        let from = target.clone();
+        let mut passed = 0;
+        for row in rows.range(from.as_slice()..end)? {
+            let (key, value) = row?;
+            if key.value() >= target.as_slice() {
+                match visit(key.value(), value.value())? {
+                    Some(next) => target = next,
+                    None => return Ok(()),
+                }
+                passed = 0;
+            } else if passed == PASSED_OVER {
+                break;
+            } else {
+                passed += 1;
+            }
+        }
+        if passed < PASSED_OVER {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::eval::EvalStatus;
+    use crate::state::samples::*;
+    use crate::wire::command::Command;
+
+    #[test]
+    fn a_head_says_what_the_whole_job_says_however_many_rows_lie_between() {
+        let mut region = Region::new();
+        for (n, id) in ["a", "aa", "b", "c"].into_iter().enumerate() {
+            let mut spec = spec(id, 3);
+            (spec.name, spec.priority) = (format!("name of {id}"), n as i64 + 1);
+            (spec.node_pool, spec.job_type) = ("pool".into(), JobType::Batch);
+            region.run(&register(spec.clone(), None));
+            spec.stop = n == 2;
+            spec.datacenters.push("more".into());
+            region.run(&register(spec, None));
+        }
+        // more and fewer than are passed over one by one, and evaluations of a job that is not there
+        let of = |job: &str, first: u128, count: u128| (first..first + count).map(|n| eval(n, job)).collect();
+        for evals in [of("a", 100, 40), of("b", 200, PASSED_OVER as u128), of("bb", 300, 3)] {
+            region.run(&Command::UpdateEvals { evals, at: AT });
+        }
+        let view = region.view();
+        for (namespace, prefix, after, limit) in [
+            (None, "", None, 100),
+            (Some("default"), "", None, 100),
+            (Some("default"), "a", None, 100),
+            (None, "b", None, 100),
+            (None, "", Some("a"), 2),
+            (None, "", Some("aa"), 1),
+            (Some("other"), "", None, 100),
+            (None, "", Some("c"), 100),
+        ] {
+            let after = after.map(key);
+            let heads = view.job_heads(namespace, prefix, after.as_ref(), limit).expect("reads");
+            let jobs = view.jobs(namespace, prefix, after.as_ref(), limit).expect("reads");
+            assert_eq!(heads.len(), jobs.len(), "{prefix} {after:?}");
+            for (head, job) in heads.iter().zip(jobs) {
+                let spec = &job.spec;
+                assert_eq!((&head.key, &head.name), (&spec.key(), &spec.name));
+                assert_eq!(
+                    (head.job_type, head.priority, head.stop),
+                    (spec.job_type, spec.priority, spec.stop)
+                );
+                assert_eq!((&head.datacenters, &head.node_pool), (&spec.datacenters, &spec.node_pool));
+                let version = &head.version;
+                assert_eq!((version.status, version.submit_time), (job.status, job.submit_time));
+                let indexes = (head.create_index, version.modify_index, version.job_modify_index);
+                assert_eq!(indexes, (job.create_index, job.modify_index, job.job_modify_index));
+                assert_eq!(Some(&head.summary), view.job_summary(&head.key).expect("reads").as_ref());
+            }
+        }
+        assert_eq!(view.job_heads(None, "", None, 100).expect("reads").len(), 4);
+    }
+
+    #[test]
+    fn every_open_evaluation_is_found_once() {
+        let mut region = Region::new();
+        let mut expected = vec![];
+        for (n, status) in
+            [EvalStatus::Pending, EvalStatus::Complete, EvalStatus::Blocked].into_iter().enumerate()
+        {
+            for job in ["b", "a", "with\0zero", "c"] {
+                let number = expected.len() as u128 * 3 + n as u128 + 1;
+                let evals = vec![Evaluation { status, ..eval(number, job) }];
+                region.run(&Command::UpdateEvals { evals, at: AT });
+                expected.push((key(job), region.view().index(), status));
+            }
+        }
+        expected.retain(|(_, _, status)| *status != EvalStatus::Complete);
+        expected.sort_by_key(|(job, index, _)| (job.clone(), *index));
+        let open = region.view().open_evals().expect("reads");
+        let found: Vec<_> = open.into_iter().map(|e| (e.job, e.create_index, e.status)).collect();
+        assert_eq!(found, expected);
+    }
+}
