@@ -222,7 +222,10 @@ fn describe(action: &Action) -> String {
         Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
-        Action::EvaluateJob { .. } | Action::EvaluateNode { .. } | Action::StopAlloc { .. } => {
+        Action::EvaluateJob { .. }
+        | Action::EvaluateNode { .. }
+        | Action::ChangeNode { .. }
+        | Action::StopAlloc { .. } => {
             format!("{action:?}")
         }
     }

@@ -9,6 +9,7 @@
 //! order without an index of their own.
 
 use super::fault::Fault;
+use crate::model::drain::{Drain, LastDrain};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
@@ -366,6 +367,18 @@ pub(super) struct NodeRow {
     pub last_alloc_update_index: u64,
     pub create_index: u64,
     pub modify_index: u64,
+    pub drain: Option<Drain>,
+    pub last_drain: Option<LastDrain>,
+}
+
+impl Record for NodeRow {
+    const NAME: &'static str = "node row";
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the two drains: there was none.
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
+        record::lengthened(version, &[0, 0], body)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -412,7 +425,6 @@ macro_rules! records {
 records! {
     JobRow = "job row",
     Described = "node description",
-    NodeRow = "node row",
     Region = "region",
 }
 
