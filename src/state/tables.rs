@@ -14,7 +14,7 @@ use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, Malformed, Record};
+use crate::wire::record::{self, Record};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -371,16 +371,6 @@ pub(super) struct NodeRow {
     pub last_drain: Option<LastDrain>,
 }
 
-impl Record for NodeRow {
-    const NAME: &'static str = "node row";
-    const VERSION: u8 = 2;
-
-    /// Version 1 ended before the two drains: there was none.
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        record::lengthened(version, &[0, 0], body)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Region {
     pub id: Uuid,
@@ -395,22 +385,6 @@ pub(super) struct Applied {
     pub digest: u64,
     /// The index of the last change, by `view::Table`.
     pub tables: [u64; 5],
-}
-
-impl Record for Applied {
-    const NAME: &'static str = "applied index";
-    const VERSION: u8 = 2;
-
-    /// Version 1 knew four tables.
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let refused = Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION };
-        if version != 1 {
-            return Err(refused);
-        }
-        let (index, digest, [jobs, evals, allocs, nodes]) =
-            postcard::from_bytes(body).map_err(|_| Malformed::Body(Self::NAME))?;
-        Ok(Applied { index, digest, tables: [jobs, evals, allocs, nodes, 0] })
-    }
 }
 
 macro_rules! records {
@@ -499,6 +473,8 @@ pub(super) fn row_hash(key: &[u8], value: &[u8]) -> u64 {
     hash = (hash ^ value.len() as u64).wrapping_mul(K);
     hash ^ (hash >> 29)
 }
+
+mod upgrades;
 
 #[cfg(test)]
 mod tests;
