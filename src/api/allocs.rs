@@ -6,7 +6,7 @@ use super::response::Response;
 use super::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StoppedShape, StubWants};
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking};
-use crate::model::alloc::{Allocation, Transition};
+use crate::model::alloc::{Allocation, Leave, Transition};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
 use crate::model::job::{Job, JobStatus};
 use crate::model::time::Wall;
@@ -194,7 +194,7 @@ pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         return Err(Response::not_supported("allocation/:id/stop with no_shutdown_delay"));
     }
     let reschedule = flag("reschedule")?.then_some(true);
-    let transition = Transition { migrate: Some(true), reschedule, ..Transition::default() };
+    let transition = Transition { migrate: Some(Leave::AtOnce), reschedule, ..Transition::default() };
     let answer = Answer { kind: AnswerKind::AllocStopped, pretty: call.query.pretty };
     Ok(Outcome::Act(Action::StopAlloc { alloc, transition }, answer))
 }

@@ -121,6 +121,7 @@ enum AnswerKind {
     Namespace,
     JobEvaluated,
     NodeEvaluated,
+    NodeChanged,
     AllocStopped,
 }
 
@@ -135,6 +136,7 @@ impl Answer {
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
                 AnswerKind::NodeEvaluated => nodes::evaluated(&done, self.pretty),
+                AnswerKind::NodeChanged => nodes::changed(&done, self.pretty),
             },
         }
     }
@@ -194,6 +196,9 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::AllocSignal(_)
         | Route::JobEvaluate(_)
         | Route::NodeEvaluate(_)
+        | Route::NodeEligibility(_)
+        | Route::NodeDrain(_)
+        | Route::NodePurge(_)
         | Route::ReconcileSummaries => method.is_write(),
         // not by PUT (reference: corrections, "Placement and change")
         Route::Metadata => matches!(method, Method::Get | Method::Post),
@@ -326,6 +331,9 @@ impl Call<'_> {
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::NodeEvaluate(id) => nodes::evaluate(self, &id),
+            Route::NodeEligibility(id) => nodes::eligibility(self, &id),
+            Route::NodeDrain(id) => nodes::drain(self, &id),
+            Route::NodePurge(id) => nodes::purge(self, &id),
             Route::Logs(id) => on_node::logs(self, &id),
             Route::AllocExec(id) => on_node::exec(self, &id),
             Route::AllocFigures(id) => on_node::alloc_figures(self, &id),

@@ -88,7 +88,7 @@ fn refuse(object: &Map<String, Value>, names: &[&str]) -> Result<(), Response> {
     }
 }
 
-fn meta(body: &Map<String, Value>) -> Result<BTreeMap<String, String>, Response> {
+pub fn meta(body: &Map<String, Value>) -> Result<BTreeMap<String, String>, Response> {
     let wrong = || Response::text(400, "member Meta must be an object of strings");
     let Some(given) = json::member(body, "Meta") else { return Ok(BTreeMap::new()) };
     let pair = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_string()));

@@ -1,16 +1,20 @@
-//! Nodes: the list and one.
+//! Nodes: the list, one, and what users want of one.
 
 use super::filter::LeftOut;
 use super::page::{self, Page};
 use super::query::object;
 use super::response::Response;
-use super::shape::node::{NodeEvaluatedShape, NodeShape, NodeStub};
+use super::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
 use super::watch::WatchKey;
-use super::{Answer, AnswerKind, Call, Outcome, blocking};
-use crate::model::id::NodeId;
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json, namespaces};
+use crate::jobspec::duration::parse as parse_duration;
+use crate::model::id::{EvalId, NodeId};
 use crate::model::node::Node;
+use crate::model::time::Span;
 use crate::state::view::{Table, View};
+use crate::wire::command::NodeWish;
 use crate::wire::request::{Action, Done};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
@@ -66,11 +70,71 @@ pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     Ok(Outcome::Act(Action::EvaluateNode { node }, answer))
 }
 
-pub fn evaluated(done: &Done, pretty: bool) -> Response {
-    let (evals, node_modify_index) = match done {
+pub fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = json::object(call.body()?)?;
+    let wish = match json::text(&body, "Eligibility")?.unwrap_or_default() {
+        "eligible" => NodeWish::Eligible(true),
+        "ineligible" => NodeWish::Eligible(false),
+        other => {
+            let why = format!("invalid scheduling eligibility {other:?}: say \"eligible\" or \"ineligible\"");
+            return Err(Response::text(500, why));
+        }
+    };
+    change(call, id, wish, AnswerKind::NodeChanged)
+}
+
+/// Without a `DrainSpec` the drain ends.
+pub fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = json::object(call.body()?)?;
+    let meta = namespaces::meta(&body)?;
+    let wish = match json::member(&body, "DrainSpec") {
+        None => NodeWish::EndDrain { mark_eligible: json::flag(&body, "MarkEligible")?, meta },
+        Some(Value::Object(spec)) => NodeWish::Drain {
+            deadline: duration(spec, "Deadline")?,
+            ignore_system: json::flag(spec, "IgnoreSystemJobs")?,
+            meta,
+        },
+        Some(_) => return Err(Response::text(400, "member DrainSpec must be an object or null")),
+    };
+    change(call, id, wish, AnswerKind::NodeChanged)
+}
+
+/// Nanoseconds, or a text as in job files. Absent: zero.
+fn duration(object: &Map<String, Value>, name: &str) -> Result<Span, Response> {
+    let given = match json::member(object, name) {
+        None => Some(Span::ZERO),
+        Some(Value::String(text)) => parse_duration(text).ok(),
+        Some(value) => value.as_i64().map(Span::nanos),
+    };
+    let why = || format!("member {name} must be nanoseconds or a duration such as \"1h30m\"");
+    given.ok_or_else(|| Response::text(400, why()))
+}
+
+pub fn purge(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated)
+}
+
+fn change(call: &Call<'_>, id: &str, wish: NodeWish, kind: AnswerKind) -> Result<Outcome, Response> {
+    let node: NodeId = page::full_id("node", id)?;
+    let answer = Answer { kind, pretty: call.query.pretty };
+    Ok(Outcome::Act(Action::ChangeNode { node, wish }, answer))
+}
+
+pub fn changed(done: &Done, pretty: bool) -> Response {
+    let (evals, node_modify_index) = evals_of(done);
+    let shape = NodeChangedShape::new(evals, node_modify_index, done.index());
+    Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
+}
+
+fn evals_of(done: &Done) -> (&[EvalId], u64) {
+    match done {
         Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
         Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } => (&[][..], 0),
-    };
+    }
+}
+
+pub fn evaluated(done: &Done, pretty: bool) -> Response {
+    let (evals, node_modify_index) = evals_of(done);
     let shape = NodeEvaluatedShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }

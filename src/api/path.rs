@@ -31,6 +31,9 @@ pub enum Route {
     Node(String),
     NodeAllocations(String),
     NodeEvaluate(String),
+    NodeEligibility(String),
+    NodePurge(String),
+    NodeDrain(String),
     Deployments,
     Deployment(String),
     DeploymentAllocations(String),
@@ -152,13 +155,7 @@ fn below(path: &str) -> Route {
             None => Route::Evaluation(id.to_string()),
         }
     } else if let Some(id) = path.strip_prefix("node/").filter(|id| !id.starts_with("pool")) {
-        if let Some(id) = id.strip_suffix("/allocations") {
-            Route::NodeAllocations(id.to_string())
-        } else if let Some(id) = id.strip_suffix("/evaluate") {
-            Route::NodeEvaluate(id.to_string())
-        } else {
-            one(id, Route::Node, NODE_PARTS)
-        }
+        part_of(id, NODE_PARTS, Route::Node)
     } else if let Some(id) = path.strip_prefix("deployment/allocations/") {
         Route::DeploymentAllocations(id.to_string())
     } else if let Some(id) = path.strip_prefix("deployment/").filter(|id| !id.contains('/')) {
@@ -198,8 +195,16 @@ fn on_node(path: &str) -> Option<Route> {
     }
 }
 
+type Make = fn(String) -> Route;
+
+/// What the path's end asks of the object, or the object itself.
+fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
+    let part = parts.iter().find_map(|(ending, make)| Some((rest.strip_suffix(ending)?, *make)));
+    let (id, make) = part.unwrap_or((rest, whole));
+    make(id.replace(SLASH_OF_A_NAME, "/"))
+}
+
 fn job(rest: &str) -> Route {
-    type Make = fn(String) -> Route;
     const PARTS: [(&str, Make); 8] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
@@ -210,10 +215,8 @@ fn job(rest: &str) -> Route {
         ("/deployments", Route::JobDeployments),
         ("/evaluate", Route::JobEvaluate),
     ];
-    for (ending, make) in PARTS {
-        if let Some(id) = rest.strip_suffix(ending) {
-            return make(id.replace(SLASH_OF_A_NAME, "/"));
-        }
+    if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
+        return part_of(rest, &PARTS, Route::Job);
     }
     if rest.ends_with("/tag") && rest.contains("/versions/") {
         return Route::NotBuilt("job/:id/versions/:tag/tag");
@@ -241,8 +244,13 @@ const JOB_PARTS: &[(&str, &str)] = &[
     ("/action", "job/:id/action"),
 ];
 
-const NODE_PARTS: &[(&str, &str)] =
-    &[("/drain", "node/:id/drain"), ("/eligibility", "node/:id/eligibility"), ("/purge", "node/:id/purge")];
+const NODE_PARTS: &[(&str, Make)] = &[
+    ("/allocations", Route::NodeAllocations),
+    ("/evaluate", Route::NodeEvaluate),
+    ("/eligibility", Route::NodeEligibility),
+    ("/drain", Route::NodeDrain),
+    ("/purge", Route::NodePurge),
+];
 
 /// Beginnings of paths below `/v1/` that the API has and drover has not built: longer ones first where they overlap.
 const KNOWN: &[&str] = &[
@@ -313,7 +321,9 @@ mod tests {
             ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
             ("/v1/system/gc", Route::NotBuilt("system")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
-            ("/v1/node/x/drain", Route::NotBuilt("node/:id/drain")),
+            ("/v1/node/x/drain", Route::NodeDrain(id("x"))),
+            ("/v1/node/x/eligibility", Route::NodeEligibility(id("x"))),
+            ("/v1/node/x/purge", Route::NodePurge(id("x"))),
             ("/v1/node/pools", Route::NotBuilt("node/pool")),
             ("/v1/node/pool/p/nodes", Route::NotBuilt("node/pool")),
             ("/v1/deployment/x", Route::Deployment(id("x"))),

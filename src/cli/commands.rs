@@ -8,7 +8,8 @@ use crate::cli::{
 use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
 use crate::cli::{
-    keeper_command, namespace_change, namespace_show, node_config, node_meta, node_status, operator_api,
+    keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
+    node_status, operator_api,
 };
 use crate::cli::{servers, status, version};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
@@ -51,6 +52,8 @@ pub static COMMANDS: &[Command] = &[
     networked::<alloc_stop::AllocStop>("alloc stop", "stop an allocation and place it anew"),
     networked::<alloc_checks::AllocChecks>("alloc checks", "show the service checks of an allocation"),
     networked::<node_status::NodeStatus>("node status", "list nodes, or show one"),
+    networked::<node_drain::NodeDrain>("node drain", "move all work off a node"),
+    networked::<node_eligibility::NodeEligibility>("node eligibility", "let a node take new work, or not"),
     networked::<namespace_show::NamespaceList>("namespace list", "list namespaces"),
     networked::<namespace_show::NamespaceStatus>("namespace status", "show a namespace"),
     networked::<namespace_show::NamespaceInspect>("namespace inspect", "print a namespace as JSON"),
@@ -134,8 +137,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job action",
     "job tag",
     "alloc pause",
-    "node drain",
-    "node eligibility",
     "node pool",
     "node identity",
     "node intro",

@@ -74,7 +74,7 @@ impl JobStop {
     /// The evaluation to be monitored, if there is one.
     fn stop(&self, session: &Session, prefix: &str) -> Outcome<Option<String>> {
         let job = session.job(prefix)?;
-        if job.id != *prefix && !self.yes && !confirmed(session, &job.id)? {
+        if job.id != *prefix && !self.yes && !confirmed(session, &format!("stop job {:?}", job.id))? {
             session.out.line("Cancelled job stop")?;
             return Ok(None);
         }
@@ -95,8 +95,8 @@ impl JobStop {
 }
 
 /// Only `y` and nothing else says yes.
-fn confirmed(session: &Session, id: &str) -> Outcome<bool> {
-    let answer = session.out.ask(&format!("Are you sure you want to stop job {id:?}? [y/N]"))?;
+pub fn confirmed(session: &Session, what: &str) -> Outcome<bool> {
+    let answer = session.out.ask(&format!("Are you sure you want to {what}? [y/N]"))?;
     match answer.as_str() {
         "y" => Ok(true),
         "" | "n" | "N" => Ok(false),

@@ -40,6 +40,8 @@ mod namespace_change;
 mod namespace_file;
 mod namespace_show;
 mod node_config;
+mod node_drain;
+mod node_eligibility;
 mod node_list;
 mod node_meta;
 mod node_status;

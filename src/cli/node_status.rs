@@ -113,7 +113,7 @@ pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn own_node(session: &Session) -> Outcome<String> {
+pub fn own_node(session: &Session) -> Outcome<String> {
     let agent = session.client.get_value("/v1/agent/self", &[])?;
     let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str).filter(|id| !id.is_empty());
     id.map(str::to_string)

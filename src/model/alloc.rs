@@ -100,11 +100,20 @@ pub struct Allocation {
     pub states: Vec<StateChange>,
 }
 
+/// Whether an allocation is to leave its node. The first two are encoded as `false` and `true`, which they once were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Leave {
+    No,
+    AtOnce,
+    /// Only when its successor has found a node: nothing is lost while there is no room.
+    WhenPlaced,
+}
+
 /// What servers ask of an allocation beyond running or stopping. None: never asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
     /// To another node.
-    pub migrate: Option<bool>,
+    pub migrate: Option<Leave>,
     /// May be replaced although its deployment is under way.
     pub reschedule: Option<bool>,
     /// Is to be replaced, whatever the policy says.
@@ -112,6 +121,11 @@ pub struct Transition {
 }
 
 impl Transition {
+    /// It is to leave its node, now or when there is room elsewhere.
+    pub fn leaves(self) -> bool {
+        matches!(self.migrate, Some(Leave::AtOnce | Leave::WhenPlaced))
+    }
+
     /// With what `newer` says in place of what was said before.
     pub fn updated(self, newer: Transition) -> Transition {
         Transition {

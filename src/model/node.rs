@@ -1,5 +1,6 @@
 //! A node: what a client says of its machine, and what the servers know of it.
 
+use super::drain::{Drain, LastDrain};
 use super::id::{NodeId, NodeSecret};
 use super::resources::Amount;
 use super::time::Wall;
@@ -80,6 +81,9 @@ pub struct Node {
     pub last_alloc_update_index: u64,
     pub create_index: u64,
     pub modify_index: u64,
+    /// While it lasts, the node is not eligible.
+    pub drain: Option<Drain>,
+    pub last_drain: Option<LastDrain>,
 }
 
 impl Node {

@@ -10,7 +10,8 @@ use super::feasible::{Eligibility, Feasibility};
 use super::fleet::Snapshot;
 use super::proposal::Proposal;
 use super::reconcile::{
-    Changes, Deployments, Input, LOST, NameIndex, Replacement, TaintedNodes, UPDATED, Update, reconcile,
+    Changes, Deployments, Input, LOST, MIGRATING, NameIndex, Replacement, TaintedNodes, UPDATED, Update,
+    reconcile,
 };
 use super::search::{MOST_LEVELS, Search};
 use super::update::tasks_changed;
@@ -238,10 +239,7 @@ impl<'a> Placer<'a> {
         apply_stops(&changes, proposal);
         let names = &mut changes.names;
         for Replacement { group, alloc } in changes.destructive {
-            proposal.stop(alloc, UPDATED, None);
-            if !self.replace(group, alloc, Vec::new(), names, proposal) {
-                proposal.unstop(alloc);
-            }
+            self.replace_or_keep(group, alloc, (UPDATED, Vec::new()), names, proposal);
         }
         for Replacement { group, alloc } in changes.replacements {
             self.replace(group, alloc, alloc.reschedules.clone(), names, proposal);
@@ -261,6 +259,9 @@ impl<'a> Placer<'a> {
         }
         for (group, missing) in changes.missing {
             self.fill(group, missing, names, proposal);
+        }
+        for Replacement { group, alloc } in changes.moving {
+            self.replace_or_keep(group, alloc, (MIGRATING, alloc.reschedules.clone()), names, proposal);
         }
         again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
         self.outcome.followups = again::look(self.run, changes.followups, proposal);
@@ -326,6 +327,21 @@ impl<'a> Placer<'a> {
             resources: group.resources(),
             modify_time: self.run.now,
             ..old.clone()
+        }
+    }
+
+    /// Stops the old one only if the new one finds a node.
+    fn replace_or_keep(
+        &mut self,
+        group: &'a TaskGroup,
+        old: &'a Allocation,
+        (why, reschedules): (&'static str, Vec<Reschedule>),
+        names: &mut BTreeMap<&'a str, NameIndex>,
+        proposal: &mut Proposal<'a>,
+    ) {
+        proposal.stop(old, why, None);
+        if !self.replace(group, old, reschedules, names, proposal) {
+            proposal.unstop(old);
         }
     }
 

@@ -69,6 +69,8 @@ pub fn node(n: u128) -> Node {
         last_alloc_update_index: 0,
         create_index: 1,
         modify_index: 1,
+        drain: None,
+        last_drain: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::{Command, RegisterJob, SubmitJob};
+use crate::wire::command::{Command, NodeWish, RegisterJob, SubmitJob};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 
 impl Server {
@@ -64,6 +64,7 @@ impl Server {
             }
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
+            Action::ChangeNode { node, wish } => self.change_node(token, node, wish, &view, at)?,
         }
         Ok(())
     }
@@ -117,6 +118,23 @@ impl Server {
             return Ok(());
         }
         self.evaluate(token, evals, known.modify_index, at);
+        Ok(())
+    }
+
+    /// A purge is to the node's jobs what its death would be.
+    fn change_node(
+        &mut self,
+        token: u64,
+        node: NodeId,
+        wish: NodeWish,
+        view: &View,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        let evals = if wish == NodeWish::Purge { self.node_evals(node, view, at)? } else { vec![] };
+        let op = Op::Node { token, evals: evals.iter().map(|e| e.id).collect() };
+        let closes = wish.closes();
+        let proposed = self.propose(&Command::ChangeNode { node, wish, evals, at }, op);
+        self.closing.extend(proposed.filter(|_| closes).map(|index| (index, node)));
         Ok(())
     }
 

@@ -40,6 +40,7 @@ impl Server {
     fn follow_outcome(&mut self, outcome: Outcome, now: Now) -> Result<(), Fault> {
         let Outcome { index, reply, changes, events } = outcome;
         self.in_flight.settle(index);
+        self.closing.remove(&index);
         self.measures.applied(now.mono);
         if let Some(op) = self.ops.remove(&index) {
             self.finish(op, reply, now)?;
@@ -61,10 +62,18 @@ impl Server {
                 let named = |done: Done| Done::Evals { evals, modify_index, index: done.index() };
                 self.reply(token, result.map(named));
             }
+            Op::Node { token, evals } => {
+                let named = |done: Done| {
+                    let index = done.index();
+                    Done::Evals { evals, modify_index: index, index }
+                };
+                self.reply(token, result.map(named));
+            }
             Op::Alive { asker, node } => self.alive(asker, node, result, now),
             Op::Reported { asker } => self.answer(asker, NodeReply::Reported),
             Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
             Op::Failed { eval } => self.broker.settle_failed(&eval),
+            Op::Drained => self.drainer.settled(),
             Op::Unattended => {}
         }
         Ok(())
@@ -82,7 +91,7 @@ impl Server {
         match change {
             Change::Eval(eval) => self.follow_eval(eval, now),
             Change::Alloc(alloc) => self.follow_alloc(alloc, index, now)?,
-            Change::Node(node) => self.follow_node(node, index, now),
+            Change::Node(node) => self.follow_node(node, index, now)?,
             Change::Job { .. } | Change::Namespace => {}
         }
         Ok(())
@@ -117,6 +126,7 @@ impl Server {
     }
 
     fn follow_alloc(&mut self, alloc: &AllocChange, index: u64, now: Mono) -> Result<(), Fault> {
+        self.drainer.touched(&alloc.job, alloc.node);
         if alloc.for_node {
             self.watches.changed(alloc.node, index);
         }
@@ -128,13 +138,16 @@ impl Server {
         Ok(())
     }
 
-    fn follow_node(&mut self, node: &NodeChange, index: u64, now: Mono) {
+    fn follow_node(&mut self, node: &NodeChange, index: u64, now: Mono) -> Result<(), Fault> {
         if node.opened {
             self.blocked.unblock(&node.computed_class, index, now);
         }
         if node.status == NodeStatus::Down {
             self.heartbeats.forget(node.id);
         }
+        let known = self.log.reader().view()?.node(node.id)?;
+        self.follow_drain(known.as_deref(), node.id, now);
+        Ok(())
     }
 
     /// This server leads and has applied all that came before: queues and deadlines are built from the state.
@@ -146,6 +159,7 @@ impl Server {
             if node.status != NodeStatus::Down {
                 self.heartbeats.expect_after_failover(node.info.id, now.mono);
             }
+            self.follow_drain(Some(&node), node.info.id, now.mono);
         }
         // a blocked evaluation may have missed its moment with the old leader: each gets one more try
         for eval in view.open_evals()? {

@@ -7,6 +7,7 @@
 mod admission;
 mod blocked;
 mod broker;
+mod drainer;
 pub mod effects;
 mod follow;
 pub mod heartbeat;
@@ -35,6 +36,7 @@ use crate::wire::rpc::Peer;
 use crate::wire::status::ServerStatus;
 use blocked::Blocked;
 use broker::Broker;
+use drainer::Drainer;
 use effects::{Effect, Input, ScheduleTask};
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
@@ -64,7 +66,10 @@ pub struct Server {
     heartbeats: Heartbeats,
     watches: Watches,
     in_flight: InFlight,
+    /// Nodes to which nothing may be placed once the entry of this index is applied.
+    closing: BTreeMap<u64, NodeId>,
     unhurried: Unhurried,
+    drainer: Drainer,
     /// Evaluations that scheduler workers hold.
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// What waits for the entry of each index.
@@ -101,6 +106,13 @@ enum Op {
         evals: Vec<EvalId>,
         modify_index: u64,
     },
+    /// A wish for a node: the reply names the evaluations.
+    Node {
+        token: u64,
+        evals: Vec<EvalId>,
+    },
+    /// A step of drains.
+    Drained,
     Alive {
         asker: Asker,
         node: NodeId,
@@ -123,7 +135,7 @@ impl Op {
     /// Whom it owes a reply.
     fn asked(&self) -> Option<u64> {
         match self {
-            Op::Reply { token } | Op::Evaluate { token, .. } => Some(*token),
+            Op::Reply { token } | Op::Evaluate { token, .. } | Op::Node { token, .. } => Some(*token),
             _ => None,
         }
     }
@@ -149,7 +161,9 @@ impl Server {
             heartbeats: Heartbeats::new(config.heartbeats, seed),
             watches: Watches::default(),
             in_flight: InFlight::default(),
+            closing: BTreeMap::new(),
             unhurried: Unhurried::default(),
+            drainer: Drainer::default(),
             outstanding: BTreeMap::new(),
             ops: BTreeMap::new(),
             ids: Ids(Stream::new(seed, 2)),
@@ -173,6 +187,7 @@ impl Server {
             self.take(input, now)?;
         }
         self.chores(now);
+        self.advance_drains(now)?;
         self.join_company(now);
         if let Some(round) = self.log.round()? {
             self.follow(round, now)?;
@@ -228,6 +243,7 @@ impl Server {
             self.heartbeats.next_deadline(),
             self.watches.next_deadline(),
             self.unhurried.next_deadline(),
+            self.drainer.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -243,6 +259,12 @@ impl Server {
             || !self.unhurried.is_empty()
             || !self.outstanding.is_empty();
         (!busy).then(|| self.broker.contents().union(&self.blocked.contents()).copied().collect())
+    }
+
+    /// The nodes whose drains it leads, if it leads.
+    #[cfg(test)]
+    pub fn draining(&self) -> Option<std::collections::BTreeSet<NodeId>> {
+        self.ready.then(|| self.drainer.nodes())
     }
 
     pub fn reader(&self) -> Reader {
@@ -275,7 +297,9 @@ impl Server {
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
         self.in_flight = InFlight::default();
+        self.closing.clear();
         self.unhurried = Unhurried::default();
+        self.drainer = Drainer::default();
         self.outstanding.clear();
     }
 

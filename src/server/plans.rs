@@ -169,7 +169,8 @@ impl Server {
                 None => in_place_only = false,
             }
         }
-        if !in_place_only && !view.fleet().ready(part.node_id) {
+        let closing = self.closing.values().any(|node| *node == part.node_id);
+        if !in_place_only && (closing || !view.fleet().ready(part.node_id)) {
             return Ok(None);
         }
         for stop in &part.stops {

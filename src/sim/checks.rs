@@ -26,7 +26,7 @@ impl World {
     /// After every turn in which the state moved.
     pub fn check_server(&mut self) -> Result<(), String> {
         self.server.disk.hold_faults(true);
-        let found = self.look_at_server();
+        let found = self.look_at_server().and_then(|()| self.check_drains());
         self.server.disk.hold_faults(false);
         found
     }

@@ -139,6 +139,13 @@ pub const KINDS: &[&str] = &[
     "start failed",
     "register storm",
     "asked over HTTP",
+    "drain with a deadline",
+    "drain without a deadline",
+    "drain by force",
+    "drain ended",
+    "node made ineligible",
+    "node made eligible",
+    "lost node purged",
 ];
 
 pub struct Faults {

@@ -7,7 +7,8 @@
 #![cfg(test)]
 
 use crate::keeper::journal::{Entry, Process};
-use crate::model::alloc::{Allocation, ClientStatus, Health, StateChange, Transition};
+use crate::model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
+use crate::model::drain::{Drain, DrainStatus, LastDrain};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{DeploymentId, EvalId, RunId, Uuid};
 use crate::model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
@@ -27,7 +28,7 @@ use crate::state::samples::{
 use crate::wire::ask::{
     FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope, SessionInput, SessionOutput,
 };
-use crate::wire::command::Command;
+use crate::wire::command::{Command, DrainStep, NodeWish};
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
@@ -113,8 +114,12 @@ fn objects(s: &mut Samples) {
     running.client = ClientStatus::Running;
     running.task_states = report(1, ClientStatus::Running).task_states;
     s.add("running", &running);
-    s.add("rescheduled", &rescheduled(running));
-    for trigger in [Trigger::AllocReschedule, Trigger::MaxDisconnectTimeout] {
+    s.add("rescheduled", &rescheduled(running.clone()));
+    for how in [Leave::No, Leave::WhenPlaced] {
+        running.transition.migrate = Some(how);
+        s.add(&format!("{how:?}").to_lowercase(), &running);
+    }
+    for trigger in [Trigger::AllocReschedule, Trigger::MaxDisconnectTimeout, Trigger::NodeDrain] {
         let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
         s.add(trigger.as_str(), &later);
     }
@@ -122,6 +127,7 @@ fn objects(s: &mut Samples) {
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
     s.add("ready", &node);
+    s.add("draining", &draining(node));
     s.add("ed25519", &signing_key());
 }
 
@@ -131,12 +137,44 @@ fn rescheduled(alloc: Allocation) -> Allocation {
     Allocation {
         reschedules: vec![event],
         followup_eval: Some(eval_id(3)),
-        transition: Transition { migrate: Some(true), reschedule: None, force_reschedule: Some(false) },
+        transition: Transition {
+            migrate: Some(Leave::AtOnce),
+            reschedule: None,
+            force_reschedule: Some(false),
+        },
         deployment: Some(DeploymentId::from_random(4)),
         health: Some(Health { healthy: Some(true), at: AT, canary: true, modify_index: 300 }),
         states: vec![StateChange { status: ClientStatus::Unknown, at: AT }],
         ..alloc
     }
+}
+
+fn drain() -> Drain {
+    Drain { deadline: Span::hours(1), ignore_system: true, started: AT, force_at: Some(AT + Span::hours(1)) }
+}
+
+fn draining(node: Node) -> Node {
+    let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
+    let last_drain = LastDrain { started: AT, updated: AT, status: DrainStatus::Canceled, meta };
+    Node { drain: Some(drain()), last_drain: Some(last_drain), ..node }
+}
+
+fn node_commands(s: &mut Samples) {
+    let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
+    for (what, wish) in [
+        ("ineligible node", NodeWish::Eligible(false)),
+        ("drain node", NodeWish::Drain { deadline: Span::hours(1), ignore_system: true, meta: meta.clone() }),
+        ("end drain", NodeWish::EndDrain { mark_eligible: true, meta }),
+        ("purge node", NodeWish::Purge),
+    ] {
+        s.add(what, &Command::ChangeNode { node: node_id(1), wish, evals: vec![eval(3, "web")], at: AT });
+    }
+    let leaving = vec![alloc_id(1)];
+    let step = DrainStep { node: node_id(1), drain: drain(), leaving, at_once: false, complete: true };
+    s.add(
+        "advance drains",
+        &Command::AdvanceDrains { steps: vec![step], evals: vec![eval(3, "web")], at: AT },
+    );
 }
 
 fn patient(mut spec: JobSpec) -> JobSpec {
@@ -186,7 +224,8 @@ fn commands(s: &mut Samples) {
     s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
     s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
-    let transition = Transition { migrate: Some(true), reschedule: None, force_reschedule: Some(false) };
+    let transition =
+        Transition { migrate: Some(Leave::AtOnce), reschedule: None, force_reschedule: Some(false) };
     let allocs = vec![(alloc_id(1), transition)];
     s.add("update transitions", &Command::UpdateTransitions { allocs, evals: vec![eval(3, "web")], at: AT });
     let eval = Some(Box::new(eval(2, "web")));
@@ -393,6 +432,7 @@ fn samples() -> Samples {
     let mut s = Samples::default();
     objects(&mut s);
     commands(&mut s);
+    node_commands(&mut s);
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);

@@ -14,6 +14,7 @@ mod http;
 mod keeper_host;
 mod ledger;
 mod node_host;
+mod operators;
 mod output;
 mod processes;
 mod rot;

@@ -13,6 +13,8 @@ use std::panic::catch_unwind;
 const NODES: usize = 3;
 /// Faults and users, then faults end and users leave, then everything has to come to rest.
 const STORMY: Span = Span::minutes(10);
+/// Until then drains with a deadline have ended.
+const DRAINED: Span = Span::minutes(8);
 const CALM: Span = Span::minutes(20);
 
 struct Run {
@@ -40,6 +42,8 @@ fn run(seed: u64, print: bool) -> Result<Run, String> {
 fn weather(world: &mut World) -> Result<(), String> {
     storm(world)?;
     world.heal()?;
+    world.run_until(world.now.after(DRAINED))?;
+    world.check_drained()?;
     let rest = world.now.after(CALM);
     world.run_until(rest)?;
     world.check_settled()
@@ -52,6 +56,7 @@ fn storm(world: &mut World) -> Result<(), String> {
         world.start_agent(n)?;
     }
     world.after(Span::seconds(1), Event::Work);
+    world.after(Span::seconds(30), Event::Operate);
     world.next_fault();
     world.run_until(Mono(1).after(STORMY))
 }

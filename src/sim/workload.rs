@@ -152,6 +152,9 @@ impl World {
 
     pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
+        if self.operators.answered(token, &result)? {
+            return Ok(());
+        }
         if !self.ledger.is_due(token) {
             return Err(format!("question {token} was answered twice, or never asked"));
         }
@@ -222,7 +225,10 @@ fn describe(action: &Action) -> String {
         Action::DeregisterJob { job, .. } => format!("stops {}", job.id),
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
-        Action::EvaluateJob { .. } | Action::EvaluateNode { .. } | Action::StopAlloc { .. } => {
+        Action::EvaluateJob { .. }
+        | Action::EvaluateNode { .. }
+        | Action::ChangeNode { .. }
+        | Action::StopAlloc { .. } => {
             format!("{action:?}")
         }
     }

@@ -5,6 +5,7 @@ use super::faults::{Fault, Faults};
 use super::http::Readers;
 use super::ledger::Ledger;
 use super::node_host::NodeHost;
+use super::operators::Operators;
 use super::processes::ProcessEnd;
 use super::server_host::ServerHost;
 use super::workload::Workload;
@@ -95,6 +96,7 @@ pub enum Event {
         node: Option<usize>,
     },
     Work,
+    Operate,
     Answer {
         token: u64,
         result: Result<Done, Refusal>,
@@ -116,6 +118,7 @@ pub struct World {
     pub nodes: Vec<NodeHost>,
     pub faults: Faults,
     pub workload: Workload,
+    pub operators: Operators,
     pub ledger: Ledger,
     pub readers: Readers,
     pub draws: Stream,
@@ -165,6 +168,7 @@ impl World {
             nodes,
             faults: Faults::new(seed),
             workload: Workload::new(seed),
+            operators: Operators::new(seed),
             ledger: Ledger::default(),
             readers: Readers::new(),
             draws,
@@ -299,6 +303,7 @@ impl World {
                 Ok(())
             }
             Event::Work => self.work(),
+            Event::Operate => self.operate(),
             Event::Answer { token, result } => self.answered(token, result),
         }
     }

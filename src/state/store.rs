@@ -386,6 +386,7 @@ fn follow(fleet: &mut Fleet, edits: Vec<FleetEdit>) {
     for edit in edits {
         match edit {
             FleetEdit::Node(node) => fleet.upsert_node(&node),
+            FleetEdit::Gone(id) => fleet.remove_node(id),
             FleetEdit::Hold(node, amount) => fleet.add_usage(node, amount),
             FleetEdit::Release(node, amount) => fleet.sub_usage(node, amount),
         }

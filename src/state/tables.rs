@@ -9,11 +9,12 @@
 //! order without an index of their own.
 
 use super::fault::Fault;
+use crate::model::drain::{Drain, LastDrain};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, Malformed, Record};
+use crate::wire::record::{self, Record};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -366,6 +367,8 @@ pub(super) struct NodeRow {
     pub last_alloc_update_index: u64,
     pub create_index: u64,
     pub modify_index: u64,
+    pub drain: Option<Drain>,
+    pub last_drain: Option<LastDrain>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -384,22 +387,6 @@ pub(super) struct Applied {
     pub tables: [u64; 5],
 }
 
-impl Record for Applied {
-    const NAME: &'static str = "applied index";
-    const VERSION: u8 = 2;
-
-    /// Version 1 knew four tables.
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let refused = Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION };
-        if version != 1 {
-            return Err(refused);
-        }
-        let (index, digest, [jobs, evals, allocs, nodes]) =
-            postcard::from_bytes(body).map_err(|_| Malformed::Body(Self::NAME))?;
-        Ok(Applied { index, digest, tables: [jobs, evals, allocs, nodes, 0] })
-    }
-}
-
 macro_rules! records {
     ($($type:ty = $name:literal),* $(,)?) => { $(
         impl Record for $type {
@@ -412,7 +399,6 @@ macro_rules! records {
 records! {
     JobRow = "job row",
     Described = "node description",
-    NodeRow = "node row",
     Region = "region",
 }
 
@@ -487,6 +473,8 @@ pub(super) fn row_hash(key: &[u8], value: &[u8]) -> u64 {
     hash = (hash ^ value.len() as u64).wrapping_mul(K);
     hash ^ (hash >> 29)
 }
+
+mod upgrades;
 
 #[cfg(test)]
 mod tests;

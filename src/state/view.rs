@@ -429,5 +429,7 @@ pub(super) fn read_node(rows: &impl Rows, id: NodeId) -> Result<Option<Node>, Fa
         last_alloc_update_index: row.last_alloc_update_index,
         create_index: row.create_index,
         modify_index: row.modify_index,
+        drain: row.drain,
+        last_drain: row.last_drain,
     }))
 }

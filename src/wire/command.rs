@@ -2,6 +2,7 @@
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
 use crate::model::alloc::{ClientStatus, Transition};
+use crate::model::drain::Drain;
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
@@ -11,7 +12,7 @@ use crate::model::node::{NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
 use crate::model::submission::Submission;
 use crate::model::task::TaskState;
-use crate::model::time::Wall;
+use crate::model::time::{Span, Wall};
 use crate::model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +52,10 @@ pub enum Command {
     AddSigningKey { key: Box<SigningKey> },
     /// What servers ask of allocations beyond running or stopping, with the evaluations that see to it.
     UpdateTransitions { allocs: Vec<(AllocId, Transition)>, evals: Vec<Evaluation>, at: Wall },
+    /// What a user wants of a node.
+    ChangeNode { node: NodeId, wish: NodeWish, evals: Vec<Evaluation>, at: Wall },
+    /// How drains go on, with the evaluations that move what is to leave.
+    AdvanceDrains { steps: Vec<DrainStep>, evals: Vec<Evaluation>, at: Wall },
 }
 
 impl Command {
@@ -65,6 +70,9 @@ impl Command {
             Command::ApplyPlan { .. } => "PlanResult",
             Command::UpdateAllocs { .. } => "AllocationUpdated",
             Command::UpdateTransitions { .. } => "AllocationUpdateDesiredStatus",
+            Command::ChangeNode { wish: NodeWish::Eligible(_), .. } => "NodeEligibility",
+            Command::ChangeNode { wish: NodeWish::Purge, .. } => "NodeDeregistration",
+            Command::ChangeNode { .. } | Command::AdvanceDrains { .. } => "NodeDrain",
             // they concern the region itself, and nothing that has events
             Command::Init { .. }
             | Command::AddSigningKey { .. }
@@ -72,6 +80,43 @@ impl Command {
             | Command::DeleteNamespace { .. } => "",
         }
     }
+}
+
+/// Encoded by position: append only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeWish {
+    /// Whether new work may be placed there.
+    Eligible(bool),
+    /// All work is to leave, at the latest after `deadline`: zero is never, less is at once.
+    Drain {
+        deadline: Span,
+        ignore_system: bool,
+        meta: BTreeMap<String, String>,
+    },
+    EndDrain {
+        mark_eligible: bool,
+        meta: BTreeMap<String, String>,
+    },
+    /// The node is to be forgotten.
+    Purge,
+}
+
+impl NodeWish {
+    /// From then on nothing may be placed there.
+    pub fn closes(&self) -> bool {
+        matches!(self, NodeWish::Eligible(false) | NodeWish::Drain { .. } | NodeWish::Purge)
+    }
+}
+
+/// How the drain of one node goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainStep {
+    pub node: NodeId,
+    /// As it was when this was decided: one that has changed meanwhile does not go on by it.
+    pub drain: Drain,
+    pub leaving: Vec<AllocId>,
+    pub at_once: bool,
+    pub complete: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -78,6 +78,14 @@ pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, 
     if rest.is_empty() { Ok(value) } else { Err(Malformed::Body(name)) }
 }
 
+/// The second version of a record whose first one lacked what `more` says of its end.
+pub fn lengthened<R: Record>(version: u8, more: &[u8], first: &[u8]) -> Result<R, Malformed> {
+    match version {
+        1 => body(R::NAME, &[first, more].concat()),
+        _ => Err(Malformed::Version { name: R::NAME, found: version, known: R::VERSION }),
+    }
+}
+
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal),* $(,)?) => { $(
         impl Record for $type {
@@ -96,7 +104,6 @@ records! {
     super::command::Command = "command" 2,
     super::rpc::NodeReply = "node reply" 2,
     crate::model::job::JobSummary = "job summary" 1,
-    crate::model::node::Node = "node" 1,
     crate::model::namespace::Namespace = "namespace" 1,
     crate::model::submission::Submission = "job submission" 1,
     crate::model::key::SigningKey = "signing key" 1,
@@ -109,6 +116,16 @@ records! {
     super::request::Refusal = "refusal" 1,
     super::keeper::Command = "keeper command" 1,
     super::keeper::Event = "keeper event" 1,
+}
+
+impl Record for crate::model::node::Node {
+    const NAME: &'static str = "node";
+    const VERSION: u8 = 2;
+
+    /// Version 1 ended before the two drains: there was none.
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
+        lengthened(version, &[0, 0], body)
+    }
 }
 
 #[cfg(test)]

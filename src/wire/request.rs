@@ -5,6 +5,7 @@ use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::submission::Submission;
+use crate::wire::command::NodeWish;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -45,6 +46,10 @@ pub enum Action {
     /// The same for every job that has allocations on the node.
     EvaluateNode {
         node: NodeId,
+    },
+    ChangeNode {
+        node: NodeId,
+        wish: NodeWish,
     },
 }
 

@@ -10,6 +10,7 @@ mod command_line;
 mod configuration;
 mod damage;
 mod dev;
+mod drains;
 mod exec;
 mod full_disk;
 mod hostile;

@@ -248,7 +248,7 @@ impl TransitionShape {
     fn new(a: &Allocation) -> Self {
         let Transition { migrate, reschedule, force_reschedule } = a.transition;
         TransitionShape {
-            migrate,
+            migrate: migrate.map(|_| a.transition.leaves()),
             reschedule,
             force_reschedule,
             no_shutdown_delay: (),

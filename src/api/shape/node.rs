@@ -1,6 +1,7 @@
 //! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
 
 use super::{Empty, Null, map_or_null, rfc3339};
+use crate::model::drain::{Drain, LastDrain};
 use crate::model::gather::Gather;
 use crate::model::id::EvalId;
 use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo};
@@ -33,7 +34,7 @@ pub struct NodeStub<'a> {
     host_volumes: Null,
     node_resources: Option<NodeResourcesShape<'a>>,
     reserved_resources: Option<ReservedShape>,
-    last_drain: Null,
+    last_drain: Option<LastDrainShape<'a>>,
     create_index: u64,
     modify_index: u64,
 }
@@ -52,7 +53,7 @@ impl<'a> NodeStub<'a> {
             node_pool: &info.pool,
             node_class: &info.class,
             version: info.attributes.get("nomad.version").map_or("", String::as_str),
-            drain: false,
+            drain: node.drain.is_some(),
             scheduling_eligibility: eligibility(node),
             status: node.status.as_str(),
             status_description: &node.status_description,
@@ -60,7 +61,7 @@ impl<'a> NodeStub<'a> {
             host_volumes: (),
             node_resources: resources.then(|| NodeResourcesShape::new(info)),
             reserved_resources: resources.then(|| ReservedShape::new(info.reserved)),
-            last_drain: (),
+            last_drain: node.last_drain.as_ref().map(LastDrainShape::new),
             create_index: node.create_index,
             modify_index: node.modify_index,
         }
@@ -99,7 +100,7 @@ pub struct NodeShape<'a> {
     node_class: &'a str,
     node_pool: &'a str,
     computed_class: &'a str,
-    drain_strategy: Null,
+    drain_strategy: Option<DrainShape>,
     drain: bool,
     scheduling_eligibility: &'static str,
     status: &'static str,
@@ -114,7 +115,7 @@ pub struct NodeShape<'a> {
     csi_node_plugins: Empty,
     host_volumes: Null,
     host_networks: Null,
-    last_drain: Null,
+    last_drain: Option<LastDrainShape<'a>>,
     node_max_allocs: u64,
     #[serde(rename = "GCVolumesOnNodeGC")]
     gc_volumes_on_node_gc: bool,
@@ -145,8 +146,8 @@ impl<'a> NodeShape<'a> {
             node_class: &info.class,
             node_pool: &info.pool,
             computed_class: &node.computed_class,
-            drain_strategy: (),
-            drain: false,
+            drain_strategy: node.drain.as_ref().map(DrainShape::new),
+            drain: node.drain.is_some(),
             scheduling_eligibility: eligibility(node),
             status: node.status.as_str(),
             status_description: &node.status_description,
@@ -157,7 +158,7 @@ impl<'a> NodeShape<'a> {
             csi_node_plugins: Empty {},
             host_volumes: (),
             host_networks: (),
-            last_drain: (),
+            last_drain: node.last_drain.as_ref().map(LastDrainShape::new),
             node_max_allocs: 0,
             gc_volumes_on_node_gc: false,
             last_missed_heartbeat_index: node.last_missed_heartbeat_index,
@@ -169,7 +170,77 @@ impl<'a> NodeShape<'a> {
     }
 }
 
-/// The answer to an evaluation of a node.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct DrainShape {
+    /// Nanoseconds.
+    deadline: i64,
+    ignore_system_jobs: bool,
+    force_deadline: Option<String>,
+    started_at: Option<String>,
+}
+
+impl DrainShape {
+    fn new(drain: &Drain) -> Self {
+        DrainShape {
+            deadline: drain.deadline.as_nanos(),
+            ignore_system_jobs: drain.ignore_system,
+            force_deadline: drain.force_at.and_then(rfc3339),
+            started_at: rfc3339(drain.started),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct LastDrainShape<'a> {
+    started_at: Option<String>,
+    updated_at: Option<String>,
+    status: &'static str,
+    #[serde(rename = "AccessorID")]
+    accessor_id: &'static str,
+    meta: Option<&'a BTreeMap<String, String>>,
+}
+
+impl<'a> LastDrainShape<'a> {
+    fn new(last: &'a LastDrain) -> Self {
+        LastDrainShape {
+            started_at: rfc3339(last.started),
+            updated_at: rfc3339(last.updated),
+            status: last.status.as_str(),
+            accessor_id: "",
+            meta: map_or_null(&last.meta),
+        }
+    }
+}
+
+/// The answer to a change of eligibility or drain.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct NodeChangedShape {
+    #[serde(rename = "EvalIDs")]
+    eval_ids: Option<Vec<String>>,
+    eval_create_index: u64,
+    node_modify_index: u64,
+    index: u64,
+}
+
+impl NodeChangedShape {
+    pub fn new(evals: &[EvalId], node_modify_index: u64, index: u64) -> Self {
+        NodeChangedShape {
+            eval_ids: ids(evals),
+            eval_create_index: if evals.is_empty() { 0 } else { index },
+            node_modify_index,
+            index,
+        }
+    }
+}
+
+fn ids(evals: &[EvalId]) -> Option<Vec<String>> {
+    (!evals.is_empty()).then(|| evals.iter().map(ToString::to_string).collect())
+}
+
+/// The answer to an evaluation or a purge of a node.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeEvaluatedShape {
@@ -191,11 +262,10 @@ pub struct NodeEvaluatedShape {
 
 impl NodeEvaluatedShape {
     pub fn new(evals: &[EvalId], node_modify_index: u64, index: u64) -> Self {
-        let eval_ids: Vec<String> = evals.iter().map(ToString::to_string).collect();
         NodeEvaluatedShape {
             heartbeat_ttl: 0,
             eval_create_index: if evals.is_empty() { 0 } else { index },
-            eval_ids: Some(eval_ids).filter(|ids| !ids.is_empty()),
+            eval_ids: ids(evals),
             node_modify_index,
             leader_rpc_addr: "",
             num_nodes: 0,

@@ -1,7 +1,7 @@
 //! Evaluations that somebody asks for, their count, and the states of jobs in one answer.
 
 use super::*;
-use crate::model::alloc::Transition;
+use crate::model::alloc::{Leave, Transition};
 use crate::model::id::JobKey;
 use crate::state::samples::alloc_id;
 use crate::wire::request::Done;
@@ -50,7 +50,7 @@ fn jobs_and_nodes_are_evaluated_on_demand() {
 fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
     let world = World::running();
     let target = format!("/v1/allocation/{}/stop", alloc_id(1));
-    let migrate = Transition { migrate: Some(true), ..Transition::default() };
+    let migrate = Transition { migrate: Some(Leave::AtOnce), ..Transition::default() };
     let again = Transition { reschedule: Some(true), ..migrate };
     for (query, transition) in
         [("", migrate), ("?reschedule=true", again), ("?no_shutdown_delay=false", migrate)]

@@ -5,6 +5,7 @@ mod evaluations;
 mod filters;
 mod hostile;
 mod names;
+mod node_wishes;
 mod observe;
 mod reads;
 mod shapes;

@@ -395,6 +395,8 @@ fn node() -> Node {
         last_alloc_update_index: 4,
         create_index: 2,
         modify_index: 3,
+        drain: None,
+        last_drain: None,
     }
 }
 

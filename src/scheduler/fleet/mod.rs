@@ -193,7 +193,6 @@ impl Fleet {
         }
     }
 
-    #[cfg(test)]
     pub fn remove_node(&mut self, id: NodeId) {
         let Some(slot) = self.current.slot(id) else { return };
         Arc::make_mut(&mut self.current.slots).remove(&id);

@@ -1,5 +1,7 @@
 //! Whole evaluations against a small world: what is placed, kept and stopped, and what becomes of the evaluation.
 
+mod moving;
+
 use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
 use crate::model::eval::{EvalStatus, Trigger};
 use crate::model::job::{JobSpec, JobType};

@@ -32,8 +32,9 @@ pub fn settle<'a>(job: &Job, group: &TaskGroup, back: &Set<'a>, all: &Set<'a>) -
 
 /// It was to end or to move anyway, or runs what is not wanted any more.
 fn outdated(job: &Job, alloc: &Allocation) -> bool {
-    let asked = [alloc.transition.migrate, alloc.transition.reschedule, alloc.transition.force_reschedule];
+    let asked = [alloc.transition.reschedule, alloc.transition.force_reschedule];
     alloc.desired != DesiredStatus::Run
+        || alloc.transition.leaves()
         || asked.contains(&Some(true))
         || alloc.job_version < job.version
         || alloc.job_create_index < job.create_index

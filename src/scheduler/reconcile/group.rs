@@ -5,7 +5,7 @@ use super::surplus::{self, Held};
 use super::taint::{self, Tainted};
 use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
 use super::{canary, disconnect, reschedule};
-use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::alloc::{Allocation, ClientStatus, Leave};
 use crate::model::deployment::DeploymentGroup;
 use crate::model::id::AllocId;
 use crate::model::job::{Job, TaskGroup};
@@ -180,9 +180,13 @@ impl<'a> Work<'_, 'a> {
         self.changes.destructive.extend(chosen);
     }
 
-    /// Step t: whoever drains the node limits how many move at a time.
+    /// Step t: whoever drains the node limits how many move at a time, and whether they wait for room.
     fn migrate(&mut self, migrating: &Set<'a>) {
         for alloc in migrating.values() {
+            if alloc.transition.migrate == Some(Leave::WhenPlaced) {
+                self.changes.moving.push(Replacement { group: self.group, alloc });
+                continue;
+            }
             self.changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
             self.changes.replacements.push(Replacement { group: self.group, alloc });
         }

@@ -16,7 +16,7 @@ mod surplus;
 mod taint;
 
 pub use disconnect::UNKNOWN;
-pub use group::UPDATED;
+pub use group::{MIGRATING, UPDATED};
 pub use names::NameIndex;
 pub use reschedule::Followup;
 pub use taint::LOST;
@@ -78,6 +78,8 @@ pub struct Changes<'a> {
     pub stops: Vec<Stop<'a>>,
     /// To stop and to place again.
     pub destructive: Vec<Replacement<'a>>,
+    /// To leave their nodes: to stop if they can be placed again.
+    pub moving: Vec<Replacement<'a>>,
     /// To place again; the stop, if there is one, is among `stops`.
     pub replacements: Vec<Replacement<'a>>,
     /// Failed, or on a node that does not answer: to place again, and what has failed is stopped if that went well.

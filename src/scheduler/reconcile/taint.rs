@@ -61,6 +61,7 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
     let again = if expired { Kind::Lost } else { Kind::Reconnecting };
     let (desired_run, failed) = (alloc.desired == DesiredStatus::Run, alloc.client == ClientStatus::Failed);
     let disconnected = node == Some(&Some(NodeStatus::Disconnected));
+    let gone = matches!(node, Some(None | Some(NodeStatus::Down)));
     match alloc.client {
         // rule 1
         _ if came_back && desired_run && failed => Kind::Reconnecting,
@@ -73,7 +74,9 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
         // rule 6
         _ if alloc.terminal() && !came_back => Kind::Untainted,
         // rule 7
-        _ if alloc.transition.migrate == Some(true) => Kind::Migrating,
+        // nobody will tell that it has left a node that is gone: it is lost like any other
+        _ if alloc.transition.leaves() && gone => Kind::Lost,
+        _ if alloc.transition.leaves() => Kind::Migrating,
         // rules 8 and 9
         _ if waits && expired => Kind::Lost,
         _ if waits && unknown && desired_run => Kind::Untainted,
@@ -82,8 +85,8 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
         // rules 11 to 14
         _ => match node {
             None if came_back => again,
-            Some(None | Some(NodeStatus::Down)) => Kind::Lost,
-            None | Some(Some(_)) => Kind::Untainted,
+            _ if gone => Kind::Lost,
+            _ => Kind::Untainted,
         },
     }
 }

@@ -6,6 +6,7 @@
 //! and written once an entry, because its status follows from everything else the entry did.
 
 mod alloc;
+mod drain;
 mod eval;
 mod job;
 mod key;
@@ -39,6 +40,7 @@ type Reply = Result<Done, Refusal>;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FleetEdit {
     Node(Box<Node>),
+    Gone(NodeId),
     Hold(NodeId, Amount),
     Release(NodeId, Amount),
 }
@@ -138,6 +140,8 @@ impl Turn<'_> {
             }
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
             Command::DeleteNamespace { name } => self.delete_namespace(&name),
+            Command::ChangeNode { node, wish, evals, at } => self.change_node(node, wish, evals, at),
+            Command::AdvanceDrains { steps, evals, at } => self.advance_drains(steps, evals, at),
             Command::AddSigningKey { key } => self.add_signing_key(*key),
         }
     }

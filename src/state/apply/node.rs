@@ -56,6 +56,8 @@ impl Turn<'_> {
             last_alloc_update_index: 0,
             create_index: self.index(),
             modify_index: self.index(),
+            drain: None,
+            last_drain: None,
         }
     }
 
@@ -87,7 +89,12 @@ impl Turn<'_> {
     }
 
     /// The proposer could not know the index of the change that made these.
-    fn put_node_evals(&mut self, id: NodeId, evals: Vec<Evaluation>, at: Wall) -> Result<Reply, Fault> {
+    pub(super) fn put_node_evals(
+        &mut self,
+        id: NodeId,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
         let index = self.index();
         let stamped = evals.into_iter().map(|e| match e.node_id {
             Some(node) if node == id => Evaluation { node_modify_index: index, ..e },
@@ -97,7 +104,7 @@ impl Turn<'_> {
         Ok(self.nothing())
     }
 
-    fn write_node(&mut self, old: Option<&Node>, mut new: Node) -> Result<(), Fault> {
+    pub(super) fn write_node(&mut self, old: Option<&Node>, mut new: Node) -> Result<(), Fault> {
         if old == Some(&new) {
             return Ok(());
         }
@@ -145,5 +152,7 @@ fn node_row(node: &Node) -> NodeRow {
         last_alloc_update_index: node.last_alloc_update_index,
         create_index: node.create_index,
         modify_index: node.modify_index,
+        drain: node.drain.clone(),
+        last_drain: node.last_drain.clone(),
     }
 }

@@ -62,6 +62,8 @@ impl Turn<'_> {
         alloc.create_time = old.create_time;
         alloc.next = alloc.next.or(old.next);
         alloc.task_states.clone_from(&old.task_states);
+        // plans ask for none: what was asked for meanwhile still is
+        alloc.transition = old.transition;
         let servers_say = matches!(alloc.client, ClientStatus::Lost | ClientStatus::Unknown);
         if !servers_say || old.client_terminal() {
             alloc.client = old.client;

@@ -111,8 +111,13 @@ fn rows_of_the_first_format_open_for_ever() {
         last_alloc_update_index: 2,
         create_index: 3,
         modify_index: 4,
+        drain: None,
+        last_drain: None,
     };
-    opens_as(node, "0102016404010107436c7573746572016d01016b0176020901020304");
+    let old = "0102016404010107436c7573746572016d01016b0176020901020304";
+    assert_eq!(record::decode::<NodeRow>(&unhex(old)), Ok(node.clone()), "before there were drains");
+    assert!(record::decode::<NodeRow>(&unhex(&old.replacen("01", "00", 1))).is_err());
+    opens_as(node, "0202016404010107436c7573746572016d01016b01760209010203040000");
     opens_as(
         Region { id: Uuid::from_bytes([7; 16]), created: Wall(1) },
         "010707070707070707070707070707070702",

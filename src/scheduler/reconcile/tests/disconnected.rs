@@ -2,7 +2,7 @@
 
 use super::tainted::patient;
 use super::*;
-use crate::model::alloc::{NodeScore, Scores, StateChange};
+use crate::model::alloc::{Leave, NodeScore, Scores, StateChange};
 use crate::model::eval::Trigger;
 use crate::model::job::{DisconnectPolicy, Reconcile, ReschedulePolicy};
 use crate::model::time::Span;
@@ -175,7 +175,7 @@ fn r10_a_replacement_of_a_newer_version_stays_whatever_the_policy() {
 fn r10_what_comes_back_failed_or_out_of_date_is_stopped() {
     let job = patient();
     assert_eq!(stopped_of_two(&job, |o, _| o.client = C::Failed), Some("original"));
-    assert_eq!(stopped_of_two(&job, |o, _| o.transition.migrate = Some(true)), Some("original"));
+    assert_eq!(stopped_of_two(&job, |o, _| o.transition.migrate = Some(Leave::AtOnce)), Some("original"));
     let newer = Job { version: 1, ..job.clone() };
     let mut allocs = [away(&job, 5)];
     (allocs[0].client, allocs[0].node_id) = (C::Running, node_id(1));

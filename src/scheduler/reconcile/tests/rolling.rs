@@ -1,7 +1,7 @@
 //! Reference scheduler 8.1, 8.2, 8.5 to 8.9 where `update` is obeyed: canaries, limits, and what becomes of deployments.
 
 use super::*;
-use crate::model::alloc::Health;
+use crate::model::alloc::{Health, Leave};
 use crate::model::deployment::{DeploymentGroup, DeploymentStatus as S};
 use crate::model::job::{HealthCheck, ReschedulePolicy, UpdatePolicy};
 use crate::model::time::Span;
@@ -242,7 +242,7 @@ fn r8_2d_canaries_leave_their_nodes_without_being_counted() {
         let mut deployment = deployment(&new, 1);
         group_of(&mut deployment).desired_canaries = 1;
         let mut allocs = [alloc(&old, 0, 1), canary(&new, 0, &mut deployment, None)];
-        (allocs[1].node_id, allocs[1].transition.migrate) = (node_id(node), Some(true));
+        (allocs[1].node_id, allocs[1].transition.migrate) = (node_id(node), Some(Leave::AtOnce));
         if node == 9 {
             allocs[1].transition.migrate = None;
         }
@@ -286,7 +286,7 @@ fn r8_5_3b_of_what_has_to_move_the_highest_names_are_stopped_instead() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1, 2]);
     for i in [0, 1] {
-        (allocs[i].node_id, allocs[i].transition.migrate) = (node_id(7), Some(true));
+        (allocs[i].node_id, allocs[i].transition.migrate) = (node_id(7), Some(Leave::AtOnce));
     }
     let case = Case::of(&job);
     let changes = case.changes(&allocs);
@@ -299,7 +299,7 @@ fn r8_2t_what_migrates_is_stopped_and_placed_again_without_a_limit() {
     let job = with_update(3, 1, 0);
     let mut allocs = running(&job, &[0, 1, 2]);
     for a in &mut allocs {
-        (a.node_id, a.transition.migrate) = (node_id(7), Some(true));
+        (a.node_id, a.transition.migrate) = (node_id(7), Some(Leave::AtOnce));
     }
     let case = Case::rolling(&job, None);
     let changes = case.changes(&allocs);

@@ -1,7 +1,7 @@
 //! Reference scheduler 8.3: what the state of its node means for an allocation, rule by rule.
 
 use super::*;
-use crate::model::alloc::StateChange;
+use crate::model::alloc::{Leave, StateChange};
 use crate::model::job::{DisconnectPolicy, Reconcile};
 use crate::model::time::Span;
 
@@ -38,7 +38,7 @@ fn unknown(since: i64, given: Given) -> Given {
 fn set_of(job: &Job, given: &Given) -> &'static str {
     let mut a = alloc(job, 0, given.node);
     (a.desired, a.client) = (given.desired, given.client);
-    a.transition.migrate = given.migrate.then_some(true);
+    a.transition.migrate = given.migrate.then_some(Leave::AtOnce);
     let since = given.unknown.map(|s| StateChange { status: C::Unknown, at: NOW + Span::seconds(-s) });
     a.states.extend(since);
     let mut case = Case::of(job);

@@ -1,0 +1,66 @@
+//! What users want of nodes, as HTTP says it.
+
+use super::World;
+use crate::api::request::Method;
+use crate::model::time::Span;
+use crate::state::samples::{eval_id, node_id};
+use crate::wire::command::NodeWish;
+use crate::wire::request::{Action, Done};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn drain(deadline: Span, ignore_system: bool) -> NodeWish {
+    NodeWish::Drain { deadline, ignore_system, meta: BTreeMap::new() }
+}
+
+#[test]
+fn bodies_become_wishes() {
+    let world = World::running();
+    let meta = BTreeMap::from([("why".to_string(), "disk".to_string())]);
+    for (part, body, wish) in [
+        ("eligibility", r#"{"Eligibility":"eligible"}"#, NodeWish::Eligible(true)),
+        ("eligibility", r#"{"NodeID":"x","Eligibility":"ineligible"}"#, NodeWish::Eligible(false)),
+        ("drain", r#"{"DrainSpec":{"Deadline":-1}}"#, drain(Span(-1), false)),
+        ("drain", r#"{"DrainSpec":{"Deadline":"1h","IgnoreSystemJobs":true}}"#, drain(Span::hours(1), true)),
+        ("drain", r#"{"DrainSpec":{}}"#, drain(Span::ZERO, false)),
+        (
+            "drain",
+            r#"{"DrainSpec":null,"MarkEligible":true,"Meta":{"why":"disk"}}"#,
+            NodeWish::EndDrain { mark_eligible: true, meta },
+        ),
+        ("purge", "", NodeWish::Purge),
+    ] {
+        for method in [Method::Put, Method::Post] {
+            let target = format!("/v1/node/{}/{part}", node_id(1));
+            let (action, answer) = world.act(method, &target, body);
+            assert_eq!(action, Action::ChangeNode { node: node_id(1), wish: wish.clone() }, "{body}");
+            let done = Done::Evals { evals: vec![eval_id(7)], modify_index: 9, index: 9 };
+            let said: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
+            assert_eq!(said["EvalIDs"], json!([eval_id(7).to_string()]));
+            assert_eq!((&said["NodeModifyIndex"], &said["EvalCreateIndex"]), (&json!(9), &json!(9)));
+        }
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_sentence() {
+    let world = World::running();
+    for (part, body, status, sentence) in [
+        ("eligibility", "", 400, "Request body is empty"),
+        ("eligibility", r#"{"Eligibility":"maybe"}"#, 500, "invalid scheduling eligibility"),
+        ("drain", "", 400, "Request body is empty"),
+        ("drain", r#"{"DrainSpec":{"Deadline":"soon"}}"#, 400, "Deadline must be nanoseconds or a duration"),
+        ("drain", r#"{"DrainSpec":{"Deadline":1.5}}"#, 400, "Deadline must be nanoseconds or a duration"),
+        ("drain", r#"{"DrainSpec":7}"#, 400, "DrainSpec must be an object or null"),
+        ("drain", r#"{"Meta":{"a":1}}"#, 400, "Meta must be an object of strings"),
+    ] {
+        let response = world.respond(Method::Put, &format!("/v1/node/{}/{part}", node_id(1)), body);
+        let said = String::from_utf8_lossy(&response.body).into_owned();
+        assert!(response.status == status && said.contains(sentence), "{body}: {} {said}", response.status);
+    }
+    for part in ["eligibility", "drain", "purge"] {
+        let target = format!("/v1/node/{}/{part}", node_id(1));
+        assert_eq!(world.respond(Method::Get, &target, "").status, 405, "{part}");
+        assert_eq!(world.respond(Method::Put, &format!("/v1/node/abc/{part}"), "{}").status, 500, "{part}");
+    }
+}

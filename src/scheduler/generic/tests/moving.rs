@@ -1,0 +1,47 @@
+//! What is to leave its node: now, or when there is room elsewhere.
+
+use super::*;
+use crate::model::alloc::Leave;
+
+/// One allocation on the first of `n` nodes, which takes nothing new any more, and is asked to leave.
+fn leaving(n: u128, how: Leave) -> (World, JobSpec) {
+    let spec = spec("a", 1);
+    let mut world = settled(nodes(n), &spec);
+    let here = world.allocs.values().next().map(|a| a.node_id).unwrap();
+    world.nodes.values_mut().filter(|n| n.info.id == here).for_each(|n| n.eligible = false);
+    world.allocs.values_mut().for_each(|a| a.transition.migrate = Some(how));
+    (world, spec)
+}
+
+#[test]
+fn without_room_elsewhere_only_who_leaves_at_once_is_stopped() {
+    for (how, stopped) in [(Leave::No, 0), (Leave::WhenPlaced, 0), (Leave::AtOnce, 1)] {
+        let (mut world, spec) = leaving(1, how);
+        let decision = world.run(&spec);
+        assert_eq!((stops(&decision).len(), places(&decision).len()), (stopped, 0), "{how:?}");
+        let waits = decision.created.iter().any(|e| e.status == EvalStatus::Blocked);
+        assert_eq!(waits, how != Leave::No, "{how:?}");
+    }
+}
+
+#[test]
+fn with_room_elsewhere_both_move_and_keep_their_names() {
+    for how in [Leave::WhenPlaced, Leave::AtOnce] {
+        let (mut world, spec) = leaving(2, how);
+        let old = world.allocs.values().next().map(|a| a.id);
+        let decision = world.run(&spec);
+        assert_eq!(stops(&decision).len(), 1, "{how:?}");
+        let placed: Vec<_> = places(&decision).iter().map(|a| (a.name.clone(), a.previous)).collect();
+        assert_eq!(placed, [("a.g[0]".to_string(), old)], "{how:?}");
+        assert!(decision.created.is_empty());
+    }
+}
+
+#[test]
+fn who_waits_on_a_node_that_dies_is_lost_like_any_other() {
+    let (mut world, spec) = leaving(1, Leave::WhenPlaced);
+    world.nodes.values_mut().for_each(|n| n.status = NodeStatus::Down);
+    let decision = world.run(&spec);
+    let clients: Vec<_> = stops(&decision).iter().map(|s| s.2).collect();
+    assert_eq!(clients, [Some(C::Lost)]);
+}

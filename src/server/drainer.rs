@@ -1,0 +1,311 @@
+//! Drains: what leaves its node next (reference: server 7). Of a group at most `max_parallel` are away at a time, until their
+//! successors count; batch work may end by itself; at the deadline everything goes, and when nothing is left the drain is over.
+//!
+//! Knows no scheduler: it says what is to leave, and evaluations see to it. All of it can be rebuilt from the state. One
+//! entry is under way at a time, so that nothing is decided twice.
+
+use super::{Op, Server};
+use crate::model::alloc::{Allocation, Leave};
+use crate::model::drain::{Drain, settles_in};
+use crate::model::eval::{Evaluation, Trigger};
+use crate::model::gather::Gather;
+use crate::model::id::{AllocId, JobKey, NodeId};
+use crate::model::job::{JobType, TaskGroup};
+use crate::model::node::Node;
+use crate::model::time::{Mono, Now, Span, Wall};
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::command::{Command, DrainStep};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Nodes that are looked at in one turn; the rest follows in the next.
+const NODES_PER_TURN: usize = 16;
+/// Allocations of a node that are asked to leave by one entry.
+const LEAVING_PER_STEP: usize = 256;
+/// What happens meanwhile is looked at together.
+const LOOK_EVERY: Span = Span::millis(200);
+
+#[derive(Default)]
+pub struct Drainer {
+    nodes: BTreeMap<NodeId, Draining>,
+    /// Something has happened there, or to its jobs.
+    due: BTreeSet<NodeId>,
+    timers: BTreeSet<(Mono, NodeId)>,
+    /// When each allocation counts, with the change of it that this was reckoned from.
+    settling: BTreeMap<JobKey, BTreeMap<AllocId, (u64, Mono)>>,
+    next_look: Mono,
+    /// An entry is proposed and not applied yet.
+    busy: bool,
+}
+
+struct Draining {
+    drain: Drain,
+    force_at: Option<Mono>,
+    /// What is still there is theirs.
+    jobs: BTreeSet<JobKey>,
+}
+
+impl Drainer {
+    /// `left`: until what is there has to go.
+    fn watch(&mut self, node: NodeId, drain: &Drain, left: Option<Span>, now: Mono) {
+        let force_at = match self.nodes.get(&node) {
+            Some(known) if known.drain == *drain => known.force_at,
+            _ => left.map(|left| now.after(left)),
+        };
+        self.timers.extend(force_at.map(|at| (at, node)));
+        self.due.insert(node);
+        let jobs = BTreeSet::new();
+        self.nodes.insert(node, Draining { drain: drain.clone(), force_at, jobs });
+    }
+
+    fn forget(&mut self, node: NodeId) {
+        if self.nodes.remove(&node).is_some() {
+            self.due.remove(&node);
+            self.timers.retain(|(_, n)| *n != node);
+            let nodes = &self.nodes;
+            self.settling.retain(|job, _| nodes.values().any(|n| n.jobs.contains(job)));
+        }
+    }
+
+    /// An allocation has changed.
+    pub fn touched(&mut self, job: &JobKey, node: NodeId) {
+        let concerned = self.nodes.iter().filter(|(n, d)| **n == node || d.jobs.contains(job));
+        self.due.extend(concerned.map(|(n, _)| *n));
+    }
+
+    pub fn settled(&mut self) {
+        self.busy = false;
+    }
+
+    fn take_due(&mut self, now: Mono) -> Vec<NodeId> {
+        while let Some((at, node)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, node));
+            self.due.insert(node);
+        }
+        if self.busy || self.due.is_empty() || now < self.next_look {
+            return vec![];
+        }
+        self.next_look = now.after(LOOK_EVERY);
+        let taken: Vec<NodeId> = self.due.iter().copied().take(NODES_PER_TURN).collect();
+        taken.iter().for_each(|node| {
+            self.due.remove(node);
+        });
+        taken
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        let look = (!self.busy && !self.due.is_empty()).then_some(self.next_look);
+        look.into_iter().chain(self.timers.first().map(|t| t.0)).min()
+    }
+
+    /// The nodes that it sees to.
+    #[cfg(test)]
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// How many of a group's allocations count now: one that is to leave does not.
+    fn counting(
+        &mut self,
+        job: &JobKey,
+        group: &TaskGroup,
+        all: &[Allocation],
+        (mono, wall): (Mono, Wall),
+    ) -> Counting {
+        let Some(policy) = &group.migrate else { return Counting::default() };
+        let known = self.settling.entry(job.clone()).or_default();
+        let mut counting = Counting::default();
+        for alloc in all.iter().filter(|a| a.group == group.name) {
+            if alloc.terminal() || alloc.transition.leaves() {
+                known.remove(&alloc.id);
+                continue;
+            }
+            let reckoned = || (alloc.modify_index, mono.after(settles_in(alloc, policy, wall)));
+            let (index, at) = known.entry(alloc.id).or_insert_with(reckoned);
+            if *index != alloc.modify_index {
+                (*index, *at) = reckoned();
+            }
+            if *at <= mono {
+                counting.now += 1;
+            } else {
+                counting.next = Some(counting.next.map_or(*at, |next| next.min(*at)));
+            }
+        }
+        counting
+    }
+}
+
+#[derive(Default)]
+struct Counting {
+    now: u64,
+    /// When one more will.
+    next: Option<Mono>,
+}
+
+/// What one look decides.
+#[derive(Default)]
+struct Look {
+    steps: Vec<DrainStep>,
+    evals: BTreeMap<JobKey, Evaluation>,
+    /// How many of each group were asked to leave by this look.
+    leaving: BTreeMap<(JobKey, String), u64>,
+}
+
+impl Server {
+    /// The node's drain as it is now.
+    pub(super) fn follow_drain(&mut self, node: Option<&Node>, id: NodeId, now: Mono) {
+        match node.and_then(|n| n.drain.as_ref()) {
+            Some(drain) => {
+                let left = drain.left(self.wall_at(now));
+                self.drainer.watch(id, drain, left, now);
+            }
+            None => self.drainer.forget(id),
+        }
+    }
+
+    pub(super) fn advance_drains(&mut self, now: Now) -> Result<(), Fault> {
+        let due = if self.ready { self.drainer.take_due(now.mono) } else { vec![] };
+        if due.is_empty() {
+            return Ok(());
+        }
+        let view = self.log.reader().view()?;
+        let mut look = Look::default();
+        for node in due {
+            if let Some(step) = self.next_step(node, &view, &mut look, now)? {
+                look.steps.push(step);
+            }
+        }
+        if !look.steps.is_empty() {
+            let (at, evals) = (self.stamp(now), look.evals.into_values().collect());
+            let command = Command::AdvanceDrains { steps: look.steps, evals, at };
+            self.drainer.busy = self.propose(&command, Op::Drained).is_some();
+        }
+        Ok(())
+    }
+
+    fn next_step(
+        &mut self,
+        node: NodeId,
+        view: &View,
+        look: &mut Look,
+        now: Now,
+    ) -> Result<Option<DrainStep>, Fault> {
+        let Some(watched) = self.drainer.nodes.get(&node) else { return Ok(None) };
+        let (drain, force_at) = (watched.drain.clone(), watched.force_at);
+        let here = Here::new(node, &drain, view)?;
+        let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).gather();
+        if let Some(watched) = self.drainer.nodes.get_mut(&node) {
+            watched.jobs.clone_from(&jobs);
+        }
+        let forced = force_at.is_some_and(|at| at <= now.mono);
+        let complete = here.all().next().is_none();
+        let at_once = forced || here.others.is_empty();
+        let mut leaving = vec![];
+        if at_once {
+            let asked = |a: &&Allocation| a.transition.migrate == Some(Leave::AtOnce) || a.server_terminal();
+            leaving.extend(here.all().filter(|a| !asked(a)).take(LEAVING_PER_STEP).map(|a| a.id));
+        } else {
+            for job in &jobs {
+                self.next_of_job(job, &here, look, now, &mut leaving)?;
+            }
+        }
+        if leaving.is_empty() && !complete {
+            return Ok(None);
+        }
+        for alloc in here.all().filter(|a| leaving.contains(&a.id)) {
+            self.evaluate_drained(alloc, &here, look, now)?;
+        }
+        let at_once = if complete { forced } else { at_once };
+        Ok(Some(DrainStep { node, drain, leaving, at_once, complete }))
+    }
+
+    /// As many of each of its groups as may be taken away now; the others wait for those that are away.
+    fn next_of_job(
+        &mut self,
+        key: &JobKey,
+        here: &Here<'_>,
+        look: &mut Look,
+        now: Now,
+        leaving: &mut Vec<AllocId>,
+    ) -> Result<(), Fault> {
+        let Some(job) = here.view.job(key)?.filter(|j| j.spec.job_type == JobType::Service && !j.spec.stop)
+        else {
+            return Ok(());
+        };
+        let all = here.view.allocs_of_job(key)?;
+        for group in &job.spec.groups {
+            let Some(policy) = &group.migrate else { continue };
+            let wall = self.stamp(now);
+            let counting = self.drainer.counting(key, group, &all, (now.mono, wall));
+            let away = look.leaving.entry((key.clone(), group.name.clone())).or_default();
+            let least = group.count.saturating_sub(policy.max_parallel);
+            let may = (counting.now as i64).saturating_sub(*away as i64).saturating_sub(least).max(0);
+            let stays = |a: &&Allocation| {
+                a.group == group.name && a.node_id == here.node && !a.terminal() && !a.transition.leaves()
+            };
+            let chosen: Vec<AllocId> = all.iter().filter(stays).take(may as usize).map(|a| a.id).collect();
+            *away += chosen.len() as u64;
+            leaving.extend(chosen);
+            self.drainer.timers.extend(counting.next.map(|at| (at, here.node)));
+        }
+        Ok(())
+    }
+
+    fn evaluate_drained(
+        &mut self,
+        alloc: &Allocation,
+        here: &Here<'_>,
+        look: &mut Look,
+        now: Now,
+    ) -> Result<(), Fault> {
+        if look.evals.contains_key(&alloc.job) {
+            return Ok(());
+        }
+        let Some(job) = here.view.job(&alloc.job)? else { return Ok(()) };
+        let (job_type, priority, at) = (job.spec.job_type, job.spec.priority, self.stamp(now));
+        let id = self.ids.eval();
+        let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::NodeDrain, at);
+        let (node_id, node_modify_index) = (Some(here.node), here.view.index());
+        let job_modify_index = job.job_modify_index;
+        look.evals
+            .insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
+        Ok(())
+    }
+}
+
+/// What has not ended on a draining node.
+struct Here<'v> {
+    view: &'v View,
+    node: NodeId,
+    /// Of system jobs, unless they may stay.
+    system: Vec<Allocation>,
+    others: Vec<Allocation>,
+}
+
+impl<'v> Here<'v> {
+    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<Here<'v>, Fault> {
+        let (mut system, mut others) = (vec![], vec![]);
+        let mut types: BTreeMap<JobKey, Option<JobType>> = BTreeMap::new();
+        for alloc in view.allocs_of_node(node)? {
+            if alloc.client_terminal() {
+                continue;
+            }
+            let known = types.get(&alloc.job).copied();
+            let job_type = match known {
+                Some(known) => known,
+                None => view.job(&alloc.job)?.map(|j| j.spec.job_type),
+            };
+            types.insert(alloc.job.clone(), job_type);
+            if job_type == Some(JobType::System) { system.push(alloc) } else { others.push(alloc) }
+        }
+        if drain.ignore_system {
+            system.clear();
+        }
+        Ok(Here { view, node, system, others })
+    }
+
+    /// System jobs are the last to go: only at the deadline do they go with the others.
+    fn all(&self) -> impl Iterator<Item = &Allocation> {
+        self.others.iter().chain(&self.system)
+    }
+}
