@@ -195,10 +195,7 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::AllocStop(_)
         | Route::AllocSignal(_)
         | Route::JobEvaluate(_)
-        | Route::NodeEvaluate(_)
-        | Route::NodeEligibility(_)
-        | Route::NodeDrain(_)
-        | Route::NodePurge(_)
+        | Route::NodeWish(..)
         | Route::ReconcileSummaries => method.is_write(),
         // not by PUT (reference: corrections, "Placement and change")
         Route::Metadata => matches!(method, Method::Get | Method::Post),
@@ -330,10 +327,7 @@ impl Call<'_> {
             Route::Nodes => nodes::list(self),
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
-            Route::NodeEvaluate(id) => nodes::evaluate(self, &id),
-            Route::NodeEligibility(id) => nodes::eligibility(self, &id),
-            Route::NodeDrain(id) => nodes::drain(self, &id),
-            Route::NodePurge(id) => nodes::purge(self, &id),
+            Route::NodeWish(what, id) => nodes::wish(self, what, &id),
             Route::Logs(id) => on_node::logs(self, &id),
             Route::AllocExec(id) => on_node::exec(self, &id),
             Route::AllocFigures(id) => on_node::alloc_figures(self, &id),

@@ -2,6 +2,7 @@
 
 use super::filter::LeftOut;
 use super::page::{self, Page};
+use super::path::WishRoute;
 use super::query::object;
 use super::response::Response;
 use super::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
@@ -64,13 +65,22 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let node: NodeId = page::full_id("node", id)?;
     let answer = Answer { kind: AnswerKind::NodeEvaluated, pretty: call.query.pretty };
     Ok(Outcome::Act(Action::EvaluateNode { node }, answer))
 }
 
-pub fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn wish(call: &Call<'_>, what: WishRoute, id: &str) -> Result<Outcome, Response> {
+    match what {
+        WishRoute::Evaluate => evaluate(call, id),
+        WishRoute::Eligibility => eligibility(call, id),
+        WishRoute::Drain => drain(call, id),
+        WishRoute::Purge => change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated),
+    }
+}
+
+fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let wish = match json::text(&body, "Eligibility")?.unwrap_or_default() {
         "eligible" => NodeWish::Eligible(true),
@@ -84,7 +94,7 @@ pub fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// Without a `DrainSpec` the drain ends.
-pub fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let meta = namespaces::meta(&body)?;
     let wish = match json::member(&body, "DrainSpec") {
@@ -108,10 +118,6 @@ fn duration(object: &Map<String, Value>, name: &str) -> Result<Span, Response> {
     };
     let why = || format!("member {name} must be nanoseconds or a duration such as \"1h30m\"");
     given.ok_or_else(|| Response::text(400, why()))
-}
-
-pub fn purge(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
-    change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated)
 }
 
 fn change(call: &Call<'_>, id: &str, wish: NodeWish, kind: AnswerKind) -> Result<Outcome, Response> {

@@ -30,10 +30,7 @@ pub enum Route {
     Nodes,
     Node(String),
     NodeAllocations(String),
-    NodeEvaluate(String),
-    NodeEligibility(String),
-    NodePurge(String),
-    NodeDrain(String),
+    NodeWish(WishRoute, String),
     Deployments,
     Deployment(String),
     DeploymentAllocations(String),
@@ -85,6 +82,15 @@ pub enum FilesRoute {
     Cat,
     ReadAt,
     Stream,
+}
+
+/// What may be wanted of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WishRoute {
+    Evaluate,
+    Eligibility,
+    Drain,
+    Purge,
 }
 
 /// `path` is decoded, as `Request::decoded_path` does it.
@@ -246,10 +252,10 @@ const JOB_PARTS: &[(&str, &str)] = &[
 
 const NODE_PARTS: &[(&str, Make)] = &[
     ("/allocations", Route::NodeAllocations),
-    ("/evaluate", Route::NodeEvaluate),
-    ("/eligibility", Route::NodeEligibility),
-    ("/drain", Route::NodeDrain),
-    ("/purge", Route::NodePurge),
+    ("/evaluate", |id| Route::NodeWish(WishRoute::Evaluate, id)),
+    ("/eligibility", |id| Route::NodeWish(WishRoute::Eligibility, id)),
+    ("/drain", |id| Route::NodeWish(WishRoute::Drain, id)),
+    ("/purge", |id| Route::NodeWish(WishRoute::Purge, id)),
 ];
 
 /// Beginnings of paths below `/v1/` that the API has and drover has not built: longer ones first where they overlap.
@@ -316,14 +322,14 @@ mod tests {
             ("/v1/evaluation/x/allocations", Route::EvaluationAllocations(id("x"))),
             ("/v1/evaluations/count", Route::EvaluationsCount),
             ("/v1/job/a/b/evaluate", Route::JobEvaluate(id("a/b"))),
-            ("/v1/node/x/evaluate", Route::NodeEvaluate(id("x"))),
+            ("/v1/node/x/evaluate", Route::NodeWish(WishRoute::Evaluate, id("x"))),
             ("/v1/jobs/statuses", Route::JobsStatuses),
             ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
             ("/v1/system/gc", Route::NotBuilt("system")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
-            ("/v1/node/x/drain", Route::NodeDrain(id("x"))),
-            ("/v1/node/x/eligibility", Route::NodeEligibility(id("x"))),
-            ("/v1/node/x/purge", Route::NodePurge(id("x"))),
+            ("/v1/node/x/drain", Route::NodeWish(WishRoute::Drain, id("x"))),
+            ("/v1/node/x/eligibility", Route::NodeWish(WishRoute::Eligibility, id("x"))),
+            ("/v1/node/x/purge", Route::NodeWish(WishRoute::Purge, id("x"))),
             ("/v1/node/pools", Route::NotBuilt("node/pool")),
             ("/v1/node/pool/p/nodes", Route::NotBuilt("node/pool")),
             ("/v1/deployment/x", Route::Deployment(id("x"))),
