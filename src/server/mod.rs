@@ -15,6 +15,7 @@ mod log;
 mod measures;
 mod nodes;
 mod plans;
+pub mod rehearsal;
 mod unhurried;
 mod watches;
 

@@ -18,6 +18,7 @@ mod logs;
 mod names;
 mod node;
 mod observe;
+mod planning;
 mod screen;
 mod survival;
 mod tasks;

@@ -16,7 +16,7 @@ mod surplus;
 mod taint;
 
 pub use disconnect::UNKNOWN;
-pub use group::UPDATED;
+pub use group::{MIGRATING, UPDATED};
 pub use names::NameIndex;
 pub use reschedule::Followup;
 pub use taint::LOST;
