@@ -365,6 +365,7 @@ fn gate(
         client: Arc::new(Published::new(None)),
         actions: asks,
         node: calls,
+        rehearse: Arc::new(workers::rehearse),
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
         response_headers: response_headers(config),

@@ -2,10 +2,14 @@
 //! caught: a poisonous evaluation must not kill one leader after the other.
 
 use super::server_loop::Mail;
+use crate::io::clock;
 use crate::model::plan::Decision;
 use crate::scheduler;
 use crate::server::effects::{Input, ScheduleTask};
+use crate::server::rehearsal;
 use crate::state::store::Reader;
+use crate::wire::rehearsal::{Rehearsal, Rehearse};
+use crate::wire::request::{Refusal, RefusalKind};
 use async_channel::{Receiver, Sender};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +35,20 @@ pub fn run(tasks: &Receiver<ScheduleTask>, results: &Sender<Mail>, reader: impl 
         if results.send_blocking(Mail::Brain(Input::Planned { eval, token, result })).is_err() {
             return;
         }
+    }
+}
+
+/// What a job would come to. Its panic is caught as that of an evaluation is.
+pub fn rehearse(reader: &Reader, asked: &Rehearse) -> Result<Rehearsal, Refusal> {
+    let unavailable = |why: String| Err(Refusal::new(RefusalKind::Unavailable, why));
+    GUARDED.set(true);
+    let at = clock::now().stamp();
+    let found = catch_unwind(AssertUnwindSafe(|| rehearsal::rehearse(&reader.view()?, asked, at)));
+    GUARDED.set(false);
+    match found {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(fault)) => unavailable(format!("the state cannot be read: {fault}")),
+        Err(_) => unavailable("the scheduler panicked on this job".into()),
     }
 }
 

@@ -4,6 +4,7 @@ use super::filter::LeftOut;
 use super::page::{self, CHUNK, Page};
 use super::query::object;
 use super::response::Response;
+use super::shape::diff::DiffShape;
 use super::shape::job::JobShape;
 use super::shape::job_answers::{
     DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape, VersionsShape,
@@ -13,6 +14,7 @@ use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json, submissions};
 use crate::jobspec::{self, Refused, Register, Vars};
 use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
+use crate::model::diff::JobDiff;
 use crate::model::id::JobKey;
 use crate::model::job::{Job, JobSpec};
 use crate::model::validate::{Limits, Validation, validate};
@@ -89,10 +91,12 @@ pub fn summary(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 
 pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
-    let compared = |name| call.query.text(name).is_some_and(|v| !v.is_empty());
-    if call.query.flag("diffs", false)? || compared("diff_tag") || compared("diff_version") {
-        return Err(Response::not_supported("job/:id/versions with diffs"));
+    let q = &call.query;
+    if q.text("diff_tag").is_some_and(|tag| !tag.is_empty()) {
+        return Err(Response::not_supported("job/:id/versions with diff_tag"));
     }
+    let base = q.integer("diff_version")?;
+    let with_diffs = q.flag("diffs", false)? || base.is_some();
     let view = call.view()?;
     let versions = view.job_versions(&key)?;
     let index = versions.first().map_or_else(|| view.table_index(Table::Jobs), |j| j.modify_index);
@@ -101,16 +105,30 @@ pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
             return Err(Response::text(404, "job versions not found"));
         }
         let chosen = page::chosen(versions.iter().collect(), |job| matches(call, job))?;
+        let diffs = if with_diffs { Some(diffs(&versions, &chosen, base)?) } else { None };
         let shape = VersionsShape {
             versions: chosen.into_iter().map(JobShape::new).collect(),
-            diffs: (),
+            diffs: diffs.as_ref().map(|all| all.iter().map(DiffShape::new).collect()),
             index: index.max(1),
             last_contact: 0,
             known_leader: call.ctx.status.leader.is_some(),
             next_token: "",
         };
-        Ok(Response::json(&shape, call.query.pretty))
+        Ok(Response::json(&shape, q.pretty))
     })
+}
+
+/// Of each version to the next newer one, newest first; with `base`: of that version to each.
+fn diffs(all: &[Job], chosen: &[&Job], base: Option<i64>) -> Result<Vec<JobDiff>, Response> {
+    let Some(base) = base else {
+        let neighbours = chosen.windows(2);
+        return Ok(neighbours.map(|pair| JobDiff::between(Some(&pair[1].spec), &pair[0].spec)).collect());
+    };
+    let found = all.iter().find(|job| i64::try_from(job.version) == Ok(base));
+    let Some(base) = found else {
+        return Err(Response::text(404, format!("job version {base} not found")));
+    };
+    Ok(chosen.iter().map(|job| JobDiff::between(Some(&base.spec), &job.spec)).collect())
 }
 
 /// `id`: from the path, when the request names a job there.
@@ -137,7 +155,7 @@ pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response
 }
 
 /// Makes the job complete, for the place that the request wants it in, and says what is wrong with it.
-fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
+pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
     let spec = &mut wanted.spec;
     if let Some(namespace) = call.query.namespace.clone().or(wanted.namespace.take()) {
         spec.namespace = namespace;
@@ -160,7 +178,7 @@ pub fn validated(call: &Call<'_>) -> Result<Response, Response> {
     Ok(Response::json(&ValidatedShape::new(&validation), call.query.pretty))
 }
 
-fn refused(why: Refused) -> Response {
+pub fn refused(why: Refused) -> Response {
     match &why {
         Refused::NotSupported(_) => Response::text(501, why.to_string()),
         Refused::Malformed(_) | Refused::Invalid(_) => Response::text(400, why.to_string()),

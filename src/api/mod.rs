@@ -27,6 +27,7 @@ mod on_node;
 mod operator;
 mod page;
 mod path;
+pub mod plan;
 pub mod query;
 pub mod request;
 pub mod response;
@@ -44,6 +45,7 @@ use crate::model::time::{Mono, Span};
 use crate::state::store::Reader;
 use crate::state::view::View;
 use crate::wire::ask::NodeAsk;
+use crate::wire::rehearsal::Rehearse;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use agent::{AgentInfo, ClientReport};
@@ -52,6 +54,7 @@ use host::HostRequest;
 use metrics::Metrics;
 use monitor::MonitorRequest;
 use path::Route;
+use plan::Planned;
 use query::Query;
 use request::{Method, Request};
 use response::Response;
@@ -75,6 +78,8 @@ pub enum Outcome {
     Respond(Response),
     /// A write: give it to the servers, and their answer to `Answer::response`.
     Act(Action, Answer),
+    /// Something to be found out, without writing: give it to the scheduler, and what it says to `Planned::response`.
+    Rehearse(Rehearse, Planned),
     /// Nothing to tell yet: ask again, with `held`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
     /// A stream of events.
@@ -195,6 +200,7 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::AllocStop(_)
         | Route::AllocSignal(_)
         | Route::JobEvaluate(_)
+        | Route::JobPlan(_)
         | Route::NodeWish(..)
         | Route::ReconcileSummaries => method.is_write(),
         // not by PUT (reference: corrections, "Placement and change")
@@ -309,14 +315,13 @@ impl Call<'_> {
             Route::JobEvaluations(id) => evals::of_job(self, id),
             Route::JobSummary(id) => jobs::summary(self, id),
             Route::JobEvaluate(id) => jobs::evaluate(self, id),
+            Route::JobPlan(id) => plan::plan(self, &id),
             Route::JobsStatuses => statuses::list(self),
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),
             Route::ValidateJob => jobs::validated(self).map(Outcome::Respond),
             Route::JobDeployment(_) => self.nothing(&()),
-            Route::JobDeployments(_) | Route::Deployments | Route::DeploymentAllocations(_) => {
-                self.nothing::<[(); 0]>(&[])
-            }
+            Route::JobDeployments(_) | Route::Deployments | Route::DeploymentAllocations(_) => self.no_list(),
             Route::Deployment(_) => Err(Response::text(404, "deployment not found")),
             Route::Allocations => allocs::list(self),
             Route::Allocation(id) => allocs::one(self, &id),
@@ -403,6 +408,10 @@ impl Call<'_> {
             [] => Err(Response::text(400, "Request body is empty")),
             body => Ok(body),
         }
+    }
+
+    fn no_list(&self) -> Result<Outcome, Response> {
+        self.nothing::<[(); 0]>(&[])
     }
 
     /// What no object of this region can have yet: there are no deployments. A blocking query for them waits to its end.

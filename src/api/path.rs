@@ -20,6 +20,7 @@ pub enum Route {
     JobDeployment(String),
     JobDeployments(String),
     JobEvaluate(String),
+    JobPlan(String),
     JobsStatuses,
     Allocations,
     Allocation(String),
@@ -211,7 +212,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 8] = [
+    const PARTS: [(&str, Make); 9] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -220,6 +221,7 @@ fn job(rest: &str) -> Route {
         ("/deployment", Route::JobDeployment),
         ("/deployments", Route::JobDeployments),
         ("/evaluate", Route::JobEvaluate),
+        ("/plan", Route::JobPlan),
     ];
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
@@ -239,7 +241,6 @@ fn one(rest: &str, make: fn(String) -> Route, parts: &[(&str, &'static str)]) ->
 }
 
 const JOB_PARTS: &[(&str, &str)] = &[
-    ("/plan", "job/:id/plan"),
     ("/revert", "job/:id/revert"),
     ("/stable", "job/:id/stable"),
     ("/periodic/force", "job/:id/periodic/force"),
@@ -273,6 +274,14 @@ const KNOWN: &[&str] = &[
     "client/identity",
     "deployment/",
     "node/pool",
+    "operator/autopilot/configuration",
+    "operator/keyring/key/",
+    "operator/keyring/rotate",
+    "operator/license",
+    "operator/raft/peer",
+    "operator/raft/transfer-leadership",
+    "operator/scheduler/configuration",
+    "operator/snapshot",
     "operator/",
     "plugin",
     "quota",
@@ -280,6 +289,7 @@ const KNOWN: &[&str] = &[
     "scaling/",
     "sentinel/",
     "service",
+    "system/gc",
     "system/",
     "var",
     "volume",
@@ -314,7 +324,7 @@ mod tests {
             ("/v1\0jobs", Route::Jobs),
             ("/v1/job/a/deployment", Route::JobDeployment(id("a"))),
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
-            ("/v1/job/a/plan", Route::NotBuilt("job/:id/plan")),
+            ("/v1/job/a/b/plan", Route::JobPlan(id("a/b"))),
             ("/v1/job/a/periodic/force", Route::NotBuilt("job/:id/periodic/force")),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
@@ -325,7 +335,10 @@ mod tests {
             ("/v1/node/x/evaluate", Route::NodeWish(WishRoute::Evaluate, id("x"))),
             ("/v1/jobs/statuses", Route::JobsStatuses),
             ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
-            ("/v1/system/gc", Route::NotBuilt("system")),
+            ("/v1/system/gc", Route::NotBuilt("system/gc")),
+            ("/v1/operator/snapshot", Route::NotBuilt("operator/snapshot")),
+            ("/v1/operator/scheduler/configuration", Route::NotBuilt("operator/scheduler/configuration")),
+            ("/v1/operator/other", Route::NotBuilt("operator")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
             ("/v1/node/x/drain", Route::NodeWish(WishRoute::Drain, id("x"))),
             ("/v1/node/x/eligibility", Route::NodeWish(WishRoute::Eligibility, id("x"))),

@@ -6,7 +6,7 @@ use crate::cli::{
     alloc_stop, completion, config_validate,
 };
 use crate::cli::{eval_list, eval_status, fmt_command};
-use crate::cli::{job_allocs, job_init, job_inspect, job_run, job_status, job_stop, job_validate};
+use crate::cli::{job_allocs, job_init, job_inspect, job_plan, job_run, job_status, job_stop, job_validate};
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
     node_status, operator_api,
@@ -21,6 +21,8 @@ pub struct Command {
     pub networked: bool,
     /// What follows its first argument is another's command line.
     pub flags_first: bool,
+    /// The exit code of what goes wrong.
+    pub failure: u8,
     /// Its flags and arguments.
     pub info: fn() -> CommandInfoWithArgs,
     /// Of the program's name and its arguments.
@@ -30,6 +32,10 @@ pub struct Command {
 pub static COMMANDS: &[Command] = &[
     local::<agent_command::Agent>("agent", "run an agent"),
     networked::<job_run::JobRun>("job run", "run or update a job"),
+    Command {
+        failure: job_plan::FAILED,
+        ..networked::<job_plan::JobPlan>("job plan", "show what running a job would change")
+    },
     networked::<job_status::JobStatus>("job status", "list jobs, or show one"),
     networked::<job_stop::JobStop>("job stop", "stop jobs"),
     networked::<job_inspect::JobInspect>("job inspect", "print a job as JSON or as its file"),
@@ -85,11 +91,27 @@ const fn networked<T: FromArgs + ArgsInfo + Run + 'static>(
     name: &'static str,
     about: &'static str,
 ) -> Command {
-    Command { name, about, networked: true, flags_first: false, info: T::get_args_info, parse: parse::<T> }
+    Command {
+        name,
+        about,
+        networked: true,
+        flags_first: false,
+        failure: 1,
+        info: T::get_args_info,
+        parse: parse::<T>,
+    }
 }
 
 const fn local<T: FromArgs + ArgsInfo + Run + 'static>(name: &'static str, about: &'static str) -> Command {
-    Command { name, about, networked: false, flags_first: false, info: T::get_args_info, parse: parse::<T> }
+    Command {
+        name,
+        about,
+        networked: false,
+        flags_first: false,
+        failure: 1,
+        info: T::get_args_info,
+        parse: parse::<T>,
+    }
 }
 
 fn parse<T: FromArgs + Run + 'static>(name: &[&str], args: &[&str]) -> Result<Ready, EarlyExit> {
@@ -124,7 +146,6 @@ pub fn unalias(name: &str) -> &str {
 
 /// Reference: cli 2. A name of a group stands for all of the group that is not in `COMMANDS`.
 pub static NOT_SUPPORTED: &[&str] = &[
-    "job plan",
     "job start",
     "job revert",
     "job promote",

@@ -89,7 +89,7 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
     }
     if !eval.failed_tg_allocs.is_empty() {
         session.out.section("Failed Placements")?;
-        for line in monitor::failed_groups(&eval) {
+        for line in monitor::failed_groups(&eval.failed_tg_allocs) {
             session.out.line(&line)?;
         }
     }

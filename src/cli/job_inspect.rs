@@ -1,6 +1,7 @@
 //! `drover job inspect` and `drover job history`: what a job is and was.
 
 use crate::cli::Run;
+use crate::cli::diff;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome, objects};
@@ -36,9 +37,9 @@ pub struct JobInspect {
 
 /// list the versions of a job, newest first
 #[derive(FromArgs, ArgsInfo)]
-#[argh(example = "drover job history -full cache")]
+#[argh(example = "drover job history -p cache", example = "drover job history -full cache")]
 pub struct JobHistory {
-    /// show what changed from version to version (not supported yet)
+    /// show what changed from version to version
     #[argh(switch, long = "p")]
     diff: bool,
     /// print each version as JSON, too
@@ -56,7 +57,7 @@ pub struct JobHistory {
     /// compare with the version of this tag (not supported yet)
     #[argh(option)]
     diff_tag: Option<String>,
-    /// compare with this version (not supported yet)
+    /// with -p: compare each version with this one
     #[argh(option)]
     diff_version: Option<u64>,
     /// an id or the beginning of one
@@ -123,44 +124,71 @@ impl JobInspect {
 fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<Vec<Value>> {
     let target = format!("{}/versions", path("job", &stub.id));
     let all: Versions = session.client.get(&target, &at_home(stub))?;
-    let number = |job: &Value| job["Version"].as_u64().unwrap_or(0);
     let Some(wanted) = wanted else { return Ok(all.versions) };
-    let known: Vec<String> = all.versions.iter().map(|v| number(v).to_string()).collect();
-    match all.versions.into_iter().find(|v| number(v) == wanted) {
-        Some(one) => Ok(vec![one]),
-        None => Err(Failure::new(format!(
-            "Job {:?} has no version {wanted}; it has {}",
-            stub.id,
-            known.join(", ")
-        ))),
-    }
+    let mut versions = all.versions;
+    let at = place(&versions, stub, wanted)?;
+    Ok(vec![versions.swap_remove(at)])
+}
+
+fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> Outcome<usize> {
+    let numbers: Vec<u64> = versions.iter().map(|job| job["Version"].as_u64().unwrap_or(0)).collect();
+    numbers.iter().position(|n| *n == wanted).ok_or_else(|| {
+        let known: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        Failure::new(format!("Job {:?} has no version {wanted}; it has {}", stub.id, known.join(", ")))
+    })
 }
 
 impl Run for JobHistory {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[
-            (self.diff, "-p"),
-            (self.diff_tag.is_some(), "-diff-tag"),
-            (self.diff_version.is_some(), "-diff-version"),
-        ])?;
+        refuse_unbuilt(&[(self.diff_tag.is_some(), "-diff-tag")])?;
+        if self.diff_version.is_some() && !self.diff {
+            return Err(Failure::usage("-diff-version needs -p"));
+        }
         let stub = session.job(argument(&self.job, "job")?)?;
-        let found = versions(session, &stub, self.version)?;
+        let found = self.found(session, &stub)?;
         if let Some(objects) = objects(self.json, self.template.as_deref())? {
-            let one = self.version.and_then(|_| found.first().cloned());
-            session.out.objects(objects, &one.unwrap_or(Value::Array(found)))?;
+            session.out.objects(objects, &self.value(found))?;
             return Ok(ExitCode::SUCCESS);
         }
-        for (i, value) in found.iter().enumerate() {
+        for (i, value) in found.versions.iter().enumerate() {
             if i > 0 {
                 session.out.line("")?;
             }
             let job: Job = decode(value)?;
             session.out.text(&block(&job, &session.time(job.submit_time)))?;
+            if let Some(changed) = found.diffs.get(i) {
+                let diff = diff::render(&decode(changed)?, false, &session.out);
+                session.out.text(&format!("Diff        =\n{}\n", diff.trim_end()))?;
+            }
             if self.full {
                 session.out.json(value)?;
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl JobHistory {
+    /// The versions that are asked for, with their differences if those are, too.
+    fn found(&self, session: &Session, stub: &JobStub) -> Outcome<Versions> {
+        let base = self.diff_version.map(|v| v.to_string());
+        let mut query = at_home(stub);
+        query.extend(self.diff.then_some(("diffs", "true")));
+        query.extend(base.as_deref().map(|v| ("diff_version", v)));
+        let target = format!("{}/versions", path("job", &stub.id));
+        let mut all: Versions = session.client.get(&target, &query)?;
+        let Some(wanted) = self.version else { return Ok(all) };
+        let at = place(&all.versions, stub, wanted)?;
+        let diffs = if at < all.diffs.len() { vec![all.diffs.swap_remove(at)] } else { vec![] };
+        Ok(Versions { versions: vec![all.versions.swap_remove(at)], diffs })
+    }
+
+    fn value(&self, mut found: Versions) -> Value {
+        match self.version {
+            _ if self.diff => json!({"Versions": found.versions, "Diffs": found.diffs}),
+            Some(_) if found.versions.len() == 1 => found.versions.remove(0),
+            _ => Value::Array(found.versions),
+        }
     }
 }
 

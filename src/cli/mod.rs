@@ -17,6 +17,7 @@ mod alloc_stop;
 mod commands;
 mod completion;
 mod config_validate;
+mod diff;
 mod disk;
 mod eval_list;
 mod eval_status;
@@ -29,6 +30,7 @@ mod job_allocs;
 mod job_file;
 mod job_init;
 mod job_inspect;
+mod job_plan;
 mod job_run;
 mod job_status;
 mod job_stop;
@@ -172,7 +174,7 @@ fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared,
         let text = (command.parse)(&[&name], &["--help"]).err().map(|e| e.output).unwrap_or_default();
         flags::help_text(&text, command.networked)
     };
-    let usage = |text: String| Say::Wrong(format!("{text}\n\n{}", help()), 1);
+    let usage = |text: String| Say::Wrong(format!("{text}\n\n{}", help()), command.failure);
     let split = flags::split(args, &(command.info)(), command.networked, command.flags_first)
         .map_err(|e| usage(e.of(command.name).to_string()))?;
     if split.help {
@@ -180,7 +182,7 @@ fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared,
     }
     let words: Vec<&str> = split.args.iter().map(String::as_str).collect();
     let run = (command.parse)(&[&name], &words).map_err(|e| usage(e.output.trim_end().to_string()))?;
-    let settings = Settings::new(&split.globals, env).map_err(|text| Say::Wrong(text, 1))?;
+    let settings = Settings::new(&split.globals, env).map_err(|text| Say::Wrong(text, command.failure))?;
     Ok(Prepared { settings, run })
 }
 
@@ -194,7 +196,7 @@ fn finish(command: &Command, settings: &Settings, outcome: Outcome<ExitCode>) ->
             if hint {
                 out.stderr_line(&format!("For additional help try \"drover {} -h\"", command.name));
             }
-            ExitCode::FAILURE
+            ExitCode::from(command.failure)
         }
     }
 }

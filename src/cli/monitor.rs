@@ -198,7 +198,7 @@ fn ending(eval: &Eval, verbose: bool) -> Vec<Line> {
         return lines;
     }
     let mut lines = vec![Line::Info(format!("{finished} but failed to place all allocations:"))];
-    lines.extend(failed_groups(eval).into_iter().map(Line::Detail));
+    lines.extend(failed_groups(&eval.failed_tg_allocs).into_iter().map(Line::Detail));
     if !eval.blocked_eval.is_empty() {
         let blocked = layout::id(&eval.blocked_eval, verbose);
         let text = format!("Evaluation {blocked:?} waiting for additional capacity to place remainder");
@@ -208,9 +208,9 @@ fn ending(eval: &Eval, verbose: bool) -> Vec<Line> {
 }
 
 /// Each group that was not placed as a whole, and why.
-pub fn failed_groups(eval: &Eval) -> Vec<String> {
+pub fn failed_groups(failed: &BTreeMap<String, AllocMetric>) -> Vec<String> {
     let mut lines = Vec::new();
-    for (group, metric) in &eval.failed_tg_allocs {
+    for (group, metric) in failed {
         let unplaced = layout::count(metric.coalesced_failures + 1, "allocation");
         lines.push(format!("Task Group {group:?} (failed to place {unplaced}):"));
         lines.extend(placement_failures(metric).into_iter().map(|text| format!("  * {text}")));

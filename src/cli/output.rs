@@ -111,6 +111,10 @@ impl Output {
         paint(text, anstyle::Style::new().bold(), self.color_out)
     }
 
+    pub fn colored(&self, text: &str, color: anstyle::AnsiColor) -> String {
+        paint(text, anstyle::Style::new().fg_color(Some(color.into())), self.color_out)
+    }
+
     /// On stderr; a closed stderr leaves nothing to be done.
     pub fn error(&self, text: &str) {
         let red = anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Red.into()));

@@ -347,6 +347,7 @@ pub struct NamespaceCapabilities {
 pub struct Versions {
     /// Jobs, newest first.
     pub versions: Vec<serde_json::Value>,
+    pub diffs: Vec<serde_json::Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

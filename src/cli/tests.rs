@@ -79,7 +79,7 @@ fn every_command_has_help_with_an_example_and_its_own_flags() {
         assert!(example && help.contains("  -h, -help ") && !help.contains(" --"), "{help}");
         assert_eq!(help.contains("-address"), command.networked, "{help}");
         let expected = format!("unknown flag -no-such-flag\n\n{help}");
-        assert_eq!(ask("-no-such-flag"), Some(Say::Wrong(expected, 1)), "{}", command.name);
+        assert_eq!(ask("-no-such-flag"), Some(Say::Wrong(expected, command.failure)), "{}", command.name);
     }
 }
 
@@ -124,8 +124,9 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("job rnu x", 127, "Did you mean \"drover job run\"?"),
         ("qqqqqqqqq", 127, "\"drover -h\" lists the commands."),
         ("job", 1, "Usage: drover job <command>"),
-        ("job plan x", 1, "not supported yet: job plan"),
-        ("plan x", 1, "not supported yet: job plan"),
+        ("job promote x", 1, "not supported yet: job promote"),
+        ("start x", 1, "not supported yet: job start"),
+        ("plan -bogus", 255, "-bogus"),
         ("operator raft transfer-leadership", 1, "not supported yet: operator"),
     ] {
         match prepared(line) {

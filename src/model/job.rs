@@ -31,6 +31,11 @@ impl JobType {
             JobType::Sysbatch => "sysbatch",
         }
     }
+
+    /// Why a job of this type cannot become one of that type, if it cannot.
+    pub fn refuses(self, new: JobType) -> Option<String> {
+        (self != new).then(|| format!("cannot update job from type \"{self}\" to \"{new}\""))
+    }
 }
 
 impl fmt::Display for JobType {
@@ -155,6 +160,15 @@ pub enum RestartMode {
     Delay,
 }
 
+impl RestartMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RestartMode::Fail => "fail",
+            RestartMode::Delay => "delay",
+        }
+    }
+}
+
 /// What the client does on its own when a task ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartPolicy {
@@ -170,6 +184,16 @@ pub enum DelayFunction {
     Constant,
     Exponential,
     Fibonacci,
+}
+
+impl DelayFunction {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DelayFunction::Constant => "constant",
+            DelayFunction::Exponential => "exponential",
+            DelayFunction::Fibonacci => "fibonacci",
+        }
+    }
 }
 
 /// What the servers do when an allocation has failed.
@@ -190,6 +214,16 @@ pub enum HealthCheck {
     Manual,
 }
 
+impl HealthCheck {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HealthCheck::Checks => "checks",
+            HealthCheck::TaskStates => "task_states",
+            HealthCheck::Manual => "manual",
+        }
+    }
+}
+
 /// Which of two stays when a node comes back and its allocation was replaced meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reconcile {
@@ -197,6 +231,17 @@ pub enum Reconcile {
     KeepOriginal,
     KeepReplacement,
     LongestRunning,
+}
+
+impl Reconcile {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reconcile::BestScore => "best_score",
+            Reconcile::KeepOriginal => "keep_original",
+            Reconcile::KeepReplacement => "keep_replacement",
+            Reconcile::LongestRunning => "longest_running",
+        }
+    }
 }
 
 /// What becomes of a group's allocations while their node does not answer.

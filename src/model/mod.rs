@@ -8,6 +8,7 @@ pub mod alloc;
 pub mod canonical;
 pub mod constraint;
 pub mod deployment;
+pub mod diff;
 pub mod drain;
 pub mod eval;
 pub mod gather;

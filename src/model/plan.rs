@@ -5,6 +5,7 @@ use super::deployment::{Deployment, DeploymentUpdate};
 use super::eval::Evaluation;
 use super::id::{AllocId, EvalId, NodeId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Plans are verified node by node, so they are grouped by node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,4 +54,18 @@ pub struct Decision {
     pub eval: Evaluation,
     /// Evaluations to create beside it: the blocked one for what could not be placed.
     pub created: Vec<Evaluation>,
+    /// By group, for those who only ask.
+    pub desired: BTreeMap<String, GroupChanges>,
+}
+
+/// What a decision comes to for one group, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupChanges {
+    pub ignore: u64,
+    pub place: u64,
+    pub migrate: u64,
+    pub stop: u64,
+    pub in_place: u64,
+    pub destructive: u64,
+    pub canary: u64,
 }

@@ -60,6 +60,16 @@ pub enum Hook {
     Poststop,
 }
 
+impl Hook {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Hook::Prestart => "prestart",
+            Hook::Poststart => "poststart",
+            Hook::Poststop => "poststop",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifecycle {
     pub hook: Hook,

@@ -4,6 +4,7 @@
 //! Refuses to know: how plans are verified and committed, and how often that was tried.
 
 mod again;
+mod desired;
 
 use super::distinct::Distinct;
 use super::feasible::{Eligibility, Feasibility};
@@ -25,10 +26,11 @@ use crate::model::gather::Gather;
 use crate::model::id::{AllocId, DeploymentId, EvalId};
 use crate::model::job::{Job, JobSpec, JobType, TaskGroup};
 use crate::model::node::NodeStatus;
-use crate::model::plan::{Decision, Plan};
+use crate::model::plan::{Decision, GroupChanges, Plan};
 use crate::model::random::Stream;
 use crate::model::reschedule::Reschedule;
 use crate::model::time::Wall;
+use desired::Desired;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -83,6 +85,7 @@ pub fn run(
         None => {
             let changes = reconcile(&input, &mut |_| Update::Ignore);
             apply_stops(&changes, &mut proposal);
+            outcome.desired = Desired::default().counted(&changes);
             outcome.deployment_updates = changes.deployment_updates;
         }
         Some(job) => outcome = Placer::new(&run, job).work(&input, &mut proposal),
@@ -140,11 +143,12 @@ struct Outcome {
     followups: Vec<Evaluation>,
     deployment: Option<Deployment>,
     deployment_updates: Vec<DeploymentUpdate>,
+    desired: BTreeMap<String, GroupChanges>,
 }
 
 /// What becomes of the evaluation if all of the plan is committed.
 fn decide(run: &Run, attempt: Attempt, plan: Plan, outcome: Outcome) -> Decision {
-    let Outcome { failed, queued, eligibility, followups, .. } = outcome;
+    let Outcome { failed, queued, eligibility, followups, desired, .. } = outcome;
     let short = !failed.is_empty();
     let mut eval = finished(run.eval, EvalStatus::Complete, String::new(), run.now);
     eval.failed_groups = failed;
@@ -164,7 +168,7 @@ fn decide(run: &Run, attempt: Attempt, plan: Plan, outcome: Outcome) -> Decision
         created.push(blocked);
     }
     created.extend(followups);
-    Decision { plan, eval, created }
+    Decision { plan, eval, created, desired }
 }
 
 /// The evaluation that waits for what `parent` could not do. `parent` says at which index it looked.
@@ -235,7 +239,13 @@ impl<'a> Placer<'a> {
     }
 
     fn work(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> Outcome {
-        let mut changes = reconcile(input, &mut |alloc| self.classify(alloc, proposal));
+        let mut desired = Desired::default();
+        let mut changes = reconcile(input, &mut |alloc| {
+            let update = self.classify(alloc, proposal);
+            desired.follows(alloc, update);
+            update
+        });
+        self.outcome.desired = desired.counted(&changes);
         apply_stops(&changes, proposal);
         let names = &mut changes.names;
         for Replacement { group, alloc } in changes.destructive {

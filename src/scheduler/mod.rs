@@ -35,6 +35,7 @@ use crate::model::plan::{Decision, Plan};
 use crate::model::random::Stream;
 use crate::model::time::Wall;
 use feasible::Eligibility;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a scheduler may read: one consistent state. The fleet that comes with it is at the same index.
@@ -97,7 +98,7 @@ pub fn schedule(
         Some(job_type) => {
             let why = format!("not supported yet: {job_type} jobs; use type \"service\" or \"batch\"");
             let eval = finished(eval, EvalStatus::Failed, why, now);
-            Decision { plan: no_plan(&eval, attempt), eval, created: Vec::new() }
+            Decision { plan: no_plan(&eval, attempt), eval, created: Vec::new(), desired: BTreeMap::new() }
         }
     }
 }
@@ -127,7 +128,12 @@ pub fn exhausted(eval: &Evaluation, attempt: Attempt, last: &Decision, now: Wall
     let id = EvalId::from_random(Stream::new(seed, 0).next_u128());
     let blocked = generic::blocked_eval(id, &failed, Trigger::MaxPlanAttempts, CONFLICTS, eligibility, now);
     failed.blocked_eval = Some(id);
-    Decision { plan: no_plan(&failed, attempt), eval: failed, created: vec![blocked] }
+    Decision {
+        plan: no_plan(&failed, attempt),
+        eval: failed,
+        created: vec![blocked],
+        desired: BTreeMap::new(),
+    }
 }
 
 fn no_plan(eval: &Evaluation, attempt: Attempt) -> Plan {

@@ -23,7 +23,7 @@ impl Server {
         let at = self.stamp(now);
         match action {
             Action::RegisterJob { mut spec, enforce_index, eval_priority, preserve_counts, submission } => {
-                if let Some(refusal) = self.misplaced(&spec, &view)? {
+                if let Some(refusal) = misplaced(&spec, &view)? {
                     self.reply(token, Err(refusal));
                     return Ok(());
                 }
@@ -157,22 +157,6 @@ impl Server {
         Some(Refusal::new(RefusalKind::Unavailable, message))
     }
 
-    /// Names that must exist in this region, and what its namespace allows.
-    fn misplaced(&self, spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {
-        let refuse = |text: String| Ok(Some(Refusal::new(RefusalKind::Validation, text)));
-        let Some(namespace) = view.namespace(&spec.namespace)? else {
-            return refuse(nonexistent(&spec.id, "namespace", &spec.namespace));
-        };
-        if let Some(text) = namespace.spec.refuses(spec) {
-            return refuse(text);
-        }
-        let pool = spec.node_pool.as_str();
-        if pool != "default" && pool != "all" && !view.nodes()?.iter().any(|n| n.info.pool == pool) {
-            return refuse(nonexistent(&spec.id, "node pool", pool));
-        }
-        Ok(None)
-    }
-
     fn eval(
         &mut self,
         job: JobKey,
@@ -197,4 +181,20 @@ fn keep_counts(spec: &mut JobSpec, view: &View) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// Names that must exist in this region, and what its namespace allows.
+pub(super) fn misplaced(spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {
+    let refuse = |text: String| Ok(Some(Refusal::new(RefusalKind::Validation, text)));
+    let Some(namespace) = view.namespace(&spec.namespace)? else {
+        return refuse(nonexistent(&spec.id, "namespace", &spec.namespace));
+    };
+    if let Some(text) = namespace.spec.refuses(spec) {
+        return refuse(text);
+    }
+    let pool = spec.node_pool.as_str();
+    if pool != "default" && pool != "all" && !view.nodes()?.iter().any(|n| n.info.pool == pool) {
+        return refuse(nonexistent(&spec.id, "node pool", pool));
+    }
+    Ok(None)
 }

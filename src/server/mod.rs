@@ -16,6 +16,7 @@ mod log;
 mod measures;
 mod nodes;
 mod plans;
+pub mod rehearsal;
 mod unhurried;
 mod watches;
 

@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod keeper;
 pub mod measured;
 pub mod record;
+pub mod rehearsal;
 pub mod request;
 pub mod rpc;
 pub mod status;

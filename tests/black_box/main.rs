@@ -20,6 +20,7 @@ mod names;
 mod node;
 mod observe;
 mod paths;
+mod planning;
 mod screen;
 mod survival;
 mod tasks;

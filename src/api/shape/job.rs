@@ -4,10 +4,9 @@ use super::preference::{AffinityShape, SpreadShape};
 use super::{ConstraintShape, Null, map_or_null};
 use crate::model::gather::Gather;
 use crate::model::job::{
-    DelayFunction, HealthCheck, Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy,
-    Task, TaskGroup, UpdatePolicy,
+    Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
-use crate::model::resources::{Hook, Lifecycle};
+use crate::model::resources::Lifecycle;
 use crate::model::value::Value;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::collections::BTreeMap;
@@ -345,12 +344,7 @@ pub struct LifecycleShape {
 
 impl LifecycleShape {
     pub fn new(l: Lifecycle) -> Self {
-        let hook = match l.hook {
-            Hook::Prestart => "prestart",
-            Hook::Poststart => "poststart",
-            Hook::Poststop => "poststop",
-        };
-        LifecycleShape { hook, sidecar: l.sidecar }
+        LifecycleShape { hook: l.hook.as_str(), sidecar: l.sidecar }
     }
 }
 
@@ -375,15 +369,11 @@ struct RestartShape {
 
 impl RestartShape {
     fn new(r: &RestartPolicy) -> Self {
-        let mode = match r.mode {
-            RestartMode::Fail => "fail",
-            RestartMode::Delay => "delay",
-        };
         RestartShape {
             attempts: r.attempts,
             interval: r.interval.as_nanos(),
             delay: r.delay.as_nanos(),
-            mode,
+            mode: r.mode.as_str(),
             render_templates: r.render_templates,
         }
     }
@@ -402,27 +392,14 @@ struct RescheduleShape {
 
 impl RescheduleShape {
     fn new(r: &ReschedulePolicy) -> Self {
-        let delay_function = match r.delay_function {
-            DelayFunction::Constant => "constant",
-            DelayFunction::Exponential => "exponential",
-            DelayFunction::Fibonacci => "fibonacci",
-        };
         RescheduleShape {
             attempts: r.attempts,
             interval: r.interval.as_nanos(),
             delay: r.delay.as_nanos(),
-            delay_function,
+            delay_function: r.delay_function.as_str(),
             max_delay: r.max_delay.as_nanos(),
             unlimited: r.unlimited,
         }
-    }
-}
-
-fn health_check(h: HealthCheck) -> &'static str {
-    match h {
-        HealthCheck::Checks => "checks",
-        HealthCheck::TaskStates => "task_states",
-        HealthCheck::Manual => "manual",
     }
 }
 
@@ -439,7 +416,7 @@ impl MigrateShape {
     fn new(m: &MigratePolicy) -> Self {
         MigrateShape {
             max_parallel: m.max_parallel,
-            health_check: health_check(m.health_check),
+            health_check: m.health_check.as_str(),
             min_healthy_time: m.min_healthy_time.as_nanos(),
             healthy_deadline: m.healthy_deadline.as_nanos(),
         }
@@ -474,7 +451,7 @@ impl UpdateShape {
         UpdateShape {
             stagger: u.stagger.as_nanos(),
             max_parallel: u.max_parallel,
-            health_check: health_check(u.health_check),
+            health_check: u.health_check.as_str(),
             min_healthy_time: u.min_healthy_time.as_nanos(),
             healthy_deadline: u.healthy_deadline.as_nanos(),
             progress_deadline: u.progress_deadline.as_nanos(),

@@ -1,6 +1,7 @@
 //! What is told about jobs beside the job itself: its stub in lists, its summary, its versions, and what became of its
 //! registration or deregistration.
 
+use super::diff::DiffShape;
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use crate::model::alloc::Allocation;
@@ -139,7 +140,7 @@ struct ChildrenShape {
 #[serde(rename_all = "PascalCase")]
 pub struct VersionsShape<'a> {
     pub versions: Vec<JobShape<'a>>,
-    pub diffs: Null,
+    pub diffs: Option<Vec<DiffShape<'a>>>,
     pub index: u64,
     pub last_contact: u64,
     pub known_leader: bool,

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod agent;
 pub mod alloc;
+pub mod diff;
 pub mod eval;
 pub mod event;
 pub mod figures;
@@ -17,6 +18,7 @@ pub mod metrics;
 pub mod namespace;
 pub mod node;
 pub mod operator;
+pub mod plan;
 pub mod preference;
 pub mod search;
 pub mod stub;

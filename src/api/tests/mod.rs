@@ -122,6 +122,7 @@ impl World {
         match self.step(&request(method, target, body), Held::default()) {
             Outcome::Respond(response) => response,
             Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
+            Outcome::Rehearse(asked, _) => panic!("{target}: {asked:?}"),
             Outcome::Wait(_) => panic!("{target}: a wait"),
             Outcome::Events(subscription) => panic!("{target}: {subscription:?}"),
             Outcome::Metrics(metrics) => metrics.response(&self.machine),

@@ -70,9 +70,10 @@ fn absent_objects_and_lists_answer_as_clients_expect() {
             400,
             "failed to create result paginator: failed to read filter expression: character 7: expected an operator (==, !=, contains, in, matches, is empty, is nil, or their opposites with not), found the end",
         ),
-        ("/v1/job/web/versions?diffs=true", 501, "not supported yet: job/:id/versions with diffs"),
+        ("/v1/job/web/versions?diff_tag=a", 501, "not supported yet: job/:id/versions with diff_tag"),
+        ("/v1/job/web/versions?diff_version=9", 404, "job version 9 not found"),
         ("/v1/quotas", 501, "not supported yet: quota"),
-        ("/v1/job/web/plan", 501, "not supported yet: job/:id/plan"),
+        ("/v1/job/web/plan", 405, "Invalid method"),
         ("/v1/nosuch", 404, ""),
     ] {
         let response = world.get(target);
@@ -214,4 +215,23 @@ fn related_evaluations_are_followed_both_ways() {
     let related = answer["RelatedEvals"].as_array().unwrap();
     assert_eq!(related.len(), 1);
     assert_eq!(related[0]["ID"], eval_id(1).to_string());
+}
+
+#[test]
+fn versions_come_with_what_changed_from_one_to_the_next() {
+    let mut world = World::new();
+    for count in [1, 2, 5] {
+        world.region.run(&register(spec("web", count), None)).reply.unwrap();
+    }
+    let changes = |query: &str| -> Vec<(String, String)> {
+        let answer = world.json(&format!("/v1/job/web/versions?{query}"));
+        let diffs = answer["Diffs"].as_array().cloned().unwrap_or_default();
+        let field = |d: &Value| d["TaskGroups"][0]["Fields"][0].clone();
+        let text = |v: &Value| v.as_str().unwrap_or("").to_string();
+        diffs.iter().map(|d| (text(&field(d)["Old"]), text(&field(d)["New"]))).collect()
+    };
+    let pair = |old: &str, new: &str| (old.to_string(), new.to_string());
+    assert_eq!(changes(""), []);
+    assert_eq!(changes("diffs=true"), [pair("2", "5"), pair("1", "2")]);
+    assert_eq!(changes("diff_version=0"), [pair("1", "5"), pair("1", "2"), pair("", "")]);
 }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::model::id::JobKey;
+use crate::model::plan::GroupChanges;
+use crate::wire::rehearsal::Rehearsal;
 use crate::wire::request::{Done, Refusal, RefusalKind};
+use serde_json::json;
 
 /// A small job as clients send it.
 fn job(id: &str, more: &str) -> String {
@@ -178,5 +181,65 @@ fn a_stored_job_survives_its_own_json() {
         let printed = text(&world.get(&format!("/v1/job/{job_type}")));
         let (again, _) = registered(world.act(Method::Put, "/v1/jobs", &format!(r#"{{"Job":{printed}}}"#)).0);
         assert_eq!(again, stored);
+    }
+}
+
+#[test]
+fn a_plan_asks_what_would_happen_and_shows_it() {
+    let mut world = World::new();
+    world.region.run(&register(spec("a", 2), None)).reply.unwrap();
+    let before = world.region.view().job(&JobKey::new("default", "a")).unwrap();
+    let body = format!(r#"{{"Job":{},"Diff":true}}"#, job("a", ""));
+    let plan =
+        |target: &str, body: &str| match world.step(&request(Method::Put, target, body), Held::default()) {
+            Outcome::Rehearse(asked, planned) => (asked, planned),
+            _ => panic!("{target}: no question"),
+        };
+    let (asked, planned) = plan("/v1/job/a/plan", &body);
+    assert_eq!((asked.spec.id.as_str(), asked.spec.priority, asked.spec.region.as_str()), ("a", 50, "eu"));
+    let does = GroupChanges { stop: 1, ignore: 1, ..GroupChanges::default() };
+    let found =
+        Rehearsal { before, desired: [("g".to_string(), does)].into(), index: 9, ..Rehearsal::default() };
+    let response = planned.clone().response(Ok(found.clone()));
+    let answer: Value = serde_json::from_slice(&response.body).unwrap();
+    let updates = &answer["Annotations"]["DesiredTGUpdates"]["g"];
+    assert_eq!((&updates["Stop"], &updates["Ignore"], &updates["Place"]), (&json!(1), &json!(1), &json!(0)));
+    assert_eq!((&answer["JobModifyIndex"], &answer["Index"]), (&json!(1), &json!(9)));
+    assert_eq!((&answer["FailedTGAllocs"], &answer["NextPeriodicLaunch"]), (&Value::Null, &Value::Null));
+    let (diff, group) = (&answer["Diff"], &answer["Diff"]["TaskGroups"][0]);
+    assert_eq!(
+        (&diff["Type"], &diff["ID"], &group["Type"]),
+        (&json!("Edited"), &json!("a"), &json!("Edited"))
+    );
+    assert_eq!(group["Updates"], json!({"destroy": 1, "ignore": 1}));
+    let count = group["Fields"].as_array().unwrap().iter().find(|f| f["Name"] == "Count").unwrap();
+    let edited =
+        json!({"Type": "Edited", "Name": "Count", "Old": "2", "New": "1", "Annotations": ["forces destroy"]});
+    assert_eq!(count, &edited);
+    let unasked = plan("/v1/job/a/plan", &body.replace(",\"Diff\":true", "")).1.response(Ok(found));
+    assert_eq!(serde_json::from_slice::<Value>(&unasked.body).unwrap()["Diff"], Value::Null);
+    let refused = planned.response(Err(Refusal::new(RefusalKind::Busy, "later")));
+    assert_eq!((refused.status, text(&refused)), (429, "later".into()));
+}
+
+#[test]
+fn what_cannot_be_planned_is_told_why() {
+    let world = World::new();
+    let good = format!(r#"{{"Job":{}}}"#, job("a", ""));
+    for (target, body, status, part) in [
+        ("/v1/job/a/plan", "", 400, "Request body is empty"),
+        ("/v1/job/a/plan", "{}", 400, "Job must be specified"),
+        ("/v1/job/b/plan", good.as_str(), 400, "Job ID does not match"),
+        ("/v1/job//plan", &format!(r#"{{"Job":{}}}"#, job("", "")), 400, "Job must have a valid ID"),
+        (
+            "/v1/job/a/plan",
+            &format!(r#"{{"Job":{}}}"#, job("a", r#","Priority":101"#)),
+            500,
+            "error occurred:",
+        ),
+    ] {
+        let response = world.respond(Method::Put, target, body);
+        assert_eq!(response.status, status, "{body}: {}", text(&response));
+        assert!(text(&response).contains(part), "{body}: {}", text(&response));
     }
 }

@@ -21,11 +21,13 @@ use crate::model::id::AllocId;
 use crate::model::time::Mono;
 use crate::state::store::Reader;
 use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
+use crate::wire::rehearsal::{Rehearsal, Rehearse};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use async_channel::{Receiver, Sender, TrySendError};
 use smol::Timer;
 use smol::future::or;
+use smol::lock::Semaphore;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -64,6 +66,12 @@ impl Reply {
     }
 }
 
+/// Finds out what a job would come to, on the state that is open now; a panic of it ends nothing.
+pub type Rehearsing = Arc<dyn Fn(&Reader, &Rehearse) -> Result<Rehearsal, Refusal> + Send + Sync>;
+
+/// So many are found out at the same time: each costs as much as an evaluation.
+const REHEARSALS_AT_ONCE: usize = 2;
+
 /// What a gate is made of.
 pub struct Parts {
     pub agent: AgentInfo,
@@ -76,6 +84,7 @@ pub struct Parts {
     pub actions: Sender<Ask>,
     /// Questions to this agent's node. Bounded, as `actions`.
     pub node: Sender<Call>,
+    pub rehearse: Rehearsing,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
@@ -100,6 +109,8 @@ pub struct Gate {
     machine: Arc<Observer>,
     actions: Sender<Ask>,
     node: Sender<Call>,
+    rehearse: Rehearsing,
+    rehearsals: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     pub response_headers: Published<Vec<(String, String)>>,
@@ -138,6 +149,8 @@ impl Gate {
             machine: parts.machine,
             actions: parts.actions,
             node: parts.node,
+            rehearse: parts.rehearse,
+            rehearsals: Arc::new(Semaphore::new(REHEARSALS_AT_ONCE)),
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             response_headers: Published::new(parts.response_headers),
@@ -173,6 +186,9 @@ impl Gate {
                 }
                 Outcome::Act(action, answer) => {
                     return Served::Whole(answer.response(self.ask(action).await));
+                }
+                Outcome::Rehearse(asked, planned) => {
+                    return Served::Whole(planned.response(self.rehearse(asked).await));
                 }
                 Outcome::Wait(wait) => {
                     held = wait.held;
@@ -250,6 +266,27 @@ impl Gate {
             Err(unavailable(
                 "no answer within 30 seconds; the write may still happen: look before you repeat it",
             ))
+        })
+        .await
+    }
+
+    /// Beside the executor's thread. Whoever does not wait for the end of it leaves its place taken until then.
+    async fn rehearse(&self, asked: Rehearse) -> Result<Rehearsal, Refusal> {
+        let Some(place) = self.rehearsals.try_acquire_arc() else {
+            let message = "too many jobs are being planned: try again in a second";
+            return Err(Refusal::new(RefusalKind::Busy, message));
+        };
+        let (rehearse, reader) = (self.rehearse.clone(), self.reader.get());
+        let found = smol::unblock(move || {
+            let found = rehearse(&reader, &asked);
+            drop(place);
+            found
+        });
+        or(found, async {
+            Timer::after(ACTION_TIMEOUT).await;
+            let message =
+                "no answer within 30 seconds: plan a smaller job, or ask again when there is less to do";
+            Err(Refusal::new(RefusalKind::Unavailable, message))
         })
         .await
     }

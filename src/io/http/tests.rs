@@ -17,6 +17,7 @@ use crate::state::samples::{
 use crate::wire::change::Change;
 use crate::wire::command::Command;
 use crate::wire::measured::Measured;
+use crate::wire::rehearsal::Rehearsal;
 use crate::wire::request::{Action, Done};
 use crate::wire::status::ServerStatus;
 use std::fs;
@@ -64,6 +65,7 @@ impl Server {
             ..AgentInfo::default()
         };
         let gate = Arc::new(Gate::new(Parts {
+            rehearse: Arc::new(|_, _| Ok(Rehearsal::default())),
             agent,
             reader: region.store.reader(),
             status: Arc::new(Published::new(status)),

@@ -302,12 +302,7 @@ fn conflict(spec: &JobSpec, enforce: Option<u64>, row: Option<&JobRow>) -> Resul
         }
         _ => {}
     }
-    match row {
-        Some(row) if row.job_type != spec.job_type => {
-            refuse(format!("cannot update job from type \"{}\" to \"{}\"", row.job_type, spec.job_type))
-        }
-        _ => Ok(None),
-    }
+    row.and_then(|row| row.job_type.refuses(spec.job_type)).map_or(Ok(None), refuse)
 }
 
 /// Moves one allocation of `group` between the summary's counts. `complete` and `failed` only grow

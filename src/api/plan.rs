@@ -1,0 +1,58 @@
+//! `PUT /v1/job/:id/plan`: what registering a job would do (reference: http-api 1.1, 1.2).
+//!
+//! Refuses to know: how that is found out. It is asked for, and the answer is shown.
+
+use super::response::Response;
+use super::shape::plan::PlanShape;
+use super::{Call, Outcome, jobs, json};
+use crate::jobspec;
+use crate::model::diff::JobDiff;
+use crate::model::job::JobSpec;
+use crate::wire::rehearsal::{Rehearsal, Rehearse};
+use crate::wire::request::Refusal;
+use std::sync::Arc;
+
+/// How what was found out becomes a response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    spec: Arc<JobSpec>,
+    with_diff: bool,
+    warnings: String,
+    pretty: bool,
+}
+
+pub(super) fn plan(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = call.body()?;
+    let mut wanted = jobspec::decode_register(body).map_err(jobs::refused)?;
+    let with_diff = json::flag(&json::object(body)?, "Diff")?;
+    if wanted.spec.id.is_empty() {
+        return Err(Response::text(400, "Job must have a valid ID"));
+    }
+    if wanted.spec.id != id {
+        return Err(Response::text(400, "Job ID does not match"));
+    }
+    let validation = jobs::prepare(call, &mut wanted)?;
+    if !validation.is_ok() {
+        return Err(Response::text(500, validation.error_text()));
+    }
+    let spec = Arc::new(wanted.spec);
+    let asked = Rehearse { spec: spec.clone(), seed: call.ctx.seed };
+    let warnings = validation.warning_text();
+    Ok(Outcome::Rehearse(asked, Planned { spec, with_diff, warnings, pretty: call.query.pretty }))
+}
+
+impl Planned {
+    pub fn response(self, result: Result<Rehearsal, Refusal>) -> Response {
+        let rehearsal = match result {
+            Ok(rehearsal) => rehearsal,
+            Err(refusal) => return refusal.into(),
+        };
+        let diff = self.with_diff.then(|| {
+            let mut diff = JobDiff::between(rehearsal.before.as_ref().map(|job| &job.spec), &self.spec);
+            diff.annotate(&rehearsal.desired);
+            diff
+        });
+        let shape = PlanShape::new(&rehearsal, diff.as_ref(), &self.spec.node_pool, &self.warnings);
+        Response::json(&shape, self.pretty).with("X-Nomad-Index", rehearsal.index.max(1))
+    }
+}

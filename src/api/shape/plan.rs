@@ -1,0 +1,89 @@
+//! What registering a job would do, as JSON (reference: http-api 1.2, PlanResp).
+
+use super::Null;
+use super::alloc::MetricShape;
+use super::diff::DiffShape;
+use super::eval::EvalShape;
+use crate::model::diff::JobDiff;
+use crate::model::gather::Gather;
+use crate::model::plan::GroupChanges;
+use crate::wire::rehearsal::Rehearsal;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PlanShape<'a> {
+    annotations: AnnotationsShape<'a>,
+    #[serde(rename = "FailedTGAllocs")]
+    failed_groups: Option<BTreeMap<&'a str, MetricShape<'a>>>,
+    job_modify_index: u64,
+    created_evals: Option<Vec<EvalShape<'a>>>,
+    diff: Option<DiffShape<'a>>,
+    next_periodic_launch: Null,
+    warnings: &'a str,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+    next_token: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AnnotationsShape<'a> {
+    #[serde(rename = "DesiredTGUpdates")]
+    desired: BTreeMap<&'a str, GroupShape>,
+    preempted_allocs: Null,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct GroupShape {
+    ignore: u64,
+    place: u64,
+    migrate: u64,
+    stop: u64,
+    in_place_update: u64,
+    destructive_update: u64,
+    canary: u64,
+    preemptions: u64,
+}
+
+impl GroupShape {
+    fn new(changes: &GroupChanges) -> GroupShape {
+        GroupShape {
+            ignore: changes.ignore,
+            place: changes.place,
+            migrate: changes.migrate,
+            stop: changes.stop,
+            in_place_update: changes.in_place,
+            destructive_update: changes.destructive,
+            canary: changes.canary,
+            preemptions: 0,
+        }
+    }
+}
+
+impl<'a> PlanShape<'a> {
+    /// `node_pool` is that of the job: metrics name it.
+    pub fn new(r: &'a Rehearsal, diff: Option<&'a JobDiff>, node_pool: &'a str, warnings: &'a str) -> Self {
+        let failed = r.failed.iter().map(|(g, m)| (g.as_str(), MetricShape::new(m, node_pool)));
+        let evals = || r.created.iter().map(|e| EvalShape::new(e, node_pool)).collect();
+        PlanShape {
+            annotations: AnnotationsShape {
+                desired: r.desired.iter().map(|(g, c)| (g.as_str(), GroupShape::new(c))).gather(),
+                preempted_allocs: (),
+            },
+            failed_groups: (!r.failed.is_empty()).then(|| failed.gather()),
+            job_modify_index: r.before.as_ref().map_or(0, |job| job.job_modify_index),
+            created_evals: (!r.created.is_empty()).then(evals),
+            diff: diff.map(DiffShape::new),
+            next_periodic_launch: (),
+            warnings,
+            index: r.index,
+            last_contact: 0,
+            known_leader: false,
+            next_token: "",
+        }
+    }
+}

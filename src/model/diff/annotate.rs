@@ -1,0 +1,74 @@
+//! What a difference leads to: how many allocations of a group, and which fields and tasks make it so.
+
+use super::{FieldDiff, GroupDiff, JobDiff, Kind, ObjectDiff, TaskDiff};
+use crate::model::plan::GroupChanges;
+use std::collections::BTreeMap;
+
+const CREATE: &str = "forces create";
+const DESTROY: &str = "forces destroy";
+const IN_PLACE: &str = "forces in-place update";
+const REPLACE: &str = "forces create/destroy update";
+
+impl JobDiff {
+    /// `desired`: by group, what a scheduler would do.
+    pub fn annotate(&mut self, desired: &BTreeMap<String, GroupChanges>) {
+        for group in &mut self.groups {
+            group.updates = desired.get(&group.name).map(counts).unwrap_or_default();
+            group.fields.iter_mut().filter(|f| f.name == "Count").for_each(annotate_count);
+            let GroupDiff { kind, tasks, .. } = group;
+            tasks.iter_mut().for_each(|task| task.annotation = forced(*kind, task));
+        }
+    }
+}
+
+/// Only what there is something of.
+fn counts(changes: &GroupChanges) -> BTreeMap<&'static str, u64> {
+    let all = [
+        ("canary", changes.canary),
+        ("create", changes.place),
+        ("create/destroy update", changes.destructive),
+        ("destroy", changes.stop),
+        ("ignore", changes.ignore),
+        ("in-place update", changes.in_place),
+        ("migrate", changes.migrate),
+    ];
+    let mut counts = BTreeMap::new();
+    counts.extend(all.into_iter().filter(|(_, n)| *n > 0));
+    counts
+}
+
+fn annotate_count(count: &mut FieldDiff) {
+    let number = |text: &str| text.parse().unwrap_or(0_i64);
+    count.annotation = match number(&count.new) - number(&count.old) {
+        0 => None,
+        more if more > 0 => Some(CREATE),
+        _ => Some(DESTROY),
+    };
+}
+
+fn forced(group: Kind, task: &TaskDiff) -> Option<&'static str> {
+    match (task.kind, group) {
+        (Kind::None, _) => None,
+        (Kind::Added, Kind::Added) => Some(CREATE),
+        (Kind::Deleted, Kind::Deleted) => Some(DESTROY),
+        (Kind::Edited, _) if stays(task) => Some(IN_PLACE),
+        _ => Some(REPLACE),
+    }
+}
+
+/// Whether its process may stay: the same rule as the scheduler's.
+fn stays(task: &TaskDiff) -> bool {
+    let field = |f: &FieldDiff| {
+        !["Driver", "User"].contains(&f.name.as_str())
+            && !f.name.starts_with("Env[")
+            && !f.name.starts_with("Meta[")
+    };
+    let edited = |o: &ObjectDiff, name| o.fields.iter().any(|f| f.name == name && f.kind != Kind::None);
+    let object = |o: &ObjectDiff| match o.name {
+        "Config" | "Resources" => false,
+        "LogConfig" => !edited(o, "Disabled"),
+        "RestartPolicy" => !edited(o, "RenderTemplates"),
+        _ => true,
+    };
+    task.fields.iter().all(field) && task.objects.iter().all(object)
+}

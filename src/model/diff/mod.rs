@@ -1,0 +1,175 @@
+//! What changed from one version of a job to the next, as its user sees it: fields, blocks, groups and tasks
+//! (reference: server 9).
+//!
+//! Refuses to know: how it is shown, who asks, and what nodes there are. What a scheduler would do comes in as counts.
+//! Invariants: equal jobs have no difference; names are in order, whatever the order in the file; a changed block
+//! lists what did not change in it, too.
+
+mod annotate;
+mod fields;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use super::job::{JobSpec, Task, TaskGroup};
+use fields::{Flat, changes, kind_of};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    #[default]
+    None,
+    Added,
+    Deleted,
+    Edited,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::None => "None",
+            Kind::Added => "Added",
+            Kind::Deleted => "Deleted",
+            Kind::Edited => "Edited",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldDiff {
+    pub kind: Kind,
+    pub name: String,
+    pub old: String,
+    pub new: String,
+    pub annotation: Option<&'static str>,
+}
+
+/// A block within a job, a group or a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectDiff {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub fields: Vec<FieldDiff>,
+    pub objects: Vec<ObjectDiff>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskDiff {
+    pub kind: Kind,
+    pub name: String,
+    pub fields: Vec<FieldDiff>,
+    pub objects: Vec<ObjectDiff>,
+    pub annotation: Option<&'static str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupDiff {
+    pub kind: Kind,
+    pub name: String,
+    pub fields: Vec<FieldDiff>,
+    pub objects: Vec<ObjectDiff>,
+    pub tasks: Vec<TaskDiff>,
+    /// How many allocations what happens to.
+    pub updates: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobDiff {
+    pub kind: Kind,
+    pub id: String,
+    pub fields: Vec<FieldDiff>,
+    pub objects: Vec<ObjectDiff>,
+    pub groups: Vec<GroupDiff>,
+}
+
+impl JobDiff {
+    /// `old` `None`: a job that was not there.
+    pub fn between(old: Option<&JobSpec>, new: &JobSpec) -> JobDiff {
+        let fields = changes(&old.map(job_fields).unwrap_or_default(), &job_fields(new), false);
+        let objects = parts::of_job(old, new);
+        let before = old.map(|o| o.groups.as_slice()).unwrap_or_default();
+        let groups: Vec<GroupDiff> = names(before, &new.groups, |g| &g.name)
+            .into_iter()
+            .map(|name| group(old.and_then(|o| o.group(name)), new.group(name)))
+            .collect();
+        let same = fields.is_empty() && objects.is_empty() && groups.iter().all(|g| g.kind == Kind::None);
+        let kind = match old {
+            None => Kind::Added,
+            Some(_) if same => Kind::None,
+            Some(_) => Kind::Edited,
+        };
+        JobDiff { kind, id: new.id.clone(), fields, objects, groups }
+    }
+}
+
+/// Of both, each once, in order.
+fn names<'a, T>(old: &'a [T], new: &'a [T], name: impl Fn(&'a T) -> &'a String) -> BTreeSet<&'a str> {
+    let mut names = BTreeSet::new();
+    for one in old.iter().chain(new) {
+        names.insert(name(one).as_str());
+    }
+    names
+}
+
+fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> GroupDiff {
+    let flat = |g: Option<&TaskGroup>| g.map(group_fields).unwrap_or_default();
+    let tasks_of = |g: Option<&'_ TaskGroup>| g.map(|g| g.tasks.clone()).unwrap_or_default();
+    let (before, after) = (tasks_of(old), tasks_of(new));
+    let task_of = |tasks: &[Task], name: &str| tasks.iter().find(|t| t.name == name).cloned();
+    let tasks = names(&before, &after, |t| &t.name)
+        .into_iter()
+        .map(|name| task(task_of(&before, name).as_ref(), task_of(&after, name).as_ref()))
+        .collect();
+    GroupDiff {
+        kind: kind_of(old, new),
+        name: old.or(new).map(|g| g.name.clone()).unwrap_or_default(),
+        fields: changes(&flat(old), &flat(new), false),
+        objects: parts::of_group(old, new),
+        tasks,
+        updates: BTreeMap::new(),
+    }
+}
+
+fn task(old: Option<&Task>, new: Option<&Task>) -> TaskDiff {
+    let flat = |t: Option<&Task>| t.map(task_fields).unwrap_or_default();
+    TaskDiff {
+        kind: kind_of(old, new),
+        name: old.or(new).map(|t| t.name.clone()).unwrap_or_default(),
+        fields: changes(&flat(old), &flat(new), false),
+        objects: parts::of_task(old, new),
+        annotation: None,
+    }
+}
+
+/// Not what names the job, nor what the servers say of it; nor `update`, which the groups have.
+fn job_fields(spec: &JobSpec) -> Flat {
+    Flat::default()
+        .with("AllAtOnce", spec.all_at_once)
+        .with_map("Meta", &spec.meta)
+        .with("Name", &spec.name)
+        .with("Namespace", &spec.namespace)
+        .with("NodePool", &spec.node_pool)
+        .with("Priority", spec.priority)
+        .with("Region", &spec.region)
+        .with("Stop", spec.stop)
+        .with("Type", spec.job_type)
+}
+
+fn group_fields(group: &TaskGroup) -> Flat {
+    Flat::default()
+        .with("Count", group.count)
+        .with_map("Meta", &group.meta)
+        .with_span("ShutdownDelay", group.shutdown_delay)
+}
+
+fn task_fields(task: &Task) -> Flat {
+    Flat::default()
+        .with("Driver", &task.driver)
+        .with_map("Env", &task.env)
+        .with("KillSignal", &task.kill_signal)
+        .with_span("KillTimeout", Some(task.kill_timeout))
+        .with("Leader", task.leader)
+        .with_map("Meta", &task.meta)
+        .with_span("ShutdownDelay", Some(task.shutdown_delay))
+        .with("User", &task.user)
+}

@@ -1,0 +1,56 @@
+//! What a run would do to each group, counted (reference: scheduler 8.10). Refuses to know whether there is room.
+
+use crate::model::alloc::Allocation;
+use crate::model::plan::GroupChanges;
+use crate::scheduler::reconcile::{Changes, MIGRATING, Update};
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Desired(BTreeMap<String, GroupChanges>);
+
+impl Desired {
+    /// How one allocation that stays follows the job.
+    pub fn follows(&mut self, alloc: &Allocation, update: Update) {
+        let group = self.of(&alloc.group);
+        match update {
+            // what is to be replaced and may not be yet is left alone, too
+            Update::Ignore | Update::Destructive => group.ignore += 1,
+            Update::InPlace => group.in_place += 1,
+        }
+    }
+
+    /// With all else that is to be done.
+    pub fn counted(mut self, changes: &Changes) -> BTreeMap<String, GroupChanges> {
+        for stop in &changes.stops {
+            let group = self.of(&stop.alloc.group);
+            if stop.description == MIGRATING { group.migrate += 1 } else { group.stop += 1 }
+        }
+        for replaced in &changes.destructive {
+            let group = self.of(&replaced.group.name);
+            group.ignore = group.ignore.saturating_sub(1);
+            group.destructive += 1;
+        }
+        for replaced in &changes.replacements {
+            self.of(&replaced.group.name).place += 1;
+        }
+        for again in &changes.rescheduled {
+            let group = self.of(&again.group.name);
+            group.place += 1;
+            group.stop += 1;
+        }
+        for (group, indexes) in &changes.canaries {
+            self.of(&group.name).canary += indexes.len() as u64;
+        }
+        for (group, missing) in &changes.missing {
+            let group = self.of(&group.name);
+            group.place = group.place.saturating_add(*missing);
+        }
+        // a migration is one thing, not a stop and a placement
+        self.0.values_mut().for_each(|group| group.place = group.place.saturating_sub(group.migrate));
+        self.0
+    }
+
+    fn of(&mut self, group: &str) -> &mut GroupChanges {
+        self.0.entry(group.to_string()).or_default()
+    }
+}

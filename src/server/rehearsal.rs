@@ -1,0 +1,97 @@
+//! What registering a job would do: the same admission, and the real scheduler on the state as it would be. A function of
+//! one view; it neither writes nor waits, and costs what one evaluation costs.
+
+use super::admission;
+use crate::model::alloc::Allocation;
+use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::id::{EvalId, JobKey};
+use crate::model::job::{Job, JobSpec, JobStatus};
+use crate::model::random::Stream;
+use crate::model::time::Wall;
+use crate::scheduler::{self, Attempt};
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::rehearsal::{Rehearsal, Rehearse};
+use crate::wire::request::{Refusal, RefusalKind};
+use std::sync::Arc;
+
+pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
+    let spec = &asked.spec;
+    let before = view.job(&spec.key())?;
+    let unfit = before.as_ref().and_then(|job| job.spec.job_type.refuses(spec.job_type));
+    if let Some(refusal) = admission::misplaced(spec, view)? {
+        return Ok(Err(refusal));
+    }
+    if let Some(why) = unfit {
+        return Ok(Err(Refusal::new(RefusalKind::Conflict, why)));
+    }
+    let job = match &before {
+        Some(job) if job.spec == **spec => job.clone(),
+        _ => Arc::new(supposed(spec, before.as_deref(), view.index() + 1, at)),
+    };
+    let id = EvalId::from_random(Stream::new(asked.seed, 0).next_u128());
+    let mut eval =
+        Evaluation::pending(id, spec.key(), spec.job_type, spec.priority, Trigger::JobRegister, at);
+    eval.job_modify_index = job.job_modify_index;
+    let as_if = AsIf { view, job };
+    let attempt = Attempt::first(view.index());
+    let decision = scheduler::schedule(&as_if, view.fleet(), &eval, attempt, at, asked.seed);
+    if let Some(fault) = view.fault() {
+        return Err(fault.clone());
+    }
+    if decision.eval.status == EvalStatus::Failed {
+        return Ok(Err(Refusal::new(RefusalKind::Validation, decision.eval.status_description)));
+    }
+    Ok(Ok(Rehearsal {
+        before,
+        desired: decision.desired,
+        failed: decision.eval.failed_groups,
+        created: decision.created,
+        index: view.index(),
+    }))
+}
+
+/// As it would be if it were registered now.
+fn supposed(spec: &JobSpec, before: Option<&Job>, index: u64, at: Wall) -> Job {
+    Job {
+        spec: spec.clone(),
+        version: before.map_or(0, |job| job.version + 1),
+        stable: false,
+        status: before.map_or(JobStatus::Pending, |job| job.status),
+        status_description: String::new(),
+        submit_time: at,
+        create_index: before.map_or(index, |job| job.create_index),
+        modify_index: index,
+        job_modify_index: index,
+    }
+}
+
+/// The view, but for one job.
+struct AsIf<'a> {
+    view: &'a View,
+    job: Arc<Job>,
+}
+
+impl scheduler::View for AsIf<'_> {
+    fn index(&self) -> u64 {
+        self.view.index()
+    }
+
+    fn job(&self, key: &JobKey) -> Option<Arc<Job>> {
+        if self.job.spec.key() == *key {
+            return Some(self.job.clone());
+        }
+        scheduler::View::job(self.view, key)
+    }
+
+    fn job_version(&self, key: &JobKey, create_index: u64, version: u64) -> Option<Arc<JobSpec>> {
+        scheduler::View::job_version(self.view, key, create_index, version)
+    }
+
+    fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
+        scheduler::View::allocs_of(self.view, key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What is foretold, against what then happens.
+
+use super::*;
+use crate::model::plan::{Decision, GroupChanges};
+use crate::state::samples::{AT, Region, eval, eval_id, group, key, register, spec};
+use crate::wire::command::Command;
+
+const SEED: u64 = 5;
+
+fn asked(spec: &JobSpec) -> Rehearse {
+    Rehearse { spec: Arc::new(spec.clone()), seed: SEED }
+}
+
+fn foretold(region: &Region, spec: &JobSpec) -> Rehearsal {
+    let view = region.view();
+    rehearse(&view, &asked(spec), AT).expect("the state can be read").expect("the job is fit")
+}
+
+/// Registers the job, lets the scheduler decide, and carries the plan out.
+fn happens(region: &mut Region, spec: &JobSpec, n: u128) -> Decision {
+    let pending = eval(n, &spec.id);
+    region.run(&register(spec.clone(), Some(pending.clone()))).reply.expect("is registered");
+    let view = region.view();
+    let attempt = Attempt::first(view.index());
+    let decision = scheduler::schedule(&view, view.fleet(), &pending, attempt, AT, SEED);
+    let nodes = decision.plan.nodes.clone();
+    let evals = vec![decision.eval.clone()];
+    region.run(&Command::ApplyPlan { eval: eval_id(n), nodes, evals, at: AT }).reply.expect("is applied");
+    decision
+}
+
+#[test]
+fn what_is_foretold_is_what_then_happens_and_nothing_is_written() {
+    let mut region = Region::new();
+    region.ready_node(1);
+    let changes: [fn(&mut JobSpec); 6] = [
+        |_| {},
+        |j| j.groups[0].count = 3,
+        |j| j.groups[0].tasks[0].kill_timeout = crate::model::time::Span::seconds(7),
+        |j| drop(j.groups[0].tasks[0].env.insert("A".into(), "b".into())),
+        |j| j.groups.push(group("h", 1)),
+        |j| j.groups[0].count = 0,
+    ];
+    let mut wanted = spec("a", 2);
+    for (n, change) in (1..).zip(changes) {
+        change(&mut wanted);
+        let before = (region.view().index(), region.view().digest());
+        let said = foretold(&region, &wanted);
+        assert_eq!((region.view().index(), region.view().digest()), before);
+        assert_eq!(said.before.as_ref().map(|j| j.version), (n > 1).then(|| n as u64 - 2));
+        let done = happens(&mut region, &wanted, n);
+        assert_eq!((&said.desired, &said.failed), (&done.desired, &done.eval.failed_groups), "change {n}");
+        assert_ne!(said.desired["g"], GroupChanges::default(), "change {n}");
+    }
+}
+
+#[test]
+fn each_change_is_counted_as_what_it_is() {
+    let mut region = Region::new();
+    region.ready_node(1);
+    let mut wanted = spec("a", 2);
+    let new = foretold(&region, &wanted).desired["g"];
+    assert_eq!(new, GroupChanges { place: 2, ..GroupChanges::default() });
+    happens(&mut region, &wanted, 1);
+    let same = foretold(&region, &wanted).desired["g"];
+    assert_eq!(same, GroupChanges { ignore: 2, ..GroupChanges::default() });
+    let counted = |change: fn(&mut JobSpec)| {
+        let mut other = wanted.clone();
+        change(&mut other);
+        foretold(&region, &other).desired["g"]
+    };
+    let fewer = counted(|j| j.groups[0].count = 1);
+    assert_eq!((fewer.stop, fewer.ignore + fewer.in_place), (1, 1));
+    let replaced = counted(|j| j.groups[0].tasks[0].user = "web".into());
+    assert_eq!(replaced, GroupChanges { destructive: 2, ..GroupChanges::default() });
+    let renamed = foretold(&region, &{
+        wanted.groups[0].name = "h".into();
+        wanted
+    });
+    assert_eq!((renamed.desired["g"].stop, renamed.desired["h"].place), (2, 2));
+}
+
+#[test]
+fn what_finds_no_node_is_told_with_the_evaluation_that_would_wait_for_one() {
+    let region = Region::new();
+    let said = foretold(&region, &spec("a", 3));
+    assert_eq!(said.failed["g"].coalesced_failures, 2);
+    let created: Vec<_> = said.created.iter().map(|e| (e.status, e.job.clone())).collect();
+    assert_eq!(created, [(EvalStatus::Blocked, key("a"))]);
+    assert_eq!(said.before, None);
+}
+
+#[test]
+fn what_could_not_be_registered_is_refused_in_the_same_words() {
+    let mut region = Region::new();
+    region.ready_node(1);
+    happens(&mut region, &spec("a", 1), 1);
+    type Spoil = fn(&mut JobSpec);
+    let cases: [(Spoil, &str); 4] = [
+        (|j| j.namespace = "nowhere".into(), "nonexistent namespace"),
+        (|j| j.node_pool = "none".into(), "nonexistent node pool"),
+        (
+            |j| j.job_type = crate::model::job::JobType::Batch,
+            "cannot update job from type \"service\" to \"batch\"",
+        ),
+        (
+            |j| {
+                j.id = "s".into();
+                j.job_type = crate::model::job::JobType::System;
+            },
+            "not supported yet: system jobs",
+        ),
+    ];
+    for (change, part) in cases {
+        let mut other = spec("a", 1);
+        change(&mut other);
+        let refusal = rehearse(&region.view(), &asked(&other), AT).expect("reads").expect_err("is unfit");
+        assert!(refusal.message.contains(part), "{refusal}");
+    }
+}

@@ -1,0 +1,30 @@
+//! A job that somebody plans to register: the question what would come of it, and the answer. Nothing is written.
+
+use crate::model::alloc::AllocMetric;
+use crate::model::eval::Evaluation;
+use crate::model::job::{Job, JobSpec};
+use crate::model::plan::GroupChanges;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rehearse {
+    /// Canonical and valid by itself.
+    pub spec: Arc<JobSpec>,
+    /// Decides what is random in the answer.
+    pub seed: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rehearsal {
+    /// The job as it is.
+    pub before: Option<Arc<Job>>,
+    /// By group.
+    pub desired: BTreeMap<String, GroupChanges>,
+    /// Groups of which some allocation would find no node.
+    pub failed: BTreeMap<String, AllocMetric>,
+    /// What would look again later.
+    pub created: Vec<Evaluation>,
+    /// Of the state that was looked at.
+    pub index: u64,
+}
