@@ -69,7 +69,9 @@ pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 pub fn evaluated(done: &Done, pretty: bool) -> Response {
     let (evals, node_modify_index) = match done {
         Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
-        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } => (&[][..], 0),
+        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => {
+            (&[][..], 0)
+        }
     };
     let shape = NodeEvaluatedShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))

@@ -45,6 +45,7 @@ pub enum Trigger {
     AllocReschedule,
     MaxDisconnectTimeout,
     AllocStop,
+    DeploymentWatcher,
 }
 
 impl Trigger {
@@ -60,6 +61,7 @@ impl Trigger {
             Trigger::AllocReschedule => "alloc-reschedule",
             Trigger::MaxDisconnectTimeout => "max-disconnect-timeout",
             Trigger::AllocStop => "alloc-stop",
+            Trigger::DeploymentWatcher => "deployment-watcher",
         }
     }
 }

@@ -64,6 +64,9 @@ impl Server {
             }
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
+            Action::StepDeployment { deployment, step } => {
+                self.step_for_user(token, deployment, step, &view, at)?;
+            }
         }
         Ok(())
     }

@@ -65,6 +65,7 @@ impl Server {
             Op::Reported { asker } => self.answer(asker, NodeReply::Reported),
             Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
             Op::Failed { eval } => self.broker.settle_failed(&eval),
+            Op::Watched { deployment } => self.watched.settle(deployment),
             Op::Unattended => {}
         }
         Ok(())
@@ -83,6 +84,7 @@ impl Server {
             Change::Eval(eval) => self.follow_eval(eval, now),
             Change::Alloc(alloc) => self.follow_alloc(alloc, index, now)?,
             Change::Node(node) => self.follow_node(node, index, now),
+            Change::Deployment(deployment) => self.follow_deployment(deployment),
             Change::Job { .. } | Change::Namespace => {}
         }
         Ok(())
@@ -152,6 +154,9 @@ impl Server {
             for eval in view.open_evals(status)? {
                 self.await_turn(eval, now.mono);
             }
+        }
+        for deployment in view.deployments(None, usize::MAX)? {
+            self.watched.follow(deployment.id, deployment.status.is_active());
         }
         self.ask_for_signing_key(&view)?;
         if view.region_id()?.is_none() {

@@ -1,4 +1,5 @@
-//! A server's brain: admission, proposals, evaluation broker, blocked evaluations, plan applier, heartbeats.
+//! A server's brain: admission, proposals, evaluation broker, blocked evaluations, plan applier, deployment
+//! watcher, heartbeats.
 //!
 //! A plain struct: inputs go in, effects come out, and nothing else changes it. Refuses to know: sockets, threads, clocks
 //! and entropy. Invariants: an effect that rests on a write leaves only after the write is durable; each request is
@@ -7,6 +8,7 @@
 mod admission;
 mod blocked;
 mod broker;
+mod deployments;
 pub mod effects;
 mod follow;
 pub mod heartbeat;
@@ -15,11 +17,12 @@ mod log;
 mod measures;
 mod nodes;
 mod plans;
+mod reports;
 mod unhurried;
 mod watches;
 
 use crate::model::eval::Evaluation;
-use crate::model::id::{EvalId, EvalToken, NodeId, Uuid};
+use crate::model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
 use crate::model::plan::Decision;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Wall};
@@ -35,6 +38,7 @@ use crate::wire::rpc::Peer;
 use crate::wire::status::ServerStatus;
 use blocked::Blocked;
 use broker::Broker;
+use deployments::Watched;
 use effects::{Effect, Input, ScheduleTask};
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
@@ -63,6 +67,7 @@ pub struct Server {
     blocked: Blocked,
     heartbeats: Heartbeats,
     watches: Watches,
+    watched: Watched,
     in_flight: InFlight,
     unhurried: Unhurried,
     /// Evaluations that scheduler workers hold.
@@ -116,6 +121,10 @@ enum Op {
     Failed {
         eval: Box<Evaluation>,
     },
+    /// A deployment's watcher has moved it on.
+    Watched {
+        deployment: DeploymentId,
+    },
     Unattended,
 }
 
@@ -148,6 +157,7 @@ impl Server {
             blocked: Blocked::default(),
             heartbeats: Heartbeats::new(config.heartbeats, seed),
             watches: Watches::default(),
+            watched: Watched::default(),
             in_flight: InFlight::default(),
             unhurried: Unhurried::default(),
             outstanding: BTreeMap::new(),
@@ -173,6 +183,7 @@ impl Server {
             self.take(input, now)?;
         }
         self.chores(now);
+        self.watch_deployments(now)?;
         self.join_company(now);
         if let Some(round) = self.log.round()? {
             self.follow(round, now)?;
@@ -218,6 +229,7 @@ impl Server {
             || self.broker.has_chores()
             || self.blocked.has_duplicates()
             || self.blocked.has_released()
+            || (self.watched.has_moved() && self.space_free)
             || self.watches.has_due();
         if at_once {
             return Some(Mono(0));
@@ -227,6 +239,7 @@ impl Server {
             self.blocked.next_deadline(),
             self.heartbeats.next_deadline(),
             self.watches.next_deadline(),
+            self.watched.next_deadline().filter(|_| self.space_free),
             self.unhurried.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
@@ -243,6 +256,12 @@ impl Server {
             || !self.unhurried.is_empty()
             || !self.outstanding.is_empty();
         (!busy).then(|| self.broker.contents().union(&self.blocked.contents()).copied().collect())
+    }
+
+    /// The deployments that the leader watches: the state's active ones.
+    #[cfg(test)]
+    pub fn watched_deployments(&self) -> Option<std::collections::BTreeSet<DeploymentId>> {
+        self.ready.then(|| self.watched.known().collect())
     }
 
     pub fn reader(&self) -> Reader {
@@ -274,6 +293,7 @@ impl Server {
         self.blocked = Blocked::default();
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
+        self.watched = Watched::default();
         self.in_flight = InFlight::default();
         self.unhurried = Unhurried::default();
         self.outstanding.clear();

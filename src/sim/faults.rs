@@ -139,6 +139,16 @@ pub const KINDS: &[&str] = &[
     "start failed",
     "register storm",
     "asked over HTTP",
+    "deployment paused",
+    "deployment resumed",
+    "promotion asked for",
+    "deployment failed by a user",
+    "health set by a user",
+    "deployment succeeded",
+    "deployment cancelled",
+    "deployment too slow",
+    "deployment unhealthy",
+    "job rolled back",
 ];
 
 pub struct Faults {
@@ -284,6 +294,9 @@ impl World {
         self.note(|_| "world   heals".into());
         self.faults.heal();
         self.workload.stop();
+        for minutes in [5, 8, 11] {
+            self.after(Span::minutes(minutes), Event::Settle);
+        }
         self.mend_all_rot();
         self.server.disk.heal();
         self.server.full = false;

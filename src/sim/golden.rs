@@ -6,6 +6,8 @@
 
 #![cfg(test)]
 
+mod rollouts;
+
 use crate::keeper::journal::{Entry, Process};
 use crate::model::alloc::{Allocation, ClientStatus, Health, StateChange, Transition};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
@@ -19,7 +21,7 @@ use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
 use crate::state::check;
-use crate::state::local::{AllocHead, DynamicMeta, Fate, LocalRun, LocalTask, WantedRestart};
+use crate::state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, namespace, node_id, place, register, report, spec,
     submit,
@@ -33,6 +35,7 @@ use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, Ru
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
+use rollouts::{rollouts, verdict};
 use std::collections::BTreeMap;
 
 const RECORDS: &str = include_str!("golden/records.txt");
@@ -97,6 +100,7 @@ fn assignment() -> Assignment {
         desired: a.desired,
         previous: Some(alloc_id(2)),
         alloc_modify_index: 9,
+        deployment: Some(DeploymentId::from_random(4)),
     }
 }
 
@@ -114,7 +118,7 @@ fn objects(s: &mut Samples) {
     running.task_states = report(1, ClientStatus::Running).task_states;
     s.add("running", &running);
     s.add("rescheduled", &rescheduled(running));
-    for trigger in [Trigger::AllocReschedule, Trigger::MaxDisconnectTimeout] {
+    for trigger in [Trigger::AllocReschedule, Trigger::MaxDisconnectTimeout, Trigger::DeploymentWatcher] {
         let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
         s.add(trigger.as_str(), &later);
     }
@@ -185,6 +189,10 @@ fn commands(s: &mut Samples) {
     let updates = vec![report(1, ClientStatus::Failed)];
     s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    let updates = vec![report(1, ClientStatus::Running)];
+    let (node, verdicts) = (node_id(1), vec![verdict()]);
+    s.add("report allocs", &Command::ReportAllocs { node, updates, verdicts, evals: vec![], at: AT });
+    rollouts(s);
     s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
     let transition = Transition { migrate: Some(true), reschedule: None, force_reschedule: Some(false) };
     let allocs = vec![(alloc_id(1), transition)];
@@ -225,7 +233,8 @@ fn conversation(s: &mut Samples) {
     s.add("watch", &NodeRequest::Watch { node, secret, since: 7 });
     s.add("fetch", &NodeRequest::Fetch { node, secret, allocs: vec![alloc_id(1)] });
     let updates = vec![report(1, ClientStatus::Running)];
-    s.add("report", &NodeRequest::Report { node, secret, updates });
+    s.add("report", &NodeRequest::Report { node, secret, updates: updates.clone() });
+    s.add("report health", &NodeRequest::ReportHealth { node, secret, updates, verdicts: vec![verdict()] });
     s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12) });
     let wanted = vec![(alloc_id(1), 9)];
     s.add("allocs", &NodeReply::Allocs(AllocSet { index: 9, wanted, assignments: vec![assignment()] }));
@@ -288,8 +297,11 @@ fn keeper(s: &mut Samples) {
 
 fn local(s: &mut Samples) {
     for (what, fate) in [("kept", Fate::Kept), ("removed", Fate::Removed), ("collected", Fate::Collected)] {
-        s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate });
+        s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate, found: None });
     }
+    let found = Some(Found { deployment: Some(DeploymentId::from_random(4)), healthy: true });
+    let head = AllocHead { assignment: assignment(), dir_built: true, fate: Fate::Kept, found };
+    s.add("found healthy", &head);
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
     let run = Some(LocalRun { id: run_id(1), boot: uuid(2), confirmed: true });
     for (what, restart) in [

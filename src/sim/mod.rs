@@ -16,6 +16,7 @@ mod ledger;
 mod node_host;
 mod output;
 mod processes;
+mod rollouts;
 mod rot;
 mod server_host;
 mod stores;

@@ -6,6 +6,7 @@ use super::http::Readers;
 use super::ledger::Ledger;
 use super::node_host::NodeHost;
 use super::processes::ProcessEnd;
+use super::rollouts::Seen;
 use super::server_host::ServerHost;
 use super::workload::Workload;
 use crate::keeper;
@@ -95,6 +96,8 @@ pub enum Event {
         node: Option<usize>,
     },
     Work,
+    /// After the users: what waits for a word gets one.
+    Settle,
     Answer {
         token: u64,
         result: Result<Done, Refusal>,
@@ -125,6 +128,7 @@ pub struct World {
     pub stopped: BTreeSet<AllocId>,
     /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
     pub restarted: BTreeSet<AllocId>,
+    pub seen: Seen,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
@@ -172,6 +176,7 @@ impl World {
             turns: 0,
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
+            seen: Seen::new(),
             lag: Span::ZERO,
             links: BTreeMap::new(),
         }
@@ -299,6 +304,10 @@ impl World {
                 Ok(())
             }
             Event::Work => self.work(),
+            Event::Settle => {
+                self.settle_deployments();
+                Ok(())
+            }
             Event::Answer { token, result } => self.answered(token, result),
         }
     }

@@ -8,12 +8,16 @@
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
 //! order without an index of their own.
 
+mod applied;
+
+pub(super) use applied::Applied;
+
 use super::fault::Fault;
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, Malformed, Record};
+use crate::wire::record::{self, Record};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +70,10 @@ pub(super) enum Kind {
     Namespace = 11,
     /// id to `SigningKey`
     SigningKey = 12,
+    /// create index, id to `Deployment`
+    Deployment = 13,
+    /// id to create index
+    DeploymentId = 14,
 }
 
 impl Kind {
@@ -94,6 +102,8 @@ pub(super) enum Part {
     Spec = 4,
     /// create index, version to `Submission`: of tracked versions only
     Submission = 5,
+    /// create index, id to nothing
+    Deployment = 6,
 }
 
 impl Part {
@@ -374,32 +384,6 @@ pub(super) struct Region {
     pub created: Wall,
 }
 
-/// How far this replica has applied the log, and what came of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Applied {
-    pub index: u64,
-    /// Sum of `row_hash` over all rows of `STATE`.
-    pub digest: u64,
-    /// The index of the last change, by `view::Table`.
-    pub tables: [u64; 5],
-}
-
-impl Record for Applied {
-    const NAME: &'static str = "applied index";
-    const VERSION: u8 = 2;
-
-    /// Version 1 knew four tables.
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let refused = Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION };
-        if version != 1 {
-            return Err(refused);
-        }
-        let (index, digest, [jobs, evals, allocs, nodes]) =
-            postcard::from_bytes(body).map_err(|_| Malformed::Body(Self::NAME))?;
-        Ok(Applied { index, digest, tables: [jobs, evals, allocs, nodes, 0] })
-    }
-}
-
 macro_rules! records {
     ($($type:ty = $name:literal),* $(,)?) => { $(
         impl Record for $type {
@@ -422,6 +406,10 @@ pub(super) fn eval_key(place: Place) -> Vec<u8> {
 
 pub(super) fn alloc_key(place: Place) -> Vec<u8> {
     Kind::Alloc.key(&[&place.bytes()])
+}
+
+pub(super) fn deployment_key(place: Place) -> Vec<u8> {
+    Kind::Deployment.key(&[&place.bytes()])
 }
 
 pub(super) fn spec_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {

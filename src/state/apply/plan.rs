@@ -50,6 +50,7 @@ impl Turn<'_> {
         if !self.spec_exists(&alloc)? {
             return Ok(());
         }
+        self.join_deployment(&mut alloc)?;
         let Some(old) = self.alloc(alloc.id)? else {
             alloc.create_index = self.index();
             alloc.create_time = at;
@@ -62,6 +63,9 @@ impl Turn<'_> {
         alloc.create_time = old.create_time;
         alloc.next = alloc.next.or(old.next);
         alloc.task_states.clone_from(&old.task_states);
+        if alloc.deployment == old.deployment {
+            alloc.health = old.health;
+        }
         let servers_say = matches!(alloc.client, ClientStatus::Lost | ClientStatus::Unknown);
         if !servers_say || old.client_terminal() {
             alloc.client = old.client;
