@@ -294,7 +294,7 @@ impl All {
     fn deployments(&self) -> Result<(), String> {
         let mut active = BTreeSet::new();
         for d in &self.deployments {
-            if !self.jobs.get(&d.job).is_some_and(|j| j.create_index == d.job_create_index) {
+            if self.jobs.get(&d.job).is_none_or(|j| j.create_index != d.job_create_index) {
                 return Err(format!("deployment {}: its job {} is gone", d.id, d.job));
             }
             if d.status.is_active() && !active.insert(&d.job) {

@@ -52,7 +52,7 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
 }
 
 /// Of those with one name all but the newest version's, and the others.
-fn apart_from_namesakes<'a>(mut live: Vec<&'a Allocation>) -> (Vec<&'a Allocation>, Vec<&'a Allocation>) {
+fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
     live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();
     live.into_iter().partition(|a| !names.insert(a.index()))
