@@ -323,7 +323,7 @@ fn verdict(
     let slow: Vec<_> = late.iter().filter(too_slow).collect();
     if !slow.is_empty() {
         let reverts = |name: &&&String| deployment.groups.get(**name).is_some_and(|g| g.auto_revert);
-        return Verdict::Fail { why: TOO_SLOW, revert: slow.iter().any(|name| reverts(name)) };
+        return Verdict::Fail { why: TOO_SLOW, revert: slow.iter().any(reverts) };
     }
     if !again.is_empty() {
         return Verdict::Replace(again);
