@@ -7,7 +7,7 @@ use super::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StoppedShape, StubWan
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking};
 use crate::model::alloc::{Allocation, Leave, Transition};
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::job::{Job, JobStatus};
 use crate::model::time::Wall;
 use crate::state::view::{Table, View};
@@ -93,6 +93,22 @@ pub fn of_eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let index = view.table_index(Table::Allocs);
     blocking::answer(call, index, vec![WatchKey::EvalAllocs(id)], view.index(), || {
         some_stubs(call, &view, view.allocs_of_eval(id)?)
+    })
+}
+
+pub fn of_deployment(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let id: DeploymentId = page::full_id("deployment", id)?;
+    let view = call.view()?;
+    let index = view.table_index(Table::Allocs);
+    let deployment = view.deployment(id)?;
+    // of a job's allocations some join its deployments later
+    let keys = deployment.as_ref().map(|d| WatchKey::JobAllocs(d.job.clone())).unwrap_or(WatchKey::Allocs);
+    blocking::answer(call, index, vec![keys], view.index(), || {
+        let allocs = match &deployment {
+            Some(deployment) => view.allocs_of_deployment(deployment)?,
+            None => vec![],
+        };
+        some_stubs(call, &view, allocs)
     })
 }
 
@@ -202,7 +218,7 @@ pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 pub fn stopped(done: &Done, pretty: bool) -> Response {
     let eval = match done {
         Done::Evals { evals, .. } => evals.first().map(ToString::to_string),
-        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } => None,
+        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => None,
     };
     let shape = StoppedShape { eval_id: eval.unwrap_or_default(), index: done.index() };
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))

@@ -122,6 +122,9 @@ pub fn identity(object: &Object) -> Identity<'_> {
         Object::Alloc(a) => {
             ("Allocation", a.id.to_string(), Some(a.job.namespace.as_str()), vec![a.job.id.as_str()])
         }
+        Object::Deployment(d) => {
+            ("Deployment", d.id.to_string(), Some(d.job.namespace.as_str()), vec![d.job.id.as_str()])
+        }
         Object::Node(n) => ("Node", n.info.id.to_string(), None, vec![]),
     };
     Identity { topic, key, namespace, filter_keys }

@@ -253,7 +253,7 @@ fn of_job(done: &Done) -> (String, u64, u64) {
         Done::Evals { evals, modify_index, index } => {
             (evals.first().map(ToString::to_string).unwrap_or_default(), *index, *modify_index)
         }
-        Done::Nothing { .. } | Done::Namespace { .. } => (String::new(), 0, 0),
+        Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => (String::new(), 0, 0),
     }
 }
 
@@ -277,7 +277,7 @@ pub fn deregistered(done: &Done, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {
         Done::Job { index, .. } | Done::Evals { index, .. } => *index,
-        Done::Nothing { .. } | Done::Namespace { .. } => 0,
+        Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => 0,
     };
     let shape = DeregisteredShape {
         eval_id,

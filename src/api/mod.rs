@@ -9,6 +9,7 @@ mod alloc_metrics;
 mod allocs;
 mod blocking;
 pub mod cors;
+mod deployments;
 mod evals;
 pub mod events;
 pub mod filter;
@@ -128,6 +129,7 @@ enum AnswerKind {
     NodeEvaluated,
     NodeChanged,
     AllocStopped,
+    DeploymentStepped,
 }
 
 impl Answer {
@@ -140,6 +142,7 @@ impl Answer {
                 AnswerKind::Namespace => namespaces::written(&done),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
+                AnswerKind::DeploymentStepped => deployments::stepped(&done, self.pretty),
                 AnswerKind::NodeEvaluated => nodes::evaluated(&done, self.pretty),
                 AnswerKind::NodeChanged => nodes::changed(&done, self.pretty),
             },
@@ -202,6 +205,7 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::JobEvaluate(_)
         | Route::JobPlan(_)
         | Route::NodeWish(..)
+        | Route::DeploymentStep(..)
         | Route::ReconcileSummaries => method.is_write(),
         // not by PUT (reference: corrections, "Placement and change")
         Route::Metadata => matches!(method, Method::Get | Method::Post),
@@ -320,9 +324,12 @@ impl Call<'_> {
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),
             Route::ValidateJob => jobs::validated(self).map(Outcome::Respond),
-            Route::JobDeployment(_) => self.nothing(&()),
-            Route::JobDeployments(_) | Route::Deployments | Route::DeploymentAllocations(_) => self.no_list(),
-            Route::Deployment(_) => Err(Response::text(404, "deployment not found")),
+            Route::JobDeployment(id) => deployments::latest_of_job(self, id),
+            Route::JobDeployments(id) => deployments::of_job(self, id),
+            Route::Deployments => deployments::list(self),
+            Route::Deployment(id) => deployments::one(self, &id),
+            Route::DeploymentAllocations(id) => allocs::of_deployment(self, &id),
+            Route::DeploymentStep(verb, id) => deployments::step(self, verb, &id),
             Route::Allocations => allocs::list(self),
             Route::Allocation(id) => allocs::one(self, &id),
             Route::Evaluations => evals::list(self),
@@ -357,7 +364,6 @@ impl Call<'_> {
             Route::AgentServers => agent::servers(ctx, q).map(Outcome::Respond),
             Route::AutopilotHealth => Ok(Outcome::Respond(operator::autopilot_health(ctx, q))),
             Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
-            // every entry of the log leaves them exact: there is nothing to count anew
             Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
             Route::Jwks => keys::jwks(self),
             Route::KeyringKeys => keys::list(self),
@@ -408,17 +414,6 @@ impl Call<'_> {
             [] => Err(Response::text(400, "Request body is empty")),
             body => Ok(body),
         }
-    }
-
-    fn no_list(&self) -> Result<Outcome, Response> {
-        self.nothing::<[(); 0]>(&[])
-    }
-
-    /// What no object of this region can have yet: there are no deployments. A blocking query for them waits to its end.
-    fn nothing<T: serde::Serialize>(&self, value: &T) -> Result<Outcome, Response> {
-        blocking::answer(self, 1, vec![], self.ctx.status.applied_index, || {
-            Ok(Response::json(value, self.query.pretty))
-        })
     }
 }
 

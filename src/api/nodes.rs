@@ -135,7 +135,9 @@ pub fn changed(done: &Done, pretty: bool) -> Response {
 fn evals_of(done: &Done) -> (&[EvalId], u64) {
     match done {
         Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
-        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } => (&[][..], 0),
+        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => {
+            (&[][..], 0)
+        }
     }
 }
 

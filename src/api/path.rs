@@ -5,6 +5,8 @@
 
 use super::request::SLASH_OF_A_NAME;
 
+use super::deployments::Verb;
+
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -35,6 +37,7 @@ pub enum Route {
     Deployments,
     Deployment(String),
     DeploymentAllocations(String),
+    DeploymentStep(Verb, String),
     Logs(String),
     Files(FilesRoute, String),
     AllocExec(String),
@@ -58,6 +61,7 @@ pub enum Route {
     AgentServers,
     AutopilotHealth,
     RaftConfiguration,
+    /// Every entry of the log leaves them exact: there is nothing to count anew.
     ReconcileSummaries,
     Jwks,
     KeyringKeys,
@@ -165,8 +169,8 @@ fn below(path: &str) -> Route {
         part_of(id, NODE_PARTS, Route::Node)
     } else if let Some(id) = path.strip_prefix("deployment/allocations/") {
         Route::DeploymentAllocations(id.to_string())
-    } else if let Some(id) = path.strip_prefix("deployment/").filter(|id| !id.contains('/')) {
-        Route::Deployment(id.to_string())
+    } else if let Some(rest) = path.strip_prefix("deployment/") {
+        deployment(rest)
     } else if let Some(name) = path.strip_prefix("namespace/") {
         Route::Namespace(name.to_string())
     } else if let Some(route) = on_node(path) {
@@ -174,6 +178,19 @@ fn below(path: &str) -> Route {
     } else {
         not_built(path, KNOWN)
     }
+}
+
+fn deployment(rest: &str) -> Route {
+    let Some((verb, id)) = rest.split_once('/') else { return Route::Deployment(rest.to_string()) };
+    let verb = match verb {
+        "fail" => Verb::Fail,
+        "pause" => Verb::Pause,
+        "promote" => Verb::Promote,
+        "unblock" => Verb::Unblock,
+        "allocation-health" => Verb::AllocationHealth,
+        _ => return Route::Unknown,
+    };
+    Route::DeploymentStep(verb, id.to_string())
 }
 
 /// What a node is asked. Ids there are without slashes.
@@ -272,7 +289,6 @@ const KNOWN: &[&str] = &[
     "client/allocation/",
     "client/fs/",
     "client/identity",
-    "deployment/",
     "node/pool",
     "operator/autopilot/configuration",
     "operator/keyring/key/",
@@ -346,7 +362,7 @@ mod tests {
             ("/v1/node/pools", Route::NotBuilt("node/pool")),
             ("/v1/node/pool/p/nodes", Route::NotBuilt("node/pool")),
             ("/v1/deployment/x", Route::Deployment(id("x"))),
-            ("/v1/deployment/fail/x", Route::NotBuilt("deployment")),
+            ("/v1/deployment/fail/x", Route::DeploymentStep(Verb::Fail, id("x"))),
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
             ("/v1/client/fs/logs/x", Route::Logs(id("x"))),
             ("/v1/job/a/b/submission", Route::JobSubmission(id("a/b"))),

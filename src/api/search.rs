@@ -116,6 +116,10 @@ pub fn look_up(
             let ids = view.eval_ids(&digits, usize::MAX)?;
             in_namespace(call, ids, |id| Ok(view.eval(id)?.map(|e| e.job.namespace)))?
         }
+        ("deployment", Some(digits)) => {
+            let ids = view.deployment_ids(&digits, usize::MAX)?;
+            in_namespace(call, ids, |id| Ok(view.deployment(id)?.map(|d| d.job.namespace)))?
+        }
         ("nodes", Some(digits)) => view.node_ids(&digits, most)?.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     };

@@ -26,9 +26,13 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
         let matches = |job: &Arc<Job>| call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)));
         let rows = jobs(call, &view, &wanted)?.into_iter().map(Ok);
         let page = page::cut(rows, &call.query, from.as_ref(), key, name, matches)?;
-        let of = |job: &Arc<Job>| Ok((job.clone(), view.allocs_of_job(&job.spec.key())?));
+        let of = |job: &Arc<Job>| {
+            let key = job.spec.key();
+            Ok((job.clone(), view.allocs_of_job(&key)?, view.latest_deployment(&key)?))
+        };
         let told = page.items.iter().map(of).collect::<Result<Vec<_>, Response>>()?;
-        let shapes: Vec<_> = told.iter().map(|(job, allocs)| JobStatusShape::new(job, allocs)).collect();
+        let shapes: Vec<_> =
+            told.iter().map(|(job, allocs, d)| JobStatusShape::new(job, allocs, d.as_ref())).collect();
         Ok(page.mark(Response::json(&shapes, call.query.pretty)))
     })
 }

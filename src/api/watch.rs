@@ -5,7 +5,7 @@
 //! change between a read and its registration is never missed, because a waiter brings the index that it has seen and
 //! recent turns are remembered.
 
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::wire::change::Change;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,6 +26,9 @@ pub enum WatchKey {
     NodeAllocs(NodeId),
     /// Each of them, and the list.
     Namespaces,
+    Deployments,
+    Deployment(DeploymentId),
+    JobDeployments(JobKey),
 }
 
 /// The keys that a turn's changes concern.
@@ -50,6 +53,10 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
             }
             Change::Node(n) => {
                 keys.extend([WatchKey::Nodes, WatchKey::Node(n.id)]);
+            }
+            Change::Deployment(d) => {
+                let of_job = WatchKey::JobDeployments(d.job.clone());
+                keys.extend([WatchKey::Deployments, WatchKey::Deployment(d.id), of_job]);
             }
             Change::Namespace => {
                 keys.insert(WatchKey::Namespaces);

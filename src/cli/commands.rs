@@ -5,6 +5,7 @@ use crate::cli::{
     agent_command, agent_info, alloc_ask, alloc_checks, alloc_exec, alloc_fs, alloc_logs, alloc_status,
     alloc_stop, completion, config_validate,
 };
+use crate::cli::{deployment_change, deployment_show};
 use crate::cli::{eval_list, eval_status, fmt_command};
 use crate::cli::{job_allocs, job_init, job_inspect, job_plan, job_run, job_status, job_stop, job_validate};
 use crate::cli::{
@@ -44,6 +45,14 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_allocs::JobAllocs>("job allocs", "list the allocations of a job"),
     networked::<job_allocs::JobEval>("job eval", "let the scheduler look at a job again"),
     local::<job_init::JobInit>("job init", "write an example of a job file"),
+    networked::<deployment_show::JobDeployments>("job deployments", "list the deployments of a job"),
+    networked::<deployment_change::JobPromote>("job promote", "say that a job's canaries are good"),
+    networked::<deployment_show::DeploymentList>("deployment list", "list deployments"),
+    networked::<deployment_show::DeploymentStatus>("deployment status", "show a deployment"),
+    networked::<deployment_change::DeploymentPromote>("deployment promote", "say that canaries are good"),
+    networked::<deployment_change::DeploymentFail>("deployment fail", "end a deployment as failed"),
+    networked::<deployment_change::DeploymentPause>("deployment pause", "hold a deployment"),
+    networked::<deployment_change::DeploymentResume>("deployment resume", "let a deployment go on"),
     networked::<eval_list::EvalList>("eval list", "list evaluations"),
     networked::<eval_status::EvalStatus>("eval status", "show an evaluation"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
@@ -148,13 +157,11 @@ pub fn unalias(name: &str) -> &str {
 pub static NOT_SUPPORTED: &[&str] = &[
     "job start",
     "job revert",
-    "job promote",
     "job scale",
     "job scaling-events",
     "job dispatch",
     "job periodic",
     "job restart",
-    "job deployments",
     "job action",
     "job tag",
     "alloc pause",
@@ -166,13 +173,7 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "monitor export",
     "system gc",
     "eval delete",
-    "deployment list",
-    "deployment status",
-    "deployment promote",
-    "deployment fail",
-    "deployment resume",
     "deployment unblock",
-    "deployment pause",
     "var",
     "service",
     "scaling",

@@ -1,9 +1,9 @@
 //! `drover job run`.
 
 use crate::cli::Run;
+use crate::cli::deployment_change::follow_both;
 use crate::cli::http::RequestError;
 use crate::cli::job_file::{self, JobFile, Options};
-use crate::cli::monitor;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::Session;
 use crate::cli::shapes::RegisterAnswer;
@@ -11,7 +11,7 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// run a new job or update one, and watch its evaluation; exit code 2: not everything could be placed
+/// run a new job or update one, and watch its evaluation and its deployment; exit code 2: not everything could be placed
 #[derive(FromArgs, ArgsInfo)]
 #[argh(
     example = "drover job run -var count=3 cache.nomad.hcl",
@@ -78,7 +78,7 @@ impl Run for JobRun {
         if self.detach || answer.eval_id.is_empty() {
             return registered(session, &answer);
         }
-        Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into())
+        Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
+use crate::cli::deployment::{self, Deployment};
 use crate::cli::eval_list::failures;
 use crate::cli::follow::changed;
 use crate::cli::http::decode;
@@ -188,6 +189,9 @@ fn sections(session: &Session, command: &JobStatus, stub: &JobStub, page: &mut P
     if !attempts.is_empty() {
         page.section("Future Rescheduling Attempts");
         page.text(&layout::table(&["Task Group", "Eval ID", "Eval Time"], &attempts));
+    }
+    if let Some(deployment) = decode::<Option<Deployment>>(&parts.deployment)? {
+        deployment::latest(page, &deployment, session.zone(), command.verbose);
     }
     page.section("Allocations");
     if allocs.is_empty() {

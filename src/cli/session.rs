@@ -86,7 +86,7 @@ impl Session {
     }
 
     /// Several are shown in a table.
-    fn only<T: DeserializeOwned>(
+    pub fn only<T: DeserializeOwned>(
         &self,
         prefix: &str,
         list: &str,

@@ -3,6 +3,7 @@
 use super::driver;
 use super::effects::{DirSpec, DirTask, Effect, LivingRun};
 use super::events;
+use super::health::Watch;
 use super::lifecycle::{Role, Stage, TaskView};
 use super::room;
 use super::runner::{Dirty, Runner, Spec, Turn};
@@ -12,7 +13,7 @@ use crate::model::id::AllocId;
 use crate::model::job::Task;
 use crate::model::task::TaskEvent;
 use crate::model::time::{Mono, Now, Span, Wall};
-use crate::state::local::{AllocHead, Fate, LocalAlloc, Writes};
+use crate::state::local::{AllocHead, Fate, Found, LocalAlloc, Writes};
 use crate::wire::command::AllocUpdate;
 use crate::wire::rpc::Assignment;
 use std::collections::BTreeMap;
@@ -40,12 +41,12 @@ enum KillPhase {
 
 /// The allocation is being stopped: first the leader, then the others, sidecars last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KillPlan {
+pub(super) struct KillPlan {
     phase: KillPhase,
     /// Poststop tasks do not run any more either.
     poststop_too: bool,
     /// No shutdown delays.
-    hurry: bool,
+    pub(super) hurry: bool,
 }
 
 impl KillPlan {
@@ -56,25 +57,29 @@ impl KillPlan {
 
 /// What the servers have been told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+pub(super) struct Told {
     moves: u64,
     status: ClientStatus,
+    pub(super) found: Option<Found>,
 }
 
 #[derive(Debug)]
 pub struct Alloc {
     pub head: AllocHead,
     pub(super) tasks: Vec<Runner>,
-    head_dirty: Dirty,
+    pub(super) head_dirty: Dirty,
     dir: Dir,
     pub(super) stage: Stage,
-    plan: Option<KillPlan>,
+    pub(super) plan: Option<KillPlan>,
     /// When the directory's removal is asked for (again); `None`: not yet asked for.
     remove_at: Option<Mono>,
     status: (ClientStatus, &'static str),
     status_moves: u64,
-    told: Option<Told>,
+    pub(super) told: Option<Told>,
     telling: Option<Told>,
+    pub(super) watch: Watch,
+    /// When its health is looked at again.
+    pub(super) look_at: Option<Mono>,
     /// Order in which allocations ended here, oldest first.
     pub ended: Option<Wall>,
 }
@@ -84,11 +89,11 @@ const DIR_RETRY: Span = Span::minutes(1);
 
 impl Alloc {
     pub fn new(assignment: Assignment, now: Now) -> Alloc {
-        let head = AllocHead { assignment, dir_built: false, fate: Fate::Kept };
+        let head = AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None };
         let mut alloc = Alloc::restore(LocalAlloc { head, tasks: BTreeMap::new() }, now);
         alloc.head_dirty = Dirty::Durable;
         // The servers made it pending: only another status is urgent.
-        alloc.told = Some(Told { moves: 0, status: ClientStatus::Pending });
+        alloc.told = Some(Told { moves: 0, status: ClientStatus::Pending, found: None });
         alloc
     }
 
@@ -108,6 +113,8 @@ impl Alloc {
             status_moves: u64::MAX,
             told: None,
             telling: None,
+            watch: Watch::new(now.mono),
+            look_at: None,
             ended: None,
         };
         alloc.settle();
@@ -221,6 +228,7 @@ impl Alloc {
 
     /// Does everything that is due, until nothing more follows from it.
     pub fn advance(&mut self, turn: &mut Turn<'_>, previous_lives: bool) {
+        self.judge(turn);
         if self.is_over() {
             self.settle();
             return self.remove_if_wanted(turn);
@@ -239,6 +247,7 @@ impl Alloc {
                 break;
             }
         }
+        self.judge(turn);
         self.settle();
         self.remove_if_wanted(turn);
     }
@@ -425,7 +434,7 @@ impl Alloc {
     /// The servers have not been told of the present state. `Some(true)`: they wait for it.
     pub fn untold(&self) -> Option<bool> {
         let urgent = self.told.is_none_or(|t| t.status != self.status.0);
-        let same = self.told.is_some_and(|t| t.moves == self.moves());
+        let same = self.told.is_some_and(|t| t.moves == self.moves()) && self.verdict().is_none();
         (!same && self.head.fate == Fate::Kept).then_some(urgent)
     }
 
@@ -443,12 +452,13 @@ impl Alloc {
 
     /// What the servers may only hear when it is stored.
     pub fn has_unstored_end(&self) -> bool {
-        self.tasks.iter().any(|t| t.dirty == Dirty::Durable)
+        let unstored = self.head_dirty == Dirty::Durable && self.verdict().is_some();
+        unstored || self.tasks.iter().any(|t| t.dirty == Dirty::Durable)
     }
 
     pub fn report(&mut self, room: bool) -> AllocUpdate {
         let waits = !room && self.status.0 == ClientStatus::Pending;
-        self.telling = Some(Told { moves: self.moves(), status: self.status.0 });
+        self.telling = Some(Told { moves: self.moves(), status: self.status.0, found: self.found() });
         AllocUpdate {
             id: self.id(),
             client: self.status.0,
@@ -474,7 +484,7 @@ impl Alloc {
             Some(KillPlan { phase: KillPhase::Delay { until }, .. }) => Some(until),
             _ => None,
         };
-        let own = [dir, plan, self.remove_at].into_iter().flatten().filter(|at| *at > now);
+        let own = [dir, plan, self.remove_at, self.look_at].into_iter().flatten().filter(|at| *at > now);
         own.chain(self.tasks.iter().filter_map(|t| t.next_deadline(now))).min()
     }
 }

@@ -33,6 +33,10 @@ pub fn setup_failure(at: Wall, why: &str) -> TaskEvent {
     event("Setup Failure", at, why, &[("setup_error", why.into()), ("fails_task", "true".into())])
 }
 
+pub fn alloc_unhealthy(at: Wall, why: &str) -> TaskEvent {
+    event("Alloc Unhealthy", at, why, &[("message", why.into())])
+}
+
 pub fn failed_validation(at: Wall, why: &str) -> TaskEvent {
     event("Failed Validation", at, why, &[("validation_error", why.into())])
 }

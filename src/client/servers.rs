@@ -5,6 +5,7 @@
 
 use super::config::Config;
 use super::effects::{Effect, Held};
+use crate::model::deployment::Verdict;
 use crate::model::id::AllocId;
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
@@ -285,15 +286,14 @@ impl Servers {
     /// Sends a report of some updates, of at most as many as fit into one frame; says how many.
     pub fn report(
         &mut self,
-        mut updates: Vec<AllocUpdate>,
+        mut updates: Vec<(AllocUpdate, Option<Verdict>)>,
         now: Mono,
         config: &Config,
         held: &mut Held,
     ) -> usize {
         loop {
             let count = updates.len();
-            let request =
-                NodeRequest::Report { node: config.node, secret: config.secret, updates: updates.clone() };
+            let request = NodeRequest::report(config.node, config.secret, &updates);
             let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
             if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
                 self.launch(Ask::Report, bytes, now, held);

@@ -46,6 +46,7 @@ pub enum Trigger {
     MaxDisconnectTimeout,
     AllocStop,
     NodeDrain,
+    DeploymentWatcher,
 }
 
 impl Trigger {
@@ -62,6 +63,7 @@ impl Trigger {
             Trigger::MaxDisconnectTimeout => "max-disconnect-timeout",
             Trigger::AllocStop => "alloc-stop",
             Trigger::NodeDrain => "node-drain",
+            Trigger::DeploymentWatcher => "deployment-watcher",
         }
     }
 }

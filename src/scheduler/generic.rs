@@ -5,8 +5,9 @@
 
 mod again;
 mod desired;
+mod follow;
+mod versions;
 
-use super::distinct::Distinct;
 use super::feasible::{Eligibility, Feasibility};
 use super::fleet::Snapshot;
 use super::proposal::Proposal;
@@ -14,8 +15,7 @@ use super::reconcile::{
     Changes, Deployments, Input, LOST, MIGRATING, NameIndex, Replacement, TaintedNodes, UPDATED, Update,
     reconcile,
 };
-use super::search::{MOST_LEVELS, Search};
-use super::update::tasks_changed;
+use super::search::Search;
 use super::{Attempt, View, finished};
 use crate::model::alloc::{
     AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name,
@@ -67,6 +67,7 @@ pub fn run(
     let run = Run { view, fleet, eval, now, seed };
     let job = view.job(&eval.job);
     let allocs = view.allocs_of(&eval.job);
+    let latest = view.latest_deployment(&eval.job);
     let tainted = tainted_nodes(fleet, &allocs);
     let mut proposal = Proposal::new(fleet, &allocs);
     mark_lost(&allocs, &tainted, &mut proposal);
@@ -77,9 +78,9 @@ pub fn run(
         tainted: &tainted,
         eval,
         now,
-        // nobody keeps deployments yet: a changed group is replaced at once
-        deployments: Deployments { kept: false, latest: None, new_id: run.deployment_id() },
+        deployments: Deployments { latest: latest.as_ref(), new_id: run.deployment_id() },
     };
+    let older = versions::older(&run, job.as_deref(), latest.as_ref(), &allocs);
     let mut outcome = Outcome::default();
     match job.as_deref().filter(|j| !j.spec.stop) {
         None => {
@@ -88,7 +89,7 @@ pub fn run(
             outcome.desired = Desired::default().counted(&changes);
             outcome.deployment_updates = changes.deployment_updates;
         }
-        Some(job) => outcome = Placer::new(&run, job).work(&input, &mut proposal),
+        Some(job) => outcome = Placer::new(&run, job, &older).work(&input, &mut proposal),
     }
     for group in job.iter().flat_map(|j| &j.spec.groups) {
         outcome.queued.entry(group.name.clone()).or_default();
@@ -102,7 +103,7 @@ pub fn run(
         deployment: outcome.deployment.take(),
         deployment_updates: std::mem::take(&mut outcome.deployment_updates),
     };
-    decide(&run, attempt, plan, outcome)
+    decide(&run, attempt, plan, outcome, latest.as_ref())
 }
 
 /// A job that is gone is treated as its evaluation says.
@@ -147,13 +148,21 @@ struct Outcome {
 }
 
 /// What becomes of the evaluation if all of the plan is committed.
-fn decide(run: &Run, attempt: Attempt, plan: Plan, outcome: Outcome) -> Decision {
+fn decide(
+    run: &Run,
+    attempt: Attempt,
+    plan: Plan,
+    outcome: Outcome,
+    latest: Option<&Deployment>,
+) -> Decision {
     let Outcome { failed, queued, eligibility, followups, desired, .. } = outcome;
     let short = !failed.is_empty();
     let mut eval = finished(run.eval, EvalStatus::Complete, String::new(), run.now);
     eval.failed_groups = failed;
     eval.queued = queued;
     eval.snapshot_index = attempt.snapshot_index;
+    let active = latest.filter(|d| d.status.is_active()).map(|d| d.id);
+    eval.deployment = plan.deployment.as_ref().map(|d| d.id).or(active);
     eval.next_eval = followups.first().map(|f| f.id).or(eval.next_eval);
     let mut created = Vec::new();
     if short && run.eval.status == EvalStatus::Blocked {
@@ -201,11 +210,13 @@ struct Placement<'a> {
     /// What the new one has to remember.
     reschedules: Vec<Reschedule>,
     canary: bool,
+    /// Of another version than the newest.
+    version: Option<&'a Job>,
 }
 
 impl<'a> Placement<'a> {
     fn new(group: &'a TaskGroup, name: String) -> Self {
-        Placement { group, name, previous: None, reschedules: Vec::new(), canary: false }
+        Placement { group, name, previous: None, reschedules: Vec::new(), canary: false, version: None }
     }
 }
 
@@ -213,27 +224,39 @@ impl<'a> Placement<'a> {
 struct Placer<'a> {
     run: &'a Run<'a>,
     job: &'a Job,
-    feasibility: Feasibility<'a>,
-    searches: BTreeMap<&'a str, Search<'a>>,
+    /// By version: what may have to be placed instead of the newest.
+    older: &'a BTreeMap<u64, Job>,
+    /// By version.
+    feasibility: BTreeMap<u64, Feasibility<'a>>,
+    /// By version and group.
+    searches: BTreeMap<(u64, &'a str), Search<'a>>,
+    /// Of the newest version.
     searched: Vec<&'a TaskGroup>,
     versions: BTreeMap<(u64, u64), Option<Arc<JobSpec>>>,
     ids: Stream,
+    /// In place, by this run.
+    updated: Vec<&'a Allocation>,
+    /// By group.
+    joined: BTreeMap<&'a str, DeploymentId>,
     outcome: Outcome,
 }
 
 impl<'a> Placer<'a> {
-    fn new(run: &'a Run<'a>, job: &'a Job) -> Self {
+    fn new(run: &'a Run<'a>, job: &'a Job, older: &'a BTreeMap<u64, Job>) -> Self {
         let mut ids = Stream::new(run.seed, ALLOC_IDS);
         // The first one is the blocked evaluation's.
         ids.next_u128();
         Placer {
             run,
             job,
-            feasibility: Feasibility::new(&job.spec, run.fleet),
+            older,
+            feasibility: BTreeMap::new(),
             searches: BTreeMap::new(),
             searched: Vec::new(),
             versions: BTreeMap::new(),
             ids,
+            updated: Vec::new(),
+            joined: BTreeMap::new(),
             outcome: Outcome::default(),
         }
     }
@@ -246,17 +269,20 @@ impl<'a> Placer<'a> {
             update
         });
         self.outcome.desired = desired.counted(&changes);
+        self.join_updated(&changes, proposal);
         apply_stops(&changes, proposal);
+        self.joined = changes.joined;
         let names = &mut changes.names;
-        for Replacement { group, alloc } in changes.destructive {
-            self.replace_or_keep(group, alloc, (UPDATED, Vec::new()), names, proposal);
+        for one in changes.destructive {
+            self.replace_or_keep(one, (UPDATED, Vec::new()), names, proposal);
         }
-        for Replacement { group, alloc } in changes.replacements {
-            self.replace(group, alloc, alloc.reschedules.clone(), names, proposal);
+        for one in changes.replacements {
+            self.replace(one, one.alloc.reschedules.clone(), names, proposal);
         }
-        for Replacement { group, alloc } in changes.rescheduled {
-            let placed =
-                self.replace(group, alloc, again::remembered(group, alloc, self.run.now), names, proposal);
+        for one in changes.rescheduled {
+            let alloc = one.alloc;
+            let remembered = again::remembered(one.group, alloc, self.run.now);
+            let placed = self.replace(one, remembered, names, proposal);
             if placed && alloc.client_terminal() {
                 proposal.stop(alloc, again::RESCHEDULED, None);
             }
@@ -270,102 +296,46 @@ impl<'a> Placer<'a> {
         for (group, missing) in changes.missing {
             self.fill(group, missing, names, proposal);
         }
-        for Replacement { group, alloc } in changes.moving {
-            self.replace_or_keep(group, alloc, (MIGRATING, alloc.reschedules.clone()), names, proposal);
+        for one in changes.moving {
+            self.replace_or_keep(one, (MIGRATING, one.alloc.reschedules.clone()), names, proposal);
         }
         again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
         self.outcome.followups = again::look(self.run, changes.followups, proposal);
         self.outcome.deployment = changes.deployment;
         self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
-            self.outcome.eligibility = self.feasibility.eligibility(&self.searched);
+            self.outcome.eligibility = self.eligibility();
         }
         self.outcome
-    }
-
-    /// How an allocation follows the job (reference: scheduler 11). An update in place is put into the plan at once, so
-    /// that the next one sees what it holds.
-    fn classify(&mut self, old: &'a Allocation, proposal: &mut Proposal<'a>) -> Update {
-        if old.job_modify_index == self.job.job_modify_index {
-            return Update::Ignore;
-        }
-        let spec = self.spec_of(old);
-        if spec.is_none_or(|spec| tasks_changed(&spec, &self.job.spec, &old.group)) {
-            return Update::Destructive;
-        }
-        if old.terminal() {
-            return Update::Ignore;
-        }
-        let Some(group) = self.job.spec.group(&old.group) else { return Update::Destructive };
-        if !self.still_fits(old, group, proposal) {
-            return Update::Destructive;
-        }
-        proposal.update(old, self.in_place(old, group));
-        Update::InPlace
-    }
-
-    fn spec_of(&mut self, alloc: &Allocation) -> Option<Arc<JobSpec>> {
-        let version = (alloc.job_create_index, alloc.job_version);
-        let run = self.run;
-        self.versions
-            .entry(version)
-            .or_insert_with(|| run.view.job_version(&run.eval.job, version.0, version.1))
-            .clone()
-    }
-
-    /// Whether the group's new spec can stay on the node, the old allocation being out of the way.
-    fn still_fits(&mut self, old: &'a Allocation, group: &'a TaskGroup, proposal: &mut Proposal<'a>) -> bool {
-        let Some(slot) = self.run.fleet.slot(old.node_id) else { return false };
-        if !self.feasibility.targeted(slot) || !self.feasibility.node_passes(group, slot) {
-            return false;
-        }
-        proposal.stop(old, UPDATED, None);
-        let distinct = Distinct::new(&self.job.spec, group);
-        let then = proposal.used(slot).plus(group.resources().total());
-        let fits = distinct.allows(self.run.fleet, proposal, slot)
-            && self.run.fleet.available_at(slot).lacks(then).is_none();
-        proposal.unstop(old);
-        fits
-    }
-
-    fn in_place(&self, old: &Allocation, group: &TaskGroup) -> Allocation {
-        Allocation {
-            job_create_index: self.job.create_index,
-            job_version: self.job.version,
-            job_modify_index: self.job.job_modify_index,
-            eval_id: self.run.eval.id,
-            resources: group.resources(),
-            modify_time: self.run.now,
-            ..old.clone()
-        }
     }
 
     /// Stops the old one only if the new one finds a node.
     fn replace_or_keep(
         &mut self,
-        group: &'a TaskGroup,
-        old: &'a Allocation,
+        one: Replacement<'a>,
         (why, reschedules): (&'static str, Vec<Reschedule>),
         names: &mut BTreeMap<&'a str, NameIndex>,
         proposal: &mut Proposal<'a>,
     ) {
-        proposal.stop(old, why, None);
-        if !self.replace(group, old, reschedules, names, proposal) {
-            proposal.unstop(old);
+        proposal.stop(one.alloc, why, None);
+        if !self.replace(one, reschedules, names, proposal) {
+            proposal.unstop(one.alloc);
         }
     }
 
     fn replace(
         &mut self,
-        group: &'a TaskGroup,
-        old: &'a Allocation,
+        one: Replacement<'a>,
         reschedules: Vec<Reschedule>,
         names: &mut BTreeMap<&'a str, NameIndex>,
         proposal: &mut Proposal<'a>,
     ) -> bool {
+        let old = one.alloc;
+        let (version, group) = self.version_for(one);
         let name = self.name_after(group, old, names);
         let (previous, canary) = (Some(old), old.is_canary());
-        self.place(Placement { previous, canary, reschedules, ..Placement::new(group, name) }, proposal)
+        let placement = Placement { previous, canary, reschedules, version, ..Placement::new(group, name) };
+        self.place(placement, proposal)
     }
 
     /// Places what is missing under new names, until one does not fit.
@@ -393,7 +363,7 @@ impl<'a> Placer<'a> {
             return false;
         }
         let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
-        let (slot, metric) = self.search(group, proposal).select(proposal, &tried);
+        let (slot, metric) = self.search(group, placement.version, proposal).select(proposal, &tried);
         let Some(slot) = slot else {
             self.outcome.failed.insert(group.name.clone(), metric);
             self.outcome.queued.insert(group.name.clone(), 1);
@@ -413,15 +383,6 @@ impl<'a> Placer<'a> {
         *queued = queued.saturating_add(n);
     }
 
-    fn search(&mut self, group: &'a TaskGroup, proposal: &Proposal<'a>) -> &mut Search<'a> {
-        let (job, run, feasibility) = (self.job, self.run, &mut self.feasibility);
-        let searched = &mut self.searched;
-        self.searches.entry(&group.name).or_insert_with(|| {
-            searched.push(group);
-            Search::new(&job.spec, group, run.fleet, feasibility, proposal, run.seed, MOST_LEVELS)
-        })
-    }
-
     /// The old one's name; but one that another allocation has, too, is given up for a free one.
     fn name_after(
         &self,
@@ -437,12 +398,17 @@ impl<'a> Placer<'a> {
 
     fn allocation(&mut self, placement: Placement, slot: u32, metrics: AllocMetric) -> Allocation {
         let run = self.run;
+        let job = placement.version.unwrap_or(self.job);
+        // what an older version is placed for is no part of what brings the newest
+        let joined = placement.version.is_none().then(|| self.joined.get(placement.group.name.as_str()));
+        let deployment = joined.flatten().copied();
+        let canary = placement.canary && deployment.is_some();
         Allocation {
             id: AllocId::from_random(self.ids.next_u128()),
             job: run.eval.job.clone(),
-            job_create_index: self.job.create_index,
-            job_version: self.job.version,
-            job_modify_index: self.job.job_modify_index,
+            job_create_index: job.create_index,
+            job_version: job.version,
+            job_modify_index: job.job_modify_index,
             group: placement.group.name.clone(),
             name: placement.name,
             eval_id: run.eval.id,
@@ -465,8 +431,8 @@ impl<'a> Placer<'a> {
             reschedules: placement.reschedules,
             followup_eval: None,
             transition: Transition::default(),
-            deployment: None,
-            health: placement.canary.then(|| Health { canary: true, ..Health::default() }),
+            deployment,
+            health: canary.then(|| Health { canary: true, ..Health::default() }),
             states: Vec::new(),
         }
     }

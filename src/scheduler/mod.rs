@@ -28,6 +28,7 @@ mod values;
 mod version;
 
 use crate::model::alloc::Allocation;
+use crate::model::deployment::Deployment;
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobType};
@@ -50,6 +51,9 @@ pub trait View {
 
     /// All allocations of the job, of any version and incarnation, ordered by id.
     fn allocs_of(&self, key: &JobKey) -> Vec<Allocation>;
+
+    /// The job's newest.
+    fn latest_deployment(&self, key: &JobKey) -> Option<Deployment>;
 }
 
 /// How often an evaluation's plans were not committed in full. Whoever submits the plans keeps it.

@@ -5,6 +5,7 @@ use super::fleet::Fleet;
 use super::{Attempt, View, schedule};
 use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
 use crate::model::constraint::Constraint;
+use crate::model::deployment::Deployment;
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{
@@ -222,6 +223,8 @@ pub struct World {
     versions: BTreeMap<(JobKey, u64, u64), Arc<JobSpec>>,
     pub allocs: BTreeMap<AllocId, Allocation>,
     pub nodes: BTreeMap<NodeId, Node>,
+    /// Of the one job that there is.
+    pub deployment: Option<Deployment>,
     pub seeds: u64,
 }
 
@@ -240,6 +243,10 @@ impl View for World {
 
     fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
         self.allocs.values().filter(|a| a.job == *key).cloned().collect()
+    }
+
+    fn latest_deployment(&self, _: &JobKey) -> Option<Deployment> {
+        self.deployment.clone()
     }
 }
 

@@ -65,6 +65,9 @@ impl Server {
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
             Action::ChangeNode { node, wish } => self.change_node(token, node, wish, &view, at)?,
+            Action::StepDeployment { deployment, step } => {
+                self.step_for_user(token, deployment, step, &view, at)?;
+            }
         }
         Ok(())
     }

@@ -74,6 +74,7 @@ impl Server {
             Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
             Op::Failed { eval } => self.broker.settle_failed(&eval),
             Op::Drained => self.drainer.settled(),
+            Op::Watched { deployment } => self.watched.settle(deployment),
             Op::Unattended => {}
         }
         Ok(())
@@ -92,6 +93,7 @@ impl Server {
             Change::Eval(eval) => self.follow_eval(eval, now),
             Change::Alloc(alloc) => self.follow_alloc(alloc, index, now)?,
             Change::Node(node) => self.follow_node(node, index, now)?,
+            Change::Deployment(deployment) => self.follow_deployment(deployment),
             Change::Job { .. } | Change::Namespace => {}
         }
         Ok(())
@@ -164,6 +166,9 @@ impl Server {
         // a blocked evaluation may have missed its moment with the old leader: each gets one more try
         for eval in view.open_evals()? {
             self.await_turn(eval, now.mono);
+        }
+        for deployment in view.deployments(None, usize::MAX)? {
+            self.watched.follow(deployment.id, deployment.status.is_active());
         }
         self.ask_for_signing_key(&view)?;
         if view.region_id()?.is_none() {

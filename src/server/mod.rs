@@ -1,4 +1,5 @@
-//! A server's brain: admission, proposals, evaluation broker, blocked evaluations, plan applier, heartbeats.
+//! A server's brain: admission, proposals, evaluation broker, blocked evaluations, plan applier, deployment
+//! watcher, heartbeats.
 //!
 //! A plain struct: inputs go in, effects come out, and nothing else changes it. Refuses to know: sockets, threads, clocks
 //! and entropy. Invariants: an effect that rests on a write leaves only after the write is durable; each request is
@@ -7,6 +8,7 @@
 mod admission;
 mod blocked;
 mod broker;
+mod deployments;
 mod drainer;
 pub mod effects;
 mod follow;
@@ -17,11 +19,12 @@ mod measures;
 mod nodes;
 mod plans;
 pub mod rehearsal;
+mod reports;
 mod unhurried;
 mod watches;
 
 use crate::model::eval::Evaluation;
-use crate::model::id::{EvalId, EvalToken, NodeId, Uuid};
+use crate::model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
 use crate::model::plan::Decision;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Wall};
@@ -37,6 +40,7 @@ use crate::wire::rpc::Peer;
 use crate::wire::status::ServerStatus;
 use blocked::Blocked;
 use broker::Broker;
+use deployments::Watched;
 use drainer::Drainer;
 use effects::{Effect, Input, ScheduleTask};
 use heartbeat::{HeartbeatRules, Heartbeats};
@@ -66,6 +70,7 @@ pub struct Server {
     blocked: Blocked,
     heartbeats: Heartbeats,
     watches: Watches,
+    watched: Watched,
     in_flight: InFlight,
     /// Nodes to which nothing may be placed once the entry of this index is applied.
     closing: BTreeMap<u64, NodeId>,
@@ -129,6 +134,10 @@ enum Op {
     Failed {
         eval: Box<Evaluation>,
     },
+    /// A deployment's watcher has moved it on.
+    Watched {
+        deployment: DeploymentId,
+    },
     Unattended,
 }
 
@@ -161,6 +170,7 @@ impl Server {
             blocked: Blocked::default(),
             heartbeats: Heartbeats::new(config.heartbeats, seed),
             watches: Watches::default(),
+            watched: Watched::default(),
             in_flight: InFlight::default(),
             closing: BTreeMap::new(),
             unhurried: Unhurried::default(),
@@ -189,6 +199,7 @@ impl Server {
         }
         self.chores(now);
         self.advance_drains(now)?;
+        self.watch_deployments(now)?;
         self.join_company(now);
         if let Some(round) = self.log.round()? {
             self.follow(round, now)?;
@@ -234,6 +245,7 @@ impl Server {
             || self.broker.has_chores()
             || self.blocked.has_duplicates()
             || self.blocked.has_released()
+            || (self.watched.has_moved() && self.space_free)
             || self.watches.has_due();
         if at_once {
             return Some(Mono(0));
@@ -243,6 +255,7 @@ impl Server {
             self.blocked.next_deadline(),
             self.heartbeats.next_deadline(),
             self.watches.next_deadline(),
+            self.watched.next_deadline().filter(|_| self.space_free),
             self.unhurried.next_deadline(),
             self.drainer.next_deadline(),
         ];
@@ -266,6 +279,12 @@ impl Server {
     #[cfg(test)]
     pub fn draining(&self) -> Option<std::collections::BTreeSet<NodeId>> {
         self.ready.then(|| self.drainer.nodes())
+    }
+
+    /// The deployments that the leader watches: the state's active ones.
+    #[cfg(test)]
+    pub fn watched_deployments(&self) -> Option<std::collections::BTreeSet<DeploymentId>> {
+        self.ready.then(|| self.watched.known().collect())
     }
 
     pub fn reader(&self) -> Reader {
@@ -297,6 +316,7 @@ impl Server {
         self.blocked = Blocked::default();
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
+        self.watched = Watched::default();
         self.in_flight = InFlight::default();
         self.closing.clear();
         self.unhurried = Unhurried::default();

@@ -12,7 +12,7 @@ use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{AllocUpdate, Command};
 use crate::wire::frame::{self, Body, Frame};
-use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, MAX_UPDATES, NodeReply, NodeRequest, Peer};
+use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
 use std::collections::BTreeMap;
 
 /// Nodes declared down in one turn; the rest follows in the next.
@@ -76,7 +76,11 @@ impl Server {
             }
             NodeRequest::Report { node, secret, updates } => {
                 let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
-                self.report(asker, &known, updates, &view, now)
+                self.report(asker, &known, updates, vec![], &view, now)
+            }
+            NodeRequest::ReportHealth { node, secret, updates, verdicts } => {
+                let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
+                self.report(asker, &known, updates, verdicts, &view, now)
             }
         }
     }
@@ -135,48 +139,9 @@ impl Server {
         Ok(())
     }
 
-    fn report(
-        &mut self,
-        asker: Asker,
-        node: &Node,
-        updates: Vec<AllocUpdate>,
-        view: &View,
-        now: Now,
-    ) -> Result<(), Fault> {
-        if matches!(node.status, NodeStatus::Down | NodeStatus::Disconnected) {
-            self.answer(asker, NodeReply::HeartbeatFirst);
-            return Ok(());
-        }
-        if updates.len() > MAX_UPDATES {
-            self.answer(asker, refused(format!("at most {MAX_UPDATES} allocations fit one report")));
-            return Ok(());
-        }
-        let at = self.stamp(now);
-        let mut own = vec![];
-        let mut evals = BTreeMap::new();
-        for update in updates {
-            let Some(alloc) = view.alloc(update.id)? else { continue };
-            if alloc.node_id != node.info.id {
-                continue;
-            }
-            if let Some(eval) = self.eval_for_update(&alloc, &update, view, at)? {
-                evals.entry(alloc.job.clone()).or_insert(eval);
-            }
-            own.push(update);
-        }
-        if own.is_empty() {
-            self.answer(asker, NodeReply::Reported);
-            return Ok(());
-        }
-        let evals = evals.into_values().collect();
-        let command = Command::UpdateAllocs { node: node.info.id, updates: own, evals, at };
-        self.propose(&command, Op::Reported { asker });
-        Ok(())
-    }
-
     /// An ended allocation of a job that is gone has to be cleared away by a scheduler; one that has failed may have to be
     /// placed again.
-    fn eval_for_update(
+    pub(super) fn eval_for_update(
         &mut self,
         alloc: &Allocation,
         update: &AllocUpdate,
@@ -282,7 +247,7 @@ fn may_reschedule(job: &Job, alloc: &Allocation, at: Wall) -> bool {
     !alloc.server_terminal() && policy.is_some_and(|p| p.allows(&alloc.reschedules, at))
 }
 
-fn refused(message: impl Into<String>) -> NodeReply {
+pub(super) fn refused(message: impl Into<String>) -> NodeReply {
     NodeReply::Refused { message: message.into() }
 }
 
@@ -354,5 +319,6 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         desired: alloc.desired,
         previous: alloc.previous,
         alloc_modify_index: alloc.alloc_modify_index,
+        deployment: alloc.deployment,
     }))
 }

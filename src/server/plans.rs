@@ -10,7 +10,7 @@ use crate::model::time::{Mono, Now};
 use crate::scheduler;
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::Command;
+use crate::wire::command::{ApplyRollout, Command};
 use std::collections::BTreeMap;
 
 /// What proposed plans will take from each node once they are applied.
@@ -108,15 +108,28 @@ impl Server {
             return self.run_again(id, token, false, now);
         }
         let at = self.stamp(now);
+        let (deployment, updates) = (&decision.plan.deployment, &decision.plan.deployment_updates);
+        let rollout =
+            (deployment.is_some() || !updates.is_empty()).then(|| (deployment.clone(), updates.clone()));
         // a part that is accepted may name evaluations to come: they come with it
         let evals = if full { evals_of(decision) } else { followups(decision) };
         let op = Op::Plan { eval: id, token, then };
         self.broker.pause(id);
-        if accepted.is_empty() {
+        if accepted.is_empty() && rollout.is_none() {
             self.propose_with_the_next(Command::UpdateEvals { evals, at }, op, now);
             return Ok(());
         }
-        let command = Command::ApplyPlan { eval: id, nodes: accepted, evals, at };
+        let command = match rollout {
+            None => Command::ApplyPlan { eval: id, nodes: accepted, evals, at },
+            Some((deployment, updates)) => Command::ApplyRollout(Box::new(ApplyRollout {
+                eval: id,
+                nodes: accepted,
+                deployment,
+                updates,
+                evals,
+                at,
+            })),
+        };
         if let Some(index) = self.propose(&command, op) {
             self.in_flight.add(index, taken);
         }

@@ -3,6 +3,7 @@
 
 use super::admission;
 use crate::model::alloc::Allocation;
+use crate::model::deployment::Deployment;
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobStatus};
@@ -90,6 +91,10 @@ impl scheduler::View for AsIf<'_> {
 
     fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
         scheduler::View::allocs_of(self.view, key)
+    }
+
+    fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
+        scheduler::View::latest_deployment(self.view, key)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::ledger::Left;
 use super::node_host::End;
+use super::rollouts::{all_have_ended, given_up};
 use super::world::World;
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use crate::model::eval::{EvalStatus, Evaluation};
@@ -17,6 +18,8 @@ use crate::wire::change::{AllocChange, Change};
 use crate::wire::keeper::{Event as KeeperEvent, RunState};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Why an allocation was stopped whose successor is of a newer version.
+pub const UPDATED: &str = "alloc is being updated due to job update";
 /// At every so many indexes all allocations are looked at.
 const LOOK_EVERY: u64 = 3;
 /// And at every so many every row is read.
@@ -43,11 +46,12 @@ impl World {
         if index.is_multiple_of(LOOK_EVERY) {
             let all = allocs(&view)?;
             no_node_is_over_committed(&view, &all)?;
-            no_name_lives_twice(&all)?;
+            self.check_deployments(&view, &all)?;
         }
         if index.is_multiple_of(READ_ALL_EVERY) {
             check::consistent(&view)?;
         }
+        let Some(server) = &self.server.server else { return Ok(()) };
         if let Some(queued) = server.queued_at_rest() {
             queues_are_what_the_state_says(&view, &queued)?;
         }
@@ -169,6 +173,7 @@ impl World {
             return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
         }
         self.acknowledged_is_there(&view)?;
+        all_have_ended(&view)?;
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
         }
@@ -186,7 +191,11 @@ impl World {
                 (Left::Nothing, job) => job.is_none(),
                 // stopping what does not exist leaves nothing
                 (Left::Stopped, job) => job.as_ref().is_none_or(|j| j.spec.stop),
-                (Left::Spec(spec), Some(job)) => **spec == job.spec,
+                (Left::Spec(spec), Some(job)) => {
+                    let reverts = spec.groups.iter().any(|g| g.update.is_some_and(|u| u.auto_revert));
+                    let rolled_back = reverts && job.stable && self.ledger.was_ever_wanted(key, &job.spec);
+                    **spec == job.spec || rolled_back
+                }
                 (Left::Spec(_), None) => false,
             };
             if !may_be.iter().any(is) {
@@ -225,7 +234,7 @@ impl World {
             !a.terminal() || (own && (batch || a.client == ClientStatus::Failed))
         };
         let current = live.iter().filter(|a| mine(a)).count();
-        if current > wanted || (current + done < wanted && !waits) {
+        if current > wanted || (current + done < wanted && !waits && !given_up(view, job)?) {
             return Err(format!("{key} wants {wanted}, has {current}, and nothing waits: {live:#?}"));
         }
         Ok(())
@@ -280,16 +289,6 @@ fn no_node_is_over_committed(view: &View, all: &[Allocation]) -> Result<(), Stri
         let sum = used.get(&node.info.id).copied().unwrap_or_default();
         if let Some(dimension) = node.available().lacks(sum) {
             return Err(format!("node {} is over-committed in {dimension}: {sum:?}", node.info.name));
-        }
-    }
-    Ok(())
-}
-
-fn no_name_lives_twice(all: &[Allocation]) -> Result<(), String> {
-    let mut names = BTreeSet::new();
-    for alloc in all {
-        if !alloc.terminal() && !names.insert((alloc.job.clone(), alloc.name.clone())) {
-            return Err(format!("{} of {} lives twice", alloc.name, alloc.job));
         }
     }
     Ok(())

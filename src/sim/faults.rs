@@ -146,6 +146,16 @@ pub const KINDS: &[&str] = &[
     "node made ineligible",
     "node made eligible",
     "lost node purged",
+    "deployment paused",
+    "deployment resumed",
+    "promotion asked for",
+    "deployment failed by a user",
+    "health set by a user",
+    "deployment succeeded",
+    "deployment cancelled",
+    "deployment too slow",
+    "deployment unhealthy",
+    "job rolled back",
 ];
 
 pub struct Faults {
@@ -291,6 +301,9 @@ impl World {
         self.note(|_| "world   heals".into());
         self.faults.heal();
         self.workload.stop();
+        for (minutes, last) in [(5, false), (8, false), (11, true)] {
+            self.after(Span::minutes(minutes), Event::Settle { last });
+        }
         self.mend_all_rot();
         self.server.disk.heal();
         self.server.full = false;

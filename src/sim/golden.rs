@@ -6,9 +6,11 @@
 
 #![cfg(test)]
 
+mod drains;
+mod rollouts;
+
 use crate::keeper::journal::{Entry, Process};
 use crate::model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
-use crate::model::drain::{Drain, DrainStatus, LastDrain};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{DeploymentId, EvalId, RunId, Uuid};
 use crate::model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
@@ -20,7 +22,7 @@ use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
 use crate::state::check;
-use crate::state::local::{AllocHead, DynamicMeta, Fate, LocalRun, LocalTask, WantedRestart};
+use crate::state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, namespace, node_id, place, register, report, spec,
     submit,
@@ -28,12 +30,14 @@ use crate::state::samples::{
 use crate::wire::ask::{
     FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope, SessionInput, SessionOutput,
 };
-use crate::wire::command::{Command, DrainStep, NodeWish};
+use crate::wire::command::Command;
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
+use drains::{draining, node_commands};
+use rollouts::{rollouts, verdict};
 use std::collections::BTreeMap;
 
 const RECORDS: &str = include_str!("golden/records.txt");
@@ -98,6 +102,7 @@ fn assignment() -> Assignment {
         desired: a.desired,
         previous: Some(alloc_id(2)),
         alloc_modify_index: 9,
+        deployment: Some(DeploymentId::from_random(4)),
     }
 }
 
@@ -119,7 +124,12 @@ fn objects(s: &mut Samples) {
         running.transition.migrate = Some(how);
         s.add(&format!("{how:?}").to_lowercase(), &running);
     }
-    for trigger in [Trigger::AllocReschedule, Trigger::MaxDisconnectTimeout, Trigger::NodeDrain] {
+    for trigger in [
+        Trigger::AllocReschedule,
+        Trigger::MaxDisconnectTimeout,
+        Trigger::NodeDrain,
+        Trigger::DeploymentWatcher,
+    ] {
         let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
         s.add(trigger.as_str(), &later);
     }
@@ -147,34 +157,6 @@ fn rescheduled(alloc: Allocation) -> Allocation {
         states: vec![StateChange { status: ClientStatus::Unknown, at: AT }],
         ..alloc
     }
-}
-
-fn drain() -> Drain {
-    Drain { deadline: Span::hours(1), ignore_system: true, started: AT, force_at: Some(AT + Span::hours(1)) }
-}
-
-fn draining(node: Node) -> Node {
-    let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
-    let last_drain = LastDrain { started: AT, updated: AT, status: DrainStatus::Canceled, meta };
-    Node { drain: Some(drain()), last_drain: Some(last_drain), ..node }
-}
-
-fn node_commands(s: &mut Samples) {
-    let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
-    for (what, wish) in [
-        ("ineligible node", NodeWish::Eligible(false)),
-        ("drain node", NodeWish::Drain { deadline: Span::hours(1), ignore_system: true, meta: meta.clone() }),
-        ("end drain", NodeWish::EndDrain { mark_eligible: true, meta }),
-        ("purge node", NodeWish::Purge),
-    ] {
-        s.add(what, &Command::ChangeNode { node: node_id(1), wish, evals: vec![eval(3, "web")], at: AT });
-    }
-    let leaving = vec![alloc_id(1)];
-    let step = DrainStep { node: node_id(1), drain: drain(), leaving, at_once: false, complete: true };
-    s.add(
-        "advance drains",
-        &Command::AdvanceDrains { steps: vec![step], evals: vec![eval(3, "web")], at: AT },
-    );
 }
 
 fn patient(mut spec: JobSpec) -> JobSpec {
@@ -223,6 +205,10 @@ fn commands(s: &mut Samples) {
     let updates = vec![report(1, ClientStatus::Failed)];
     s.add("add signing key", &Command::AddSigningKey { key: Box::new(signing_key()) });
     s.add("update allocs", &Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    let updates = vec![report(1, ClientStatus::Running)];
+    let (node, verdicts) = (node_id(1), vec![verdict()]);
+    s.add("report allocs", &Command::ReportAllocs { node, updates, verdicts, evals: vec![], at: AT });
+    rollouts(s);
     s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
     let transition =
         Transition { migrate: Some(Leave::AtOnce), reschedule: None, force_reschedule: Some(false) };
@@ -264,7 +250,8 @@ fn conversation(s: &mut Samples) {
     s.add("watch", &NodeRequest::Watch { node, secret, since: 7 });
     s.add("fetch", &NodeRequest::Fetch { node, secret, allocs: vec![alloc_id(1)] });
     let updates = vec![report(1, ClientStatus::Running)];
-    s.add("report", &NodeRequest::Report { node, secret, updates });
+    s.add("report", &NodeRequest::Report { node, secret, updates: updates.clone() });
+    s.add("report health", &NodeRequest::ReportHealth { node, secret, updates, verdicts: vec![verdict()] });
     s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12) });
     let wanted = vec![(alloc_id(1), 9)];
     s.add("allocs", &NodeReply::Allocs(AllocSet { index: 9, wanted, assignments: vec![assignment()] }));
@@ -327,8 +314,11 @@ fn keeper(s: &mut Samples) {
 
 fn local(s: &mut Samples) {
     for (what, fate) in [("kept", Fate::Kept), ("removed", Fate::Removed), ("collected", Fate::Collected)] {
-        s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate });
+        s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate, found: None });
     }
+    let found = Some(Found { deployment: Some(DeploymentId::from_random(4)), healthy: true });
+    let head = AllocHead { assignment: assignment(), dir_built: true, fate: Fate::Kept, found };
+    s.add("found healthy", &head);
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
     let run = Some(LocalRun { id: run_id(1), boot: uuid(2), confirmed: true });
     for (what, restart) in [

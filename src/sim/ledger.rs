@@ -18,6 +18,10 @@ pub struct Ledger {
     open: BTreeMap<u64, (JobKey, Left)>,
     /// What each job may be now, newest last. More than one only while an outcome is unknown.
     may_be: BTreeMap<JobKey, Vec<Left>>,
+    /// Questions that leave every job's spec to the servers.
+    aside: BTreeSet<u64>,
+    /// Every spec that users ever wanted: a job that rolls back has one of them.
+    ever: BTreeMap<JobKey, Vec<JobSpec>>,
     /// Whose answer was under way, or never would come, when the server died.
     lost: BTreeSet<u64>,
     pub acknowledged: u64,
@@ -27,7 +31,23 @@ pub struct Ledger {
 
 impl Ledger {
     pub fn asked(&mut self, token: u64, job: JobKey, left: Left) {
+        if let Left::Spec(spec) = &left {
+            self.ever.entry(job.clone()).or_default().push(JobSpec::clone(spec));
+        }
         self.open.insert(token, (job, left));
+    }
+
+    pub fn asked_aside(&mut self, token: u64) {
+        self.aside.insert(token);
+    }
+
+    /// Whether it was such a question, which is answered by now.
+    pub fn answered_aside(&mut self, token: u64) -> bool {
+        self.aside.remove(&token)
+    }
+
+    pub fn was_ever_wanted(&self, job: &JobKey, spec: &JobSpec) -> bool {
+        self.ever.get(job).is_some_and(|all| all.contains(spec))
     }
 
     /// A job with a write under way gets no other one: otherwise their order would be a guess.
@@ -67,6 +87,7 @@ impl Ledger {
 
     /// The server is gone: nobody will answer what is open.
     pub fn lose_all(&mut self) {
+        self.lost.append(&mut self.aside);
         for token in self.open.keys().copied().collect::<Vec<_>>() {
             self.lost.insert(token);
             self.lose(token);

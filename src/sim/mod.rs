@@ -17,6 +17,7 @@ mod node_host;
 mod operators;
 mod output;
 mod processes;
+mod rollouts;
 mod rot;
 mod server_host;
 mod stores;

@@ -118,8 +118,11 @@ impl World {
             if timed {
                 return Err(format!("the drain of {name} does not end: {left:#?}"));
             }
-            let drained = node.last_drain.as_ref().is_some_and(|d| d.status.as_str() == "complete");
-            if drained && !node.eligible && !left.is_empty() {
+            // since then it was not opened
+            let of_operators = |m: &str| m.starts_with("Node drain") || m.starts_with("Node marked");
+            let newest = node.events.iter().rev().find(|e| of_operators(&e.message));
+            let drained = newest.is_some_and(|e| e.message == "Node drain complete");
+            if drained && !left.is_empty() {
                 return Err(format!("{name} was drained, and is not empty: {left:#?}"));
             }
         }

@@ -68,7 +68,8 @@ fn setting(name: &str) -> Option<u64> {
 #[test]
 fn every_seed_keeps_every_promise_and_repeats_itself() {
     if let Some(seed) = setting("DROVER_SIM_SEED") {
-        run(seed, true).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let seen = run(seed, true).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        println!("fired: {:?}", seen.counts);
         return;
     }
     let seeds = setting("DROVER_SIM_SEEDS").unwrap_or(20);

@@ -2,6 +2,7 @@
 //! simulated process does: `run <milliseconds> <exit code> [stubborn]`; zero milliseconds is forever.
 
 use super::ledger::Left;
+use super::rollouts;
 use super::world::{Event, World};
 use crate::client::effects as client;
 use crate::model::id::{AllocId, JobKey};
@@ -34,6 +35,15 @@ impl Workload {
 
     pub fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    pub fn draw(&mut self, bound: u64) -> u64 {
+        self.draws.below(bound)
+    }
+
+    pub fn token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -73,6 +83,11 @@ impl Workload {
             task.kill_timeout = Span::seconds(1 + self.draws.below(8) as i64);
         }
         spec.priority = 1 + self.draws.below(100) as i64;
+        if let Some(group) = spec.groups.first_mut().filter(|_| !batch) {
+            group.update = Some(rollouts::update(&mut self.draws));
+            group.migrate =
+                group.migrate.map(|m| MigratePolicy { health_check: HealthCheck::TaskStates, ..m });
+        }
         spec
     }
 }
@@ -92,6 +107,9 @@ impl World {
         let n = self.workload.draws.below(JOBS);
         self.ask_for(JobKey::new("default", format!("job-{n}")))?;
         self.ask_a_node();
+        if self.workload.one_in(2) {
+            self.meddle()?;
+        }
         let which = self.workload.draws.next_u64();
         self.read_over_http(which)?;
         let wait = Span(self.workload.draws.below(6_000_000_000) as i64);
@@ -152,7 +170,7 @@ impl World {
 
     pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
-        if self.operators.answered(token, &result)? {
+        if self.ledger.answered_aside(token) || self.operators.answered(token, &result)? {
             return Ok(());
         }
         if !self.ledger.is_due(token) {
@@ -162,9 +180,9 @@ impl World {
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
-            Ok(Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. }) => {
-                self.ledger.refuse(token)
-            }
+            Ok(
+                Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. } | Done::Deployment { .. },
+            ) => self.ledger.refuse(token),
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
                 self.ledger.lose(token)
             }
@@ -228,9 +246,8 @@ fn describe(action: &Action) -> String {
         Action::EvaluateJob { .. }
         | Action::EvaluateNode { .. }
         | Action::ChangeNode { .. }
-        | Action::StopAlloc { .. } => {
-            format!("{action:?}")
-        }
+        | Action::StopAlloc { .. }
+        | Action::StepDeployment { .. } => format!("{action:?}"),
     }
 }
 

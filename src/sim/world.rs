@@ -7,6 +7,7 @@ use super::ledger::Ledger;
 use super::node_host::NodeHost;
 use super::operators::Operators;
 use super::processes::ProcessEnd;
+use super::rollouts::Seen;
 use super::server_host::ServerHost;
 use super::workload::Workload;
 use crate::keeper;
@@ -97,6 +98,10 @@ pub enum Event {
     },
     Work,
     Operate,
+    /// After the users: what waits for a word gets one.
+    Settle {
+        last: bool,
+    },
     Answer {
         token: u64,
         result: Result<Done, Refusal>,
@@ -128,6 +133,7 @@ pub struct World {
     pub stopped: BTreeSet<AllocId>,
     /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
     pub restarted: BTreeSet<AllocId>,
+    pub seen: Seen,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
@@ -176,6 +182,7 @@ impl World {
             turns: 0,
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
+            seen: Seen::new(),
             lag: Span::ZERO,
             links: BTreeMap::new(),
         }
@@ -304,6 +311,10 @@ impl World {
             }
             Event::Work => self.work(),
             Event::Operate => self.operate(),
+            Event::Settle { last } => {
+                self.settle_deployments(last);
+                Ok(())
+            }
             Event::Answer { token, result } => self.answered(token, result),
         }
     }

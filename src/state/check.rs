@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::tables::{self, Described, JobRow, Kind, NodeRow, Part, Place};
 use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
 use crate::model::id::{JobKey, NodeId};
 use crate::model::job::{JobSpec, JobStatus, JobType};
@@ -27,6 +28,7 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.indexes()?;
     all.jobs()?;
     all.allocs()?;
+    all.deployments()?;
     all.nodes()?;
     all.fleet(view)
 }
@@ -51,6 +53,7 @@ struct All {
     submissions: BTreeSet<Vec<u8>>,
     evals: Vec<Evaluation>,
     allocs: Vec<Allocation>,
+    deployments: Vec<Deployment>,
     described: BTreeMap<NodeId, Described>,
     nodes: BTreeMap<NodeId, NodeRow>,
     indexes: Bytes,
@@ -73,6 +76,7 @@ impl All {
             submissions: BTreeSet::new(),
             evals: Vec::new(),
             allocs: Vec::new(),
+            deployments: Vec::new(),
             described: BTreeMap::new(),
             nodes: BTreeMap::new(),
             indexes: Bytes::new(),
@@ -108,6 +112,11 @@ impl All {
                 let alloc: Allocation = row(value)?;
                 at_its_place(key, alloc.create_index, &alloc.id.to_string())?;
                 self.allocs.push(alloc);
+            }
+            k if k == Kind::Deployment as u8 => {
+                let deployment: Deployment = row(value)?;
+                at_its_place(key, deployment.create_index, &deployment.id.to_string())?;
+                self.deployments.push(deployment);
             }
             k if k == Kind::Namespace as u8 => {
                 let namespace: Namespace = row(value)?;
@@ -167,6 +176,12 @@ impl All {
             wanted.insert(Part::Alloc.key(&job, &place.bytes()), vec![]);
             wanted.insert(tables::alloc_of_node_key(a.node_id, a.id), [created, moved].concat());
             wanted.insert(tables::alloc_of_eval_key(a.eval_id, place), vec![]);
+        }
+        for d in &self.deployments {
+            let place = Place { create_index: d.create_index, id: d.id.0 };
+            let created = d.create_index.to_be_bytes().to_vec();
+            wanted.insert(Kind::DeploymentId.key(&[place.id.as_bytes()]), created);
+            wanted.insert(Part::Deployment.key(&tables::job_bytes(&d.job), &place.bytes()), vec![]);
         }
         if let Some((key, _)) = wanted.iter().find(|(k, v)| self.indexes.get(*k) != Some(*v)) {
             return Err(format!("the index row {key:02x?} is missing or wrong"));
@@ -253,6 +268,7 @@ impl All {
             JobType::System if job.stop => JobStatus::Dead,
             JobType::System => JobStatus::Running,
             _ if allocs().any(|a| !a.terminal()) => JobStatus::Running,
+            _ if self.deployments.iter().any(|d| d.job == *key && d.status.is_active()) => JobStatus::Running,
             _ if evals().any(|e| !e.status.is_terminal()) => JobStatus::Pending,
             _ if evals().next().is_some() || allocs().next().is_some() => JobStatus::Dead,
             _ => JobStatus::Pending,
@@ -273,6 +289,41 @@ impl All {
             }
         }
         Ok(())
+    }
+
+    fn deployments(&self) -> Result<(), String> {
+        let mut active = BTreeSet::new();
+        for d in &self.deployments {
+            if self.jobs.get(&d.job).is_none_or(|j| j.create_index != d.job_create_index) {
+                return Err(format!("deployment {}: its job {} is gone", d.id, d.job));
+            }
+            if d.status.is_active() && !active.insert(&d.job) {
+                return Err(format!("{} has two active deployments", d.job));
+            }
+            for (name, group) in &d.groups {
+                let mine = self.allocs.iter().filter(|a| a.deployment == Some(d.id) && a.group == *name);
+                let found = |healthy| {
+                    let is = move |a: &&Allocation| a.health.is_some_and(|h| h.healthy == Some(healthy));
+                    mine.clone().filter(is).count() as u64
+                };
+                let (placed, healthy, unhealthy) = (mine.clone().count() as u64, found(true), found(false));
+                if placed > group.placed || healthy > group.healthy || unhealthy > group.unhealthy {
+                    return Err(format!(
+                        "deployment {} counts {group:?}, but there are {placed}, {healthy}, {unhealthy}",
+                        d.id
+                    ));
+                }
+            }
+        }
+        match self
+            .allocs
+            .iter()
+            .filter_map(|a| a.deployment)
+            .find(|id| !self.deployments.iter().any(|d| d.id == *id))
+        {
+            Some(id) => Err(format!("an allocation names deployment {id}, which is gone")),
+            None => Ok(()),
+        }
     }
 
     fn nodes(&self) -> Result<(), String> {

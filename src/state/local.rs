@@ -5,10 +5,10 @@
 //! aside and never ends the process; a commit with nothing in it touches no disk.
 
 use super::verified;
-use crate::model::id::{AllocId, RunId, Uuid};
+use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
 use crate::model::task::TaskState;
-use crate::wire::record::{self, Record};
-use crate::wire::rpc::Assignment;
+use crate::wire::record::{self, Malformed, Record};
+use crate::wire::rpc::{Assignment, Assignment2};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,14 @@ pub struct AllocHead {
     pub assignment: Assignment,
     pub dir_built: bool,
     pub fate: Fate,
+    /// What was found of it as a part of its deployment: found once, and never found otherwise.
+    pub found: Option<Found>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    pub deployment: Option<DeploymentId>,
+    pub healthy: bool,
 }
 
 /// One start of a task. Stored before the keeper is asked.
@@ -87,7 +95,16 @@ impl Record for DynamicMeta {
 
 impl Record for AllocHead {
     const NAME: &'static str = "local allocation";
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
+
+    /// Version 2 knew neither deployments nor health.
+    fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
+        if version != 2 {
+            return Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION });
+        }
+        let (old, dir_built, fate): (Assignment2, bool, Fate) = record::body(Self::NAME, bytes)?;
+        Ok(AllocHead { assignment: old.into(), dir_built, fate, found: None })
+    }
 }
 
 impl Record for LocalTask {

@@ -8,6 +8,10 @@
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
 //! order without an index of their own.
 
+mod applied;
+
+pub(super) use applied::Applied;
+
 use super::fault::Fault;
 use crate::model::drain::{Drain, LastDrain};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
@@ -67,6 +71,10 @@ pub(super) enum Kind {
     Namespace = 11,
     /// id to `SigningKey`
     SigningKey = 12,
+    /// create index, id to `Deployment`
+    Deployment = 13,
+    /// id to create index
+    DeploymentId = 14,
 }
 
 impl Kind {
@@ -95,6 +103,8 @@ pub(super) enum Part {
     Spec = 4,
     /// create index, version to `Submission`: of tracked versions only
     Submission = 5,
+    /// create index, id to nothing
+    Deployment = 6,
 }
 
 impl Part {
@@ -377,16 +387,6 @@ pub(super) struct Region {
     pub created: Wall,
 }
 
-/// How far this replica has applied the log, and what came of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Applied {
-    pub index: u64,
-    /// Sum of `row_hash` over all rows of `STATE`.
-    pub digest: u64,
-    /// The index of the last change, by `view::Table`.
-    pub tables: [u64; 5],
-}
-
 macro_rules! records {
     ($($type:ty = $name:literal),* $(,)?) => { $(
         impl Record for $type {
@@ -408,6 +408,10 @@ pub(super) fn eval_key(place: Place) -> Vec<u8> {
 
 pub(super) fn alloc_key(place: Place) -> Vec<u8> {
     Kind::Alloc.key(&[&place.bytes()])
+}
+
+pub(super) fn deployment_key(place: Place) -> Vec<u8> {
+    Kind::Deployment.key(&[&place.bytes()])
 }
 
 pub(super) fn spec_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {

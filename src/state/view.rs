@@ -7,8 +7,9 @@ use super::fault::Fault;
 use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place, Region, Rows, VersionRow};
 use crate::model::alloc::Allocation;
 use crate::model::canonical::DEFAULT_NAMESPACE;
+use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
 use crate::model::key::SigningKey;
 use crate::model::namespace::Namespace;
@@ -29,6 +30,7 @@ pub enum Table {
     Allocs = 2,
     Nodes = 3,
     Namespaces = 4,
+    Deployments = 5,
 }
 
 pub struct View {
@@ -127,6 +129,10 @@ impl SchedulerView for View {
         let mut allocs = self.or_remember(self.allocs_of_job(key));
         allocs.sort_unstable_by_key(|a| a.id);
         allocs
+    }
+
+    fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
+        self.or_remember(View::latest_deployment(self, key))
     }
 }
 
@@ -312,6 +318,45 @@ impl View {
     }
 }
 
+/// Deployments.
+impl View {
+    pub fn deployment(&self, id: DeploymentId) -> Result<Option<Deployment>, Fault> {
+        self.by_id(Kind::DeploymentId, Kind::Deployment, id.0)
+    }
+
+    /// Ordered by (create index, id), after `after`.
+    pub fn deployments(
+        &self,
+        after: Option<(u64, DeploymentId)>,
+        limit: usize,
+    ) -> Result<Vec<Deployment>, Fault> {
+        let after = after.map(|(create_index, id)| Place { create_index, id: id.0 });
+        self.page(Kind::Deployment, after, limit)
+    }
+
+    /// Ordered by (create index, id).
+    pub fn deployments_of_job(&self, key: &JobKey) -> Result<Vec<Deployment>, Fault> {
+        self.named_by(&Part::Deployment.key(&tables::job_bytes(key), &[]), Kind::Deployment)
+    }
+
+    /// The job's newest.
+    pub fn latest_deployment(&self, key: &JobKey) -> Result<Option<Deployment>, Fault> {
+        read_latest_deployment(&self.rows, &tables::job_bytes(key))
+    }
+
+    /// Ordered by (create index, id).
+    pub fn allocs_of_deployment(&self, deployment: &Deployment) -> Result<Vec<Allocation>, Fault> {
+        let mut allocs = self.allocs_of_job(&deployment.job)?;
+        allocs.retain(|a| a.deployment == Some(deployment.id));
+        Ok(allocs)
+    }
+
+    /// Ids that begin with these hex digits (dashes are skipped), ordered.
+    pub fn deployment_ids(&self, prefix: &str, limit: usize) -> Result<Vec<DeploymentId>, Fault> {
+        Ok(self.ids(Kind::DeploymentId, prefix, limit)?.into_iter().map(DeploymentId).collect())
+    }
+}
+
 /// Nodes.
 impl View {
     pub fn node(&self, id: NodeId) -> Result<Option<Arc<Node>>, Fault> {
@@ -392,6 +437,14 @@ fn hex_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
 pub(super) fn read_namespace(rows: &impl Rows, name: &str) -> Result<Option<Namespace>, Fault> {
     let stored = tables::get(rows, &tables::namespace_key(name))?;
     Ok(stored.or_else(|| (name == DEFAULT_NAMESPACE).then(Namespace::built_in)))
+}
+
+pub(super) fn read_latest_deployment(rows: &impl Rows, job: &[u8]) -> Result<Option<Deployment>, Fault> {
+    let begin = Part::Deployment.key(job, &[]);
+    let end = tables::after_prefix(&begin).unwrap_or_default();
+    let Some(row) = rows.range(begin.as_slice()..end.as_slice())?.next_back() else { return Ok(None) };
+    let place = Place::at_end(row?.0.value())?;
+    tables::must_get(rows, &tables::deployment_key(place)).map(Some)
 }
 
 /// The job as of this version.

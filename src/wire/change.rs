@@ -2,7 +2,7 @@
 //! the state alone, so that a new leader can rebuild from the state what the stream would have told it.
 
 use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::node::NodeStatus;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,8 @@ pub enum Change {
     Node(NodeChange),
     /// One was written or deleted.
     Namespace,
+    /// Created, moved on, counted anew, or gone with its job.
+    Deployment(DeploymentChange),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,14 @@ pub struct AllocChange {
     pub for_node: bool,
     /// Became complete or failed on its client: its room is free again.
     pub freed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeploymentChange {
+    pub id: DeploymentId,
+    pub job: JobKey,
+    /// It may still change what runs.
+    pub active: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
 use crate::model::alloc::{ClientStatus, Transition};
+use crate::model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use crate::model::drain::Drain;
 use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, EvalId, NodeId, Uuid};
+use crate::model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
 use crate::model::key::SigningKey;
 use crate::model::namespace::NamespaceSpec;
@@ -56,6 +57,18 @@ pub enum Command {
     ChangeNode { node: NodeId, wish: NodeWish, evals: Vec<Evaluation>, at: Wall },
     /// How drains go on, with the evaluations that move what is to leave.
     AdvanceDrains { steps: Vec<DrainStep>, evals: Vec<Evaluation>, at: Wall },
+    /// `ApplyPlan` of a plan that creates a deployment or says what becomes of one.
+    ApplyRollout(Box<ApplyRollout>),
+    /// `UpdateAllocs`, with what the client found of allocations' health.
+    ReportAllocs {
+        node: NodeId,
+        updates: Vec<AllocUpdate>,
+        verdicts: Vec<Verdict>,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    },
+    /// Moves a deployment on, with the evaluation that goes on from there.
+    StepDeployment(Box<StepDeployment>),
 }
 
 impl Command {
@@ -67,8 +80,15 @@ impl Command {
             Command::RegisterNode { .. } => "NodeRegistration",
             Command::UpdateNodeStatus { .. } => "NodeStreamEvent",
             Command::UpdateEvals { .. } => "EvaluationUpdated",
-            Command::ApplyPlan { .. } => "PlanResult",
-            Command::UpdateAllocs { .. } => "AllocationUpdated",
+            Command::ApplyPlan { .. } | Command::ApplyRollout(_) => "PlanResult",
+            Command::UpdateAllocs { .. } | Command::ReportAllocs { .. } => "AllocationUpdated",
+            Command::StepDeployment(step) => match step.step {
+                DeploymentStep::Promote { .. } => "DeploymentPromotion",
+                DeploymentStep::SetHealth { .. } => "DeploymentAllocHealth",
+                DeploymentStep::Pause | DeploymentStep::Resume | DeploymentStep::Fail(_) => {
+                    "DeploymentStatusUpdate"
+                }
+            },
             Command::UpdateTransitions { .. } => "AllocationUpdateDesiredStatus",
             Command::ChangeNode { wish: NodeWish::Eligible(_), .. } => "NodeEligibility",
             Command::ChangeNode { wish: NodeWish::Purge, .. } => "NodeDeregistration",
@@ -133,6 +153,27 @@ pub struct RegisterJob {
     /// `Some(0)`: must not exist; `Some(n)`: must exist with this `job_modify_index`.
     pub enforce_index: Option<u64>,
     pub eval: Option<Evaluation>,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApplyRollout {
+    pub eval: EvalId,
+    pub nodes: Vec<NodePlan>,
+    /// To be created.
+    pub deployment: Option<Deployment>,
+    pub updates: Vec<DeploymentUpdate>,
+    pub evals: Vec<Evaluation>,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepDeployment {
+    pub deployment: DeploymentId,
+    pub step: DeploymentStep,
+    pub eval: Option<Evaluation>,
+    /// How many of the job's newest versions stay listed, if it gets another.
+    pub tracked_versions: u32,
     pub at: Wall,
 }
 

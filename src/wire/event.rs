@@ -2,6 +2,7 @@
 //! server; kept in memory only, so it has no version and no bytes of its own.
 
 use crate::model::alloc::Allocation;
+use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
 use crate::model::job::Job;
 use crate::model::node::Node;
@@ -23,4 +24,5 @@ pub enum Object {
     Eval(Arc<Evaluation>),
     Alloc(Arc<Allocation>),
     Node(Arc<Node>),
+    Deployment(Arc<Deployment>),
 }

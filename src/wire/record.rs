@@ -1,6 +1,7 @@
 //! A record is a schema version byte and the postcard form of that version. postcard has no field names, so a changed
 //! struct is a new version with an upgrade from the one before; what no build knows is refused, never guessed.
 
+use super::rpc::{Assignment2, NodeReply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -102,7 +103,6 @@ records! {
     crate::model::job::Job = "job" 2,
     crate::model::job::JobSpec = "job version" 2,
     super::command::Command = "command" 2,
-    super::rpc::NodeReply = "node reply" 2,
     crate::model::job::JobSummary = "job summary" 1,
     crate::model::namespace::Namespace = "namespace" 1,
     crate::model::submission::Submission = "job submission" 1,
@@ -116,6 +116,20 @@ records! {
     super::request::Refusal = "refusal" 1,
     super::keeper::Command = "keeper command" 1,
     super::keeper::Event = "keeper event" 1,
+    crate::model::deployment::Deployment = "deployment" 1,
+}
+
+impl Record for NodeReply {
+    const NAME: &'static str = "node reply";
+    const VERSION: u8 = 3;
+
+    /// Version 2 had assignments that named no deployment.
+    fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
+        if version != 2 {
+            return Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION });
+        }
+        Ok(body::<NodeReply<Assignment2>>(Self::NAME, bytes)?.into())
+    }
 }
 
 impl Record for crate::model::node::Node {

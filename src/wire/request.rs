@@ -1,7 +1,7 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
 use crate::model::alloc::Transition;
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::submission::Submission;
@@ -51,6 +51,27 @@ pub enum Action {
         node: NodeId,
         wish: NodeWish,
     },
+    /// A user's word on a deployment.
+    StepDeployment {
+        deployment: DeploymentId,
+        step: DeploymentWish,
+    },
+}
+
+/// What a user may want of a deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeploymentWish {
+    Pause,
+    Resume,
+    Fail,
+    /// `None`: all groups.
+    Promote {
+        groups: Option<Vec<String>>,
+    },
+    SetHealth {
+        healthy: Vec<AllocId>,
+        unhealthy: Vec<AllocId>,
+    },
 }
 
 /// Given once the change is durable and applied. `index` is the change's place in the log.
@@ -74,13 +95,19 @@ pub enum Done {
         modify_index: u64,
         index: u64,
     },
+    /// `reverted`: the version whose spec the job has once more.
+    Deployment {
+        eval: Option<EvalId>,
+        reverted: Option<u64>,
+        index: u64,
+    },
 }
 
 impl Done {
     pub fn index(&self) -> u64 {
         match self {
             Done::Job { index, .. } | Done::Nothing { index } => *index,
-            Done::Evals { index, .. } | Done::Namespace { index } => *index,
+            Done::Evals { index, .. } | Done::Namespace { index } | Done::Deployment { index, .. } => *index,
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use super::command::AllocUpdate;
 use crate::model::alloc::DesiredStatus;
-use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
+use crate::model::deployment::Verdict;
+use crate::model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{JobType, TaskGroup};
 use crate::model::node::NodeInfo;
 use crate::model::resources::AllocResources;
@@ -57,18 +58,37 @@ pub enum NodeRequest {
         secret: NodeSecret,
         updates: Vec<AllocUpdate>,
     },
+    /// `Report`, with what the node found of allocations' health: at most one for each of the updates.
+    ReportHealth {
+        node: NodeId,
+        secret: NodeSecret,
+        updates: Vec<AllocUpdate>,
+        verdicts: Vec<Verdict>,
+    },
+}
+
+impl NodeRequest {
+    /// Each update with what was found of it, if that is to be told.
+    pub fn report(node: NodeId, secret: NodeSecret, told: &[(AllocUpdate, Option<Verdict>)]) -> NodeRequest {
+        let updates = told.iter().map(|(update, _)| update.clone()).collect();
+        let verdicts: Vec<Verdict> = told.iter().filter_map(|(_, verdict)| *verdict).collect();
+        match verdicts.is_empty() {
+            true => NodeRequest::Report { node, secret, updates },
+            false => NodeRequest::ReportHealth { node, secret, updates, verdicts },
+        }
+    }
 }
 
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum NodeReply {
+pub enum NodeReply<A = Assignment> {
     /// The next heartbeat is due within `ttl`.
     Alive {
         ttl: Span,
     },
-    Allocs(AllocSet),
+    Allocs(AllocSet<A>),
     Fetched {
-        assignments: Vec<Assignment>,
+        assignments: Vec<A>,
     },
     /// The report is durable.
     Reported,
@@ -92,14 +112,14 @@ pub const WATCH_HOLD: Span = Span::minutes(5);
 
 /// What a node shall run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AllocSet {
+pub struct AllocSet<A = Assignment> {
     /// The `since` of the next watch.
     pub index: u64,
     /// Every allocation of the node that the servers still know, with its `alloc_modify_index`. What is missing was
     /// collected by the servers and is to be removed.
     pub wanted: Vec<(AllocId, u64)>,
     /// Those that moved past `since`, as many as fit; the rest is to be fetched.
-    pub assignments: Vec<Assignment>,
+    pub assignments: Vec<A>,
 }
 
 /// An allocation with all that a node needs to run it, also after a reboot with no server in reach.
@@ -118,4 +138,63 @@ pub struct Assignment {
     pub desired: DesiredStatus,
     pub previous: Option<AllocId>,
     pub alloc_modify_index: u64,
+    /// Whose member it is, if that is under way or was.
+    pub deployment: Option<DeploymentId>,
+}
+
+/// An assignment as records before the third version have it.
+#[derive(Serialize, Deserialize)]
+pub struct Assignment2 {
+    id: AllocId,
+    name: String,
+    job: JobKey,
+    job_name: String,
+    job_type: JobType,
+    job_version: u64,
+    job_meta: BTreeMap<String, String>,
+    region: String,
+    group: TaskGroup,
+    resources: AllocResources,
+    desired: DesiredStatus,
+    previous: Option<AllocId>,
+    alloc_modify_index: u64,
+}
+
+impl From<Assignment2> for Assignment {
+    fn from(old: Assignment2) -> Assignment {
+        Assignment {
+            id: old.id,
+            name: old.name,
+            job: old.job,
+            job_name: old.job_name,
+            job_type: old.job_type,
+            job_version: old.job_version,
+            job_meta: old.job_meta,
+            region: old.region,
+            group: old.group,
+            resources: old.resources,
+            desired: old.desired,
+            previous: old.previous,
+            alloc_modify_index: old.alloc_modify_index,
+            deployment: None,
+        }
+    }
+}
+
+impl From<NodeReply<Assignment2>> for NodeReply {
+    fn from(old: NodeReply<Assignment2>) -> NodeReply {
+        let all = |old: Vec<Assignment2>| old.into_iter().map(Assignment::from).collect();
+        match old {
+            NodeReply::Alive { ttl } => NodeReply::Alive { ttl },
+            NodeReply::Allocs(AllocSet { index, wanted, assignments }) => {
+                NodeReply::Allocs(AllocSet { index, wanted, assignments: all(assignments) })
+            }
+            NodeReply::Fetched { assignments } => NodeReply::Fetched { assignments: all(assignments) },
+            NodeReply::Reported => NodeReply::Reported,
+            NodeReply::UnknownNode => NodeReply::UnknownNode,
+            NodeReply::NotLeader { leader } => NodeReply::NotLeader { leader },
+            NodeReply::HeartbeatFirst => NodeReply::HeartbeatFirst,
+            NodeReply::Refused { message } => NodeReply::Refused { message },
+        }
+    }
 }

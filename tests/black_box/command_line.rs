@@ -237,7 +237,7 @@ fn a_job_without_room_exits_2_and_says_why() {
         assert!(out.contains("Task Group \"g\" (failed to place 1 allocation):"), "{out}");
         assert!(out.contains("waiting for additional capacity to place remainder"), "{out}");
     }
-    assert_eq!(row(node.drover(&["job", "status"]).exits(0), "large")[3], "pending");
+    assert_eq!(row(node.drover(&["job", "status"]).exits(0), "large")[3], "running");
     let shown = node.drover(&["job", "status", "large"]);
     assert!(shown.exits(0).contains("\nPlacement Failure\nTask Group \"g\":\n"), "{shown:?}");
 }

@@ -25,6 +25,7 @@ const EXAMPLES: &[Example] = &[
     ("lifecycle", "lifecycle", "running", &[("prepare", "prepared\n"), ("watch", "state: step ")]),
     ("logs", "talkative", "running", &[("talk", "line 100\n")]),
     ("restart", "flaky", "running", &[("flaky", "working\n")]),
+    ("rollout", "rollout", "running", &[("serve", "the first version\n")]),
     ("variables", "greeter", "running", &[("greet", "Good Morning! ATTIC, CELLAR\n")]),
 ];
 

@@ -9,6 +9,7 @@ mod chaos;
 mod command_line;
 mod configuration;
 mod damage;
+mod deployments;
 mod dev;
 mod drains;
 mod exec;

@@ -3,6 +3,7 @@
 
 use super::super::filter::LeftOut;
 use super::again::{AllocStateShape, TrackerShape};
+use super::deployment::HealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::{Null, is_zero, map_or_null, rfc3339};
 use crate::jobspec::duration;
@@ -40,7 +41,7 @@ pub struct AllocStub<'a> {
     client_description: &'a str,
     desired_transition: TransitionShape,
     task_states: Option<BTreeMap<&'a str, TaskStateShape<'a>>>,
-    deployment_status: Null,
+    deployment_status: Option<HealthShape>,
     #[serde(rename = "FollowupEvalID")]
     followup_eval_id: String,
     next_allocation: String,
@@ -88,7 +89,7 @@ impl<'a> AllocStub<'a> {
             client_description: &a.client_description,
             desired_transition: TransitionShape::new(a),
             task_states: if wants.task_states { task_states(a) } else { None },
-            deployment_status: (),
+            deployment_status: a.health.as_ref().map(HealthShape::new),
             followup_eval_id: a.followup_eval.map(|e| e.to_string()).unwrap_or_default(),
             next_allocation: a.next.map(|n| n.to_string()).unwrap_or_default(),
             reschedule_tracker: TrackerShape::new(a),
@@ -139,6 +140,10 @@ pub struct AllocShape<'a> {
     previous_allocation: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_allocation: Option<String>,
+    #[serde(rename = "DeploymentID", skip_serializing_if = "Option::is_none")]
+    deployment_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deployment_status: Option<HealthShape>,
     #[serde(rename = "FollowupEvalID", skip_serializing_if = "Option::is_none")]
     followup_eval_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,6 +217,8 @@ impl<'a> AllocShape<'a> {
             task_states: task_states(a),
             previous_allocation: a.previous.map(|p| p.to_string()),
             next_allocation: a.next.map(|n| n.to_string()),
+            deployment_id: a.deployment.map(|d| d.to_string()),
+            deployment_status: a.health.as_ref().map(HealthShape::new),
             followup_eval_id: a.followup_eval.map(|e| e.to_string()),
             reschedule_tracker: TrackerShape::new(a),
             alloc_states: a.states.iter().map(AllocStateShape::new).collect(),

@@ -27,6 +27,8 @@ pub struct EvalShape<'a> {
     node_id: Option<String>,
     #[serde(skip_serializing_if = "is_zero")]
     node_modify_index: u64,
+    #[serde(rename = "DeploymentID", skip_serializing_if = "Option::is_none")]
+    deployment_id: Option<String>,
     status: &'static str,
     #[serde(skip_serializing_if = "str::is_empty")]
     status_description: &'a str,
@@ -104,6 +106,7 @@ impl<'a> EvalShape<'a> {
             job_modify_index: e.job_modify_index,
             node_id: e.node_id.map(|n| n.to_string()),
             node_modify_index: e.node_modify_index,
+            deployment_id: e.deployment.map(|d| d.to_string()),
             status: e.status.as_str(),
             status_description: &e.status_description,
             wait: e.wait.as_nanos(),
@@ -146,7 +149,7 @@ struct RelatedShape<'a> {
     #[serde(rename = "NodeID")]
     node_id: String,
     #[serde(rename = "DeploymentID")]
-    deployment_id: &'static str,
+    deployment_id: String,
     status: &'static str,
     status_description: &'a str,
     next_eval: String,
@@ -169,7 +172,7 @@ impl<'a> RelatedShape<'a> {
             namespace: &e.job.namespace,
             job_id: &e.job.id,
             node_id: e.node_id.map(|n| n.to_string()).unwrap_or_default(),
-            deployment_id: "",
+            deployment_id: e.deployment.map(|d| d.to_string()).unwrap_or_default(),
             status: e.status.as_str(),
             status_description: &e.status_description,
             next_eval: text(e.next_eval),

@@ -1,6 +1,7 @@
 //! Events as JSON: a line for each entry of the log, an object in each event (reference: http-api 11).
 
 use super::alloc::AllocShape;
+use super::deployment::DeploymentShape;
 use super::eval::EvalShape;
 use super::job::JobShape;
 use super::node::NodeShape;
@@ -34,6 +35,7 @@ enum Payload<'a> {
     Evaluation(Box<EvalShape<'a>>),
     Allocation(Box<AllocShape<'a>>),
     Node(Box<NodeShape<'a>>),
+    Deployment(Box<DeploymentShape<'a>>),
     #[serde(untagged)]
     Job(JobPayload<'a>),
 }
@@ -66,6 +68,7 @@ fn payload(object: &Object) -> Payload<'_> {
         // the pool belongs to the job, which is no part of the event
         Object::Eval(eval) => Payload::Evaluation(Box::new(EvalShape::new(eval, ""))),
         Object::Alloc(alloc) => Payload::Allocation(Box::new(AllocShape::new(alloc, None))),
+        Object::Deployment(deployment) => Payload::Deployment(Box::new(DeploymentShape::new(deployment))),
         Object::Node(node) => Payload::Node(Box::new(NodeShape::new(node))),
     }
 }

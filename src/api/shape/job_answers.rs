@@ -5,6 +5,7 @@ use super::diff::DiffShape;
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use crate::model::alloc::Allocation;
+use crate::model::deployment::Deployment;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, Job, JobSummary};
 use crate::model::submission::Submission;
@@ -251,14 +252,14 @@ pub struct JobStatusShape<'a> {
     #[serde(rename = "ParentID")]
     parent_id: &'static str,
     is_pack: bool,
-    latest_deployment: Null,
+    latest_deployment: Option<LatestShape>,
     allocs: Vec<AllocStatusShape<'a>>,
     group_count_sum: i64,
     child_statuses: Null,
 }
 
 impl<'a> JobStatusShape<'a> {
-    pub fn new(job: &'a Job, allocs: &'a [Allocation]) -> Self {
+    pub fn new(job: &'a Job, allocs: &'a [Allocation], latest: Option<&Deployment>) -> Self {
         let spec = &job.spec;
         JobStatusShape {
             id: &spec.id,
@@ -275,7 +276,7 @@ impl<'a> JobStatusShape<'a> {
             status: job.status.as_str(),
             parent_id: "",
             is_pack: spec.meta.contains_key("pack.name"),
-            latest_deployment: (),
+            latest_deployment: latest.map(LatestShape::new),
             allocs: allocs.iter().map(AllocStatusShape::new).collect(),
             group_count_sum: spec.groups.iter().map(|g| g.count).sum(),
             child_statuses: (),
@@ -306,7 +307,10 @@ impl<'a> AllocStatusShape<'a> {
             group: &a.group,
             client_status: a.client.as_str(),
             node_id: a.node_id.to_string(),
-            deployment_status: DeploymentOfAllocShape { canary: false, healthy: () },
+            deployment_status: DeploymentOfAllocShape {
+                canary: a.is_canary(),
+                healthy: a.health.and_then(|h| h.healthy),
+            },
             job_version: a.job_version,
             followup_eval_id: "",
             has_paused_task: false,
@@ -318,5 +322,34 @@ impl<'a> AllocStatusShape<'a> {
 #[serde(rename_all = "PascalCase")]
 struct DeploymentOfAllocShape {
     canary: bool,
-    healthy: Null,
+    healthy: Option<bool>,
+}
+
+/// The job's newest deployment, in short.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct LatestShape {
+    #[serde(rename = "ID")]
+    id: String,
+    is_active: bool,
+    job_version: u64,
+    status: &'static str,
+    status_description: String,
+    all_auto_promote: bool,
+    requires_promotion: bool,
+}
+
+impl LatestShape {
+    fn new(d: &Deployment) -> Self {
+        let mut waiting = d.groups.values().filter(|g| g.awaits_promotion()).peekable();
+        LatestShape {
+            id: d.id.to_string(),
+            is_active: d.status.is_active(),
+            job_version: d.job_version,
+            status: d.status.as_str(),
+            status_description: d.status_description.clone(),
+            requires_promotion: waiting.peek().is_some(),
+            all_auto_promote: waiting.peek().is_some() && waiting.all(|g| g.auto_promote),
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The API over a real store: requests in, answers out, no socket.
 
 mod asks;
+mod deployments;
 mod evaluations;
 mod filters;
 mod hostile;

@@ -4,6 +4,7 @@ use super::{Client, MAX_ALLOCS};
 use crate::client::alloc::Alloc;
 use crate::client::effects::Held;
 use crate::model::alloc::ClientStatus;
+use crate::model::deployment::Verdict;
 use crate::model::id::AllocId;
 use crate::model::time::{Mono, Span};
 use crate::wire::command::AllocUpdate;
@@ -62,18 +63,20 @@ impl Client {
         self.report_since = Some(now);
     }
 
-    fn update_of(&mut self, id: AllocId) -> Option<AllocUpdate> {
+    fn update_of(&mut self, id: AllocId) -> Option<(AllocUpdate, Option<Verdict>)> {
         if let Some(alloc) = self.allocs.get_mut(&id) {
-            return Some(alloc.report(self.room));
+            let verdict = alloc.verdict();
+            return Some((alloc.report(self.room), verdict));
         }
         self.rejected.get_mut(&id)?.telling = true;
-        Some(AllocUpdate {
+        let update = AllocUpdate {
             id,
             client: ClientStatus::Failed,
             client_description: format!(
                 "Unable to add allocation due to error: the node holds {MAX_ALLOCS} allocations already"
             ),
             task_states: BTreeMap::new(),
-        })
+        };
+        Some((update, None))
     }
 }

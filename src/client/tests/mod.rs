@@ -4,6 +4,7 @@ mod asks;
 mod ends;
 mod faults;
 mod full_disk;
+mod healthy;
 mod random_walks;
 pub mod samples;
 mod scripts;

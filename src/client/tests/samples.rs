@@ -116,5 +116,6 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         desired: DesiredStatus::Run,
         previous: None,
         alloc_modify_index: 10,
+        deployment: None,
     }
 }

@@ -3,9 +3,12 @@
 use super::samples;
 use super::world::World;
 use crate::client::effects::{Grant, Input};
+use crate::model::deployment::Verdict;
 use crate::model::task::TaskState;
 use crate::wire::ask::NodeAsk;
+use crate::wire::command::AllocUpdate;
 use crate::wire::request::Refusal;
+use crate::wire::rpc::NodeReply;
 
 impl World {
     /// Asks the node, and gives its answer.
@@ -13,6 +16,22 @@ impl World {
         self.inbox.push_back(Input::Ask { token: 1, ask });
         self.settle();
         self.answers.pop().expect("every question is answered")
+    }
+
+    pub fn hear_all(&mut self, updates: Vec<AllocUpdate>, verdicts: Vec<Verdict>) -> NodeReply {
+        self.reports += 1;
+        self.verdicts.extend(verdicts);
+        for update in updates {
+            self.hear(update);
+        }
+        NodeReply::Reported
+    }
+
+    fn hear(&mut self, update: AllocUpdate) {
+        let before = self.told.insert(update.id, update.clone());
+        if before.is_none_or(|b| b.client != update.client) {
+            self.trace.push(format!("report {}", update.client.as_str()));
+        }
     }
 
     pub fn task(&self, n: u8, task: &str) -> &TaskState {

@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::client::config::Config;
 use crate::client::effects::{Effect, Grant, Input};
 use crate::model::alloc::DesiredStatus;
+use crate::model::deployment::Verdict;
 use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::task::{Exit, ExitStatus};
@@ -60,6 +61,7 @@ pub struct World {
     pub index: u64,
     pub assigned: BTreeMap<AllocId, Assignment>,
     pub told: BTreeMap<AllocId, AllocUpdate>,
+    pub verdicts: Vec<Verdict>,
     watch: Option<(u64, u64)>,
     /// Answers that are sent twice, and requests that are lost: one of this many, if any.
     pub duplicate: bool,
@@ -95,6 +97,7 @@ impl World {
             index: 10,
             assigned: assigned.iter().map(|a| (a.id, a.clone())).collect(),
             told: BTreeMap::new(),
+            verdicts: Vec::new(),
             watch: None,
             duplicate: false,
             lose_every: None,
@@ -422,7 +425,9 @@ impl World {
                 self.wants_heartbeat = false;
                 NodeReply::Alive { ttl: Span::seconds(10) }
             }
-            NodeRequest::Report { .. } if self.wants_heartbeat => NodeReply::HeartbeatFirst,
+            NodeRequest::Report { .. } | NodeRequest::ReportHealth { .. } if self.wants_heartbeat => {
+                NodeReply::HeartbeatFirst
+            }
             NodeRequest::Watch { since, .. } => {
                 self.watch = Some((request, since));
                 return self.answer_watch();
@@ -430,22 +435,10 @@ impl World {
             NodeRequest::Fetch { allocs, .. } => NodeReply::Fetched {
                 assignments: allocs.iter().filter_map(|id| self.assigned.get(id).cloned()).collect(),
             },
-            NodeRequest::Report { updates, .. } => {
-                self.reports += 1;
-                for update in updates {
-                    self.hear(update);
-                }
-                NodeReply::Reported
-            }
+            NodeRequest::Report { updates, .. } => self.hear_all(updates, vec![]),
+            NodeRequest::ReportHealth { updates, verdicts, .. } => self.hear_all(updates, verdicts),
         };
         self.answer(to, request, reply);
-    }
-
-    fn hear(&mut self, update: AllocUpdate) {
-        let before = self.told.insert(update.id, update.clone());
-        if before.is_none_or(|b| b.client != update.client) {
-            self.trace.push(format!("report {}", update.client.as_str()));
-        }
     }
 
     fn answer(&mut self, from: Peer, request: u64, reply: NodeReply) {

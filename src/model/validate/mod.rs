@@ -264,8 +264,6 @@ fn warnings(spec: &JobSpec) -> Vec<String> {
     if spec.job_type != JobType::Service {
         return out;
     }
-    let ineffective = "update is stored, but has no effect yet: a changed group is replaced at once";
-    out.push(ineffective.to_string());
     for g in &spec.groups {
         if let Some(u) = &g.update
             && g.count > 1
@@ -359,7 +357,7 @@ pub mod tests {
         for job_type in [JobType::Service, JobType::Batch] {
             let v = validate(&job(job_type), &Limits::default());
             assert_eq!(v.errors, Vec::<String>::new());
-            assert_eq!(v.warnings.len(), usize::from(job_type == JobType::Service));
+            assert_eq!(v.warnings, Vec::<String>::new());
         }
     }
 

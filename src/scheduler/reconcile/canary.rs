@@ -3,51 +3,65 @@
 
 use super::rollout::Rollout;
 use super::taint::{self, Tainted};
-use super::{Changes, Input, Set, Stop, group};
+use super::{Changes, Input, Set, Stop, group, reschedule};
+use crate::model::alloc::Allocation;
 use crate::model::deployment::DeploymentGroup;
+use crate::model::gather::Gather;
 use crate::model::job::TaskGroup;
+use crate::model::time::Wall;
+use std::collections::BTreeSet;
 
-/// Step d: stops the canaries that no deployment wants any more and those that have to leave their nodes; all of them are
-/// taken out of `allocs`. The others come back.
+/// A group's canaries, apart from what else it has: they are beyond its count.
+#[derive(Default)]
+pub struct Canaries<'a> {
+    /// On trial, the failed ones included: each is one of those that are wanted.
+    pub there: u64,
+    /// The indexes of their names.
+    pub taken: BTreeSet<u64>,
+    /// To be placed again.
+    pub again: Vec<&'a Allocation>,
+}
+
+/// Step d: stops the canaries that no deployment wants any more and those that have to leave their nodes; all of them, and
+/// those on trial, are taken out of `allocs`.
 pub fn sort_out<'a>(
     input: &Input<'a>,
     group: &TaskGroup,
     rollout: &Rollout<'a>,
     allocs: &mut Set<'a>,
     changes: &mut Changes<'a>,
-) -> Set<'a> {
-    let unneeded = take(allocs, rollout.unneeded_canaries(group));
-    let Tainted { untainted, migrating, lost, .. } = taint::split(live(unneeded), Some(group), input);
+) -> (Canaries<'a>, Vec<(Wall, &'a Allocation)>) {
+    let ordinary = |a: &Allocation| !a.is_canary() || rollout.promoted(group).contains(&a.id);
+    let (others, canaries): (Set, Set) = std::mem::take(allocs).into_iter().partition(|(_, a)| ordinary(a));
+    *allocs = others;
+    let (on_trial, unneeded): (Set, Set) = canaries.into_iter().partition(|(_, a)| rollout.is_on_trial(a));
+    let unneeded = unneeded.into_iter().filter(|(_, a)| !a.server_terminal()).collect();
+    let Tainted { untainted, migrating, lost, .. } = taint::split(unneeded, None, input);
     changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
     changes.stops.extend(lost.into_values().map(taint::stop_lost));
-    let current = allocs.iter().filter(|(id, _)| rollout.canaries(group).contains(id));
-    let current = current.map(|(id, a)| (*id, *a)).collect();
-    let Tainted { untainted, migrating, lost, .. } = taint::split(current, Some(group), input);
-    allocs.retain(|id, _| !migrating.contains_key(id) && !lost.contains_key(id));
+    let on_trial = on_trial.into_iter().filter(|(_, a)| !a.server_terminal() && a.next.is_none()).collect();
+    let Tainted { untainted, migrating, lost, .. } = taint::split(on_trial, None, input);
     let leave = |alloc| Stop { alloc, description: group::MIGRATING, client: None };
     changes.stops.extend(migrating.into_values().map(leave));
     changes.stops.extend(lost.into_values().map(taint::stop_lost));
-    live(untainted)
+    let reschedule::Split { untainted, now, later } = reschedule::split(input, group, untainted);
+    let there = (untainted.len() + now.len()) as u64;
+    let taken = untainted.values().chain(now.values()).map(|a| a.index()).gather();
+    (Canaries { there, taken, again: now.into_values().collect() }, later)
 }
 
-fn take<'a>(allocs: &mut Set<'a>, ids: Vec<crate::model::id::AllocId>) -> Set<'a> {
-    ids.into_iter().filter_map(|id| allocs.remove_entry(&id)).collect()
-}
-
-fn live(mut allocs: Set) -> Set {
-    allocs.retain(|_, a| !a.terminal());
-    allocs
-}
-
-/// Step o: how many canaries a change needs, and how many beyond those there are; None: there are enough.
+/// Step o: how many canaries a change needs, and how many beyond those there are; None: there are enough. A deployment
+/// that began without any gets none. One that waits for its canaries' promotion gets them even when nothing old is left.
 pub fn wanted(
     group: &TaskGroup,
     rollout: &Rollout,
     state: &DeploymentGroup,
+    existed: bool,
     destructive: usize,
-    canaries: usize,
+    there: u64,
 ) -> Option<(u64, u64)> {
     let all = u64::try_from(rollout.policy(group)?.canary).unwrap_or(0);
-    let there = canaries as u64;
-    (destructive > 0 && there < all && !state.promoted).then(|| (all, all - there))
+    let none_ever = existed && state.desired_canaries == 0;
+    let needed = destructive > 0 || state.awaits_promotion();
+    (needed && there < all && !state.promoted && !none_ever).then(|| (all, all - there))
 }

@@ -1,5 +1,6 @@
 //! One group: the steps of reference scheduler 8.2, in its order, as small functions. Refuses to know the other groups.
 
+use super::canary::Canaries;
 use super::rollout::Rollout;
 use super::surplus::{self, Held};
 use super::taint::{self, Tainted};
@@ -7,9 +8,11 @@ use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
 use super::{canary, disconnect, reschedule};
 use crate::model::alloc::{Allocation, ClientStatus, Leave};
 use crate::model::deployment::DeploymentGroup;
+use crate::model::gather::Gather;
 use crate::model::id::AllocId;
 use crate::model::job::{Job, TaskGroup};
 use crate::model::time::Wall;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 pub const NOT_NEEDED: &str = "alloc not needed due to job update";
@@ -41,7 +44,9 @@ struct Sets<'a> {
     /// They are of the others, too.
     disconnecting: Set<'a>,
     reconnecting: Set<'a>,
-    canaries: Set<'a>,
+    canaries: Canaries<'a>,
+    /// Stopped before, and nothing has taken their places: they may be replaced when nothing else is placed.
+    owed: Vec<&'a Allocation>,
 }
 
 /// What is to be placed beside what is updated.
@@ -69,24 +74,28 @@ impl<'a> Work<'_, 'a> {
         self.changes.stops.extend(sets.lost.values().copied().map(taint::stop_lost));
         self.stop_surplus(&state, &mut sets, &mut names);
         let (destructive, in_place) = follow_job(&sets.untainted, classify);
-        let canaries =
-            canary::wanted(self.group, self.rollout, &state, destructive.len(), sets.canaries.len());
+        let there = sets.canaries.there;
+        let canaries = canary::wanted(self.group, self.rollout, &state, existed, destructive.len(), there);
         if let Some((all, more)) = canaries {
             state.desired_canaries = all;
             self.place_canaries(more, &sets, &destructive, &mut names);
         }
-        let placements = if held.is_none() { placements(self.group, &sets) } else { Placements::default() };
+        let ready = self.rollout.may_place(&state);
+        let placements = match held {
+            None => placements(self.group, &sets, &names, ready),
+            Some(_) => Placements::default(),
+        };
         let placed = placements.total();
         if !existed {
             state.desired_total = placed.saturating_add((destructive.len() + in_place) as u64);
         }
         let moving = destructive.len() + sets.migrating.len();
-        let limit = self.rollout.limit(self.group, &state, moving, &sets.untainted);
-        self.place(placements, self.rollout.may_place(&state));
+        let limit = self.rollout.limit(self.group, &state, moving, [&sets.untainted, &sets.migrating]);
+        self.place(placements, &sets.canaries, ready);
         let idle = placed == 0 && moving + in_place == 0 && sets.now.is_empty() && sets.later.is_empty();
         let only_count = runs_already && destructive.is_empty() && in_place == 0;
-        self.replace(destructive, limit.map(|l| l.saturating_sub(placed)), self.rollout.may_place(&state));
-        self.migrate(&sets.migrating);
+        self.replace(destructive, limit.map(|l| l.saturating_sub(placed)), ready);
+        self.migrate(&sets.migrating, ready);
         self.look_again(held, sets);
         if !existed && !only_count {
             self.rollout.create(self.input, self.job, self.group, state);
@@ -111,7 +120,9 @@ impl<'a> Work<'_, 'a> {
     fn sort_out(&mut self, allocs: Set<'a>) -> Sets<'a> {
         let (input, group) = (self.input, self.group);
         let mut allocs = if input.batch { drop_older_terminal(self.job, allocs) } else { allocs };
-        let canaries = canary::sort_out(input, group, self.rollout, &mut allocs, self.changes);
+        let owed = owed(self.job, &allocs);
+        let (canaries, canaries_later) =
+            canary::sort_out(input, group, self.rollout, &mut allocs, self.changes);
         let Tainted { mut untainted, mut migrating, mut lost, disconnecting, mut reconnecting } =
             taint::split(allocs.clone(), Some(group), input);
         for stop in disconnect::settle(self.job, group, &reconnecting, &allocs) {
@@ -121,23 +132,21 @@ impl<'a> Work<'_, 'a> {
             self.changes.stops.extend((!stop.alloc.server_terminal()).then_some(stop));
         }
         untainted.extend(disconnecting.iter().map(|(id, a)| (*id, *a)));
-        let reschedule::Split { mut untainted, now, later } = reschedule::split(input, group, untainted);
+        let reschedule::Split { mut untainted, now, mut later } = reschedule::split(input, group, untainted);
         untainted.extend(reconnecting.iter().map(|(id, a)| (*id, *a)));
-        Sets { untainted, migrating, lost, now, later, disconnecting, reconnecting, canaries }
+        later.extend(canaries_later);
+        Sets { untainted, migrating, lost, now, later, disconnecting, reconnecting, canaries, owed }
     }
 
     /// Step l. Canaries on trial are beyond the count.
     fn stop_surplus(&mut self, state: &DeploymentGroup, sets: &mut Sets<'a>, names: &mut NameIndex) {
-        let on_trial = state.awaits_promotion();
-        if on_trial {
-            sets.untainted.retain(|id, _| !sets.canaries.contains_key(id));
-        }
-        let none = Set::new();
+        let promoted = if state.promoted { self.rollout.promoted(self.group) } else { &[] };
+        let promoted = sets.untainted.iter().filter(|(id, _)| promoted.contains(id));
         let held = Held {
+            canaries: &promoted.map(|(id, a)| (*id, *a)).gather(),
             untainted: &mut sets.untainted,
             migrating: &mut sets.migrating,
             now: &mut sets.now,
-            canaries: if on_trial { &none } else { &sets.canaries },
         };
         self.changes.stops.extend(surplus::stop(wanted(self.group), held, names));
     }
@@ -153,19 +162,19 @@ impl<'a> Work<'_, 'a> {
         if !self.rollout.may_place_canaries() {
             return;
         }
-        let taken = sets.canaries.values().map(|a| a.index()).collect();
-        let replaced: BTreeSet<u64> = destructive.iter().map(|a| a.index()).collect();
-        self.changes.canaries.push((self.group, names.canaries(n, &taken, &replaced)));
+        let replaced: BTreeSet<u64> = destructive.iter().map(|a| a.index()).gather();
+        self.changes.canaries.push((self.group, names.canaries(n, &sets.canaries.taken, &replaced)));
     }
 
-    /// Reference: scheduler 8.8. While a deployment holds new placements back, what was there before is replaced all the
-    /// same; but not what failed with it.
-    fn place(&mut self, placements: Placements<'a>, ready: bool) {
+    /// Reference: scheduler 8.8. While a deployment holds new placements back, what was there before is replaced by its like
+    /// all the same; but not what failed with it.
+    fn place(&mut self, placements: Placements<'a>, canaries: &Canaries<'a>, ready: bool) {
         let group = self.group;
-        let again = |alloc: &'a Allocation| Replacement { group, alloc };
+        let again = |alloc: &'a Allocation| Replacement { group, alloc, keeps_version: !ready };
         self.changes.replacements.extend(placements.lost.into_iter().map(again));
-        let failed_with = |a: &&Allocation| ready || !self.rollout.failed_with(a);
-        self.changes.rescheduled.extend(placements.rescheduled.into_iter().filter(failed_with).map(again));
+        let may = |a: &&Allocation| !self.rollout.is_held_with(a);
+        let rescheduled = placements.rescheduled.into_iter().chain(canaries.again.iter().copied());
+        self.changes.rescheduled.extend(rescheduled.filter(may).map(again));
         if ready && placements.missing > 0 {
             self.changes.missing.push((group, placements.missing));
         }
@@ -176,19 +185,20 @@ impl<'a> Work<'_, 'a> {
         let most =
             if ready { limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)) } else { 0 };
         let group = self.group;
-        let chosen = destructive.into_iter().take(most).map(|alloc| Replacement { group, alloc });
-        self.changes.destructive.extend(chosen);
+        let again = |alloc| Replacement { group, alloc, keeps_version: false };
+        self.changes.destructive.extend(destructive.into_iter().take(most).map(again));
     }
 
     /// Step t: whoever drains the node limits how many move at a time, and whether they wait for room.
-    fn migrate(&mut self, migrating: &Set<'a>) {
+    fn migrate(&mut self, migrating: &Set<'a>, ready: bool) {
         for alloc in migrating.values() {
+            let again = Replacement { group: self.group, alloc, keeps_version: !ready };
             if alloc.transition.migrate == Some(Leave::WhenPlaced) {
-                self.changes.moving.push(Replacement { group: self.group, alloc });
-                continue;
+                self.changes.moving.push(again);
+            } else {
+                self.changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
+                self.changes.replacements.push(again);
             }
-            self.changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
-            self.changes.replacements.push(Replacement { group: self.group, alloc });
         }
     }
 
@@ -248,14 +258,35 @@ fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<
 }
 
 /// Step q (reference: scheduler 8.7): what is due anyway; one for each lost allocation while some are missing; what is
-/// missing then gets new names.
-fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>) -> Placements<'a> {
+/// missing then gets new names, or, while nothing new may be placed, is what was stopped before and found no room.
+fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>, names: &NameIndex, ready: bool) -> Placements<'a> {
     let existing = (sets.untainted.len() + sets.migrating.len() + sets.now.len()) as u64;
     let missing = wanted(group).saturating_sub(existing);
-    let lost: Vec<_> =
-        sets.lost.values().copied().take(usize::try_from(missing).unwrap_or(usize::MAX)).collect();
+    let mut lost: Vec<_> = sets.lost.values().copied().collect();
+    if !ready {
+        lost.extend(sets.owed.iter().copied().filter(|a| !names.is_taken(a.index())));
+    }
+    lost.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
     let missing = missing - lost.len() as u64;
     Placements { rescheduled: sets.now.values().copied().collect(), lost, missing }
+}
+
+/// What was stopped for a successor that there was no room for: one for each name, none that is older than what is left of
+/// the group.
+fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
+    let own = |a: &&Allocation| a.job_create_index == job.create_index && !a.is_canary();
+    let ended = |a: &&Allocation| a.server_terminal() && a.next.is_none();
+    let for_another =
+        |a: &&Allocation| [taint::LOST, MIGRATING, UPDATED].contains(&a.desired_description.as_str());
+    let left = allocs.values().copied().filter(own).filter(|a| !a.server_terminal());
+    let candidates = allocs.values().copied().filter(own).filter(ended).filter(for_another);
+    let oldest = left.map(|a| a.job_version).min();
+    let newest = candidates.clone().map(|a| a.job_version).max();
+    let since = oldest.or(newest).unwrap_or(0);
+    let mut out: Vec<_> = candidates.filter(|a| a.job_version >= since).collect();
+    out.sort_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
+    out.dedup_by_key(|a| a.index());
+    out
 }
 
 /// A count below zero wants nothing.

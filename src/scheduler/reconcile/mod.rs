@@ -56,8 +56,6 @@ pub struct Input<'a> {
 /// What the region keeps of deployments.
 #[derive(Clone, Copy)]
 pub struct Deployments<'a> {
-    /// Without them `update` has no effect: nobody would move a deployment on.
-    pub kept: bool,
     /// The job's newest.
     pub latest: Option<&'a Deployment>,
     /// Of the next one.
@@ -96,6 +94,8 @@ pub struct Changes<'a> {
     pub disconnected: Vec<&'a Allocation>,
     /// They run, and it is known again.
     pub reconnected: Vec<&'a Allocation>,
+    /// By group: what its new and its updated allocations become part of.
+    pub joined: BTreeMap<&'a str, DeploymentId>,
     /// To create.
     pub deployment: Option<Deployment>,
     pub deployment_updates: Vec<DeploymentUpdate>,
@@ -113,6 +113,8 @@ pub struct Stop<'a> {
 pub struct Replacement<'a> {
     pub group: &'a TaskGroup,
     pub alloc: &'a Allocation,
+    /// While a deployment holds its version back, what ends is replaced by its like.
+    pub keeps_version: bool,
 }
 
 /// `classify` says how an allocation that stays follows the job; it is asked once per allocation, in order, and makes the
@@ -130,6 +132,8 @@ pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Chan
         }
     }
     matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
+    let groups = input.job.iter().flat_map(|j| &j.spec.groups);
+    changes.joined = groups.filter_map(|g| Some((g.name.as_str(), rollout.joined(g)?))).gather();
     rollout.finish(complete, &mut changes);
     changes
 }

@@ -46,7 +46,8 @@ impl NameIndex {
         let n = usize::try_from(n).unwrap_or(usize::MAX);
         let below = replaced.iter().copied().filter(|i| *i < self.count && !taken_by_canaries.contains(i));
         let mut out: Vec<u64> = below.take(n).collect();
-        let free = (self.lowest_free..self.count).filter(|i| !self.taken.contains_key(i));
+        let unused = |i: &u64| !self.taken.contains_key(i) && !taken_by_canaries.contains(i);
+        let free = (self.lowest_free..self.count).filter(unused);
         out.extend(free.take(n - out.len()).collect::<Vec<_>>());
         let more = (self.count..).filter(|i| !taken_by_canaries.contains(i)).take(n - out.len());
         out.extend(more.collect::<Vec<_>>());
@@ -63,6 +64,10 @@ impl NameIndex {
             self.lowest_free = self.lowest_free.min(*index);
         }
         out
+    }
+
+    pub fn is_taken(&self, index: u64) -> bool {
+        self.taken.contains_key(&index)
     }
 
     pub fn is_duplicate(&self, index: u64) -> bool {

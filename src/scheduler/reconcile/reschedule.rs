@@ -123,10 +123,12 @@ fn replaceable(group: &TaskGroup) -> bool {
     group.disconnect.is_some_and(|d| d.replace && d.lost_after.is_some())
 }
 
-/// While a deployment is under way, its failures are for whoever watches it to judge.
+/// While a deployment is under way, its failures are for whoever watches it to judge. What has been healthy fails for
+/// reasons of its own.
 fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
     let active = input.deployments.latest.filter(|d| d.status.is_active());
-    active.is_some_and(|d| alloc.deployment == Some(d.id))
+    let healthy = alloc.health.is_some_and(|h| h.healthy == Some(true));
+    !healthy && active.is_some_and(|d| alloc.deployment == Some(d.id))
 }
 
 /// Step j: those due within five seconds of the first are looked at together.

@@ -3,19 +3,15 @@
 
 use super::{Changes, Input, Set};
 use crate::model::alloc::Allocation;
-use crate::model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
-use crate::model::id::AllocId;
+use crate::model::deployment::{
+    COMPLETE, Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate, NEWER, STOPPED,
+};
+use crate::model::id::{AllocId, DeploymentId};
 use crate::model::job::{Job, TaskGroup, UpdatePolicy};
 use std::collections::BTreeMap;
 
-const RUNNING: &str = "Deployment is running";
-const NEEDS_PROMOTION: &str = "Deployment is running but requires manual promotion";
-const PROMOTES_ITSELF: &str = "Deployment is running pending automatic promotion";
-const COMPLETE: &str = "Deployment completed successfully";
-const STOPPED: &str = "Cancelled because job is stopped";
-const NEWER: &str = "Cancelled due to newer version of job";
-
 pub struct Rollout<'a> {
+    /// Batch jobs have no deployments: what changes, changes at once.
     obeyed: bool,
     /// Of this version of the job, and not done.
     current: Option<&'a Deployment>,
@@ -28,13 +24,13 @@ pub struct Rollout<'a> {
 impl<'a> Rollout<'a> {
     /// Reference: scheduler 8.1 step 2.
     pub fn new(input: &Input<'a>, changes: &mut Changes<'a>) -> Self {
-        let obeyed = input.deployments.kept && !input.batch;
+        let obeyed = !input.batch;
         let latest = input.deployments.latest.filter(|_| obeyed);
         let mut rollout = Rollout { obeyed, current: None, old: latest, new: None };
         let Some(found) = latest else { return rollout };
         let cancelled = match input.job.filter(|j| !j.spec.stop) {
             None => Some(STOPPED),
-            Some(job) if is_of(found, job) => None,
+            Some(job) if found.is_of(job) => None,
             Some(_) => Some(NEWER),
         };
         if let Some(why) = cancelled {
@@ -83,30 +79,42 @@ impl<'a> Rollout<'a> {
         !self.is_held() && !state.awaits_promotion()
     }
 
-    /// Whether the allocation belongs to a deployment that has failed: it is not placed again.
-    pub fn failed_with(&self, alloc: &Allocation) -> bool {
-        self.is_failed() && alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
+    /// Whether the allocation is part of a deployment that has failed or is paused: it is not placed again.
+    pub fn is_held_with(&self, alloc: &Allocation) -> bool {
+        self.is_held() && self.has(alloc)
     }
 
-    pub fn canaries(&self, group: &TaskGroup) -> &'a [AllocId] {
-        self.current.and_then(|d| d.groups.get(&group.name)).map_or(&[], |g| &g.placed_canaries)
+    /// Whether the allocation is part of this version's deployment.
+    pub fn has(&self, alloc: &Allocation) -> bool {
+        alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
     }
 
-    /// Those of the deployment before, and of this one if it failed, that nobody promoted.
-    pub fn unneeded_canaries(&self, group: &TaskGroup) -> Vec<AllocId> {
-        let failed = self.current.filter(|_| self.is_failed());
-        let states = self.old.iter().chain(&failed).filter_map(|d| d.groups.get(&group.name));
-        states.filter(|s| !s.promoted).flat_map(|s| s.placed_canaries.clone()).collect()
+    /// Placed to be tried, and nobody has said yet that it is good.
+    pub fn is_on_trial(&self, alloc: &Allocation) -> bool {
+        alloc.is_canary() && self.has(alloc) && !self.is_failed()
+    }
+
+    /// Those that have been promoted, by this deployment or the one before.
+    pub fn promoted(&self, group: &TaskGroup) -> &'a [AllocId] {
+        let state = self.current.or(self.old).and_then(|d| d.groups.get(&group.name));
+        state.filter(|g| g.promoted).map_or(&[], |g| &g.placed_canaries)
+    }
+
+    /// What a new allocation of the group is part of.
+    pub fn joined(&self, group: &TaskGroup) -> Option<DeploymentId> {
+        let current = self.current.filter(|d| d.status.is_active());
+        let known = current.or(self.new.as_ref()).filter(|d| d.groups.contains_key(&group.name));
+        known.map(|d| d.id)
     }
 
     /// Reference: scheduler 8.6. How many allocations may be replaced now; None: as many as there are. `moving`: to be
-    /// replaced or to leave their nodes.
+    /// replaced or to leave their nodes; `there`: those that are, and those that stay.
     pub fn limit(
         &self,
         group: &TaskGroup,
         state: &DeploymentGroup,
         moving: usize,
-        untainted: &Set,
+        there: [&Set; 2],
     ) -> Option<u64> {
         let policy = self.policy(group).filter(|_| moving > 0)?;
         let parallel = u64::try_from(policy.max_parallel).unwrap_or(0);
@@ -114,7 +122,7 @@ impl<'a> Rollout<'a> {
         if !self.may_place(state) {
             return Some(0);
         }
-        let of_this = untainted.values().filter(|a| a.deployment == Some(current.id));
+        let of_this = there.into_iter().flat_map(|s| s.values()).filter(|a| a.deployment == Some(current.id));
         let healths: Vec<Option<bool>> = of_this.map(|a| a.health.and_then(|h| h.healthy)).collect();
         if healths.contains(&Some(false)) {
             return Some(0);
@@ -139,15 +147,18 @@ impl<'a> Rollout<'a> {
             status: DeploymentStatus::Running,
             status_description: String::new(),
             priority: input.eval.priority,
+            create_time: input.now,
+            modify_time: input.now,
+            create_index: 0,
+            modify_index: 0,
         });
         new.groups.insert(group.name.clone(), state);
     }
 
     /// Step w: nothing is left to do for the group, as far as its deployment goes.
     pub fn group_is_done(&self, group: &TaskGroup) -> bool {
-        self.current
-            .and_then(|d| d.groups.get(&group.name))
-            .is_some_and(|s| s.healthy >= s.desired_total.max(s.desired_canaries) && !s.awaits_promotion())
+        let state = self.current.and_then(|d| d.groups.get(&group.name));
+        state.is_none_or(|s| s.has_its_healthy() && !s.awaits_promotion())
     }
 
     /// Reference: scheduler 8.1 step 6.
@@ -155,24 +166,13 @@ impl<'a> Rollout<'a> {
         let done = self.current.filter(|d| complete && d.status.is_active());
         let success = done.map(|d| update(d, DeploymentStatus::Successful, COMPLETE));
         changes.deployment_updates.extend(success);
-        changes.deployment = self.new.map(|new| Deployment { status_description: described(&new), ..new });
+        changes.deployment = self.new.map(|new| {
+            let status_description = new.running_description().to_string();
+            Deployment { status_description, ..new }
+        });
     }
-}
-
-fn is_of(deployment: &Deployment, job: &Job) -> bool {
-    (deployment.job_create_index, deployment.job_version) == (job.create_index, job.version)
 }
 
 fn update(deployment: &Deployment, status: DeploymentStatus, why: &str) -> DeploymentUpdate {
     DeploymentUpdate { id: deployment.id, status, description: why.to_string() }
-}
-
-fn described(new: &Deployment) -> String {
-    let with_canaries: Vec<_> = new.groups.values().filter(|g| g.awaits_promotion()).collect();
-    let text = match with_canaries.iter().all(|g| g.auto_promote) {
-        _ if with_canaries.is_empty() => RUNNING,
-        true => PROMOTES_ITSELF,
-        false => NEEDS_PROMOTION,
-    };
-    text.to_string()
 }

@@ -16,7 +16,7 @@ pub struct Held<'s, 'a> {
 }
 
 /// Takes out what is more than the count. First what has failed, so that nothing that runs is stopped for it; then what a
-/// promoted canary has replaced; then what has to leave its node anyway; then those with the highest names, and any
+/// promoted canary has replaced; then what has to leave its node anyway; then those whose names newer ones have; then those with the highest names, and any
 /// others. Work that was done stays, and so does what nobody knows the state of.
 pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
     let Held { untainted, migrating, now, canaries } = held;
@@ -31,8 +31,9 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
     let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).collect();
     let succeeded = |a: &&Allocation| on_trial_names.contains(&a.index()) && !canaries.contains_key(&a.id);
     let (replaced, live): (Vec<_>, Vec<_>) = live.into_iter().partition(succeeded);
+    let (doubled, live) = apart_from_namesakes(live);
     let mut stopped = Vec::new();
-    for candidates in [ended, replaced, migrating.values().copied().collect()] {
+    for candidates in [ended, replaced, migrating.values().copied().collect(), doubled] {
         let taken = highest_first(candidates, &mut surplus);
         taken.iter().for_each(|a| names.let_go(a.index()));
         stopped.extend(taken);
@@ -48,6 +49,13 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
         now.remove(&alloc.id);
     }
     stopped.into_iter().map(group::not_needed).collect()
+}
+
+/// Of those with one name all but the newest version's, and the others.
+fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
+    live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
+    let mut names = BTreeSet::new();
+    live.into_iter().partition(|a| !names.insert(a.index()))
 }
 
 /// As many as are too many; `surplus` falls by them.

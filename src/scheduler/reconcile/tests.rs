@@ -7,6 +7,7 @@ use crate::model::time::Wall;
 use crate::scheduler::testing::{NOW, alloc, alloc_id, eval_of, job, node_id};
 
 mod disconnected;
+mod held;
 mod rescheduled;
 mod rolling;
 mod tainted;
@@ -43,15 +44,15 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn of(job: &'a Job) -> Self {
-        let deployments = Deployments { kept: false, latest: None, new_id: DeploymentId::from_random(7) };
+        let deployments = Deployments { latest: None, new_id: DeploymentId::from_random(7) };
         let (tainted, eval) = (tainted(), eval_of(&job.spec));
         Case { job: Some(job), batch: false, tainted, eval, now: NOW, deployments }
     }
 
-    /// Where `update` is obeyed.
+    /// With a deployment.
     fn rolling(job: &'a Job, latest: Option<&'a Deployment>) -> Self {
         let mut case = Case::of(job);
-        (case.deployments.kept, case.deployments.latest) = (true, latest);
+        case.deployments.latest = latest;
         case
     }
 

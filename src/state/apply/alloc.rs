@@ -4,8 +4,9 @@
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Kind, Part, Place};
 use super::super::view::Table;
-use super::{FleetEdit, Reply, Turn, job};
+use super::{FleetEdit, Reply, Turn, deployment, job};
 use crate::model::alloc::{Allocation, ClientStatus, Transition};
+use crate::model::deployment::Verdict;
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, JobKey, NodeId};
 use crate::model::time::Wall;
@@ -19,11 +20,13 @@ impl Turn<'_> {
         &mut self,
         node: NodeId,
         updates: Vec<AllocUpdate>,
+        verdicts: Vec<Verdict>,
         evals: Vec<Evaluation>,
         at: Wall,
     ) -> Result<Reply, Fault> {
         for update in updates {
-            self.update_alloc(node, update, at)?;
+            let verdict = verdicts.iter().find(|v| v.alloc == update.id);
+            self.update_alloc(node, update, verdict, at)?;
         }
         self.note_alloc_update(node)?;
         self.put_evals(evals, at)?;
@@ -31,13 +34,23 @@ impl Turn<'_> {
     }
 
     /// Takes the client's half of the allocation. One that is unknown, or another node's, is dropped: it was collected
-    /// while the report was under way.
-    fn update_alloc(&mut self, node: NodeId, update: AllocUpdate, at: Wall) -> Result<(), Fault> {
+    /// while the report was under way. A verdict is for the deployment that it was found in, and does not overrule another.
+    fn update_alloc(
+        &mut self,
+        node: NodeId,
+        update: AllocUpdate,
+        verdict: Option<&Verdict>,
+        at: Wall,
+    ) -> Result<(), Fault> {
         let Some(old) = self.alloc(update.id)?.filter(|a| a.node_id == node) else { return Ok(()) };
         let mut new = old.clone();
         new.client = update.client;
         new.client_description = update.client_description;
         new.task_states = update.task_states;
+        let open = old.health.is_none_or(|h| h.healthy.is_none());
+        if let Some(verdict) = verdict.filter(|v| open && v.deployment == old.deployment) {
+            new.health = Some(deployment::judged(old.health, verdict.healthy, at, self.index()));
+        }
         if new == old {
             return Ok(());
         }
@@ -95,6 +108,7 @@ impl Turn<'_> {
             recount(row, old, Some(new));
             job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client);
         }
+        self.count_in_deployment(old, new, new.modify_time)?;
         self.events.push(Object::Alloc(Arc::new(new.clone())));
         self.alloc_changed(new, old.is_none_or(|o| fetched(o) != fetched(new)), freed(old, new));
         Ok(())

@@ -6,6 +6,7 @@ use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
 use super::{JobEdit, Reply, Turn};
 use crate::model::alloc::ClientStatus;
+use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
@@ -99,6 +100,44 @@ impl Turn<'_> {
         Ok(index)
     }
 
+    /// The job gets the spec of that version once more, as its newest. False: it has it, or the version is not kept.
+    pub(super) fn revert_job(
+        &mut self,
+        key: &JobKey,
+        version: u64,
+        tracked_versions: u32,
+        at: Wall,
+    ) -> Result<bool, Fault> {
+        let Some(row) = self.job(key)?.cloned() else { return Ok(false) };
+        let bytes = tables::job_bytes(key);
+        let spec_key = tables::spec_key(&bytes, row.create_index, version);
+        let Some(spec) = tables::get::<JobSpec>(&self.rows, &spec_key)? else { return Ok(false) };
+        let spec = JobSpec { stop: false, ..spec };
+        if self.newest_spec(key, &row)? == spec {
+            return Ok(false);
+        }
+        let submission_key = tables::submission_key(&bytes, row.create_index, version);
+        let submission: Option<Submission> = tables::get(&self.rows, &submission_key)?;
+        self.add_version(key, &spec, tracked_versions, at)?;
+        if let Some(submission) = submission {
+            self.put_submission(key, &submission)?;
+        }
+        Ok(true)
+    }
+
+    /// A version to come back to.
+    pub(super) fn mark_stable(&mut self, key: &JobKey, create_index: u64, version: u64) -> Result<(), Fault> {
+        let index = self.index();
+        let Some(row) = self.job(key)?.filter(|row| row.create_index == create_index) else {
+            return Ok(());
+        };
+        if let Some(found) = row.versions.iter_mut().find(|v| v.version == version && !v.stable) {
+            found.stable = true;
+            found.modify_index = index;
+        }
+        Ok(())
+    }
+
     /// Of the newest version.
     fn put_submission(&mut self, key: &JobKey, submission: &Submission) -> Result<(), Fault> {
         let Some(row) = self.job(key)? else { return Ok(()) };
@@ -135,6 +174,7 @@ impl Turn<'_> {
     /// The job, its versions, its summary and its allocations go; its evaluations stay.
     fn purge_job(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
         self.remove_allocs_of(key)?;
+        self.remove_deployments_of(key)?;
         let bytes = tables::job_bytes(key);
         self.job_event(&bytes, row, true)?;
         for v in &row.versions {
@@ -223,7 +263,8 @@ impl Turn<'_> {
         if row.job_type == JobType::System {
             return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
         }
-        if row.live_allocs > 0 {
+        let deployed = |d: Deployment| d.status.is_active();
+        if row.live_allocs > 0 || view::read_latest_deployment(&self.rows, bytes)?.is_some_and(deployed) {
             return Ok(JobStatus::Running);
         }
         if tables::any(&self.rows, &Part::OpenEval.key(bytes, &[]))? {

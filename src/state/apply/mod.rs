@@ -6,6 +6,7 @@
 //! and written once an entry, because its status follows from everything else the entry did.
 
 mod alloc;
+mod deployment;
 mod drain;
 mod eval;
 mod job;
@@ -130,8 +131,13 @@ impl Turn<'_> {
                 Ok(self.nothing())
             }
             Command::ApplyPlan { eval, nodes, evals, at } => self.apply_plan(eval, nodes, evals, at),
+            Command::ApplyRollout(rollout) => self.apply_rollout(*rollout),
+            Command::StepDeployment(step) => self.step_deployment(*step),
             Command::UpdateAllocs { node, updates, evals, at } => {
-                self.update_allocs(node, updates, evals, at)
+                self.update_allocs(node, updates, vec![], evals, at)
+            }
+            Command::ReportAllocs { node, updates, verdicts, evals, at } => {
+                self.update_allocs(node, updates, verdicts, evals, at)
             }
             Command::UpdateTransitions { allocs, evals, at } => self.update_transitions(allocs, evals, at),
             Command::SubmitJob(submit) => self.submit_job(*submit),

@@ -50,6 +50,7 @@ impl Turn<'_> {
         if !self.spec_exists(&alloc)? {
             return Ok(());
         }
+        self.join_deployment(&mut alloc)?;
         let Some(old) = self.alloc(alloc.id)? else {
             alloc.create_index = self.index();
             alloc.create_time = at;
@@ -64,6 +65,9 @@ impl Turn<'_> {
         alloc.task_states.clone_from(&old.task_states);
         // plans ask for none: what was asked for meanwhile still is
         alloc.transition = old.transition;
+        if alloc.deployment == old.deployment {
+            alloc.health = old.health;
+        }
         let servers_say = matches!(alloc.client, ClientStatus::Lost | ClientStatus::Unknown);
         if !servers_say || old.client_terminal() {
             alloc.client = old.client;

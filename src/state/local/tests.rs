@@ -113,8 +113,9 @@ fn head(n: u8) -> AllocHead {
         desired: DesiredStatus::Run,
         previous: None,
         alloc_modify_index: 7,
+        deployment: None,
     };
-    AllocHead { assignment, dir_built: false, fate: Fate::Kept }
+    AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None }
 }
 
 fn open(bytes: &Disk) -> (LocalStore, Vec<LocalAlloc>) {

@@ -1,0 +1,145 @@
+//! Deployments over HTTP: what is shown, what waits, and what users may ask for.
+
+use super::*;
+use crate::model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
+use crate::model::id::DeploymentId;
+use crate::state::samples::alloc_id;
+use crate::wire::command::ApplyRollout;
+use crate::wire::request::{DeploymentWish, Done};
+
+fn id() -> DeploymentId {
+    DeploymentId::from_random(5)
+}
+
+/// With a deployment of `web`, of which allocation 2 is a part.
+fn rolling() -> World {
+    let mut world = World::running();
+    let job = world.region.job("web");
+    let group = DeploymentGroup {
+        desired_total: 1,
+        progress_deadline: Span::seconds(9),
+        ..DeploymentGroup::default()
+    };
+    let deployment = Deployment {
+        id: id(),
+        job: job.spec.key(),
+        job_create_index: job.create_index,
+        job_version: 0,
+        job_modify_index: job.job_modify_index,
+        groups: [("g".to_string(), group)].into(),
+        status: DeploymentStatus::Running,
+        status_description: "Deployment is running".into(),
+        priority: 50,
+        create_time: AT,
+        modify_time: AT,
+        create_index: 0,
+        modify_index: 0,
+    };
+    let mut part = alloc(2, &job, node_id(1), eval_id(1));
+    part.deployment = Some(id());
+    let rollout = ApplyRollout {
+        eval: eval_id(1),
+        nodes: place(vec![part]),
+        deployment: Some(deployment),
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    };
+    world.region.run(&Command::ApplyRollout(Box::new(rollout)));
+    world
+}
+
+#[test]
+fn deployments_are_shown_wherever_they_are_looked_for() {
+    let world = rolling();
+    let whole = world.json(&format!("/v1/deployment/{}", id()));
+    assert_eq!((&whole["ID"], &whole["JobID"]), (&id().to_string().into(), &"web".into()));
+    assert_eq!((&whole["Status"], &whole["IsMultiregion"]), (&"running".into(), &false.into()));
+    let group = &whole["TaskGroups"]["g"];
+    assert_eq!((&group["PlacedAllocs"], &group["ProgressDeadline"]), (&1.into(), &9_000_000_000i64.into()));
+    assert_eq!((&group["PlacedCanaries"], group["RequireProgressBy"].is_string()), (&Value::Null, true));
+    assert_eq!(world.json("/v1/job/web/deployment"), whole);
+    let prefix = &id().to_string()[..4];
+    for list in ["/v1/deployments", "/v1/job/web/deployments", &format!("/v1/deployments?prefix={prefix}")] {
+        assert_eq!(world.json(list), serde_json::json!([whole]), "{list}");
+    }
+    assert_eq!(world.json("/v1/deployments?namespace=other"), serde_json::json!([]));
+    for (filter, found) in [("Status%20%3D%3D%20running", 1), ("Status%20%3D%3D%20failed", 0)] {
+        let list = world.json(&format!("/v1/deployments?filter={filter}"));
+        assert_eq!(list.as_array().map(Vec::len), Some(found), "{filter}");
+    }
+    let allocs = world.json(&format!("/v1/deployment/allocations/{}", id()));
+    assert_eq!(
+        (&allocs[0]["ID"], allocs.as_array().map(Vec::len)),
+        (&alloc_id(2).to_string().into(), Some(1))
+    );
+    let part = world.json(&format!("/v1/allocation/{}", alloc_id(2)));
+    assert_eq!(part["DeploymentID"], id().to_string());
+    let latest = &world.json("/v1/jobs/statuses")[0]["LatestDeployment"];
+    assert_eq!((&latest["ID"], &latest["IsActive"]), (&id().to_string().into(), &true.into()));
+}
+
+#[test]
+fn a_deployment_is_waited_for() {
+    let world = rolling();
+    let index = world.region.view().deployment(id()).unwrap().unwrap().modify_index;
+    for target in
+        [format!("/v1/deployment/{}", id()), "/v1/deployments".into(), "/v1/job/web/deployment".into()]
+    {
+        assert!(world.wait(&format!("{target}?index={index}"), Held::default()).is_some(), "{target}");
+        assert!(world.wait(&format!("{target}?index={}", index - 1), Held::default()).is_none(), "{target}");
+    }
+}
+
+#[test]
+fn what_users_want_of_a_deployment_becomes_an_action() {
+    let world = World::new();
+    let alloc = alloc_id(2);
+    let named = |more: &str| format!(r#"{{"DeploymentID":"{}"{more}}}"#, id());
+    let health = format!(r#","HealthyAllocationIDs":["{alloc}"]"#);
+    for (verb, body, wish) in [
+        ("fail", String::new(), DeploymentWish::Fail),
+        ("fail", named(""), DeploymentWish::Fail),
+        ("pause", named(r#","Pause":true"#), DeploymentWish::Pause),
+        ("pause", named(r#","Pause":false"#), DeploymentWish::Resume),
+        ("promote", named(r#","All":true"#), DeploymentWish::Promote { groups: None }),
+        ("promote", named(r#","Groups":["g"]"#), DeploymentWish::Promote { groups: Some(vec!["g".into()]) }),
+        (
+            "allocation-health",
+            named(&health),
+            DeploymentWish::SetHealth { healthy: vec![alloc], unhealthy: vec![] },
+        ),
+    ] {
+        let (action, answer) = world.act(Method::Put, &format!("/v1/deployment/{verb}/{}", id()), &body);
+        assert_eq!(action, Action::StepDeployment { deployment: id(), step: wish }, "{verb} {body}");
+        let done = Done::Deployment { eval: Some(eval_id(3)), reverted: Some(2), index: 9 };
+        let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
+        let expected = serde_json::json!({
+            "EvalID": eval_id(3).to_string(), "EvalCreateIndex": 9, "DeploymentModifyIndex": 9,
+            "RevertedJobVersion": 2, "Index": 9,
+        });
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_sentence() {
+    let world = World::new();
+    let named = |more: &str| format!(r#"{{"DeploymentID":"{}"{more}}}"#, id());
+    let both = format!(r#","HealthyAllocationIDs":["{0}"],"UnhealthyAllocationIDs":["{0}"]"#, alloc_id(1));
+    for (verb, body, status, sentence) in [
+        ("pause", String::new(), 400, "Request body is empty"),
+        ("pause", r#"{"Pause":3}"#.into(), 400, "the body is not as it should be"),
+        ("pause", "{}".into(), 400, "DeploymentID must be specified"),
+        ("promote", r#"{"DeploymentID":"x"}"#.into(), 400, "Deployment ID does not match"),
+        ("promote", named(""), 400, "name the groups to promote"),
+        ("promote", named(r#","All":true,"Groups":["g"]"#), 400, "not both"),
+        ("allocation-health", named(""), 500, "must specify at least one healthy/unhealthy allocation ID"),
+        ("allocation-health", named(&both), 400, "cannot be healthy and unhealthy"),
+        ("unblock", named(""), 500, "deployment not found"),
+    ] {
+        let response = world.respond(Method::Put, &format!("/v1/deployment/{verb}/{}", id()), &body);
+        assert_eq!(response.status, status, "{verb} {body}: {}", text(&response));
+        assert!(text(&response).contains(sentence), "{verb} {body}: {}", text(&response));
+    }
+}

@@ -1,0 +1,152 @@
+//! `drover deployment list` and `status`, and `drover job deployments`.
+
+use crate::cli::Run;
+use crate::cli::deployment::{Deployment, page, table};
+use crate::cli::deployment_follow::follow;
+use crate::cli::http::decode;
+use crate::cli::output::{Failure, Objects, Outcome, objects};
+use crate::cli::session::{Session, argument, at_home, path};
+use argh::{ArgsInfo, FromArgs};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// list deployments, newest first
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover deployment list -filter 'Status == \"running\"'")]
+pub struct DeploymentList {
+    /// only those for which this expression is true
+    #[argh(option)]
+    filter: Option<String>,
+    /// print the API's objects as JSON
+    #[argh(switch)]
+    json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+}
+
+/// show a deployment; without an id, list them
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover deployment status -monitor 1a2b3c4d")]
+pub struct DeploymentStatus {
+    /// follow it to its end; exit code 1 unless it is successful
+    #[argh(switch)]
+    monitor: bool,
+    /// print the API's objects as JSON
+    #[argh(switch)]
+    json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    deployment: Option<String>,
+}
+
+/// list the deployments of a job
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job deployments -latest cache")]
+pub struct JobDeployments {
+    /// those of an earlier job with the same id, too
+    #[argh(switch)]
+    all: bool,
+    /// only the newest
+    #[argh(switch)]
+    latest: bool,
+    /// print the API's objects as JSON
+    #[argh(switch)]
+    json: bool,
+    /// print the API's objects through this template in Go's syntax
+    #[argh(option, long = "t", arg_name = "template")]
+    template: Option<String>,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    job: Option<String>,
+}
+
+impl Run for DeploymentList {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let objects = objects(self.json, self.template.as_deref())?;
+        let mut query = vec![("reverse", "true")];
+        query.extend(self.filter.as_deref().map(|filter| ("filter", filter)));
+        let value = session.client.get_value("/v1/deployments", &query)?;
+        show(session, objects, &value, self.verbose)
+    }
+}
+
+impl Run for DeploymentStatus {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let objects = objects(self.json, self.template.as_deref())?;
+        if self.monitor && objects.is_some() {
+            return Err(Failure::usage("-monitor excludes -json and -t"));
+        }
+        let Some(prefix) = &self.deployment else {
+            let value = session.client.get_value("/v1/deployments", &[("reverse", "true")])?;
+            return show(session, objects, &value, self.verbose);
+        };
+        let id = session.deployment_id(prefix)?;
+        if self.monitor {
+            return Ok(follow(session, &id, self.verbose)?.into());
+        }
+        let value = session.client.get_value(&path("deployment", &id), &[])?;
+        if let Some(objects) = objects {
+            session.out.objects(objects, &value)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        page(&decode::<Deployment>(&value)?, session.zone(), self.verbose).print(&session.out)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Run for JobDeployments {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let stub = session.job(argument(&self.job, "job")?)?;
+        let objects = objects(self.json, self.template.as_deref())?;
+        let base = path("job", &stub.id);
+        if self.latest {
+            let value = session.client.get_value(&format!("{base}/deployment"), &at_home(&stub))?;
+            if let Some(objects) = objects {
+                session.out.objects(objects, &value)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            return match decode::<Option<Deployment>>(&value)? {
+                None => none(session),
+                Some(latest) => {
+                    page(&latest, session.zone(), self.verbose).print(&session.out)?;
+                    Ok(ExitCode::SUCCESS)
+                }
+            };
+        }
+        let all = if self.all { "true" } else { "false" };
+        let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
+        let value = session.client.get_value(&format!("{base}/deployments"), &query)?;
+        show(session, objects, &value, self.verbose)
+    }
+}
+
+fn show(session: &Session, objects: Option<Objects<'_>>, value: &Value, verbose: bool) -> Outcome<ExitCode> {
+    if let Some(objects) = objects {
+        session.out.objects(objects, value)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let deployments: Vec<Deployment> = decode(value)?;
+    if deployments.is_empty() {
+        return none(session);
+    }
+    session.out.text(&table(&deployments, verbose))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn none(session: &Session) -> Outcome<ExitCode> {
+    session.out.line("No deployments found")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,37 @@
+//! Samples of drains and of what users want of nodes.
+
+use super::Samples;
+use crate::model::drain::{Drain, DrainStatus, LastDrain};
+use crate::model::node::Node;
+use crate::model::time::Span;
+use crate::state::samples::{AT, alloc_id, eval, node_id};
+use crate::wire::command::{Command, DrainStep, NodeWish};
+use std::collections::BTreeMap;
+
+fn drain() -> Drain {
+    Drain { deadline: Span::hours(1), ignore_system: true, started: AT, force_at: Some(AT + Span::hours(1)) }
+}
+
+pub fn draining(node: Node) -> Node {
+    let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
+    let last_drain = LastDrain { started: AT, updated: AT, status: DrainStatus::Canceled, meta };
+    Node { drain: Some(drain()), last_drain: Some(last_drain), ..node }
+}
+
+pub fn node_commands(s: &mut Samples) {
+    let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
+    for (what, wish) in [
+        ("ineligible node", NodeWish::Eligible(false)),
+        ("drain node", NodeWish::Drain { deadline: Span::hours(1), ignore_system: true, meta: meta.clone() }),
+        ("end drain", NodeWish::EndDrain { mark_eligible: true, meta }),
+        ("purge node", NodeWish::Purge),
+    ] {
+        s.add(what, &Command::ChangeNode { node: node_id(1), wish, evals: vec![eval(3, "web")], at: AT });
+    }
+    let leaving = vec![alloc_id(1)];
+    let step = DrainStep { node: node_id(1), drain: drain(), leaving, at_once: false, complete: true };
+    s.add(
+        "advance drains",
+        &Command::AdvanceDrains { steps: vec![step], evals: vec![eval(3, "web")], at: AT },
+    );
+}

@@ -1,0 +1,232 @@
+//! Deployments in the simulated world: update blocks of every kind, users who pause, resume, promote, fail and judge, and
+//! what must be so of deployments at any time and at the end.
+
+use super::workload::Workload;
+use super::world::World;
+use crate::model::alloc::{Allocation, DesiredStatus};
+use crate::model::deployment::{Deployment, DeploymentStatus};
+use crate::model::eval::EvalStatus;
+use crate::model::id::{AllocId, DeploymentId, JobKey};
+use crate::model::job::{HealthCheck, Job, UpdatePolicy};
+use crate::model::random::Stream;
+use crate::model::time::Span;
+use crate::server::effects::Input;
+use crate::state::view::View;
+use crate::wire::request::{Action, DeploymentWish};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What has been seen of deployments, so that each end is counted once.
+pub type Seen = BTreeMap<DeploymentId, DeploymentStatus>;
+
+/// Everything that `update` can say, within what a seed has time for.
+pub fn update(draws: &mut Stream) -> UpdatePolicy {
+    let canary = [0, 0, 1, 2][draws.below(4) as usize];
+    let manual = draws.below(12) == 0;
+    UpdatePolicy {
+        stagger: Span::seconds(30),
+        max_parallel: draws.below(4) as i64,
+        health_check: if manual { HealthCheck::Manual } else { HealthCheck::TaskStates },
+        min_healthy_time: Span::seconds(1 + draws.below(8) as i64),
+        healthy_deadline: Span::seconds(20 + draws.below(40) as i64),
+        progress_deadline: if draws.below(8) == 0 && !manual {
+            Span::ZERO
+        } else {
+            Span::seconds(70 + draws.below(110) as i64)
+        },
+        auto_revert: draws.below(2) == 0,
+        auto_promote: canary > 0 && draws.below(2) == 0,
+        canary,
+    }
+}
+
+impl Workload {
+    /// What a user does with this deployment, and under which name it is counted.
+    fn meddling(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (&'static str, DeploymentWish) {
+        let waits = deployment.groups.values().any(|g| g.awaits_promotion());
+        match self.draw(10) {
+            0 | 1 if deployment.status == DeploymentStatus::Running => {
+                ("deployment paused", DeploymentWish::Pause)
+            }
+            2 => ("deployment failed by a user", DeploymentWish::Fail),
+            3 if !allocs.is_empty() => {
+                let one = vec![allocs[self.draw(allocs.len() as u64) as usize].id];
+                let (healthy, unhealthy) = if self.draw(3) > 0 { (one, vec![]) } else { (vec![], one) };
+                ("health set by a user", DeploymentWish::SetHealth { healthy, unhealthy })
+            }
+            _ if deployment.status == DeploymentStatus::Paused => {
+                ("deployment resumed", DeploymentWish::Resume)
+            }
+            4 => {
+                let groups = deployment.groups.keys().cloned().collect();
+                ("promotion asked for", DeploymentWish::Promote { groups: Some(groups) })
+            }
+            _ if waits => ("promotion asked for", DeploymentWish::Promote { groups: None }),
+            _ => ("deployment resumed", DeploymentWish::Resume),
+        }
+    }
+}
+
+impl World {
+    /// A user looks at a deployment that is under way, and has an opinion.
+    pub fn meddle(&mut self) -> Result<(), String> {
+        let Some(active) = self.active_deployments() else { return Ok(()) };
+        if active.is_empty() {
+            return Ok(());
+        }
+        let (deployment, allocs) = &active[self.workload.draw(active.len() as u64) as usize];
+        let (kind, step) = self.workload.meddling(deployment, allocs);
+        self.faults.fired(kind);
+        self.wish(deployment.id, step);
+        Ok(())
+    }
+
+    /// The last users go: what is paused goes on, what waits for a word gets it. Canaries that were healthy and fail again and
+    /// again cannot be promoted while they do; the `last` word on them is no.
+    pub fn settle_deployments(&mut self, last: bool) {
+        for (deployment, _) in self.active_deployments().unwrap_or_default() {
+            if deployment.status == DeploymentStatus::Paused {
+                self.wish(deployment.id, DeploymentWish::Resume);
+            } else if deployment.groups.values().any(|g| g.awaits_promotion()) {
+                let word = if last { DeploymentWish::Fail } else { DeploymentWish::Promote { groups: None } };
+                self.wish(deployment.id, word);
+            }
+        }
+    }
+
+    fn wish(&mut self, deployment: DeploymentId, step: DeploymentWish) {
+        let token = self.workload.token();
+        self.note(|_| format!("user    {token} wants of deployment {deployment}: {step:?}"));
+        self.ledger.asked_aside(token);
+        self.server_input(Input::Request { token, action: Action::StepDeployment { deployment, step } });
+    }
+
+    fn active_deployments(&mut self) -> Option<Vec<(Deployment, Vec<Allocation>)>> {
+        let server = self.server.server.as_ref()?;
+        self.server.disk.hold_faults(true);
+        let read = |view: View| {
+            let all = view.deployments(None, usize::MAX)?.into_iter().filter(|d| d.status.is_active());
+            all.map(|d| Ok((d.clone(), view.allocs_of_deployment(&d)?))).collect()
+        };
+        let found = server.reader().view().and_then(read);
+        self.server.disk.hold_faults(false);
+        found.ok()
+    }
+
+    /// At any time: the leader watches what is active, and no deployment takes more than it may.
+    pub fn check_deployments(&mut self, view: &View, all: &[Allocation]) -> Result<(), String> {
+        let deployments = view.deployments(None, usize::MAX).map_err(|e| e.to_string())?;
+        let active = || deployments.iter().filter(|d| d.status.is_active());
+        let watched = self.server.server.as_ref().and_then(|s| s.watched_deployments());
+        if let Some(watched) = watched {
+            let wanted: BTreeSet<_> = active().map(|d| d.id).collect();
+            if wanted != watched {
+                return Err(format!("{wanted:?} are active, and {watched:?} are watched"));
+            }
+        }
+        for deployment in active() {
+            takes_no_more_than_it_may(view, deployment, all)?;
+        }
+        for d in &deployments {
+            let before = self.seen.insert(d.id, d.status);
+            if before != Some(d.status) {
+                self.note_end(d);
+            }
+        }
+        no_name_lives_twice(view, &deployments, all)
+    }
+
+    fn note_end(&mut self, deployment: &Deployment) {
+        let kind = match (deployment.status, deployment.status_description.as_str()) {
+            (DeploymentStatus::Successful, _) => "deployment succeeded",
+            (DeploymentStatus::Cancelled, _) => "deployment cancelled",
+            (DeploymentStatus::Failed, why) if why.contains(" - rolling back to") => "job rolled back",
+            (DeploymentStatus::Failed, why) if why.starts_with("Failed due to progress") => {
+                "deployment too slow"
+            }
+            (DeploymentStatus::Failed, why) if why.starts_with("Failed due to unhealthy") => {
+                "deployment unhealthy"
+            }
+            _ => return,
+        };
+        self.faults.fired(kind);
+    }
+}
+
+/// Of what was stopped for this deployment's sake, at most `max_parallel` have successors that are not known to be well.
+fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Allocation]) -> Result<(), String> {
+    let spec = view.job_spec(&deployment.job, deployment.job_create_index, deployment.job_version);
+    let Some(spec) = spec.map_err(|e| e.to_string())? else { return Ok(()) };
+    let by_id: BTreeMap<AllocId, &Allocation> = all.iter().map(|a| (a.id, a)).collect();
+    for name in deployment.groups.keys() {
+        let Some(most) = spec.group(name).and_then(|g| g.update).map(|u| u.max_parallel) else { continue };
+        let open = |a: &&Allocation| {
+            let replaced = a.previous.and_then(|p| by_id.get(&p));
+            let updated = |p: &&&Allocation| p.desired_description == crate::sim::checks::UPDATED;
+            a.group == *name
+                && a.deployment == Some(deployment.id)
+                && !a.terminal()
+                && a.health.is_none_or(|h| h.healthy.is_none())
+                && replaced.filter(updated).is_some()
+        };
+        let under_way = all.iter().filter(open).count() as i64;
+        if under_way > most {
+            return Err(format!(
+                "deployment {} of {} updates {under_way} at once, {most} are allowed",
+                deployment.id, deployment.job
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Of one name one allocation, and in a deployment that has not succeeded, one canary beside it.
+fn no_name_lives_twice(view: &View, deployments: &[Deployment], all: &[Allocation]) -> Result<(), String> {
+    let of = |d: &Deployment| {
+        let canaries = d.groups.values().flat_map(|g| g.placed_canaries.clone());
+        canaries.map(|a| (a, d.id)).collect::<Vec<_>>()
+    };
+    let trials = deployments.iter().filter(|d| d.status != DeploymentStatus::Successful);
+    let canaries: BTreeMap<AllocId, DeploymentId> = trials.flat_map(of).collect();
+    let mut names = BTreeSet::new();
+    for alloc in all.iter().filter(|a| !a.terminal()) {
+        let name = (alloc.job.clone(), alloc.name.clone(), canaries.get(&alloc.id));
+        if !names.insert(name) && !settles_soon(view, &alloc.job)? {
+            return Err(format!("{} of {} lives twice", alloc.name, alloc.job));
+        }
+    }
+    Ok(())
+}
+
+/// A plan that was accepted in part is made again at once.
+fn settles_soon(view: &View, job: &JobKey) -> Result<bool, String> {
+    let open = view.open_evals().map_err(|e| e.to_string())?;
+    Ok(open.iter().any(|e| e.status == EvalStatus::Pending && e.job == *job && e.wait_until.is_none()))
+}
+
+/// At the end: whether the job may have fewer than it wants, because its deployment has failed.
+pub fn given_up(view: &View, job: &Job) -> Result<bool, String> {
+    let latest = view.latest_deployment(&job.spec.key()).map_err(|e| e.to_string())?;
+    Ok(latest.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Failed))
+}
+
+/// At the end every deployment has come to its own, but for those that wait for room; and no canary is left of one that has
+/// failed.
+pub fn all_have_ended(view: &View) -> Result<(), String> {
+    let mut blocked = view.open_evals().map_err(|e| e.to_string())?;
+    blocked.retain(|e| e.status == EvalStatus::Blocked);
+    for deployment in view.deployments(None, usize::MAX).map_err(|e| e.to_string())? {
+        let allocs = view.allocs_of_deployment(&deployment).map_err(|e| e.to_string())?;
+        let waits = blocked.iter().any(|e| e.job == deployment.job);
+        if deployment.status.is_active() && !waits {
+            return Err(format!("nothing ends {deployment:#?} with {allocs:#?}"));
+        }
+        let trial = |a: &&Allocation| a.is_canary() && a.desired == DesiredStatus::Run;
+        if !deployment.status.is_active()
+            && !waits
+            && let Some(canary) = allocs.iter().find(trial)
+        {
+            return Err(format!("{} is still tried for {}, which has ended", canary.id, deployment.id));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,352 @@
+//! Deployments: created and moved on by plans, users and their watcher, and counted as their allocations come and prove
+//! themselves (reference: server 3.3, 3.4, 12). Refuses to know who moves them, and when.
+//!
+//! Invariants: of a job, at most one is active; one that has ended never changes its status again.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, Kind, Part, Place};
+use super::super::view::{self, Table};
+use super::{Reply, Turn};
+use crate::model::alloc::{Allocation, Health};
+use crate::model::deployment::{
+    Deployment, DeploymentGroup, DeploymentStatus, DeploymentStep, DeploymentUpdate, Failure, NEWER, PAUSED,
+};
+use crate::model::eval::Evaluation;
+use crate::model::id::{AllocId, DeploymentId, JobKey};
+use crate::model::time::{Span, Wall};
+use crate::wire::change::{Change, DeploymentChange};
+use crate::wire::command::{ApplyRollout, StepDeployment};
+use crate::wire::event::Object;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+use std::sync::Arc;
+
+impl Turn<'_> {
+    pub(super) fn apply_rollout(&mut self, rollout: ApplyRollout) -> Result<Reply, Fault> {
+        let ApplyRollout { eval, nodes, deployment, updates, evals, at } = rollout;
+        if let Some(deployment) = deployment {
+            self.create_deployment(deployment, at)?;
+        }
+        for update in updates {
+            self.update_deployment(update, at)?;
+        }
+        self.apply_plan(eval, nodes, evals, at)
+    }
+
+    /// One of a job that went away while the plan was under way is dropped, as its placements are.
+    fn create_deployment(&mut self, mut new: Deployment, at: Wall) -> Result<(), Fault> {
+        let job = self.job(&new.job)?.filter(|row| row.create_index == new.job_create_index);
+        if job.is_none() || self.deployment(new.id)?.is_some() {
+            return Ok(());
+        }
+        let latest = view::read_latest_deployment(&self.rows, &tables::job_bytes(&new.job))?;
+        if let Some(before) = latest.filter(|d| d.status.is_active()) {
+            self.end_deployment(before, DeploymentStatus::Cancelled, NEWER.to_string(), at)?;
+        }
+        (new.create_index, new.create_time) = (self.index(), at);
+        self.put_deployment(new, at)
+    }
+
+    /// A plan's word, which comes too late for what has ended meanwhile.
+    fn update_deployment(&mut self, update: DeploymentUpdate, at: Wall) -> Result<(), Fault> {
+        match self.deployment(update.id)?.filter(|d| d.status.is_active()) {
+            Some(found) => self.end_deployment(found, update.status, update.description, at),
+            None => Ok(()),
+        }
+    }
+
+    /// The version that a successful one has brought is one to come back to.
+    fn end_deployment(
+        &mut self,
+        mut deployment: Deployment,
+        status: DeploymentStatus,
+        description: String,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        (deployment.status, deployment.status_description) = (status, description);
+        if status == DeploymentStatus::Successful {
+            self.mark_stable(&deployment.job, deployment.job_create_index, deployment.job_version)?;
+        }
+        self.put_deployment(deployment, at)
+    }
+
+    pub(super) fn step_deployment(&mut self, order: StepDeployment) -> Result<Reply, Fault> {
+        let StepDeployment { deployment: id, step, eval, tracked_versions, at } = order;
+        let Some(mut deployment) = self.deployment(id)? else {
+            return Ok(Err(Refusal::new(RefusalKind::Validation, "deployment not found")));
+        };
+        if !deployment.status.is_active() {
+            return Ok(Err(too_late(&step)));
+        }
+        let mut reverted = None;
+        match step {
+            DeploymentStep::Pause => self.pause(deployment, at)?,
+            DeploymentStep::Resume => self.resume(deployment, at)?,
+            DeploymentStep::Fail(failure) => {
+                reverted = self.fail_deployment(deployment, failure, tracked_versions, at)?;
+            }
+            DeploymentStep::Promote { groups } => {
+                if let Some(refusal) = self.promote(deployment, groups.as_deref(), at)? {
+                    return Ok(Err(refusal));
+                }
+            }
+            DeploymentStep::SetHealth { healthy, unhealthy, failure } => {
+                let all = healthy.into_iter().map(|a| (a, true));
+                let all: Vec<_> = all.chain(unhealthy.into_iter().map(|a| (a, false))).collect();
+                if let Some(refusal) = self.strangers(id, &all)? {
+                    return Ok(Err(refusal));
+                }
+                for (alloc, healthy) in all {
+                    self.set_health(id, alloc, healthy, at)?;
+                }
+                if let Some(failure) = failure {
+                    deployment = self.deployment(id)?.unwrap_or(deployment);
+                    reverted = self.fail_deployment(deployment, failure, tracked_versions, at)?;
+                }
+            }
+        }
+        self.go_on(eval, reverted, at)
+    }
+
+    /// The evaluation that goes on from here.
+    fn go_on(&mut self, eval: Option<Evaluation>, reverted: Option<u64>, at: Wall) -> Result<Reply, Fault> {
+        let mut eval = eval;
+        if let Some(eval) = &mut eval
+            && let Some(job) = self.job(&eval.job)?
+        {
+            eval.job_modify_index = job.newest()?.job_modify_index;
+        }
+        let id = eval.as_ref().map(|e| e.id);
+        self.put_evals(eval.into_iter().collect(), at)?;
+        Ok(Ok(Done::Deployment { eval: id, reverted, index: self.index() }))
+    }
+
+    fn pause(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
+        deployment.status = DeploymentStatus::Paused;
+        deployment.status_description = PAUSED.to_string();
+        self.put_deployment(deployment, at)
+    }
+
+    /// The time that it was paused for does not count.
+    fn resume(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
+        if deployment.status == DeploymentStatus::Paused {
+            deployment.groups.values_mut().for_each(|g| hurry(g, at));
+        }
+        deployment.status = DeploymentStatus::Running;
+        deployment.status_description = deployment.running_description().to_string();
+        self.put_deployment(deployment, at)
+    }
+
+    fn fail_deployment(
+        &mut self,
+        deployment: Deployment,
+        failure: Failure,
+        tracked_versions: u32,
+        at: Wall,
+    ) -> Result<Option<u64>, Fault> {
+        let (job, of) = (deployment.job.clone(), (deployment.job_create_index, deployment.job_version));
+        self.end_deployment(deployment, DeploymentStatus::Failed, failure.description, at)?;
+        let Some(version) = failure.revert else { return Ok(None) };
+        // whoever has changed the job meanwhile knows better
+        let current = match self.job(&job)? {
+            Some(row) => Some((row.create_index, row.newest()?.version)),
+            None => None,
+        };
+        if current != Some(of) || !self.revert_job(&job, version, tracked_versions, at)? {
+            return Ok(None);
+        }
+        let new = match self.job(&job)? {
+            Some(row) => row.newest()?.version,
+            None => return Ok(None),
+        };
+        self.mark_stable(&job, of.0, new)?;
+        Ok(Some(version))
+    }
+
+    /// `Some`: refused, and nothing has changed.
+    fn promote(
+        &mut self,
+        mut deployment: Deployment,
+        groups: Option<&[String]>,
+        at: Wall,
+    ) -> Result<Option<Refusal>, Fault> {
+        let meant = |name: &String| groups.is_none_or(|g| g.contains(name));
+        let mut canaries = Vec::new();
+        for (name, group) in deployment.groups.iter_mut().filter(|(n, g)| meant(n) && g.awaits_promotion()) {
+            let mut placed = Vec::new();
+            for id in &group.placed_canaries {
+                placed.extend(self.alloc(*id)?);
+            }
+            let healthy =
+                |a: &&Allocation| !a.terminal() && a.health.is_some_and(|h| h.healthy == Some(true));
+            let (there, wanted) = (placed.iter().filter(healthy).count() as u64, group.desired_canaries);
+            if there < wanted {
+                let why = format!("Task group {name:?} has {there}/{wanted} healthy allocations");
+                return Ok(Some(Refusal::new(RefusalKind::Validation, why)));
+            }
+            group.promoted = true;
+            hurry(group, at);
+            canaries.append(&mut placed);
+        }
+        if deployment.status == DeploymentStatus::Running {
+            deployment.status_description = deployment.running_description().to_string();
+        }
+        self.put_deployment(deployment, at)?;
+        for old in canaries.iter().filter(|a| a.is_canary()) {
+            let mut new = old.clone();
+            new.health = old.health.map(|h| Health { canary: false, ..h });
+            (new.modify_index, new.modify_time) = (self.index(), at);
+            self.write_alloc(Some(old), &new)?;
+        }
+        Ok(None)
+    }
+
+    /// Allocations of which the deployment knows nothing.
+    fn strangers(&self, id: DeploymentId, allocs: &[(AllocId, bool)]) -> Result<Option<Refusal>, Fault> {
+        for (alloc, _) in allocs {
+            if self.alloc(*alloc)?.is_none_or(|a| a.deployment != Some(id)) {
+                let why = format!("allocation {alloc} is not part of deployment {id}");
+                return Ok(Some(Refusal::new(RefusalKind::Validation, why)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn set_health(&mut self, id: DeploymentId, alloc: AllocId, healthy: bool, at: Wall) -> Result<(), Fault> {
+        let Some(old) = self.alloc(alloc)?.filter(|a| a.deployment == Some(id)) else { return Ok(()) };
+        let mut new = old.clone();
+        new.health = Some(judged(old.health, healthy, at, self.index()));
+        (new.modify_index, new.modify_time) = (self.index(), at);
+        self.write_alloc(Some(&old), &new)
+    }
+
+    /// Follows an allocation that was written. Each is counted once for each deployment that it becomes part of.
+    pub(super) fn count_in_deployment(
+        &mut self,
+        old: Option<&Allocation>,
+        new: &Allocation,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        let Some(id) = new.deployment else { return Ok(()) };
+        let before = old.filter(|o| o.deployment == Some(id));
+        let was = before.and_then(|o| o.health?.healthy);
+        let is = new.health.and_then(|h| h.healthy);
+        if before.is_some() && was == is {
+            return Ok(());
+        }
+        let Some(mut deployment) = self.deployment(id)? else { return Ok(()) };
+        let Some(group) = deployment.groups.get_mut(&new.group) else { return Ok(()) };
+        if before.is_none() {
+            group.placed += 1;
+            if new.is_canary() {
+                group.placed_canaries.push(new.id);
+            }
+            if group.require_progress_by.is_never() {
+                hurry_from(group, at);
+            }
+        }
+        match was {
+            Some(true) => group.healthy = group.healthy.saturating_sub(1),
+            Some(false) => group.unhealthy = group.unhealthy.saturating_sub(1),
+            None => {}
+        }
+        match is {
+            Some(true) => {
+                group.healthy += 1;
+                let before = group.require_progress_by;
+                hurry_from(group, at);
+                group.require_progress_by = group.require_progress_by.max(before);
+            }
+            Some(false) => group.unhealthy += 1,
+            None => {}
+        }
+        self.put_deployment(deployment, at)
+    }
+
+    /// What a new allocation can be part of when it comes: promoted canaries are ordinary allocations.
+    pub(super) fn join_deployment(&self, alloc: &mut Allocation) -> Result<(), Fault> {
+        let Some(id) = alloc.deployment else { return Ok(()) };
+        let found = self.deployment(id)?;
+        let Some(group) = found.as_ref().and_then(|d| d.groups.get(&alloc.group)) else {
+            (alloc.deployment, alloc.health) = (None, None);
+            return Ok(());
+        };
+        if group.promoted {
+            alloc.health = alloc.health.map(|h| Health { canary: false, ..h });
+        }
+        Ok(())
+    }
+
+    pub(super) fn deployment(&self, id: DeploymentId) -> Result<Option<Deployment>, Fault> {
+        match tables::place_of(&self.rows, Kind::DeploymentId, id.0)? {
+            None => Ok(None),
+            Some(place) => tables::must_get(&self.rows, &tables::deployment_key(place)).map(Some),
+        }
+    }
+
+    fn put_deployment(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
+        (deployment.modify_index, deployment.modify_time) = (self.index(), at);
+        let place = place(&deployment);
+        self.put(&tables::deployment_key(place), &deployment)?;
+        let created = deployment.create_index.to_be_bytes();
+        self.put_bytes(&Kind::DeploymentId.key(&[place.id.as_bytes()]), &created)?;
+        let job = tables::job_bytes(&deployment.job);
+        self.put_bytes(&Part::Deployment.key(&job, &place.bytes()), &[])?;
+        // the job's status depends on it: have it looked at when the entry ends
+        self.job(&deployment.job)?;
+        self.deployment_changed(&deployment, deployment.status.is_active());
+        self.events.push(Object::Deployment(Arc::new(deployment)));
+        Ok(())
+    }
+
+    pub(super) fn remove_deployments_of(&mut self, key: &JobKey) -> Result<(), Fault> {
+        let prefix = Part::Deployment.key(&tables::job_bytes(key), &[]);
+        for index_key in tables::keys(&self.rows, &prefix)? {
+            let place = Place::at_end(&index_key)?;
+            let old: Deployment = tables::must_get(&self.rows, &tables::deployment_key(place))?;
+            self.remove(&index_key)?;
+            self.remove(&tables::deployment_key(place))?;
+            self.remove(&Kind::DeploymentId.key(&[place.id.as_bytes()]))?;
+            self.deployment_changed(&old, false);
+        }
+        Ok(())
+    }
+
+    fn deployment_changed(&mut self, deployment: &Deployment, active: bool) {
+        self.moved(Table::Deployments);
+        let (id, job) = (deployment.id, deployment.job.clone());
+        self.changes.push(Change::Deployment(DeploymentChange { id, job, active }));
+    }
+}
+
+/// A verdict on an allocation, at an entry's time and index: nodes' clocks may show anything.
+pub(super) fn judged(old: Option<Health>, healthy: bool, at: Wall, modify_index: u64) -> Health {
+    Health { healthy: Some(healthy), at, canary: old.is_some_and(|h| h.canary), modify_index }
+}
+
+fn place(deployment: &Deployment) -> Place {
+    Place { create_index: deployment.create_index, id: deployment.id.0 }
+}
+
+/// If a deadline runs, it begins anew.
+fn hurry(group: &mut DeploymentGroup, at: Wall) {
+    if !group.require_progress_by.is_never() {
+        hurry_from(group, at);
+    }
+}
+
+fn hurry_from(group: &mut DeploymentGroup, at: Wall) {
+    if group.progress_deadline > Span::ZERO {
+        group.require_progress_by = at + group.progress_deadline;
+    }
+}
+
+fn too_late(step: &DeploymentStep) -> Refusal {
+    let what = match step {
+        DeploymentStep::Pause => "pause",
+        DeploymentStep::Resume => "resume",
+        DeploymentStep::Fail(_) => "fail",
+        DeploymentStep::Promote { .. } => "promote",
+        DeploymentStep::SetHealth { .. } => "set health of allocations for a",
+    };
+    Refusal::new(RefusalKind::Validation, format!("can't {what} terminal deployment"))
+}

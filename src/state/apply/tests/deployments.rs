@@ -1,0 +1,223 @@
+//! Deployments in the state: what is counted, what each step changes, and what it refuses.
+
+use super::super::super::samples::*;
+use super::super::super::store::Outcome;
+use crate::model::alloc::{Allocation, ClientStatus, Health};
+use crate::model::deployment::{
+    Deployment, DeploymentGroup, DeploymentStatus as S, DeploymentStep, DeploymentUpdate, Failure, Verdict,
+};
+use crate::model::eval::EvalStatus;
+use crate::model::id::DeploymentId;
+use crate::model::job::{Job, JobStatus};
+use crate::model::time::Span;
+use crate::wire::command::{ApplyRollout, Command, StepDeployment};
+use crate::wire::request::{Done, RefusalKind};
+
+fn id(n: u128) -> DeploymentId {
+    DeploymentId::from_random(n)
+}
+
+fn deployment(n: u128, job: &Job, group: DeploymentGroup) -> Deployment {
+    Deployment {
+        id: id(n),
+        job: job.spec.key(),
+        job_create_index: job.create_index,
+        job_version: job.version,
+        job_modify_index: job.job_modify_index,
+        groups: [(job.spec.groups[0].name.clone(), group)].into(),
+        status: S::Running,
+        status_description: "Deployment is running".into(),
+        priority: 50,
+        create_time: AT,
+        modify_time: AT,
+        create_index: 0,
+        modify_index: 0,
+    }
+}
+
+fn group(desired_canaries: u64) -> DeploymentGroup {
+    DeploymentGroup {
+        desired_total: 2,
+        desired_canaries,
+        progress_deadline: Span::minutes(10),
+        ..DeploymentGroup::default()
+    }
+}
+
+/// A job with a deployment and two allocations in it.
+fn rolling(desired_canaries: u64) -> (Region, Job) {
+    let mut r = Region::new();
+    r.ready_node(1);
+    r.run(&register(spec("web", 2), None));
+    let job = r.job("web");
+    let made = deployment(1, &job, group(desired_canaries));
+    roll_out(&mut r, Some(made), vec![part(1, &job, desired_canaries > 0), part(2, &job, false)], vec![]);
+    (r, job)
+}
+
+fn part(n: u128, job: &Job, canary: bool) -> Allocation {
+    let health = canary.then(|| Health { canary: true, ..Health::default() });
+    Allocation { deployment: Some(id(1)), health, ..alloc(n, job, node_id(1), eval_id(1)) }
+}
+
+fn roll_out(
+    r: &mut Region,
+    deployment: Option<Deployment>,
+    allocs: Vec<Allocation>,
+    updates: Vec<DeploymentUpdate>,
+) -> Outcome {
+    let (eval, nodes) = (eval_id(1), place(allocs));
+    let rollout = ApplyRollout { eval, nodes, deployment, updates, evals: vec![], at: AT };
+    r.run(&Command::ApplyRollout(Box::new(rollout)))
+}
+
+fn found(n: u128, deployment: Option<DeploymentId>, healthy: bool) -> Command {
+    let updates = vec![report(n, ClientStatus::Running)];
+    let verdicts = vec![Verdict { alloc: alloc_id(n), deployment, healthy }];
+    Command::ReportAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
+}
+
+fn step(r: &mut Region, step: DeploymentStep) -> Outcome {
+    let (eval, at) = (Some(eval(9, "web")), AT + Span::minutes(2));
+    let order = StepDeployment { deployment: id(1), step, eval, tracked_versions: 6, at };
+    r.run(&Command::StepDeployment(Box::new(order)))
+}
+
+fn read(r: &Region, n: u128) -> Deployment {
+    r.view().deployment(id(n)).expect("reads").expect("exists")
+}
+
+fn refused(out: Outcome) -> String {
+    let refusal = out.reply.expect_err("is refused");
+    assert_eq!(refusal.kind, RefusalKind::Validation);
+    refusal.message
+}
+
+#[test]
+fn what_is_placed_and_proven_is_counted_once() {
+    let (mut r, _) = rolling(0);
+    let g = |r: &Region| read(r, 1).groups["g"].clone();
+    assert_eq!((g(&r).placed, g(&r).healthy, g(&r).require_progress_by), (2, 0, AT + Span::minutes(10)));
+    for _ in 0..2 {
+        r.run(&found(1, Some(id(1)), true));
+    }
+    assert_eq!((g(&r).healthy, g(&r).require_progress_by), (1, AT + Span::minutes(11)));
+    r.run(&found(1, Some(id(1)), false));
+    assert_eq!((g(&r).healthy, g(&r).unhealthy), (1, 0), "a client does not overrule what was found");
+    r.run(&found(2, Some(id(7)), true));
+    assert_eq!(g(&r).healthy, 1, "found in another deployment");
+    r.run(&found(2, Some(id(1)), false));
+    assert_eq!((g(&r).healthy, g(&r).unhealthy), (1, 1));
+    let (healthy, unhealthy) = (vec![alloc_id(2)], vec![]);
+    step(&mut r, DeploymentStep::SetHealth { healthy, unhealthy, failure: None });
+    assert_eq!((g(&r).healthy, g(&r).unhealthy), (2, 0), "a user does");
+    crate::state::check::consistent(&r.view()).expect("is whole");
+}
+
+#[test]
+fn a_new_deployment_ends_the_one_before_and_a_purge_takes_them_along() {
+    let (mut r, job) = rolling(0);
+    roll_out(&mut r, Some(deployment(2, &job, group(0))), vec![], vec![]);
+    assert_eq!((read(&r, 1).status, read(&r, 2).status), (S::Cancelled, S::Running));
+    let latest = r.view().latest_deployment(&key("web")).expect("reads").expect("exists");
+    assert_eq!(latest.id, id(2));
+    let late = DeploymentUpdate { id: id(1), status: S::Successful, description: "late".into() };
+    roll_out(&mut r, None, vec![], vec![late]);
+    assert_eq!(read(&r, 1).status, S::Cancelled, "what has ended has ended");
+    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    assert!(r.view().deployments(None, 9).expect("reads").is_empty());
+    roll_out(&mut r, Some(deployment(3, &job, group(0))), vec![], vec![]);
+    assert!(r.view().deployments(None, 9).expect("reads").is_empty(), "its job is gone");
+    crate::state::check::consistent(&r.view()).expect("is whole");
+}
+
+#[test]
+fn a_successful_deployment_makes_its_version_one_to_come_back_to() {
+    let (mut r, _) = rolling(0);
+    let done = DeploymentUpdate { id: id(1), status: S::Successful, description: "done".into() };
+    roll_out(&mut r, None, vec![], vec![done]);
+    assert!(r.job("web").stable);
+}
+
+#[test]
+fn a_job_with_an_active_deployment_runs_though_nothing_is_placed() {
+    let mut r = Region::new();
+    r.run(&register(spec("web", 2), None));
+    let job = r.job("web");
+    assert_eq!(job.status, JobStatus::Pending);
+    roll_out(&mut r, Some(deployment(1, &job, group(0))), vec![], vec![]);
+    assert_eq!(r.job("web").status, JobStatus::Running);
+    crate::state::check::consistent(&r.view()).expect("is whole");
+}
+
+#[test]
+fn promotion_wants_its_canaries_healthy_and_takes_their_mark_away() {
+    let (mut r, job) = rolling(1);
+    let all = DeploymentStep::Promote { groups: None };
+    assert_eq!(refused(step(&mut r, all.clone())), "Task group \"g\" has 0/1 healthy allocations");
+    assert!(r.view().eval(eval_id(9)).expect("reads").is_none(), "nothing has changed");
+    r.run(&found(1, Some(id(1)), true));
+    let elsewhere = DeploymentStep::Promote { groups: Some(vec!["nosuch".into()]) };
+    assert!(step(&mut r, elsewhere).reply.is_ok() && !read(&r, 1).groups["g"].promoted);
+    let out = step(&mut r, all);
+    let index = out.index;
+    assert_eq!(out.reply, Ok(Done::Deployment { eval: Some(eval_id(9)), reverted: None, index }));
+    assert!(read(&r, 1).groups["g"].promoted && !r.alloc(1).is_canary());
+    let eval = r.view().eval(eval_id(9)).expect("reads").expect("goes on from there");
+    assert_eq!(eval.status, EvalStatus::Pending);
+    roll_out(&mut r, None, vec![part(3, &job, true)], vec![]);
+    assert!(!r.alloc(3).is_canary(), "a canary that comes late is none");
+}
+
+#[test]
+fn a_pause_costs_no_time() {
+    let (mut r, _) = rolling(0);
+    step(&mut r, DeploymentStep::Pause);
+    let paused = read(&r, 1);
+    assert_eq!((paused.status, paused.status_description.as_str()), (S::Paused, "Deployment is paused"));
+    step(&mut r, DeploymentStep::Resume);
+    let resumed = read(&r, 1);
+    assert_eq!((resumed.status, resumed.status_description.as_str()), (S::Running, "Deployment is running"));
+    assert_eq!(resumed.groups["g"].require_progress_by, AT + Span::minutes(12));
+}
+
+#[test]
+fn a_failure_ends_it_and_may_bring_an_older_spec_back() {
+    let (mut r, _) = rolling(0);
+    let done = DeploymentUpdate { id: id(1), status: S::Successful, description: "done".into() };
+    roll_out(&mut r, None, vec![], vec![done]);
+    let first = r.job("web").spec.clone();
+    r.run(&register(spec("web", 3), None));
+    let second = r.job("web");
+    roll_out(&mut r, Some(deployment(2, &second, group(0))), vec![], vec![]);
+    let fail = |revert| {
+        let step = DeploymentStep::Fail(Failure { description: "why".into(), revert });
+        let order = StepDeployment { deployment: id(2), step, eval: None, tracked_versions: 6, at: AT };
+        Command::StepDeployment(Box::new(order))
+    };
+    let out = r.run(&fail(Some(0)));
+    assert!(matches!(out.reply, Ok(Done::Deployment { reverted: Some(0), .. })), "{:?}", out.reply);
+    let third = r.job("web");
+    assert_eq!((third.version, third.stable, &third.spec), (2, true, &first));
+    assert_eq!((read(&r, 2).status, read(&r, 2).status_description.as_str()), (S::Failed, "why"));
+    assert_eq!(refused(r.run(&fail(None))), "can't fail terminal deployment");
+    crate::state::check::consistent(&r.view()).expect("is whole");
+}
+
+#[test]
+fn who_has_changed_the_job_meanwhile_knows_better_than_a_rollback() {
+    let (mut r, _) = rolling(0);
+    r.run(&register(spec("web", 5), None));
+    let failure = Failure { description: "why".into(), revert: Some(0) };
+    let out = step(&mut r, DeploymentStep::Fail(failure));
+    assert!(matches!(out.reply, Ok(Done::Deployment { reverted: None, .. })), "{:?}", out.reply);
+    assert_eq!((r.job("web").version, read(&r, 1).status), (1, S::Failed));
+}
+
+#[test]
+fn allocations_of_others_are_not_judged() {
+    let (mut r, _) = rolling(0);
+    let (healthy, unhealthy) = (vec![alloc_id(77)], vec![]);
+    let why = refused(step(&mut r, DeploymentStep::SetHealth { healthy, unhealthy, failure: None }));
+    assert!(why.contains("is not part of deployment"), "{why}");
+}
