@@ -7,6 +7,7 @@ use super::shape::search::Match;
 use super::{Call, json, page};
 use crate::model::alloc::Allocation;
 use crate::model::job::{Job, Task, TaskGroup};
+use crate::model::order::Order;
 use crate::model::value::Value;
 use crate::state::view::View;
 use std::collections::BTreeMap;
@@ -157,7 +158,7 @@ impl Scan {
     /// Earlier in the name first, then shorter names, then by name; and whether there is more.
     fn sorted(&mut self, context: &str, most: usize) -> (Vec<Match>, bool) {
         let mut all = self.matches.remove(context).unwrap_or_default();
-        all.sort_by(|(a, left), (b, right)| {
+        all.order_by(|(a, left), (b, right)| {
             (a, left.id.len(), &left.id).cmp(&(b, right.id.len(), &right.id))
         });
         let truncated = all.len() > most || self.cut.contains(&context);

@@ -11,6 +11,7 @@ use super::shape::metrics::{Counted, Gauge, MetricsShape};
 use super::{Call, Outcome};
 use crate::model::id::AllocId;
 use crate::model::node::Node;
+use crate::model::order::Order;
 use crate::model::time::{Mono, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
@@ -292,7 +293,7 @@ impl Metrics {
             .iter()
             .map(|(name, labels, value)| Gauge { name: full_name(name), value: *value, labels })
             .collect();
-        gauges.sort_by(|a, b| (&a.name, a.labels).cmp(&(&b.name, b.labels)));
+        gauges.order_by(|a, b| (&a.name, a.labels).cmp(&(&b.name, b.labels)));
         let counted = |list: &[(String, Series)], unit: f64| -> Vec<Counted> {
             let of = list.iter().map(|(name, series)| (full_name(name), series.last(self.now)));
             of.filter(|(_, a)| a.count > 0).map(|(name, a)| Counted::new(name, &a, unit)).collect()

@@ -10,6 +10,7 @@ use super::watch::WatchKey;
 use super::{Call, Outcome, blocking, json};
 use crate::model::id::JobKey;
 use crate::model::job::Job;
+use crate::model::order::Order;
 use crate::state::view::{Table, View};
 use serde_json::Value;
 use std::sync::Arc;
@@ -66,7 +67,7 @@ fn jobs(call: &Call<'_>, view: &View, wanted: &[JobKey]) -> Result<Vec<Arc<Job>>
         let found = wanted.iter().map(|key| view.job(key)).collect::<Result<Vec<_>, _>>()?;
         found.into_iter().flatten().collect()
     };
-    jobs.sort_by_key(place);
+    jobs.order_by_key(place);
     jobs.dedup_by_key(|job| job.spec.key());
     Ok(jobs)
 }

@@ -12,6 +12,7 @@ use crate::cli::shapes::{
 };
 use crate::cli::template::with_left_out;
 use crate::model::gather::Gather;
+use crate::model::order::Order;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -106,7 +107,7 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
 /// The columns of `job status`, newest first (reference: cli 3.2; verbose: 3.7).
 pub fn alloc_table(allocs: &[Alloc], now: i64, verbose: bool) -> String {
     let mut sorted: Vec<&Alloc> = allocs.iter().collect();
-    sorted.sort_by_key(|a| std::cmp::Reverse(a.create_index));
+    sorted.order_by_key(|a| std::cmp::Reverse(a.create_index));
     let short = |full: &str| layout::id(full, verbose);
     let row = |a: &&Alloc| {
         let mut row = vec![
@@ -231,7 +232,7 @@ fn group(alloc: &Alloc) -> Option<&AllocGroup> {
 /// In the order they run: prestart, main, poststart, poststop. Tasks that only have a state come last.
 fn ordered_tasks(alloc: &Alloc) -> Vec<Task> {
     let mut tasks: Vec<Task> = group(alloc).map(|g| g.tasks.clone()).unwrap_or_default();
-    tasks.sort_by(|a, b| (phase(a), &a.name).cmp(&(phase(b), &b.name)));
+    tasks.order_by(|a, b| (phase(a), &a.name).cmp(&(phase(b), &b.name)));
     let unknown = alloc.task_states.keys().filter(|name| !tasks.iter().any(|t| t.name == **name));
     let unknown: Vec<Task> = unknown.map(|name| Task { name: name.clone(), lifecycle: None }).collect();
     tasks.extend(unknown);

@@ -12,6 +12,7 @@ use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::screen::{Page, Screen, Size};
 use crate::cli::session::{Session, at_home, job_state, job_table, path};
 use crate::cli::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
+use crate::model::order::Order;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -238,7 +239,7 @@ fn eval_table(evals: &[Eval], verbose: bool) -> String {
         ]
     };
     let mut sorted: Vec<&Eval> = evals.iter().collect();
-    sorted.sort_by_key(|e| std::cmp::Reverse(e.create_index));
+    sorted.order_by_key(|e| std::cmp::Reverse(e.create_index));
     let header = ["ID", "Priority", "Triggered By", "Status", "Placement Failures"];
     layout::table(&header, &sorted.into_iter().map(row).collect::<Vec<_>>())
 }
@@ -248,7 +249,7 @@ fn future_attempts(evals: &[Eval], allocs: &[Alloc], now: i64, verbose: bool) ->
     let waits = |e: &&Eval| e.status == "pending" && !e.wait_until.is_empty();
     let mut due: Vec<_> =
         evals.iter().filter(waits).map(|e| (layout::unix_nanos(&e.wait_until), e)).collect();
-    due.sort_by_key(|(at, e)| (*at, &e.id));
+    due.order_by_key(|(at, e)| (*at, &e.id));
     let mut rows = Vec::new();
     for (at, eval) in due {
         let waiting = allocs.iter().filter(|a| a.followup_eval_id == eval.id);

@@ -8,6 +8,7 @@ use crate::cli::node_list::{self, Columns};
 use crate::cli::output::{Failure, Outcome, Output};
 use crate::cli::settings::Settings;
 use crate::cli::shapes::{Alloc, Eval, JobStub, NodeStub};
+use crate::model::order::Order;
 use jiff::tz::TimeZone;
 use serde::de::DeserializeOwned;
 use std::cell::OnceCell;
@@ -67,7 +68,7 @@ impl Session {
         let job = self.job(prefix)?;
         let mut allocs: Vec<Alloc> =
             self.client.get(&format!("{}/allocations", path("job", &job.id)), &[])?;
-        allocs.sort_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
+        allocs.order_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
         let first =
             allocs.first().ok_or_else(|| Failure::new(format!("Job {:?} has no allocations", job.id)))?;
         Ok(first.id.clone())

@@ -5,6 +5,7 @@ use super::brain::Client;
 use super::effects::Held;
 use super::runner::Turn;
 use crate::model::id::AllocId;
+use crate::model::order::Order;
 use crate::model::time::Now;
 use crate::state::local::{Fate, Writes};
 use crate::wire::request::{Refusal, RefusalKind};
@@ -19,7 +20,7 @@ impl Client {
         }
         let mut ended: Vec<_> =
             self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
-        ended.sort_by_key(|a| (a.ended, a.id()));
+        ended.order_by_key(|a| (a.ended, a.id()));
         let chosen: Vec<AllocId> = ended.iter().take(count - keep).map(|a| a.id()).collect();
         let (mut turn, allocs) = self.lend(now, held);
         for id in chosen {

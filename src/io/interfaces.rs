@@ -3,6 +3,7 @@
 //! Refuses to know: other machines. Reference: client 4.
 
 use crate::model::node::NodeNetwork;
+use crate::model::order::Order;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
@@ -40,7 +41,7 @@ fn usable(all: &[IpAddr]) -> Vec<String> {
     if found.is_empty() {
         found = all.iter().collect();
     }
-    found.sort_by_key(|a| a.is_ipv6());
+    found.order_by_key(|a| a.is_ipv6());
     found.into_iter().map(ToString::to_string).collect()
 }
 

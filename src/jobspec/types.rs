@@ -2,6 +2,7 @@
 
 use super::operators;
 use crate::model::gather::Gather;
+use crate::model::order::Order;
 use hcl_edit::expr::{Expression, ObjectKey};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -170,9 +171,7 @@ fn each(inner: &Type, items: Vec<Value>) -> Result<Value, String> {
 /// A set: each value once, in the order of their JSON text, except that numbers order by size.
 pub fn distinct_sorted(list: Value) -> Value {
     let Value::Array(mut items) = list else { return list };
-    items.sort_by_cached_key(|v| {
-        (v.as_f64().map(ordered_bits), v.as_str().map(str::to_string), v.to_string())
-    });
+    items.order_by_key(|v| (v.as_f64().map(ordered_bits), v.as_str().map(str::to_string), v.to_string()));
     items.dedup();
     Value::Array(items)
 }

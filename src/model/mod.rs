@@ -17,6 +17,7 @@ pub mod job;
 pub mod key;
 pub mod namespace;
 pub mod node;
+pub mod order;
 pub mod plan;
 pub mod preference;
 pub mod random;

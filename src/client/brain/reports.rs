@@ -6,6 +6,7 @@ use crate::client::effects::Held;
 use crate::model::alloc::ClientStatus;
 use crate::model::deployment::Verdict;
 use crate::model::id::AllocId;
+use crate::model::order::Order;
 use crate::model::time::{Mono, Span};
 use crate::wire::command::AllocUpdate;
 use crate::wire::rpc::MAX_UPDATES;
@@ -44,7 +45,7 @@ impl Client {
             return;
         }
         let since = *self.report_since.get_or_insert(now);
-        untold.sort_by_key(|(id, urgent)| (!urgent, *id));
+        untold.order_by_key(|(id, urgent)| (!urgent, *id));
         let urgent = untold.first().is_some_and(|(_, urgent)| *urgent);
         if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
             return;

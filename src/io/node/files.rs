@@ -5,6 +5,7 @@
 //! followed at all.
 
 use super::follow::{CHUNK_BYTES, Source};
+use crate::model::order::Order;
 use crate::model::time::Wall;
 use crate::wire::ask::{FileInfo, Piece, Position};
 use crate::wire::request::{Refusal, RefusalKind};
@@ -72,7 +73,7 @@ impl Files {
             let Ok(stat) = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             entries.push(info(&name.to_string_lossy(), &stat));
         }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries.order_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 

@@ -1,6 +1,7 @@
 //! Comparing flat names and texts: fields of one thing, one block, and sets of blocks. Refuses to know what they mean.
 
 use super::{FieldDiff, Kind, ObjectDiff};
+use crate::model::order::Order;
 use crate::model::time::Span;
 use crate::model::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +141,7 @@ pub fn texts(name: &'static str, old: &[String], new: &[String]) -> Option<Objec
     let text = |list: &[String], one: &String| if list.contains(one) { one.clone() } else { String::new() };
     let mut fields: Vec<_> =
         all.into_iter().map(|one| field(name, &text(old, one), &text(new, one))).collect();
-    fields.sort_by_key(|f| f.kind.as_str());
+    fields.order_by_key(|f| f.kind.as_str());
     let has = |kind| fields.iter().any(|f| f.kind == kind);
     let kind = match (has(Kind::Added), has(Kind::Deleted)) {
         (false, false) => return None,

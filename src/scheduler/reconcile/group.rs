@@ -11,6 +11,7 @@ use crate::model::deployment::DeploymentGroup;
 use crate::model::gather::Gather;
 use crate::model::id::AllocId;
 use crate::model::job::{Job, TaskGroup};
+use crate::model::order::Order;
 use crate::model::time::Wall;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -253,7 +254,7 @@ fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<
             Update::Destructive => destructive.push(alloc),
         }
     }
-    destructive.sort_by_key(|a| (a.index(), a.id));
+    destructive.order_by_key(|a| (a.index(), a.id));
     (destructive, in_place)
 }
 
@@ -284,7 +285,7 @@ fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
     let newest = candidates.clone().map(|a| a.job_version).max();
     let since = oldest.or(newest).unwrap_or(0);
     let mut out: Vec<_> = candidates.filter(|a| a.job_version >= since).collect();
-    out.sort_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
+    out.order_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
     out.dedup_by_key(|a| a.index());
     out
 }

@@ -6,6 +6,7 @@ use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use crate::model::eval::Trigger;
 use crate::model::id::AllocId;
 use crate::model::job::TaskGroup;
+use crate::model::order::Order;
 use crate::model::time::{Span, Wall};
 
 const DELAYED: &str = "created for delayed rescheduling";
@@ -133,7 +134,7 @@ fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
 
 /// Step j: those due within five seconds of the first are looked at together.
 pub fn delayed<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
-    later.sort_by_key(|(at, alloc)| (*at, alloc.id));
+    later.order_by_key(|(at, alloc)| (*at, alloc.id));
     let mut out: Vec<Followup> = Vec::new();
     for (at, alloc) in later {
         match out.last_mut().filter(|batch| at - batch.at < BATCH) {

@@ -2,6 +2,7 @@
 
 use super::{NameIndex, Set, Stop, group};
 use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::order::Order;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -53,14 +54,14 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
 
 /// Of those with one name all but the newest version's, and the others.
 fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
-    live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
+    live.order_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();
     live.into_iter().partition(|a| !names.insert(a.index()))
 }
 
 /// As many as are too many; `surplus` falls by them.
 fn highest_first<'a>(mut from: Vec<&'a Allocation>, surplus: &mut u64) -> Vec<&'a Allocation> {
-    from.sort_by_key(|a| (Reverse(a.index()), a.id));
+    from.order_by_key(|a| (Reverse(a.index()), a.id));
     from.truncate(usize::try_from(*surplus).unwrap_or(usize::MAX));
     *surplus -= from.len() as u64;
     from
