@@ -311,8 +311,7 @@ impl Call<'_> {
         let write = self.request.method != Method::Get;
         let (ctx, q) = (self.ctx, &self.query);
         match route {
-            Route::Jobs if write => jobs::register(self, None),
-            Route::Jobs => jobs::list(self),
+            Route::Jobs => self.jobs(write),
             Route::JobsParse => jobs::parse(self).map(Outcome::Respond),
             Route::Job(id) => self.one_job(id),
             Route::JobAllocations(id) => allocs::of_job(self, id),
@@ -377,6 +376,10 @@ impl Call<'_> {
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
             Route::Unknown => Err(Response::text(404, "")),
         }
+    }
+
+    fn jobs(&self, write: bool) -> Result<Outcome, Response> {
+        if write { jobs::register(self, None) } else { jobs::list(self) }
     }
 
     fn one_job(&self, id: String) -> Result<Outcome, Response> {
