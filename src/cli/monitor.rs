@@ -122,7 +122,8 @@ enum Line {
 fn exit_code(eval: &Eval) -> u8 {
     match eval.status.as_str() {
         _ if !eval.failed_tg_allocs.is_empty() => 2,
-        "complete" => 0,
+        // a newer evaluation of the job does what this one was to do
+        "complete" | "canceled" => 0,
         _ => 1,
     }
 }
