@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Changes that are sat out before something is wrong.
+const RESTLESS: usize = 20_000;
+
 /// A directory on the disk that is measured: DROVER_MEASURE_DIR, or the directory for temporary files. What lies in it is
 /// removed when all is measured, not before: ext4 searches long for an inode when many were freed in the last seconds.
 pub fn scratch() -> PathBuf {
@@ -138,8 +141,13 @@ pub fn until(http: &mut Http, path: &str, wanted: impl Fn(&Value) -> bool) -> Re
 
 /// Lets a while pass in which nothing happens: a query that waits for a change that does not come.
 pub fn rest(http: &mut Http, wait: &str) -> Result<(), String> {
-    let index = http.get("/v1/jobs")?.index;
-    http.get(&format!("/v1/jobs?index={index}&wait={wait}")).map(|_| ())
+    for _ in 0..RESTLESS {
+        let index = http.get("/v1/jobs")?.index;
+        if http.get(&format!("/v1/jobs?index={index}&wait={wait}"))?.index == index {
+            return Ok(());
+        }
+    }
+    Err("the jobs do not stop changing".into())
 }
 
 /// A job of one group with one small task.
