@@ -256,6 +256,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_gave_way_to_a_newer_evaluation_is_no_failure() {
+        for (status, unplaced, code) in [
+            ("complete", false, 0),
+            ("canceled", false, 0),
+            ("failed", false, 1),
+            ("complete", true, 2),
+            ("canceled", true, 2),
+        ] {
+            let groups = unplaced.then(|| ("g".to_string(), AllocMetric::default()));
+            let failed_tg_allocs = groups.into_iter().collect();
+            let eval = Eval { status: status.to_string(), failed_tg_allocs, ..Eval::default() };
+            assert_eq!(exit_code(&eval), code, "{status} {unplaced}");
+        }
+    }
+
+    #[test]
     fn an_allocation_is_settled_when_it_is_as_wanted() {
         for (desired, client, settled) in [
             ("run", "pending", false),
