@@ -47,6 +47,10 @@ impl Desired {
         }
         // a migration is one thing, not a stop and a placement
         self.0.values_mut().for_each(|group| group.place = group.place.saturating_sub(group.migrate));
+        // these are neither yet: they move if there is room
+        for moving in &changes.moving {
+            self.of(&moving.group.name).migrate += 1;
+        }
         self.0
     }
 

@@ -34,6 +34,12 @@ fn with_room_elsewhere_both_move_and_keep_their_names() {
         let placed: Vec<_> = places(&decision).iter().map(|a| (a.name.clone(), a.previous)).collect();
         assert_eq!(placed, [("a.g[0]".to_string(), old)], "{how:?}");
         assert!(decision.created.is_empty());
+        let told = &decision.desired["g"];
+        assert_eq!(
+            (told.migrate, told.place, told.stop),
+            (1, 0, 0),
+            "{how:?}: a plan tells it as what it is"
+        );
     }
 }
 
