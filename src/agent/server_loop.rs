@@ -12,7 +12,8 @@ use crate::model::time::Mono;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::{Config, Server, Turn};
 use crate::state::fault::Fault;
-use crate::state::store::{Options, Reader, Store};
+use crate::state::segments::Medium;
+use crate::state::store::{Media, Options, Reader, Store};
 use crate::wire::rpc::Peer;
 use async_channel::{Receiver, Sender};
 use std::collections::BTreeMap;
@@ -175,7 +176,10 @@ fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Serv
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
     let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
     let (space, birth) = (Space::new(disk.reserve()), disk.birth());
-    let (store, recovered) = Store::open(disk, Options::default()).map_err(|e| named(&e))?;
+    let log = |name: &str| disk.beside(name).map(|file| Box::new(file) as Medium).map_err(|e| named(&e));
+    let log = [log("log.0")?, log("log.1")?];
+    let (store, recovered) =
+        Store::open(Media { state: disk, log }, Options::default()).map_err(|e| named(&e))?;
     birth.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;

@@ -78,6 +78,21 @@ impl Disk {
         Ok(Disk { file, reserve: Arc::new(reserve), birth })
     }
 
+    /// A file beside the store that belongs to it and shares its reserve; made anew with it, and never without it.
+    pub fn beside(&self, name: &str) -> io::Result<Disk> {
+        let path = self.reserve.path.with_file_name(name);
+        let mut options = OpenOptions::new();
+        let is_new = self.birth.0.is_some();
+        options.read(true).write(true).create(is_new).truncate(is_new).mode(0o600);
+        let file = options.open(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!(
+                "{name} is missing beside it: restore both, or remove the store to begin anew without what it held"
+            )),
+            _ => io::Error::other(format!("{name} beside it: {e}")),
+        })?;
+        Ok(Disk { file, reserve: self.reserve.clone(), birth: Birth(None) })
+    }
+
     /// To be completed once the store on this disk is open.
     pub fn birth(&self) -> Birth {
         self.birth.clone()

@@ -34,7 +34,10 @@ impl Log {
             Some(bytes) => postcard::from_bytes(bytes).map_err(|e| Damaged(format!("members: {e}")))?,
             None => ConfState::from((vec![id], vec![])),
         };
-        let hard_state = saved.hard_state.as_deref().map(decode_hard_state).transpose()?.unwrap_or_default();
+        let mut hard_state =
+            saved.hard_state.as_deref().map(decode_hard_state).transpose()?.unwrap_or_default();
+        // what is applied was committed: that was not stored again
+        hard_state.commit = hard_state.commit.max(saved.applied);
         let truncated = saved.truncated.unwrap_or_default();
         let mut log = Log { entries: VecDeque::new(), truncated, hard_state, conf_state, bytes: 0 };
         for (index, bytes) in &saved.entries {
@@ -44,7 +47,7 @@ impl Log {
             log.push(decode_entry(*index, bytes)?);
         }
         let (first, commit) = (log.truncated.0, log.hard_state.commit);
-        if saved.applied < first || saved.applied > commit || commit > log.last() {
+        if saved.applied < first || commit > log.last() {
             return Err(Damaged(format!(
                 "compacted {first}, applied {}, committed {commit} and last {} are out of order",
                 saved.applied,
@@ -64,10 +67,6 @@ impl Log {
 
     pub fn voters(&self) -> &[u64] {
         &self.conf_state.voters
-    }
-
-    pub fn hard_state(&self) -> &HardState {
-        &self.hard_state
     }
 
     pub fn encoded_conf_state(&self) -> Vec<u8> {

@@ -49,8 +49,6 @@ pub struct Released {
     pub messages: Vec<Outbound>,
     /// In log order; to be applied, then told by `applied`.
     pub committed: Vec<Committed>,
-    /// The hard state with its commit index: to be stored with the applied entries.
-    pub hard_state: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,11 +194,10 @@ impl Node {
         if let Some(commit) = light.commit_index() {
             self.raw.mut_store().commit_to(commit);
         }
-        let hard_state = encode_hard_state(self.raw.store().hard_state());
         let committed = committed.into_iter().filter(|e| e.entry_type == EntryType::EntryNormal);
         let committed =
             committed.map(|e| Committed { index: e.index, term: e.term, data: e.data.to_vec() }).collect();
-        Released { messages, committed, hard_state }
+        Released { messages, committed }
     }
 
     /// All released entries are applied.
@@ -274,7 +271,6 @@ mod tests {
             disk.entries.extend(batch.entries);
             disk.hard_state = batch.hard_state.or(disk.hard_state.take());
             let released = node.persisted(step);
-            disk.hard_state = Some(released.hard_state);
             if let Some(last) = released.committed.last() {
                 disk.applied = last.index;
             }

@@ -2,8 +2,9 @@
 //! store's receipt meet: what a step releases cannot be had before its batch is durable.
 
 use crate::raft;
+use crate::state::batch::LogBatch;
 use crate::state::fault::Fault;
-use crate::state::store::{Committed, LogBatch, Outcome, Reader, Receipt, Recovered, Store};
+use crate::state::store::{Committed, Outcome, Reader, Receipt, Recovered, Store};
 use crate::wire::command::Command;
 use crate::wire::record;
 use crate::wire::rpc::Peer;
@@ -113,8 +114,7 @@ impl Log {
             released.committed.iter().map(|c| Committed { index: c.index, command: &c.data }).collect();
         let applied = !entries.is_empty();
         self.last_applied_term = released.committed.last().map_or(self.last_applied_term, |c| c.term);
-        let outcomes =
-            if applied { self.store.apply(&entries, Some(&released.hard_state))? } else { Vec::new() };
+        let outcomes = self.store.apply(&entries)?;
         self.raft.applied();
         Ok(Some(Round { messages, outcomes, applied }))
     }
@@ -132,7 +132,7 @@ impl Log {
         }
     }
 
-    /// Entries that were applied before this durable commit are durable as state with it.
+    /// Of entries that are applied: the store lets them go when what they did is durable.
     fn compaction(&mut self) -> Option<(u64, u64)> {
         let applied = self.store.applied();
         let surplus = applied.saturating_sub(self.compacted);

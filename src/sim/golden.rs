@@ -21,6 +21,7 @@ use crate::model::reschedule::Reschedule;
 use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
+use crate::state::batch::LogBatch;
 use crate::state::check;
 use crate::state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
@@ -115,6 +116,7 @@ fn objects(s: &mut Samples) {
     s.add("pending", &eval(1, "web"));
     s.add("team", &Namespace { spec: team(), create_index: 3, modify_index: 4 });
     s.add("hcl", &submission());
+    s.add("everything", &log_batch());
     let mut running = alloc(1, &job, node_id(1), eval_id(1));
     running.client = ClientStatus::Running;
     running.task_states = report(1, ClientStatus::Running).task_states;
@@ -234,6 +236,16 @@ fn team() -> NamespaceSpec {
 }
 
 /// With every member said.
+fn log_batch() -> LogBatch {
+    LogBatch {
+        truncate_from: Some(7),
+        entries: vec![(7, vec![1, 2, 3]), (8, vec![])],
+        hard_state: Some(vec![4]),
+        conf_state: Some(vec![5, 6]),
+        compact_to: Some((6, 1)),
+    }
+}
+
 fn submission() -> Submission {
     Submission {
         source: "job \"web\" {}".into(),

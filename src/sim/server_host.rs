@@ -22,6 +22,9 @@ pub const MAX_FAILED_OPENS: u32 = 4;
 /// So little that a store is read from its disk all the time, and not from memory.
 pub const CACHE_BYTES: usize = 64 << 10;
 
+/// So little that segments are full all the time.
+const SEGMENT_BYTES: u64 = 48 << 10;
+
 pub struct ServerHost {
     pub disk: SimDisk,
     pub options: Options,
@@ -51,7 +54,7 @@ impl ServerHost {
     pub fn new(seed: u64) -> Self {
         ServerHost {
             disk: SimDisk::new(seed ^ 0x5e1),
-            options: Options { cache_bytes: CACHE_BYTES, ..Options::default() },
+            options: Options { cache_bytes: CACHE_BYTES, segment_bytes: SEGMENT_BYTES, ..Options::default() },
             seed,
             lives: 0,
             failed_opens: 0,
@@ -101,7 +104,7 @@ impl World {
     pub fn start_server(&mut self) -> Result<(), String> {
         let host = &mut self.server;
         host.lives += 1;
-        let (store, recovered) = match Store::open(host.disk.backend(), host.options) {
+        let (store, recovered) = match Store::open(host.disk.media(), host.options) {
             Ok(opened) => opened,
             Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(&fault),
             Err(e) => return self.server_does_not_open(&e.to_string()),

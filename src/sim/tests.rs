@@ -126,7 +126,7 @@ fn rot_is_a_fault_or_else_a_contradiction() {
     for unverified in [false, true] {
         let mut world = World::new(4, NODES, false);
         world.faults.heal();
-        world.server.options = Options { cache_bytes: 4096, unverified };
+        world.server.options = Options { cache_bytes: 4096, unverified, ..world.server.options };
         world.start_server().expect("a fresh disk opens");
         world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
         world.register_quietly("quiet-1");

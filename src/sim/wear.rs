@@ -76,7 +76,7 @@ fn an_idle_day_writes_next_to_nothing_and_a_job_little() {
     );
     println!("a job costs (fsyncs, bytes): server {server:?}, client {client:?}, keeper {keeper:?}");
     // the verdict on its health and the end of its deployment included
-    assert!(server.0 <= 5 && server.1 <= 290_000, "server {server:?}");
+    assert!(server.0 <= 5 && server.1 <= 24_000, "server {server:?}");
     assert!(client.0 <= 3 && client.1 <= 84_000, "client {client:?}");
     assert!(keeper.0 <= 1 && keeper.1 <= 400, "keeper {keeper:?}");
     go_on(&mut world, Span::hours(1));

@@ -6,6 +6,7 @@
 use super::verified;
 use crate::wire::record::Malformed;
 use std::fmt;
+use std::io;
 
 /// The environment's fault, never a caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,11 @@ impl Fault {
         match self {
             Fault::Full(d) | Fault::Storage(d) | Fault::Corrupt(d) => d,
         }
+    }
+
+    /// The log could not be read or written. What was to be written may be there.
+    pub(super) fn of_log(error: io::Error) -> Fault {
+        Fault::of(redb::Error::Io(error), true)
     }
 
     fn of(error: redb::Error, may_have_changed: bool) -> Fault {
@@ -102,7 +108,6 @@ impl From<redb::CommitError> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     #[test]
     fn faults_say_what_happened_and_whether_it_counts() {

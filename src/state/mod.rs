@@ -1,6 +1,6 @@
-//! What is kept: a server's replicated state and a client's own allocations. A server's is one redb database: the raft
-//! log with its hard state, the rows of every object with their indexes, `apply` from commands to rows, and views that
-//! read them at one index. A client's is `local`.
+//! What is kept: a server's replicated state and a client's own allocations. A server's is a log of its own, with raft's
+//! hard state, and one redb database: the rows of every object with their indexes, `apply` from commands to rows, and
+//! views that read them at one index. A client's is `local`.
 //!
 //! Refuses to know: clocks, randomness, the network, who proposed a command and who waits for it. Invariants: what is
 //! applied depends on the log alone, so replicas at one index hold equal rows and equal digests; every index row agrees
@@ -8,11 +8,13 @@
 //! half visible; damaged rows are a `Fault`, never a panic.
 
 pub mod apply;
+pub mod batch;
 #[cfg(test)]
 pub mod check;
 pub mod fault;
 pub mod heads;
 pub mod local;
+pub mod segments;
 pub mod store;
 pub mod tables;
 pub mod verified;

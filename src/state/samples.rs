@@ -1,7 +1,8 @@
 //! Small valid jobs, nodes, evaluations and allocations for tests, and a region of one store to run commands in.
 //! Refuses to know what any test wants of them: each changes what it cares about.
 
-use super::store::{Committed, LogBatch, Options, Outcome, Store};
+use super::batch::LogBatch;
+use super::store::{Committed, Media, Options, Outcome, Store};
 use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
 use crate::model::eval::{Evaluation, Trigger};
@@ -220,8 +221,9 @@ pub struct Region {
 
 impl Region {
     pub fn new() -> Region {
-        let backend = redb::backends::InMemoryBackend::new();
-        let (store, _) = Store::open(backend, Options::default()).expect("an empty backend opens");
+        let memory = redb::backends::InMemoryBackend::new;
+        let media = Media { state: memory(), log: [Box::new(memory()), Box::new(memory())] };
+        let (store, _) = Store::open(media, Options::default()).expect("an empty backend opens");
         Region { store }
     }
 
@@ -231,7 +233,7 @@ impl Region {
         let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
         self.store.append(&batch).expect("appends");
         let committed = Committed { index, command: &bytes };
-        let mut outcomes = self.store.apply(&[committed], None).expect("applies");
+        let mut outcomes = self.store.apply(&[committed]).expect("applies");
         assert_eq!(outcomes.len(), 1);
         outcomes.remove(0)
     }

@@ -1,13 +1,15 @@
-//! The store: opening a database, one durable commit for a turn's log, one that need not be durable for what it applies.
+//! The store: a log that is durable turn by turn, and a database that is made durable when a segment of the log is full.
 //!
 //! Refuses to know raft's rules beyond "no gaps, and nothing applied is taken back", and what a command means. Invariants:
 //! a `Receipt` exists only after its batch is on the disk; what is applied and not yet durable is replayed from the log
-//! after a crash, because an entry leaves the log only when it is applied, in the same durable commit; a reader sees
-//! rows and fleet of one index. After a fault the store is to be dropped and opened again.
+//! after a crash, because an entry leaves the log only after a durable commit of what it did; a reader sees rows and
+//! fleet of one index. After a fault the store is to be dropped and opened again.
 
 use super::apply::{self, Applying, FleetEdit};
+use super::batch::{LogBatch, Replay};
 use super::fault::Fault;
-use super::tables::{self, Applied, BOOK, FORMAT, Kind, LOG, Region, STATE, log_key};
+use super::segments::{Found, Medium, Segments};
+use super::tables::{self, Applied, BOOK, FORMAT, Kind, Region, STATE};
 use super::verified;
 use super::view::{self, View};
 use crate::model::alloc::Allocation;
@@ -25,6 +27,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct Options {
     /// What the database may keep in memory of its file.
     pub cache_bytes: usize,
+    /// A segment of the log that holds more is full. What a crash leaves to be applied again is at most about twice as
+    /// much.
+    pub segment_bytes: u64,
     /// What rots is not looked for: shows that somebody else would find it.
     #[cfg(test)]
     pub unverified: bool,
@@ -34,10 +39,17 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             cache_bytes: 1 << 20,
+            segment_bytes: 1 << 20,
             #[cfg(test)]
             unverified: false,
         }
     }
+}
+
+/// Where a store lies.
+pub struct Media<S> {
+    pub state: S,
+    pub log: [Medium; 2],
 }
 
 /// What a store held when it was opened.
@@ -51,25 +63,6 @@ pub struct Recovered {
     pub truncated: Option<(u64, u64)>,
     pub applied: u64,
     pub region_id: Option<Uuid>,
-}
-
-/// What one turn wants on the disk. Entries are opaque.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogBatch {
-    /// Entries from here on are removed first. They must not be applied.
-    pub truncate_from: Option<u64>,
-    /// In order and without gaps. They replace what the log has from the first one's index on.
-    pub entries: Vec<(u64, Vec<u8>)>,
-    pub hard_state: Option<Vec<u8>>,
-    pub conf_state: Option<Vec<u8>>,
-    /// Entries up to and with this index, of this term, are no longer needed. They must be applied.
-    pub compact_to: Option<(u64, u64)>,
-}
-
-impl LogBatch {
-    fn is_empty(&self) -> bool {
-        *self == LogBatch::default()
-    }
 }
 
 /// Proof that a batch is durable: only `Store::append` makes one.
@@ -104,6 +97,14 @@ pub enum OpenError {
     Fault(Fault),
 }
 
+impl Recovered {
+    /// Of the log; the compacted one's index when it is empty.
+    pub fn last_index(&self) -> u64 {
+        let compacted = self.truncated.map_or(0, |(index, _)| index);
+        self.entries.last().map_or(compacted, |(index, _)| *index)
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -127,9 +128,15 @@ impl<E: Into<Fault>> From<E> for OpenError {
     }
 }
 
-/// Owns the database. One per data directory.
+/// Owns the database and the log. One per data directory.
 pub struct Store {
     shared: Arc<Shared>,
+    log: Segments,
+    segment_bytes: u64,
+    /// What a new segment of the log begins with.
+    book: LogBatch,
+    /// Of what the segment before the one that is written holds.
+    last_before: u64,
     /// As of the last commit, durable or not.
     applied: Applied,
     fleet: Fleet,
@@ -156,7 +163,7 @@ struct Published {
 }
 
 impl Store {
-    /// Creates the tables on first use.
+    /// Creates the tables and the log on first use.
     ///
     /// After a crash redb walks the whole file, and the fleet is read from the rows: 69 ms together for 10,000 jobs with
     /// an allocation each (43 MB, unoptimised build), so that redb's quick-repair, which writes more and syncs twice in
@@ -164,33 +171,68 @@ impl Store {
     ///
     /// Of a database whose creation was cut off, nothing was ever promised: the caller
     /// may remove a file that was never opened before and that does not open now.
-    pub fn open(backend: impl StorageBackend, options: Options) -> Result<(Store, Recovered), OpenError> {
-        let database = open_database(backend, options).map_err(Fault::from)?;
-        match format_of(&database)? {
-            None => create(&database)?,
-            Some(FORMAT) => {}
+    pub fn open<S: StorageBackend>(
+        media: Media<S>,
+        options: Options,
+    ) -> Result<(Store, Recovered), OpenError> {
+        let database = open_database(media.state, options).map_err(Fault::from)?;
+        let (log, found) = match format_of(&database)? {
+            // the log first: a database that says what it is has one
+            None => {
+                let log = Segments::create(media.log, 0, &record::encode(&LogBatch::default()));
+                let log = log.map_err(Fault::of_log)?;
+                create(&database)?;
+                (log, Found::default())
+            }
+            Some(FORMAT) => Segments::open(media.log).map_err(Fault::of_log)?,
             Some(found) => return Err(OpenError::Format { found, known: FORMAT }),
-        }
-        let (recovered, applied) = recover(&database)?;
-        let compacted = recovered.truncated.map_or(0, |(index, _)| index);
-        let last_index = recovered.entries.last().map_or(compacted, |(index, _)| *index);
+        };
+        let (recovered, applied, last_before) = recover(&database, found)?;
+        let last_index = recovered.last_index();
+        let book = LogBatch {
+            hard_state: recovered.hard_state.clone(),
+            conf_state: recovered.conf_state.clone(),
+            compact_to: recovered.truncated,
+            ..LogBatch::default()
+        };
         let fleet = rebuild_fleet(&database)?;
         let published = Mutex::new(Published { applied, fleet: fleet.snapshot() });
         let shared = Arc::new(Shared { database, published });
-        Ok((Store { shared, applied, fleet, last_index }, recovered))
+        let segment_bytes = options.segment_bytes;
+        Ok((Store { shared, log, segment_bytes, book, last_before, applied, fleet, last_index }, recovered))
     }
 
-    /// ONE durable commit; with it, everything applied so far is durable too.
+    /// ONE sync, of the log alone; where that fills a segment, a durable commit of what is applied, and another one.
     pub fn append(&mut self, batch: &LogBatch) -> Result<Receipt, Fault> {
         if batch.is_empty() {
             return Ok(Receipt(()));
         }
         let last_index = self.checked_last_index(batch)?;
-        let transaction = self.shared.database.begin_write()?;
-        write_batch(&mut transaction.open_table(LOG)?, batch)?;
-        transaction.commit()?;
+        self.log.append(&record::encode(batch)).map_err(Fault::of_log)?;
         self.last_index = last_index;
+        for (kept, new) in
+            [(&mut self.book.hard_state, &batch.hard_state), (&mut self.book.conf_state, &batch.conf_state)]
+        {
+            if new.is_some() {
+                kept.clone_from(new);
+            }
+        }
+        self.book.compact_to = batch.compact_to.or(self.book.compact_to);
+        if self.log.bytes() > self.segment_bytes {
+            self.begin_segment()?;
+        }
         Ok(Receipt(()))
+    }
+
+    /// Writes where the segment before the full one lies, once nobody needs what that holds.
+    fn begin_segment(&mut self) -> Result<(), Fault> {
+        if self.book.compact_to.map_or(0, |(index, _)| index) < self.last_before {
+            return Ok(());
+        }
+        self.shared.database.begin_write()?.commit()?;
+        self.log.begin(self.applied.digest, &record::encode(&self.book)).map_err(Fault::of_log)?;
+        self.last_before = self.last_index;
+        Ok(())
     }
 
     /// The log's last index once `batch` is written; a fault if the batch would leave a gap or take back what is applied.
@@ -209,7 +251,7 @@ impl Store {
             )));
         }
         for (index, _) in &batch.entries {
-            if *index != last + 1 || *index >= BOOK {
+            if *index != last + 1 {
                 return Err(Fault::corrupt(format!("entry {index} of the log was to follow entry {last}")));
             }
             last = *index;
@@ -225,25 +267,15 @@ impl Store {
 
     /// ONE commit that is not durable by itself. A refused command is an outcome; one that cannot be read is a fault,
     /// and then nothing of `entries` is applied.
-    pub fn apply(
-        &mut self,
-        entries: &[Committed<'_>],
-        hard_state: Option<&[u8]>,
-    ) -> Result<Vec<Outcome>, Fault> {
-        if entries.is_empty() && hard_state.is_none() {
+    pub fn apply(&mut self, entries: &[Committed<'_>]) -> Result<Vec<Outcome>, Fault> {
+        if entries.is_empty() {
             return Ok(Vec::new());
         }
         let mut transaction = self.shared.database.begin_write()?;
         transaction.set_durability(Durability::None)?;
         let Applying { outcomes, applied, fleet } =
             apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
-        {
-            let mut log = transaction.open_table(LOG)?;
-            log.insert(log_key(tables::BOOK_APPLIED).as_slice(), record::encode(&applied).as_slice())?;
-            if let Some(hard_state) = hard_state {
-                log.insert(log_key(tables::BOOK_HARD_STATE).as_slice(), hard_state)?;
-            }
-        }
+        transaction.open_table(BOOK)?.insert(tables::BOOK_APPLIED, record::encode(&applied).as_slice())?;
         let mut published = self.shared.published();
         transaction.commit()?;
         self.applied = applied;
@@ -307,13 +339,18 @@ fn open_database(backend: impl StorageBackend, options: Options) -> Result<Datab
 /// `None`: nothing was ever written.
 fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
     let transaction = database.begin_read()?;
-    let log = match transaction.open_table(LOG) {
-        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-        Err(TableError::TableTypeMismatch { .. }) => return Ok(Some(1)),
-        log => log?,
+    let book = match transaction.open_table(BOOK) {
+        Err(TableError::TableDoesNotExist(_)) => {
+            return match transaction.open_table(tables::OLD_LOG) {
+                Err(TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(TableError::TableTypeMismatch { .. }) => Ok(Some(1)),
+                old => Ok(old.map(|_| Some(2))?),
+            };
+        }
+        book => book?,
     };
-    let Some(format) = log.get(log_key(tables::BOOK_FORMAT).as_slice())? else {
-        return Err(Fault::corrupt("the database has a log but no format"));
+    let Some(format) = book.get(tables::BOOK_FORMAT)? else {
+        return Err(Fault::corrupt("the database has a book but no format"));
     };
     let bytes = format.value().try_into().map_err(|_| Fault::corrupt("the format is not a number"))?;
     Ok(Some(u32::from_be_bytes(bytes)))
@@ -321,45 +358,37 @@ fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
 
 fn create(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
-    let format = (log_key(tables::BOOK_FORMAT), FORMAT.to_be_bytes());
-    transaction.open_table(LOG)?.insert(format.0.as_slice(), format.1.as_slice())?;
+    transaction.open_table(BOOK)?.insert(tables::BOOK_FORMAT, FORMAT.to_be_bytes().as_slice())?;
     transaction.open_table(STATE)?;
     Ok(transaction.commit()?)
 }
 
-fn recover(database: &Database) -> Result<(Recovered, Applied), Fault> {
+/// What the log and the database say together, and the last index in the segment before the one that is written.
+fn recover(database: &Database, found: Found) -> Result<(Recovered, Applied, u64), Fault> {
     let transaction = database.begin_read()?;
-    let log = transaction.open_table(LOG)?;
-    let book = |key: u64| -> Result<Option<Vec<u8>>, Fault> {
-        Ok(log.get(log_key(key).as_slice())?.map(|v| v.value().to_vec()))
-    };
-    let applied = match book(tables::BOOK_APPLIED)? {
-        Some(bytes) => record::decode(&bytes)?,
-        None => Applied::default(),
-    };
-    let truncated = book(tables::BOOK_TRUNCATED)?.map(|b| tables::decode_pair(&b)).transpose()?;
-    let mut entries = Vec::new();
-    let mut next = truncated.map(|(index, _)| index + 1);
-    for row in log.range(..log_key(BOOK).as_slice())? {
-        let (index, entry) = row?;
-        let index = tables::number(index.value())?;
-        let entry = entry.value().to_vec();
-        if next.is_some_and(|next| next != index) {
-            return Err(Fault::corrupt(format!("the log has a gap before entry {index}")));
+    let applied: Applied =
+        tables::get(&transaction.open_table(BOOK)?, tables::BOOK_APPLIED)?.unwrap_or_default();
+    let mut replay = Replay::default();
+    let mut last_before = 0;
+    for (frames, is_before) in [(found.before, true), (found.current, false)] {
+        for frame in frames {
+            replay.add(record::decode(&frame)?);
         }
-        next = Some(index + 1);
-        entries.push((index, entry));
+        if is_before {
+            last_before = replay.last_index().unwrap_or(0);
+        }
     }
+    let truncated = replay.cut(applied.index)?;
     let region: Option<Region> = tables::get(&transaction.open_table(STATE)?, &Kind::Region.key(&[]))?;
     let recovered = Recovered {
-        entries,
-        hard_state: book(tables::BOOK_HARD_STATE)?,
-        conf_state: book(tables::BOOK_CONF_STATE)?,
+        entries: replay.entries,
+        hard_state: replay.hard_state,
+        conf_state: replay.conf_state,
         truncated,
         applied: applied.index,
         region_id: region.map(|r| r.id),
     };
-    Ok((recovered, applied))
+    Ok((recovered, applied, last_before))
 }
 
 /// The same fleet as following every edit from the first entry on would have given.
@@ -391,26 +420,4 @@ fn follow(fleet: &mut Fleet, edits: Vec<FleetEdit>) {
             FleetEdit::Release(node, amount) => fleet.sub_usage(node, amount),
         }
     }
-}
-
-fn write_batch(log: &mut redb::Table<'_, &[u8], &[u8]>, batch: &LogBatch) -> Result<(), Fault> {
-    let first = batch.entries.first().map(|(index, _)| *index);
-    if let Some(from) = batch.truncate_from.into_iter().chain(first).min() {
-        log.retain_in(log_key(from).as_slice()..&log_key(BOOK), |_, _| false)?;
-    }
-    for (index, entry) in &batch.entries {
-        log.insert(log_key(*index).as_slice(), entry.as_slice())?;
-    }
-    if let Some(hard_state) = &batch.hard_state {
-        log.insert(log_key(tables::BOOK_HARD_STATE).as_slice(), hard_state.as_slice())?;
-    }
-    if let Some(conf_state) = &batch.conf_state {
-        log.insert(log_key(tables::BOOK_CONF_STATE).as_slice(), conf_state.as_slice())?;
-    }
-    if let Some((index, term)) = batch.compact_to {
-        log.retain_in(..=log_key(index).as_slice(), |_, _| false)?;
-        let pair = tables::encode_pair(index, term);
-        log.insert(log_key(tables::BOOK_TRUNCATED).as_slice(), pair.as_slice())?;
-    }
-    Ok(())
 }

@@ -1,8 +1,7 @@
 //! How rows lie in the database: two redb tables, the keys of each kind of row, and the records that only this room
 //! reads. Refuses to know what any of it means.
 //!
-//! `LOG` holds raft's entries by index and, above every index, this replica's own bookkeeping, so that an append
-//! touches one leaf. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
+//! `BOOK` holds this replica's own bookkeeping; its log is in `segments`. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
 //! of one for each kind: on a small region the rows of a change share pages, and a page is what a disk wears by.
 //!
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
@@ -22,27 +21,18 @@ use crate::wire::record::{self, Record};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
-/// Its keys are numbers of eight bytes, big-endian. Both tables have the same types, because redb's code is made anew for
-/// each pair of types.
-pub(super) const LOG: TableDefinition<&[u8], &[u8]> = TableDefinition::new("log");
+/// Both tables have the same types, because redb's code is made anew for each pair of types.
+pub(super) const BOOK: TableDefinition<&[u8], &[u8]> = TableDefinition::new("book");
 pub(super) const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");
 
-/// Of the data as a whole. A newer one is refused.
-/// Format 1 had numbers as the keys of `LOG`.
-pub(super) const FORMAT: u32 = 2;
+/// Of the data as a whole. Another one is refused.
+pub(super) const FORMAT: u32 = 3;
+/// Formats 1 and 2 had the log in a table, whose keys were numbers in the first one.
+pub(super) const OLD_LOG: TableDefinition<&[u8], &[u8]> = TableDefinition::new("log");
 
-/// Keys of `LOG` from here on are bookkeeping, not entries.
-pub(super) const BOOK: u64 = 1 << 63;
-
-pub(super) fn log_key(index: u64) -> [u8; 8] {
-    index.to_be_bytes()
-}
-
-pub(super) const BOOK_FORMAT: u64 = BOOK;
-pub(super) const BOOK_HARD_STATE: u64 = BOOK + 1;
-pub(super) const BOOK_CONF_STATE: u64 = BOOK + 2;
-pub(super) const BOOK_TRUNCATED: u64 = BOOK + 3;
-pub(super) const BOOK_APPLIED: u64 = BOOK + 4;
+/// Keys of `BOOK`.
+pub(super) const BOOK_FORMAT: &[u8] = b"format";
+pub(super) const BOOK_APPLIED: &[u8] = b"applied";
 
 /// The kinds of rows. A key is the kind's byte and what the comment says; numbers are big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

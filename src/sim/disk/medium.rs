@@ -1,5 +1,4 @@
-//! A range of bytes with a memory of what was synced, and the faults that strike it. Refuses to know whether it is a disk
-//! or a file.
+//! Files with a memory of what was synced, and the faults that strike them together. Refuses to know what they are for.
 
 use super::decay::Decay;
 use crate::model::random::Stream;
@@ -40,18 +39,24 @@ enum Unsynced {
     Length(usize),
 }
 
-/// One range of bytes on a disk: as processes see it, and as a power cut would find it.
-#[derive(Debug)]
-pub(super) struct Medium {
+/// One file: as processes see it, and as a power cut would find it.
+#[derive(Debug, Default)]
+struct File {
     /// As written. What a process reads has `decay` in it.
     seen: Vec<u8>,
     durable: Vec<u8>,
     decay: Decay,
     unsynced: Vec<Unsynced>,
-    pub draws: Stream,
-    pub counts: Counts,
     /// By sector: takes no more room when it is written again.
     allocated: Vec<bool>,
+}
+
+/// Files that one power cut finds.
+#[derive(Debug)]
+pub(super) struct Medium {
+    files: Vec<File>,
+    pub draws: Stream,
+    pub counts: Counts,
     /// Sectors that may still be allocated.
     pub room: Option<u64>,
     /// The next such operation fails, once.
@@ -63,14 +68,87 @@ pub(super) struct Medium {
     pub held: bool,
 }
 
-impl Medium {
-    pub fn new(seed: u64, image: Vec<u8>) -> Medium {
-        Medium {
+impl File {
+    fn new(image: Vec<u8>) -> File {
+        File {
             durable: image.clone(),
             allocated: vec![true; image.len().div_ceil(SECTOR_BYTES)],
             seen: image,
-            decay: Decay::default(),
-            unsynced: Vec::new(),
+            ..File::default()
+        }
+    }
+
+    fn sync(&mut self) {
+        let mut places: Vec<Range<usize>> = Vec::new();
+        for change in std::mem::take(&mut self.unsynced) {
+            match change {
+                Unsynced::Length(length) => self.durable.resize(length, 0),
+                Unsynced::Write { offset, data } => {
+                    put(&mut self.durable, offset, &data);
+                    places.push(offset..offset + data.len());
+                }
+            }
+        }
+        self.decay.synced(places);
+    }
+
+    fn cut_power(&mut self, kept_percent: u64, draws: &mut Stream, counts: &mut Counts) {
+        for change in std::mem::take(&mut self.unsynced) {
+            match change {
+                Unsynced::Length(length) => {
+                    if draws.below(100) < kept_percent.max(50) {
+                        self.durable.resize(length, 0);
+                    }
+                }
+                Unsynced::Write { offset, data } => {
+                    let (kept, lost) = self.keep_some(offset, &data, kept_percent, draws);
+                    counts.sectors_lost += lost;
+                    counts.writes_torn += u64::from(kept > 0 && lost > 0);
+                }
+            }
+        }
+        self.seen.clone_from(&self.durable);
+        self.decay.cut_power();
+    }
+
+    /// Sectors kept and lost.
+    fn keep_some(&mut self, offset: usize, data: &[u8], kept_percent: u64, draws: &mut Stream) -> (u64, u64) {
+        let (mut at, mut kept, mut lost) = (0, 0, 0);
+        while at < data.len() {
+            let bytes = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(data.len() - at);
+            if draws.below(100) < kept_percent {
+                put(&mut self.durable, offset + at, &data[at..at + bytes]);
+                self.decay.kept(offset + at..offset + at + bytes);
+                kept += 1;
+            } else {
+                lost += 1;
+            }
+            at += bytes;
+        }
+        (kept, lost)
+    }
+
+    fn settle(&mut self) {
+        let images = [&mut self.seen, &mut self.durable];
+        for (image, bits) in images.into_iter().zip(self.decay.settle()) {
+            for (at, mask) in bits {
+                if let Some(byte) = image.get_mut(at) {
+                    *byte ^= mask;
+                }
+            }
+        }
+    }
+
+    fn rot_at(&mut self, at: usize, bits: u8) -> bool {
+        let there = at < self.seen.len().max(self.durable.len());
+        there && self.decay.flip(at, bits)
+    }
+}
+
+impl Medium {
+    pub fn new(seed: u64, images: Vec<Vec<u8>>) -> Medium {
+        Medium {
+            files: images.into_iter().map(File::new).collect(),
             draws: Stream::new(seed, 0xd15c),
             counts: Counts::default(),
             room: None,
@@ -81,15 +159,20 @@ impl Medium {
         }
     }
 
-    pub fn len(&self) -> u64 {
-        self.seen.len() as u64
+    pub fn len(&self, file: usize) -> u64 {
+        self.files[file].seen.len() as u64
     }
 
     /// All of it, as a process would read it.
-    pub fn contents(&self) -> Vec<u8> {
-        let mut bytes = self.seen.clone();
-        self.decay.show(0, &mut bytes);
+    pub fn contents(&self, file: usize) -> Vec<u8> {
+        let file = &self.files[file];
+        let mut bytes = file.seen.clone();
+        file.decay.show(0, &mut bytes);
         bytes
+    }
+
+    pub fn images(&self) -> Vec<Vec<u8>> {
+        (0..self.files.len()).map(|file| self.contents(file)).collect()
     }
 
     fn one_in(&mut self, n: u64) -> bool {
@@ -122,57 +205,50 @@ impl Medium {
         Ok(())
     }
 
-    pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    pub fn read(&mut self, file: usize, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.strike(Operation::Read)?;
         let start = usize::try_from(offset).map_err(io::Error::other)?;
-        let bytes = start.checked_add(out.len()).and_then(|end| self.seen.get(start..end));
+        let file = &self.files[file];
+        let bytes = start.checked_add(out.len()).and_then(|end| file.seen.get(start..end));
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         if !self.held {
-            self.decay.show(start, out);
+            file.decay.show(start, out);
         }
         Ok(())
     }
 
-    pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, file: usize, offset: u64, data: &[u8]) -> io::Result<()> {
         self.strike(Operation::Write)?;
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
-        self.allocate(offset, data.len())?;
-        put(&mut self.seen, offset, data);
-        self.decay.written(offset..offset + data.len());
+        self.allocate(file, offset, data.len())?;
+        let file = &mut self.files[file];
+        put(&mut file.seen, offset, data);
+        file.decay.written(offset..offset + data.len());
         self.counts.bytes_written += data.len() as u64;
-        self.unsynced.push(Unsynced::Write { offset, data: data.to_vec() });
+        file.unsynced.push(Unsynced::Write { offset, data: data.to_vec() });
         self.advance()
     }
 
-    pub fn set_length(&mut self, length: u64) -> io::Result<()> {
+    pub fn set_length(&mut self, file: usize, length: u64) -> io::Result<()> {
         self.strike(Operation::SetLength)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
-        self.seen.resize(length, 0);
-        self.allocated.truncate(length.div_ceil(SECTOR_BYTES));
-        self.decay.shorten(length);
-        self.unsynced.push(Unsynced::Length(length));
+        let file = &mut self.files[file];
+        file.seen.resize(length, 0);
+        file.allocated.truncate(length.div_ceil(SECTOR_BYTES));
+        file.decay.shorten(length);
+        file.unsynced.push(Unsynced::Length(length));
         self.advance()
     }
 
-    pub fn sync(&mut self) -> io::Result<()> {
+    pub fn sync(&mut self, file: usize) -> io::Result<()> {
         self.strike(Operation::Sync)?;
         self.advance()?;
         self.counts.syncs += 1;
-        let mut places: Vec<Range<usize>> = Vec::new();
-        for change in std::mem::take(&mut self.unsynced) {
-            match change {
-                Unsynced::Length(length) => self.durable.resize(length, 0),
-                Unsynced::Write { offset, data } => {
-                    put(&mut self.durable, offset, &data);
-                    places.push(offset..offset + data.len());
-                }
-            }
-        }
-        self.decay.synced(places);
+        self.files[file].sync();
         Ok(())
     }
 
-    /// Everything at once, synced. One that fails may have happened all the same.
+    /// Everything of the only file at once, synced. One that fails may have happened all the same.
     pub fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         let struck = self.strike(Operation::Write);
         if struck.is_err() && (self.dead || self.one_in(2)) {
@@ -180,19 +256,21 @@ impl Medium {
         }
         self.counts.bytes_written += bytes.len() as u64;
         self.counts.syncs += 1;
-        self.unsynced.clear();
-        self.seen = bytes.to_vec();
-        self.durable = bytes.to_vec();
-        self.decay.mend();
+        let file = &mut self.files[0];
+        file.unsynced.clear();
+        file.seen = bytes.to_vec();
+        file.durable = bytes.to_vec();
+        file.decay.mend();
         struck
     }
 
-    fn allocate(&mut self, offset: usize, bytes: usize) -> io::Result<()> {
+    fn allocate(&mut self, file: usize, offset: usize, bytes: usize) -> io::Result<()> {
+        let allocated = &mut self.files[file].allocated;
         let sectors = offset / SECTOR_BYTES..(offset + bytes).div_ceil(SECTOR_BYTES);
-        if self.allocated.len() < sectors.end {
-            self.allocated.resize(sectors.end, false);
+        if allocated.len() < sectors.end {
+            allocated.resize(sectors.end, false);
         }
-        let fresh = self.allocated[sectors.clone()].iter().filter(|a| !**a).count() as u64;
+        let fresh = allocated[sectors.clone()].iter().filter(|a| !**a).count() as u64;
         if let Some(room) = &mut self.room {
             if *room < fresh {
                 self.counts.refused_for_space += 1;
@@ -200,7 +278,7 @@ impl Medium {
             }
             *room -= fresh;
         }
-        self.allocated[sectors].fill(true);
+        allocated[sectors].fill(true);
         Ok(())
     }
 
@@ -209,38 +287,12 @@ impl Medium {
             return;
         }
         let kept_percent = [0, 20, 50, 80, 100][self.draws.below(5) as usize];
-        for change in std::mem::take(&mut self.unsynced) {
-            match change {
-                Unsynced::Length(length) => {
-                    if self.draws.below(100) < kept_percent.max(50) {
-                        self.durable.resize(length, 0);
-                    }
-                }
-                Unsynced::Write { offset, data } => self.keep_some(offset, &data, kept_percent),
-            }
+        for file in &mut self.files {
+            file.cut_power(kept_percent, &mut self.draws, &mut self.counts);
         }
-        self.seen.clone_from(&self.durable);
-        self.decay.cut_power();
         self.counts.power_cuts += 1;
         self.cut_at = None;
         self.dead = true;
-    }
-
-    fn keep_some(&mut self, offset: usize, data: &[u8], kept_percent: u64) {
-        let (mut at, mut kept, mut lost) = (0, 0, 0);
-        while at < data.len() {
-            let bytes = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(data.len() - at);
-            if self.draws.below(100) < kept_percent {
-                put(&mut self.durable, offset + at, &data[at..at + bytes]);
-                self.decay.kept(offset + at..offset + at + bytes);
-                kept += 1;
-            } else {
-                lost += 1;
-            }
-            at += bytes;
-        }
-        self.counts.sectors_lost += lost;
-        self.counts.writes_torn += u64::from(kept > 0 && lost > 0);
     }
 
     pub fn power_on(&mut self) {
@@ -253,51 +305,48 @@ impl Medium {
         self.cut_at = None;
     }
 
-    /// Flips bits of sectors that were written.
+    /// Flips bits of sectors that were written, of any file.
     pub fn rot(&mut self, bits: u64) {
-        self.rot_below(usize::MAX, bits);
+        self.rot_sectors(self.files.len(), usize::MAX, bits);
     }
 
-    /// The same, of bytes before `end` alone.
+    /// The same, of the first file's bytes before `end` alone.
     pub fn rot_below(&mut self, end: usize, bits: u64) {
-        let written: Vec<usize> = (0..self.allocated.len().min(end.div_ceil(SECTOR_BYTES)))
-            .filter(|sector| self.allocated[*sector])
-            .collect();
+        self.rot_sectors(1, end, bits);
+    }
+
+    fn rot_sectors(&mut self, files: usize, end: usize, bits: u64) {
+        let mut written: Vec<(usize, usize)> = Vec::new();
+        for (n, file) in self.files.iter().take(files).enumerate() {
+            let sectors = 0..file.allocated.len().min(end.div_ceil(SECTOR_BYTES));
+            written.extend(sectors.filter(|sector| file.allocated[*sector]).map(|sector| (n, sector)));
+        }
         for _ in 0..bits {
-            let Some(sector) = written.get(self.draws.below(written.len().max(1) as u64) as usize) else {
-                return;
-            };
+            let draw = self.draws.below(written.len().max(1) as u64) as usize;
+            let Some((file, sector)) = written.get(draw).copied() else { return };
             let start = sector * SECTOR_BYTES;
             let at = start + self.draws.below(SECTOR_BYTES.min(end - start) as u64) as usize;
             let bit = 1 << self.draws.below(8);
-            self.rot_at(at, bit);
+            self.rot_at(file, at, bit);
         }
     }
 
-    pub fn rot_at(&mut self, at: usize, bits: u8) {
-        let there = at < self.seen.len().max(self.durable.len());
-        self.counts.bits_rotten += u64::from(there && self.decay.flip(at, bits));
+    pub fn rot_at(&mut self, file: usize, at: usize, bits: u8) {
+        self.counts.bits_rotten += u64::from(self.files[file].rot_at(at, bits));
     }
 
     pub fn is_rotten(&self) -> bool {
-        self.decay.is_any()
+        self.files.iter().any(|file| file.decay.is_any())
     }
 
     /// The bytes are again what was written.
     pub fn mend(&mut self) {
-        self.decay.mend();
+        self.files.iter_mut().for_each(|file| file.decay.mend());
     }
 
     /// What is rotten now was opened and found good: it stays as it is.
     pub fn settle(&mut self) {
-        let images = [&mut self.seen, &mut self.durable];
-        for (image, bits) in images.into_iter().zip(self.decay.settle()) {
-            for (at, mask) in bits {
-                if let Some(byte) = image.get_mut(at) {
-                    *byte ^= mask;
-                }
-            }
-        }
+        self.files.iter_mut().for_each(File::settle);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Simulated disks: bytes that outlive the process that wrote them, lose what was not synced when the power fails, run
-//! full, and answer with errors. `SimDisk` carries a database through redb's `StorageBackend`; `SimFile` is one
-//! append-only file.
+//! full, and answer with errors. `SimDisk` carries a database and the two files of a log through redb's `StorageBackend`;
+//! `SimFile` is one append-only file.
 //!
 //! Refuses to know what the bytes mean. Invariants: a seed and a sequence of operations decide every byte; what a sync
 //! acknowledged is there after any power cut; of what was not synced, each 512-byte sector of each write is kept or lost
@@ -10,10 +10,14 @@
 mod decay;
 mod medium;
 
+use crate::state::store::Media;
 use medium::Medium;
 pub use medium::{Counts, Operation};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// On a `SimDisk`: a database, and the files of its log.
+const FILES: usize = 3;
 
 /// A disk with one database on it. Clones are the same disk.
 #[derive(Clone, Debug)]
@@ -30,12 +34,12 @@ struct Shared {
 
 impl SimDisk {
     pub fn new(seed: u64) -> SimDisk {
-        SimDisk::with_image(seed, Vec::new())
+        SimDisk::with_images(seed, vec![Vec::new(); FILES])
     }
 
-    /// A disk that holds `image`, all of it durable.
-    pub fn with_image(seed: u64, image: Vec<u8>) -> SimDisk {
-        let shared = Shared { medium: Medium::new(seed, image), life: 0 };
+    /// A disk that holds what `images` gave, all of it durable.
+    pub fn with_images(seed: u64, images: Vec<Vec<u8>>) -> SimDisk {
+        let shared = Shared { medium: Medium::new(seed, images), life: 0 };
         SimDisk { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -45,7 +49,15 @@ impl SimDisk {
 
     /// For a process that starts now. What earlier ones hold is refused from here on.
     pub fn backend(&self) -> SimBackend {
-        SimBackend { life: self.detach(), shared: self.shared.clone() }
+        SimBackend { life: self.detach(), file: 0, shared: self.shared.clone() }
+    }
+
+    /// The same, for a server.
+    pub fn media(&self) -> Media<SimBackend> {
+        let state = self.backend();
+        let life = state.life;
+        let log = [1, 2].map(|file| Box::new(SimBackend { life, file, shared: self.shared.clone() }) as _);
+        Media { state, log }
     }
 
     /// The process is killed: what it wrote stays, unsynced things too, but it can write no more. To be called before
@@ -113,9 +125,14 @@ impl SimDisk {
         self.lock().medium.rot_below(end, bits);
     }
 
-    /// Flips these bits of one byte.
+    /// Flips these bits of one byte of the database.
     pub fn rot_at(&self, at: usize, bits: u8) {
-        self.lock().medium.rot_at(at, bits);
+        self.rot_of(0, at, bits);
+    }
+
+    /// The same, of any file: 0 is the database.
+    pub fn rot_of(&self, file: usize, at: usize, bits: u8) {
+        self.lock().medium.rot_at(file, at, bits);
     }
 
     pub fn is_rotten(&self) -> bool {
@@ -139,9 +156,14 @@ impl SimDisk {
         self.lock().medium.counts
     }
 
-    /// What a process would read now.
+    /// What a process would read of the database now.
     pub fn image(&self) -> Vec<u8> {
-        self.lock().medium.contents()
+        self.lock().medium.contents(0)
+    }
+
+    /// And of all files: the database, then the log's.
+    pub fn images(&self) -> Vec<Vec<u8>> {
+        self.lock().medium.images()
     }
 }
 
@@ -150,6 +172,7 @@ impl SimDisk {
 pub struct SimBackend {
     shared: Arc<Mutex<Shared>>,
     life: u64,
+    file: usize,
 }
 
 impl SimBackend {
@@ -164,23 +187,23 @@ impl SimBackend {
 
 impl redb::StorageBackend for SimBackend {
     fn len(&self) -> io::Result<u64> {
-        self.on(|m| Ok(m.len()))
+        self.on(|m| Ok(m.len(self.file)))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.on(|m| m.read(offset, out))
+        self.on(|m| m.read(self.file, offset, out))
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.on(|m| m.set_length(length))
+        self.on(|m| m.set_length(self.file, length))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.on(Medium::sync)
+        self.on(|m| m.sync(self.file))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.on(|m| m.write(offset, data))
+        self.on(|m| m.write(self.file, offset, data))
     }
 }
 
@@ -192,39 +215,39 @@ pub struct SimFile {
 
 impl SimFile {
     pub fn new(seed: u64) -> SimFile {
-        SimFile { medium: Medium::new(seed, Vec::new()) }
+        SimFile { medium: Medium::new(seed, vec![Vec::new()]) }
     }
 
     /// As a process would read it now.
     pub fn contents(&self) -> Vec<u8> {
-        self.medium.contents()
+        self.medium.contents(0)
     }
 
     pub fn len(&self) -> u64 {
-        self.medium.len()
+        self.medium.len(0)
     }
 
     pub fn read(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.medium.read(offset, out)
+        self.medium.read(0, offset, out)
     }
 
     /// A write that fails may leave a part of itself behind.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.medium.write(self.len(), bytes);
+        let written = self.medium.write(0, self.len(), bytes);
         if written.is_err() && !self.medium.dead {
             let part = self.medium.draws.below(bytes.len() as u64 + 1) as usize;
-            self.medium.write(self.len(), &bytes[..part])?;
+            self.medium.write(0, self.len(), &bytes[..part])?;
         }
         written
     }
 
     pub fn sync(&mut self) -> io::Result<()> {
-        self.medium.sync()
+        self.medium.sync(0)
     }
 
     /// Cuts off what a failed append left behind.
     pub fn shorten(&mut self, length: u64) -> io::Result<()> {
-        self.medium.set_length(length)
+        self.medium.set_length(0, length)
     }
 
     pub fn is_dead(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::model::eval::EvalStatus;
 use crate::model::id::EvalId;
 use crate::model::random::Stream;
 use crate::sim::disk::SimDisk;
+use crate::state::batch::LogBatch;
 use crate::state::check::consistent;
 use crate::state::fault::Fault;
 use crate::state::samples::*;
@@ -18,13 +19,15 @@ use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");
 
 /// Something of everything, closed in good order.
-fn image() -> Vec<u8> {
+fn images() -> Vec<Vec<u8>> {
     let disk = SimDisk::new(1);
-    let mut store = Store::open(disk.backend(), Options::default()).expect("opens").0;
+    let mut store = Store::open(disk.media(), Options::default()).expect("opens").0;
     let mut run = |command: &Command| {
         let bytes = record::encode(command);
         let index = store.applied() + 1;
-        store.apply(&[Committed { index, command: &bytes }], None).expect("applies");
+        let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
+        store.append(&batch).expect("appends");
+        store.apply(&[Committed { index, command: &bytes }]).expect("applies");
         store.reader()
     };
     run(&Command::Init { region_id: Default::default(), at: AT });
@@ -37,7 +40,7 @@ fn image() -> Vec<u8> {
         run(&Command::ApplyPlan { eval: eval_id(n), nodes, evals: vec![], at: AT });
     }
     drop(store);
-    disk.image()
+    disk.images()
 }
 
 fn read_everything(reader: &Reader) -> Result<(), Fault> {
@@ -88,14 +91,14 @@ fn write_everything(store: &mut Store) -> Result<(), Fault> {
         ] {
             let bytes = record::encode(&command);
             let index = store.applied() + 1;
-            store.apply(&[Committed { index, command: &bytes }], None)?;
+            store.apply(&[Committed { index, command: &bytes }])?;
         }
     }
     Ok(())
 }
 
-fn all_rows(image: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let disk = SimDisk::with_image(1, image.to_vec());
+fn all_rows(images: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let disk = SimDisk::with_images(1, images.to_vec());
     let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
     let table = database.begin_read().expect("begins").open_table(STATE).expect("opens");
     let row = |row: Result<_, redb::StorageError>| {
@@ -106,8 +109,8 @@ fn all_rows(image: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The image with one row replaced, or removed.
-fn with_row(image: &[u8], key: &[u8], value: Option<&[u8]>) -> SimDisk {
-    let disk = SimDisk::with_image(1, image.to_vec());
+fn with_row(images: &[Vec<u8>], key: &[u8], value: Option<&[u8]>) -> SimDisk {
+    let disk = SimDisk::with_images(1, images.to_vec());
     let database = verified::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     {
@@ -136,15 +139,15 @@ fn damaged(value: &[u8], draws: &mut Stream) -> Vec<Option<Vec<u8>>> {
 
 #[test]
 fn damaged_rows_are_faults_and_the_checker_sees_every_one() {
-    let image = image();
+    let images = images();
     let mut draws = Stream::new(1, 1);
-    let rows = all_rows(&image);
+    let rows = all_rows(&images);
     assert_eq!(rows.len(), 1 + 3 * 13);
     let (mut unopened, mut unread, mut unwritten) = (0, 0, 0);
     for (key, value) in &rows {
         for bad in damaged(value, &mut draws) {
-            let disk = with_row(&image, key, bad.as_deref());
-            let Ok((mut store, _)) = Store::open(disk.backend(), Options::default()) else {
+            let disk = with_row(&images, key, bad.as_deref());
+            let Ok((mut store, _)) = Store::open(disk.media(), Options::default()) else {
                 unopened += 1;
                 continue;
             };

@@ -2,28 +2,29 @@
 
 use crate::model::random::Stream;
 use crate::sim::disk::{Operation, SimDisk};
+use crate::state::batch::LogBatch;
 use crate::state::check::{consistent, rows};
 use crate::state::fault::Fault;
 use crate::state::local::{LocalStore, OpenError as LocalError, Writes};
 use crate::state::samples::*;
-use crate::state::store::{Committed, LogBatch, OpenError, Options, Store};
+use crate::state::store::{Committed, OpenError, Options, Store};
 use crate::wire::record;
 
-const SMALL: Options = Options { cache_bytes: 4096, unverified: false };
+const SMALL: Options = Options { cache_bytes: 4096, segment_bytes: 64 << 10, unverified: false };
 /// With its seal.
 const HEADER_BYTES: usize = 328;
 
-/// Jobs, each in a turn of its own, and then the process is killed. Gives the image before the last turn, too.
-fn killed(disk: &SimDisk, jobs: u64) -> Vec<u8> {
-    let mut store = Store::open(disk.backend(), SMALL).expect("opens").0;
+/// Jobs, each in a turn of its own, and then the process is killed. Gives the images before the last turn.
+fn killed(disk: &SimDisk, jobs: u64) -> Vec<Vec<u8>> {
+    let mut store = Store::open(disk.media(), SMALL).expect("opens").0;
     let mut before = Vec::new();
     for index in 1..=jobs {
-        before = disk.image();
+        before = disk.images();
         let id = format!("job-{index}");
         let command = record::encode(&register(spec(&id, 1), Some(eval(index.into(), &id))));
         let log = LogBatch { entries: vec![(index, command.clone())], ..LogBatch::default() };
         store.append(&log).expect("appends");
-        store.apply(&[Committed { index, command: &command }], None).expect("applies");
+        store.apply(&[Committed { index, command: &command }]).expect("applies");
     }
     disk.detach();
     before
@@ -38,22 +39,26 @@ fn an_acknowledged_commit_is_never_taken_back() {
     const JOBS: u64 = 30;
     let disk = SimDisk::new(1);
     let before = killed(&disk, JOBS);
-    let image = disk.image();
-    let changed = (0..image.len()).filter(|at| before.get(*at) != image.get(*at));
-    let places: Vec<usize> = (0..HEADER_BYTES).chain(changed.step_by(7)).collect();
+    let images = disk.images();
+    let mut places: Vec<(usize, usize)> = (0..HEADER_BYTES).map(|at| (0, at)).collect();
+    for (file, image) in images.iter().enumerate() {
+        let changed = (0..image.len()).filter(|at| before[file].get(*at) != image.get(*at));
+        places.extend(changed.step_by(7).map(|at| (file, at)));
+    }
     let (mut refused, mut borne) = (0, 0);
-    for at in &places {
-        let rotten = SimDisk::with_image(1, image.clone());
-        rotten.rot_at(*at, 1 << (at % 8));
-        let opened = Store::open(rotten.backend(), SMALL);
+    for (file, at) in &places {
+        let rotten = SimDisk::with_images(1, images.clone());
+        rotten.rot_of(*file, *at, 1 << (at % 8));
+        let opened = Store::open(rotten.media(), SMALL);
         match opened {
             Ok((_, recovered)) => {
                 borne += 1;
-                assert_eq!(recovered.entries.len() as u64, JOBS, "bit {} of byte {at}", at % 8);
+                let entries = recovered.entries.len() as u64;
+                assert_eq!(entries, JOBS, "bit {} of byte {at} of file {file}", at % 8);
             }
             Err(_) => {
                 refused += 1;
-                assert!(is_corrupt(&opened), "byte {at}: {opened:?}");
+                assert!(is_corrupt(&opened), "byte {at} of file {file}: {opened:?}");
             }
         }
     }
@@ -66,23 +71,29 @@ fn an_acknowledged_commit_is_never_taken_back() {
 fn no_bits_of_the_header_rot_unseen() {
     let mut draws = Stream::new(97, 0);
     for _ in 0..500 {
-        let rotten = SimDisk::with_image(1, killed_image().to_vec());
+        let rotten = SimDisk::with_images(1, killed_images().to_vec());
         let first = draws.below(HEADER_BYTES as u64) as usize;
         rotten.rot_at(first, 1 << draws.below(8));
         for _ in 0..draws.below(3) {
             let other = (first + 1 + draws.below(HEADER_BYTES as u64 - 1) as usize) % HEADER_BYTES;
             rotten.rot_at(other, 1 << draws.below(8));
         }
-        assert!(is_corrupt(&Store::open(rotten.backend(), SMALL)));
+        assert!(is_corrupt(&Store::open(rotten.media(), SMALL)));
     }
 }
 
 #[test]
 fn what_rots_under_a_living_store_is_no_answer() {
+    let sleeping = SimDisk::with_images(1, killed_images().to_vec());
+    let (mut store, recovered) = Store::open(sleeping.media(), SMALL).expect("opens");
+    for (index, command) in &recovered.entries[recovered.applied as usize..] {
+        store.apply(&[Committed { index: *index, command }]).expect("applies");
+    }
+    drop(store);
     let (mut found, mut harmless) = (0, 0);
-    for at in (0..killed_image().len()).step_by(1 << 10) {
-        let disk = SimDisk::with_image(1, killed_image().to_vec());
-        let (store, _) = Store::open(disk.backend(), SMALL).expect("opens");
+    for at in (0..sleeping.image().len()).step_by(1 << 10) {
+        let disk = SimDisk::with_images(1, sleeping.images());
+        let (store, _) = Store::open(disk.media(), SMALL).expect("opens");
         let view = store.reader().view().expect("reads");
         let sound = rows(&view).expect("reads");
         drop(view);
@@ -102,25 +113,25 @@ fn what_rots_under_a_living_store_is_no_answer() {
     assert!(found > 20 && harmless > 20);
 }
 
-fn killed_image() -> &'static [u8] {
-    static IMAGE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    IMAGE.get_or_init(|| {
+fn killed_images() -> &'static [Vec<u8>] {
+    static IMAGES: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
+    IMAGES.get_or_init(|| {
         let disk = SimDisk::new(1);
         killed(&disk, 60);
-        disk.image()
+        disk.images()
     })
 }
 
 #[test]
 fn a_sound_store_opens_after_a_refusal_as_it_was() {
-    let disk = SimDisk::with_image(1, killed_image().to_vec());
-    let end = killed_image().len();
+    let disk = SimDisk::with_images(1, killed_images().to_vec());
+    let end = killed_images()[0].len();
     (0..end).step_by(512).for_each(|at| disk.rot_at(at + 100, 1));
     for _ in 0..3 {
-        assert!(is_corrupt(&Store::open(disk.backend(), SMALL)));
+        assert!(is_corrupt(&Store::open(disk.media(), SMALL)));
     }
     disk.mend();
-    let (store, recovered) = Store::open(disk.backend(), SMALL).expect("is sound again");
+    let (store, recovered) = Store::open(disk.media(), SMALL).expect("is sound again");
     assert_eq!(recovered.entries.len(), 60);
     consistent(&store.reader().view().expect("reads")).expect("nothing is missing");
 }
@@ -128,12 +139,12 @@ fn a_sound_store_opens_after_a_refusal_as_it_was() {
 #[test]
 fn an_opening_that_fails_changes_nothing() {
     for operation in [Operation::Read, Operation::Write, Operation::Sync] {
-        let disk = SimDisk::with_image(1, killed_image().to_vec());
+        let disk = SimDisk::with_images(1, killed_images().to_vec());
         disk.fail_next_of(operation);
-        let opened = Store::open(disk.backend(), SMALL).map(drop);
+        let opened = Store::open(disk.media(), SMALL).map(drop);
         assert!(matches!(opened, Err(OpenError::Fault(Fault::Storage(_)))), "{operation:?}: {opened:?}");
-        assert!(disk.image() == killed_image(), "{operation:?}");
-        Store::open(disk.backend(), SMALL).expect("opens when nothing fails");
+        assert!(disk.image() == killed_images()[0], "{operation:?}");
+        Store::open(disk.media(), SMALL).expect("opens when nothing fails");
     }
 }
 

@@ -1,10 +1,11 @@
 //! The store's own rules: what it refuses, what it recovers, who may read, and what a change costs the disk.
 
 use crate::sim::disk::SimDisk;
+use crate::state::batch::LogBatch;
 use crate::state::check::consistent;
 use crate::state::fault::Fault;
 use crate::state::samples::*;
-use crate::state::store::{Committed, LogBatch, OpenError, Options, Recovered, Store};
+use crate::state::store::{Committed, OpenError, Options, Recovered, Store};
 use crate::state::verified;
 use crate::wire::command::Command;
 use crate::wire::record;
@@ -18,9 +19,9 @@ fn what_cannot_follow_is_refused_and_changes_nothing() {
     let places = place(vec![alloc(1, &region.job("a"), node, eval_id(1))]);
     region.run(&Command::ApplyPlan { eval: eval_id(1), nodes: places, evals: vec![], at: AT });
     let bad = Committed { index: region.store.applied() + 1, command: &[1, 200, 3] };
-    assert!(matches!(region.store.apply(&[bad], None), Err(Fault::Corrupt(_))));
+    assert!(matches!(region.store.apply(&[bad]), Err(Fault::Corrupt(_))));
     let gap = Committed { index: region.store.applied() + 2, command: &[] };
-    assert!(matches!(region.store.apply(&[gap], None), Err(Fault::Corrupt(_))));
+    assert!(matches!(region.store.apply(&[gap]), Err(Fault::Corrupt(_))));
     consistent(&region.view()).expect("nothing changed");
     let gap = LogBatch { entries: vec![(99, vec![])], ..LogBatch::default() };
     let ahead = LogBatch { compact_to: Some((99, 1)), ..LogBatch::default() };
@@ -47,7 +48,7 @@ fn a_reader_outlives_no_store_and_a_view_sees_one_index() {
 #[test]
 fn a_log_can_be_replaced_from_where_it_is_not_applied() {
     let disk = SimDisk::new(1);
-    let mut store = Store::open(disk.backend(), Options::default()).expect("opens").0;
+    let mut store = Store::open(disk.media(), Options::default()).expect("opens").0;
     let batch = |entries: &[(u64, u8)]| LogBatch {
         entries: entries.iter().map(|(i, b)| (*i, vec![*b])).collect(),
         ..LogBatch::default()
@@ -56,11 +57,12 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
     store.append(&batch(&[(2, 2)])).expect("replaces 2 and 3");
     assert!(store.append(&batch(&[(4, 1)])).is_err(), "a gap");
     store.append(&LogBatch { truncate_from: Some(2), ..LogBatch::default() }).expect("truncates");
-    store.append(&LogBatch { conf_state: Some(vec![7]), ..batch(&[(2, 3), (3, 3)]) }).expect("appends");
-    store.apply(&[Committed { index: 1, command: &[] }], Some(&[9])).expect("applies");
+    let states = LogBatch { hard_state: Some(vec![9]), conf_state: Some(vec![7]), ..LogBatch::default() };
+    store.append(&LogBatch { entries: batch(&[(2, 3), (3, 3)]).entries, ..states }).expect("appends");
+    store.apply(&[Committed { index: 1, command: &[] }]).expect("applies");
     store.append(&LogBatch { compact_to: Some((1, 5)), ..LogBatch::default() }).expect("compacts");
     drop(store);
-    let (_, recovered) = Store::open(disk.backend(), Options::default()).expect("opens");
+    let (_, recovered) = Store::open(disk.media(), Options::default()).expect("opens");
     let wanted = Recovered {
         entries: vec![(2, vec![3]), (3, vec![3])],
         hard_state: Some(vec![9]),
@@ -75,39 +77,46 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
 #[test]
 fn another_format_is_refused_with_a_sentence() {
     let disk = SimDisk::new(1);
-    drop(Store::open(disk.backend(), Options::default()).expect("opens"));
+    drop(Store::open(disk.media(), Options::default()).expect("opens"));
     let database = verified::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
-    let log = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("log"));
-    let (key, format) = ((1_u64 << 63).to_be_bytes(), 3_u32.to_be_bytes());
-    log.expect("opens").insert(key.as_slice(), format.as_slice()).expect("writes");
+    let book = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("book"));
+    book.expect("opens").insert(b"format".as_slice(), 4_u32.to_be_bytes().as_slice()).expect("writes");
     transaction.commit().expect("commits");
     drop(database);
-    let refused = Store::open(disk.backend(), Options::default()).expect_err("is refused");
-    assert_eq!(refused, OpenError::Format { found: 3, known: 2 });
+    let refused = Store::open(disk.media(), Options::default()).expect_err("is refused");
+    assert_eq!(refused, OpenError::Format { found: 4, known: 3 });
     assert!(refused.to_string().contains("newer"), "{refused}");
 }
 
 #[test]
-fn a_log_with_numbers_as_keys_is_of_the_first_format() {
-    let disk = SimDisk::new(1);
-    let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
-    let transaction = database.begin_write().expect("begins");
-    let log = transaction.open_table(TableDefinition::<u64, &[u8]>::new("log"));
-    log.expect("opens").insert(1 << 63, 1_u32.to_be_bytes().as_slice()).expect("writes");
-    transaction.commit().expect("commits");
-    drop(database);
-    let refused = Store::open(disk.backend(), Options::default()).expect_err("is refused");
-    assert_eq!(refused, OpenError::Format { found: 1, known: 2 });
+fn a_log_in_the_database_is_of_an_older_format() {
+    let table = |disk: &SimDisk, numbers: bool| {
+        let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
+        let transaction = database.begin_write().expect("begins");
+        match numbers {
+            true => drop(transaction.open_table(TableDefinition::<u64, &[u8]>::new("log")).expect("opens")),
+            false => {
+                drop(transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("log")).expect("opens"))
+            }
+        }
+        transaction.commit().expect("commits");
+    };
+    for (numbers, found) in [(true, 1), (false, 2)] {
+        let disk = SimDisk::new(1);
+        table(&disk, numbers);
+        let refused = Store::open(disk.media(), Options::default()).expect_err("is refused");
+        assert_eq!(refused, OpenError::Format { found, known: 3 });
+    }
 }
 
 /// Bytes and syncs that a disk sees for one registered job, at two sizes of a turn. A page is 4 KiB; a turn that changes
-/// nothing but the log is nine of them, for two commits. The limits may only shrink.
+/// nothing but the log is one of them. The limits may only shrink.
 #[test]
 fn wear_is_a_budget() {
-    for (batch, limit) in [(1, 70_000), (64, 9_000)] {
+    for (batch, limit) in [(1, 17_000), (64, 8_400)] {
         let disk = SimDisk::new(1);
-        let mut store = Store::open(disk.backend(), Options::default()).expect("opens").0;
+        let mut store = Store::open(disk.media(), Options::default()).expect("opens").0;
         let round = |store: &mut Store, jobs: u64| {
             let before = disk.counts();
             let mut payload = 0;
@@ -125,7 +134,7 @@ fn wear_is_a_budget() {
                 store.append(&log).expect("appends");
                 let committed: Vec<_> =
                     log.entries.iter().map(|(index, c)| Committed { index: *index, command: c }).collect();
-                store.apply(&committed, None).expect("applies");
+                store.apply(&committed).expect("applies");
             }
             let after = disk.counts();
             let bytes = (after.bytes_written - before.bytes_written) / jobs;

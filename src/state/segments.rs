@@ -1,0 +1,388 @@
+//! The log's two files, the segments: one is written at its end, the other keeps what went before it, until both change places.
+//!
+//! Refuses to know what its frames hold, and which of them are still needed. Invariants: a frame is acknowledged when it is
+//! synced, and nothing of an acknowledged frame is written again before its segment is begun anew; what was acknowledged
+//! and cannot be read is damage, what was not is the end of the log.
+//!
+//! A frame begins a page of its own: a sync writes no more than it must, and what a power cut tears is new. Its first bytes
+//! are the mark of the frame before it, written there, without a sync, as soon as that one was acknowledged. So the last
+//! frame's mark lies where the next frame will come, and costs no page. Frames of an earlier use of the file are told
+//! apart by a salt in their sums.
+
+use super::tables;
+use redb::StorageBackend;
+use std::fmt;
+use std::io;
+
+/// What a disk writes at once, and what a frame begins with.
+const PAGE_BYTES: u64 = 4096;
+
+/// How much longer a segment is made at once.
+const GROWTH_BYTES: u64 = 64 * PAGE_BYTES;
+
+/// The first frame of a segment fits into a page and is there twice: with it everything behind it would be lost.
+const HEADS: u64 = 2;
+
+const MARK_BYTES: usize = 16;
+const HEADER_BYTES: usize = MARK_BYTES + 8 + 24;
+
+/// An acknowledged frame that is not what was written.
+#[derive(Debug)]
+struct Damaged {
+    segment: usize,
+    frame: u64,
+}
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Damaged { segment, frame } = self;
+        write!(f, "the log is damaged: frame {frame} of log.{segment} is not what was written there")
+    }
+}
+
+impl std::error::Error for Damaged {}
+
+/// A file of the log.
+pub type Medium = Box<dyn StorageBackend>;
+
+pub struct Segments {
+    media: [Medium; 2],
+    at: Position,
+}
+
+/// Where the next frame comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    segment: usize,
+    /// How many segments were begun so far.
+    generation: u64,
+    salt: u64,
+    /// In this segment.
+    frame: u64,
+    offset: u64,
+}
+
+/// What the segments hold, oldest first.
+#[derive(Default)]
+pub struct Found {
+    /// Of the segment before the one that is written. Incomplete, or empty, when that one was being begun anew.
+    pub before: Vec<Vec<u8>>,
+    pub current: Vec<Vec<u8>>,
+}
+
+/// A segment's first frame.
+struct Head {
+    generation: u64,
+    salt: u64,
+    payload: Vec<u8>,
+}
+
+impl fmt::Debug for Segments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at.fmt(f)
+    }
+}
+
+impl Segments {
+    /// An empty log, whatever lies there. `first` is in its first frame.
+    pub fn create(media: [Medium; 2], salt: u64, first: &[u8]) -> io::Result<Segments> {
+        media.iter().try_for_each(|m| m.set_len(0))?;
+        let mut segments = Segments { media, at: Position { segment: 1, ..Position::default() } };
+        segments.begin(salt, first)?;
+        Ok(segments)
+    }
+
+    pub fn open(media: [Medium; 2]) -> io::Result<(Segments, Found)> {
+        let heads = [head(&*media[0])?, head(&*media[1])?];
+        let newest = match &heads {
+            [Some(a), Some(b)] if b.generation > a.generation => 1,
+            [Some(_), _] => 0,
+            [None, Some(_)] => 1,
+            [None, None] => return Err(damaged(0, 0)),
+        };
+        let mut found = Found::default();
+        let mut at = Position::default();
+        for (segment, head) in heads.into_iter().enumerate() {
+            let Some(head) = head else { continue };
+            let (end, frames) = frames_of(&*media[segment], segment, head)?;
+            match segment == newest {
+                true => (at, found.current) = (end, frames),
+                false => found.before = frames,
+            }
+        }
+        if let Some(frame) = acknowledged(&*media[newest], at)? {
+            return Err(damaged(newest, frame));
+        }
+        let segments = Segments { media, at };
+        segments.acknowledge_all()?;
+        Ok((segments, found))
+    }
+
+    /// What was found counts from now on: a kernel may not have it on the disk yet, and the last mark may be lost.
+    fn acknowledge_all(&self) -> io::Result<()> {
+        let medium = &*self.media[self.at.segment];
+        medium.sync_data()?;
+        lengthen(medium, self.at.offset + PAGE_BYTES)?;
+        let mut mark = [0; MARK_BYTES];
+        medium.read(self.at.offset, &mut mark)?;
+        if mark == self.at.mark() { Ok(()) } else { medium.write(self.at.offset, &self.at.mark()) }
+    }
+
+    /// Written and synced: this frame is acknowledged when this returns.
+    pub fn append(&mut self, payload: &[u8]) -> io::Result<()> {
+        let frame = self.at.frame(payload);
+        let end = self.at.offset + frame.len() as u64;
+        let medium = &self.media[self.at.segment];
+        // with room for the mark
+        lengthen(&**medium, end + PAGE_BYTES)?;
+        medium.write(self.at.offset, &frame)?;
+        medium.sync_data()?;
+        self.at.frame += 1;
+        self.at.offset = end;
+        medium.write(end, &self.at.mark())
+    }
+
+    /// Of the segment that is written.
+    pub fn bytes(&self) -> u64 {
+        self.at.offset
+    }
+
+    /// Goes on in the other segment. What that one held is gone.
+    pub fn begin(&mut self, salt: u64, payload: &[u8]) -> io::Result<()> {
+        let (segment, generation) = (1 - self.at.segment, self.at.generation + 1);
+        let mut at = Position { segment, generation, salt, frame: 0, offset: 0 };
+        let salted = [&salt.to_le_bytes(), payload].concat();
+        let head = at.frame(&salted);
+        if head.len() as u64 > PAGE_BYTES {
+            return Err(io::Error::other("the first frame of a segment is longer than a page"));
+        }
+        let medium = &self.media[segment];
+        lengthen(&**medium, (HEADS + 1) * PAGE_BYTES)?;
+        medium.write(0, &head.repeat(HEADS as usize))?;
+        medium.sync_data()?;
+        (at.frame, at.offset) = (1, HEADS * PAGE_BYTES);
+        medium.write(at.offset, &at.mark())?;
+        self.at = at;
+        Ok(())
+    }
+}
+
+impl Position {
+    /// The payload with what goes before it, to a page's end: mark, sum, generation, number, length.
+    fn frame(&self, payload: &[u8]) -> Vec<u8> {
+        let bytes = (HEADER_BYTES + payload.len()).next_multiple_of(PAGE_BYTES as usize);
+        let mut frame = Vec::with_capacity(bytes);
+        frame.extend_from_slice(&self.mark());
+        frame.extend_from_slice(&[0; 8]);
+        for number in [self.generation, self.frame, payload.len() as u64] {
+            frame.extend_from_slice(&number.to_le_bytes());
+        }
+        frame.extend_from_slice(payload);
+        let sum = self.sum(&frame[MARK_BYTES + 8..]);
+        frame[MARK_BYTES..MARK_BYTES + 8].copy_from_slice(&sum.to_le_bytes());
+        frame.resize(bytes, 0);
+        frame
+    }
+
+    /// A head tells its salt, so that its own sum is without.
+    fn sum(&self, bytes: &[u8]) -> u64 {
+        let salt = if self.frame == 0 { 0 } else { self.salt };
+        tables::row_hash(&salt.to_le_bytes(), bytes)
+    }
+
+    /// Says that every frame before this one was acknowledged.
+    fn mark(&self) -> [u8; MARK_BYTES] {
+        let number = self.frame.to_le_bytes();
+        let mut mark = [0; MARK_BYTES];
+        mark[..8].copy_from_slice(&number);
+        let key = [self.generation.to_le_bytes(), self.salt.to_le_bytes()].concat();
+        mark[8..].copy_from_slice(&tables::row_hash(&key, &number).to_le_bytes());
+        mark
+    }
+}
+
+fn damaged(segment: usize, frame: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, Damaged { segment, frame })
+}
+
+fn lengthen(medium: &dyn StorageBackend, to: u64) -> io::Result<()> {
+    if medium.len()? >= to {
+        return Ok(());
+    }
+    medium.set_len(to.next_multiple_of(GROWTH_BYTES))
+}
+
+/// `None`: nothing was ever begun here, or it was not finished.
+fn head(medium: &dyn StorageBackend) -> io::Result<Option<Head>> {
+    for copy in 0..HEADS {
+        let at = Position { offset: copy * PAGE_BYTES, ..Position::default() };
+        let Some(found) = read_frame(medium, at)? else { continue };
+        let Some((salt, payload)) = found.payload.split_first_chunk() else { continue };
+        let (generation, salt) = (found.generation, u64::from_le_bytes(*salt));
+        return Ok(Some(Head { generation, salt, payload: payload.to_vec() }));
+    }
+    Ok(None)
+}
+
+fn number_at(bytes: &[u8], place: usize) -> u64 {
+    bytes[place..].first_chunk().map_or(0, |number| u64::from_le_bytes(*number))
+}
+
+struct Frame {
+    generation: u64,
+    payload: Vec<u8>,
+}
+
+/// The frame that is to lie there, if it does and is whole. A head may be of any generation.
+fn read_frame(medium: &dyn StorageBackend, at: Position) -> io::Result<Option<Frame>> {
+    let left = medium.len()?.saturating_sub(at.offset);
+    if left < PAGE_BYTES {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; PAGE_BYTES as usize];
+    medium.read(at.offset, &mut bytes)?;
+    let number = |place: usize| number_at(&bytes, MARK_BYTES + 8 * place);
+    let (sum, generation, frame, length) = (number(0), number(1), number(2), number(3));
+    let is_it = frame == at.frame && (at.frame == 0 || generation == at.generation);
+    if !is_it || length > left - HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    let end = HEADER_BYTES + length as usize;
+    let read = bytes.len();
+    if end > read {
+        bytes.resize(end, 0);
+        medium.read(at.offset + read as u64, &mut bytes[read..])?;
+    }
+    bytes.truncate(end);
+    if at.sum(&bytes[MARK_BYTES + 8..]) != sum {
+        return Ok(None);
+    }
+    Ok(Some(Frame { generation, payload: bytes.split_off(HEADER_BYTES) }))
+}
+
+/// The frames of a segment, and the place behind the last one.
+fn frames_of(
+    medium: &dyn StorageBackend,
+    segment: usize,
+    head: Head,
+) -> io::Result<(Position, Vec<Vec<u8>>)> {
+    let Head { generation, salt, payload } = head;
+    let mut at = Position { segment, generation, salt, frame: 1, offset: HEADS * PAGE_BYTES };
+    let mut frames = vec![payload];
+    while let Some(found) = read_frame(medium, at)? {
+        let bytes = (HEADER_BYTES + found.payload.len()) as u64;
+        at.offset += bytes.next_multiple_of(PAGE_BYTES);
+        at.frame += 1;
+        frames.push(found.payload);
+    }
+    Ok((at, frames))
+}
+
+/// A frame from `at` on of which a mark says that it was acknowledged.
+fn acknowledged(medium: &dyn StorageBackend, at: Position) -> io::Result<Option<u64>> {
+    let mut mark = [0; MARK_BYTES];
+    let mut offset = at.offset + PAGE_BYTES;
+    while offset + PAGE_BYTES <= medium.len()? {
+        medium.read(offset, &mut mark)?;
+        let frame = number_at(&mark, 0);
+        if frame > at.frame && mark == (Position { frame, ..at }).mark() {
+            return Ok(Some(at.frame));
+        }
+        offset += PAGE_BYTES;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::disk::SimDisk;
+
+    fn frames(n: u64) -> Vec<Vec<u8>> {
+        (0..n).map(|i| vec![i as u8; (i as usize * 1733) % 9000]).collect()
+    }
+
+    fn written(disk: &SimDisk, frames: &[Vec<u8>]) -> Segments {
+        let mut segments = Segments::create(disk.media().log, 7, b"head").expect("is created");
+        frames.iter().for_each(|frame| segments.append(frame).expect("has room"));
+        segments
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_found_in_its_order_and_goes_on() {
+        let disk = SimDisk::new(1);
+        written(&disk, &frames(20));
+        let (mut segments, found) = Segments::open(disk.media().log).expect("opens");
+        assert_eq!((found.before.len(), &found.current[..1]), (0, &[b"head".to_vec()][..]));
+        assert_eq!(found.current[1..], frames(20));
+        segments.begin(8, b"second").expect("has room");
+        segments.append(b"a").expect("has room");
+        segments.begin(9, b"third").expect("has room");
+        segments.append(b"b").expect("has room");
+        let (_, found) = Segments::open(disk.media().log).expect("opens");
+        assert_eq!(found.before, [b"second".to_vec(), b"a".to_vec()], "the first one is gone");
+        assert_eq!(found.current, [b"third".to_vec(), b"b".to_vec()]);
+    }
+
+    #[test]
+    fn a_frame_that_a_power_cut_tears_is_the_end_of_the_log() {
+        let (mut torn, mut whole) = (0, 0);
+        for seed in 0..100 {
+            let disk = SimDisk::new(seed);
+            let mut segments = written(&disk, &frames(5));
+            disk.cut_power_after(2);
+            segments.append(&[9; 20_000]).expect_err("the power fails while it syncs");
+            disk.power_on();
+            let (mut segments, found) = Segments::open(disk.media().log).expect("opens");
+            assert_eq!(found.current[1..6], frames(5));
+            match found.current.len() {
+                6 => torn += 1,
+                _ => whole += 1,
+            }
+            segments.append(b"next").expect("has room");
+            let (_, again) = Segments::open(disk.media().log).expect("opens");
+            assert_eq!(again.current.len(), found.current.len() + 1);
+            assert_eq!(again.current.last().expect("is there"), b"next");
+        }
+        assert!(torn > 20 && whole > 5, "{torn} torn, {whole} whole");
+    }
+
+    #[test]
+    fn a_segment_that_was_not_begun_leaves_the_one_before() {
+        for cut in 1..=3 {
+            for seed in 0..20 {
+                let disk = SimDisk::new(seed);
+                let mut segments = written(&disk, &frames(5));
+                disk.cut_power_after(cut);
+                let begun = segments.begin(8, b"second");
+                disk.power_on();
+                let (_, found) = Segments::open(disk.media().log).expect("opens");
+                match found.current[0] == b"second" {
+                    true => assert_eq!(found.before[1..], frames(5)),
+                    false => assert!(begun.is_err() && found.current[1..] == frames(5)),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rot_of_any_acknowledged_frame_is_damage_and_one_copy_of_a_head_is_enough() {
+        let disk = SimDisk::new(1);
+        written(&disk, &frames(8));
+        let images = disk.images();
+        let damage = |at: usize| {
+            let rotten = SimDisk::with_images(1, images.clone());
+            rotten.rot_of(1, at, 1);
+            Segments::open(rotten.media().log).err().map(|e| e.to_string())
+        };
+        let payload = |page: usize| page * PAGE_BYTES as usize + HEADER_BYTES;
+        for (page, is_found) in [(0, false), (1, false), (3, true), (8, true)] {
+            let said = damage(payload(page));
+            assert_eq!(said.is_some_and(|e| e.contains("is not what was written")), is_found, "page {page}");
+        }
+        let both = SimDisk::with_images(1, images.clone());
+        both.rot_of(1, payload(0), 1);
+        both.rot_of(1, payload(1), 1);
+        Segments::open(both.media().log).expect_err("no head is left");
+    }
+}
