@@ -21,12 +21,11 @@ use crate::model::reschedule::Reschedule;
 use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
-use crate::state::batch::LogBatch;
 use crate::state::check;
 use crate::state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
-    AT, Region, alloc, alloc_id, eval, eval_id, info, key, namespace, node_id, place, register, report, spec,
-    submit,
+    AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
+    report, spec, submit,
 };
 use crate::wire::ask::{
     FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope, SessionInput, SessionOutput,
@@ -236,16 +235,6 @@ fn team() -> NamespaceSpec {
 }
 
 /// With every member said.
-fn log_batch() -> LogBatch {
-    LogBatch {
-        truncate_from: Some(7),
-        entries: vec![(7, vec![1, 2, 3]), (8, vec![])],
-        hard_state: Some(vec![4]),
-        conf_state: Some(vec![5, 6]),
-        compact_to: Some((6, 1)),
-    }
-}
-
 fn submission() -> Submission {
     Submission {
         source: "job \"web\" {}".into(),

@@ -214,6 +214,17 @@ pub fn report(n: u128, client: ClientStatus) -> AllocUpdate {
     }
 }
 
+#[cfg(test)]
+pub fn log_batch() -> LogBatch {
+    LogBatch {
+        truncate_from: Some(7),
+        entries: vec![(7, vec![1, 2, 3]), (8, vec![])],
+        hard_state: Some(vec![4]),
+        conf_state: Some(vec![5, 6]),
+        compact_to: Some((6, 1)),
+    }
+}
+
 /// One store that commits and applies each command at once.
 pub struct Region {
     pub store: Store,

@@ -63,7 +63,7 @@ struct Position {
 }
 
 /// What the segments hold, oldest first.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Found {
     /// Of the segment before the one that is written. Incomplete, or empty, when that one was being begun anew.
     pub before: Vec<Vec<u8>>,
@@ -93,6 +93,11 @@ impl Segments {
     }
 
     pub fn open(media: [Medium; 2]) -> io::Result<(Segments, Found)> {
+        for (segment, medium) in media.iter().enumerate() {
+            if !medium.len()?.is_multiple_of(GROWTH_BYTES) {
+                return Err(damaged(segment, 0));
+            }
+        }
         let heads = [head(&*media[0])?, head(&*media[1])?];
         let newest = match &heads {
             [Some(a), Some(b)] if b.generation > a.generation => 1,
@@ -209,7 +214,9 @@ fn lengthen(medium: &dyn StorageBackend, to: u64) -> io::Result<()> {
     if medium.len()? >= to {
         return Ok(());
     }
-    medium.set_len(to.next_multiple_of(GROWTH_BYTES))
+    medium.set_len(to.next_multiple_of(GROWTH_BYTES))?;
+    // before anything lies there: a file of another length was cut
+    medium.sync_data()
 }
 
 /// `None`: nothing was ever begun here, or it was not finished.

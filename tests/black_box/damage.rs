@@ -115,6 +115,40 @@ fn rot_is_refused_and_kept() {
 }
 
 #[test]
+fn a_log_that_is_gone_cut_or_rotten_is_refused_and_kept() {
+    let rotten = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        bytes.iter_mut().skip(20).step_by(4096).for_each(|byte| *byte ^= 1);
+        Some(bytes)
+    };
+    let cut = |bytes: &[u8]| Some(bytes[..4096].to_vec());
+    let (empty, gone) = (|_: &[u8]| Some(vec![]), |_: &[u8]| None);
+    let harms: [&dyn Fn(&[u8]) -> Option<Vec<u8>>; 4] = [&rotten, &cut, &empty, &gone];
+    let mut node = Node::durable();
+    node.run("kept", "sleep 1000");
+    node.await_alloc("kept", "running");
+    node.kill();
+    let log = node.data_dir().join("server/log.0");
+    let sound = fs::read(&log).expect("a file");
+    for harm in harms {
+        let harmed = harm(&sound);
+        match &harmed {
+            Some(bytes) => fs::write(&log, bytes).expect("written"),
+            None => fs::remove_file(&log).expect("removed"),
+        }
+        let said = refusal(&mut node);
+        assert!(
+            said.contains("server/state.redb") && said.contains("log") && said.contains("restore"),
+            "{said}"
+        );
+        assert!(fs::read(&log).ok() == harmed, "the log was changed");
+    }
+    fs::write(&log, &sound).expect("written");
+    node.start();
+    node.await_alloc("kept", "running");
+}
+
+#[test]
 fn an_empty_or_cut_state_is_not_taken_for_a_new_one() {
     for file in ["server/state.redb", "client/state.redb"] {
         for length in [0, 100, 4096] {
