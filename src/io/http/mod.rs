@@ -49,6 +49,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A piece of an answer that several readers may share.
 type Bytes = Arc<Vec<u8>>;
 
+/// So many may knock at once. The kernel lets those beyond wait for a second, or for three.
+const KNOCKING: i32 = 1024;
+
 /// Serves until `stop` is closed, then until every connection has ended, at most `GRACE`.
 pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
@@ -57,6 +60,9 @@ pub async fn serve(
     stop: Receiver<()>,
 ) {
     let turnstile = Arc::<Turnstile>::default();
+    if let Err(error) = rustix::net::listen(&listener, KNOCKING) {
+        tracing::warn!(%error, "only a few connections can be opened at the same moment");
+    }
     let host = Arc::new(Host { executor, gate, stop });
     // Never used to send: it is closed once every connection has dropped its end.
     let (alive, all_ended) = async_channel::bounded::<()>(1);
