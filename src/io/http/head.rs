@@ -11,7 +11,7 @@ use httparse::Status;
 
 /// How long a head may be: request line and headers together.
 pub const MAX_HEAD_BYTES: usize = 32 << 10;
-const MAX_HEADERS: usize = 64;
+pub const MAX_HEADERS: usize = 64;
 
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

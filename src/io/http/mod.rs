@@ -4,6 +4,7 @@
 //! within `HEAD_TIMEOUT`, a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; readers of
 //! events and of the agent's log are bounded; after a stop every connection ends within `GRACE`.
 
+mod answer;
 mod connection;
 mod encoding;
 mod events;
@@ -22,8 +23,12 @@ mod tests;
 mod waiting;
 mod websocket;
 
+pub use answer::AnswerHead;
 pub use gate::{Ask, Gate, Parts, Published, Reply};
+pub use head::{Framing, MAX_HEAD_BYTES, end as end_of_head};
+pub use incoming::Incoming;
 pub use limits::Limits;
+pub use websocket::accept_key;
 
 use async_channel::{Receiver, Sender};
 use connection::Host;

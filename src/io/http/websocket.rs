@@ -9,11 +9,13 @@ use crate::api::session::{self, MAX_MESSAGE_BYTES};
 use crate::io::node::Session;
 use crate::wire::ask::{SessionInput, SessionOutput};
 use async_channel::{Receiver, Sender};
-use async_tungstenite::tungstenite::handshake::derive_accept_key;
 use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use async_tungstenite::tungstenite::{Error, Message};
 use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
 use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt;
@@ -35,13 +37,18 @@ impl Offer {
         if !is_offer || is_foreign(headers.get("Origin"), headers.get("Host")) {
             return None;
         }
-        Some(Offer { accept: derive_accept_key(headers.get("Sec-WebSocket-Key")?.as_bytes()) })
+        Some(Offer { accept: accept_key(headers.get("Sec-WebSocket-Key")?) })
     }
 
     /// What accepts it.
     pub fn answer(self) -> [(&'static str, String); 2] {
         [("Upgrade", "websocket".to_string()), ("Sec-WebSocket-Accept", self.accept)]
     }
+}
+
+/// What shows that an offer was understood (RFC 6455 section 4.2.2).
+pub fn accept_key(key: &str) -> String {
+    STANDARD.encode(Sha1::digest(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11")))
 }
 
 /// A browser says whose page asks, and would let any page of the world have a session with this machine.
@@ -130,6 +137,12 @@ mod tests {
         ] {
             assert_eq!(is_foreign(origin, Some("localhost:4646")), foreign, "{origin:?}");
         }
+    }
+
+    /// The example of RFC 6455, section 1.3.
+    #[test]
+    fn an_offer_is_accepted_with_its_key() {
+        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]
