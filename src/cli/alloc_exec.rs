@@ -5,11 +5,12 @@ use crate::cli::output::{Failure, Outcome, Output};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::Alloc;
 use crate::cli::terminal::{self, Escape, Raw};
+use crate::cli::transport::Wire;
 use argh::{ArgsInfo, FromArgs};
 use async_channel::{Receiver, Sender};
-use async_tungstenite::tungstenite::http::Request;
-use async_tungstenite::tungstenite::{Error, Message};
-use async_tungstenite::{WebSocketReceiver, WebSocketSender, client_async};
+use async_tungstenite::tungstenite::Message;
+use async_tungstenite::tungstenite::protocol::Role;
+use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -18,14 +19,13 @@ use smol::future::or;
 use smol::io::AsyncReadExt;
 use smol::net::TcpStream;
 use smol::stream::StreamExt;
-use smol::{Timer, Unblock};
+use smol::{Async, Timer, Unblock};
 use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// How often the agent is told that we are there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CHUNK_BYTES: usize = 16 << 10;
 /// Messages that wait to be sent.
 const QUEUED: usize = 8;
@@ -78,9 +78,9 @@ impl Run for AllocExec {
         let (command, tty_text) = (json!(command).to_string(), tty.to_string());
         let query = [("task", task.as_str()), ("tty", &tty_text), ("command", &command)];
         let way = format!("{}/exec", path("client/allocation", &id));
-        let (host, request) = session.client.websocket(&way, &query)?;
+        let wire = session.client.websocket(&way, &query)?;
         let ends = Ends { interactive: self.interactive, tty, escape, out: &session.out };
-        let code = smol::block_on(ends.converse(&host, request))?;
+        let code = smol::block_on(ends.converse(wire))?;
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 }
@@ -95,16 +95,9 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// The command's exit code.
-    async fn converse(&self, host: &str, request: Request<()>) -> Outcome<i32> {
-        let connect = async {
-            let socket = TcpStream::connect(host).await.map_err(Error::Io)?;
-            client_async(request, socket).await
-        };
-        let late = async {
-            Timer::after(CONNECT_TIMEOUT).await;
-            Err(Error::Io(std::io::ErrorKind::TimedOut.into()))
-        };
-        let (socket, _) = or(connect, late).await.map_err(not_begun)?;
+    async fn converse(&self, wire: Wire) -> Outcome<i32> {
+        let socket = TcpStream::from(Async::new(wire.socket)?);
+        let socket = WebSocketStream::from_partially_read(socket, wire.came, Role::Client, None).await;
         let (mut to, mut from) = socket.split();
         let _raw = if self.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
         let (queue, queued) = async_channel::bounded(QUEUED);
@@ -226,16 +219,5 @@ async fn resize(tty: bool, queue: &Sender<String>) -> Outcome<i32> {
             say(queue, json!({"tty_size": {"height": height, "width": width}})).await;
         }
         changes.next().await;
-    }
-}
-
-fn not_begun(error: Error) -> Failure {
-    match error {
-        Error::Http(response) => {
-            let text = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-            let code = response.status().as_u16();
-            Failure::new(format!("Unexpected response code: {code} ({})", text.trim()))
-        }
-        other => Failure::new(format!("The session could not be begun: {other}")),
     }
 }

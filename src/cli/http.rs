@@ -2,28 +2,27 @@
 
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::settings::Settings;
+use crate::cli::transport::{Answer, Ask, Fault, Patience, Wire};
+use crate::io::entropy;
+use crate::io::http::accept_key;
 use crate::model::gather::Gather;
-use async_tungstenite::tungstenite::handshake::client::generate_key;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
-use ureq::http::request::Builder;
-use ureq::http::{Request, Response};
-use ureq::{Agent, AsSendBody, Body};
 
 /// The longest answer that is read whole.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 /// The longest error text that is shown.
 const MAX_ERROR_BYTES: u64 = 64 << 10;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Every answer but a stream comes whole within this.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A stream that is silent for longer has lost its agent: there is a heartbeat every second.
 const STREAM_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Client {
-    agent: Agent,
     address: String,
     region: String,
     namespace: String,
@@ -65,15 +64,7 @@ pub type Query<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
     pub fn new(settings: &Settings) -> Client {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_redirects(0)
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .user_agent(concat!("drover/", env!("CARGO_PKG_VERSION")))
-            .build();
         Client {
-            agent: Agent::new_with_config(config),
             address: settings.address.clone(),
             region: settings.region.clone(),
             namespace: settings.namespace.clone(),
@@ -112,18 +103,16 @@ impl Client {
 
     /// A page of a list, and the token of the next one: empty when there is none.
     pub fn get_page(&self, path: &str, query: Query<'_>) -> Result<(Value, String), RequestError> {
-        let response = self.ask("GET", path, query, None)?;
-        let next = response.headers().get("X-Nomad-NextToken").and_then(|token| token.to_str().ok());
-        let next = next.unwrap_or_default().to_string();
-        Ok((self.whole(response)?, next))
+        let answer = self.ask("GET", path, query, None)?;
+        let next = answer.head.header("X-Nomad-NextToken").unwrap_or_default().to_string();
+        Ok((self.whole(answer)?, next))
     }
 
     /// What is there, and the index of its last change.
     pub fn get_indexed(&self, path: &str, query: Query<'_>) -> Result<(Value, u64), RequestError> {
-        let response = self.ask("GET", path, query, None)?;
-        let index =
-            response.headers().get("X-Nomad-Index").and_then(|index| index.to_str().ok()?.parse().ok());
-        Ok((self.whole(response)?, index.unwrap_or(0)))
+        let answer = self.ask("GET", path, query, None)?;
+        let index = answer.head.header("X-Nomad-Index").and_then(|index| index.parse().ok());
+        Ok((self.whole(answer)?, index.unwrap_or(0)))
     }
 
     pub fn put<T: DeserializeOwned>(
@@ -150,11 +139,10 @@ impl Client {
 
     /// An answer that goes on for as long as there is something to say.
     pub fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + Send + use<>, RequestError> {
-        let request = self.request("GET", path, query).body(()).map_err(|e| self.unaskable(&e))?;
-        let request =
-            self.agent.configure_request(request).timeout_per_read(Some(STREAM_READ_TIMEOUT)).build();
-        let response = self.agent.run(request).map_err(|e| self.no_answer(&e))?;
-        Ok(checked(response)?.into_body().into_reader())
+        let mut ask = self.request("GET", path, query);
+        ask.patience = Patience::Piece(STREAM_READ_TIMEOUT);
+        let answer = ask.send().map_err(|e| self.no_answer(e))?;
+        Ok(checked(answer)?.body)
     }
 
     pub fn address(&self) -> &str {
@@ -184,52 +172,35 @@ impl Client {
         headers: &[(String, String)],
         body: Option<Vec<u8>>,
     ) -> Result<RawAnswer, RequestError> {
-        let mut request = self.authorized(Request::builder().method(method).uri(url));
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        let answer = match body {
-            Some(body) => self.run_raw(request.body(body)),
-            None => self.run_raw(request.body(())),
-        };
-        let response = answer?;
-        let named = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
-            format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
-        };
-        let mut head = vec![response.status().to_string()];
-        head.extend(response.headers().iter().map(named));
-        Ok(RawAnswer { head, body: Box::new(response.into_body().into_reader()) })
+        let mut ask = self.authorized(method, url.to_string());
+        ask.headers.extend_from_slice(headers);
+        ask.body = body;
+        ask.patience = Patience::Piece(STREAM_READ_TIMEOUT);
+        let Answer { head, body } = ask.send().map_err(|e| self.no_answer(e))?;
+        let mut lines = vec![format!("{} {}", head.status, head.reason)];
+        lines.extend(head.headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        Ok(RawAnswer { head: lines, body: Box::new(body) })
     }
 
-    fn run_raw<B: AsSendBody>(
-        &self,
-        request: Result<Request<B>, ureq::http::Error>,
-    ) -> Result<Response<Body>, RequestError> {
-        let request = request.map_err(|e| self.unaskable(&e))?;
-        let configured = self.agent.configure_request(request).allow_non_standard_methods(true);
-        let request = configured.timeout_per_read(Some(STREAM_READ_TIMEOUT)).build();
-        self.agent.run(request).map_err(|e| self.no_answer(&e))
-    }
-
-    /// The head of a request to go on by websocket, and the host and port to send it to.
-    pub fn websocket(&self, path: &str, query: Query<'_>) -> Result<(String, Request<()>), RequestError> {
-        let host = self.address.trim_start_matches("http://").to_string();
-        let built = self.request("GET", path, query).body(()).map_err(|e| self.unaskable(&e))?;
-        let uri = format!("ws://{host}{}", built.uri().path_and_query().map_or("/", |p| p.as_str()));
-        let (mut head, ()) = built.into_parts();
-        head.uri = uri.parse().map_err(|e| failed(format!("{path} cannot be asked for: {e}")))?;
-        let port = if head.uri.port().is_some() { "" } else { ":80" };
+    /// A connection that goes on as a websocket.
+    pub fn websocket(&self, path: &str, query: Query<'_>) -> Result<Wire, RequestError> {
+        let random = entropy::u128().map_err(|e| failed(format!("no random numbers: {e}")))?;
+        let key = STANDARD.encode(random.to_le_bytes());
+        let mut ask = self.request("GET", path, query);
         for (name, value) in [
-            ("Host", host.as_str()),
             ("Connection", "Upgrade"),
             ("Upgrade", "websocket"),
             ("Sec-WebSocket-Version", "13"),
-            ("Sec-WebSocket-Key", &generate_key()),
+            ("Sec-WebSocket-Key", &key),
         ] {
-            let value = value.parse().map_err(|_| failed(format!("{value:?} cannot be sent")))?;
-            head.headers.insert(name, value);
+            ask.headers.push((name.to_string(), value.to_string()));
         }
-        Ok((format!("{host}{port}"), Request::from_parts(head, ())))
+        let answer = checked(ask.send().map_err(|e| self.no_answer(e))?)?;
+        let accepted = answer.head.header("Sec-WebSocket-Accept") == Some(accept_key(&key).as_str());
+        if answer.head.status != 101 || !accepted {
+            return Err(failed(format!("The agent at {} does not begin a session", self.address)));
+        }
+        Ok(answer.body.into_wire())
     }
 
     fn send(
@@ -248,27 +219,17 @@ impl Client {
         path: &str,
         query: Query<'_>,
         body: Option<&Value>,
-    ) -> Result<Response<Body>, RequestError> {
-        let request = self.request(method, path, query);
-        let answer = match body {
-            Some(body) => {
-                let request = request.header("Content-Type", "application/json").body(body.to_string());
-                let request = request.map_err(|e| self.unaskable(&e))?;
-                self.agent
-                    .run(self.agent.configure_request(request).timeout_global(Some(ANSWER_TIMEOUT)).build())
-            }
-            None => {
-                let request = request.body(()).map_err(|e| self.unaskable(&e))?;
-                self.agent
-                    .run(self.agent.configure_request(request).timeout_global(Some(ANSWER_TIMEOUT)).build())
-            }
-        };
-        checked(answer.map_err(|e| self.no_answer(&e))?)
+    ) -> Result<Answer, RequestError> {
+        let mut ask = self.request(method, path, query);
+        if let Some(body) = body {
+            ask.headers.push(("Content-Type".to_string(), "application/json".to_string()));
+            ask.body = Some(body.to_string().into_bytes());
+        }
+        checked(ask.send().map_err(|e| self.no_answer(e))?)
     }
 
-    fn whole(&self, mut response: Response<Body>) -> Result<Value, RequestError> {
-        let read = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
-        let bytes = read.map_err(|e| self.no_answer(&e))?;
+    fn whole(&self, mut answer: Answer) -> Result<Value, RequestError> {
+        let bytes = answer.body.read_whole(MAX_ANSWER_BYTES).map_err(|e| self.no_answer(e))?;
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
@@ -277,7 +238,7 @@ impl Client {
         })
     }
 
-    fn request(&self, method: &str, path: &str, query: Query<'_>) -> Builder {
+    fn request(&self, method: &str, path: &str, query: Query<'_>) -> Ask {
         let mut uri = format!("{}{path}", self.address);
         let common = [("region", self.region.as_str()), ("namespace", self.namespace.as_str())];
         let said = |name: &str| query.iter().any(|(n, _)| *n == name);
@@ -286,37 +247,36 @@ impl Client {
             let separator = if i == 0 { '?' } else { '&' };
             uri.push_str(&format!("{separator}{name}={}", encode(value)));
         }
-        self.authorized(Request::builder().method(method).uri(&uri))
+        self.authorized(method, uri)
     }
 
-    fn authorized(&self, mut request: Builder) -> Builder {
+    fn authorized(&self, method: &str, url: String) -> Ask {
+        let mut headers = vec![];
         if !self.token.is_empty() {
-            request = request.header("X-Nomad-Token", &self.token);
+            headers.push(("X-Nomad-Token".to_string(), self.token.clone()));
         }
         if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization);
+            headers.push(("Authorization".to_string(), authorization.clone()));
         }
-        request
+        let patience = Patience::Whole(ANSWER_TIMEOUT);
+        Ask { method: method.to_string(), url, headers, body: None, patience }
     }
 
-    fn unaskable(&self, e: &ureq::http::Error) -> RequestError {
-        failed(format!("The agent at {} cannot be asked: {e}", self.address))
-    }
-
-    fn no_answer(&self, e: &ureq::Error) -> RequestError {
+    fn no_answer(&self, fault: Fault) -> RequestError {
         let address = &self.address;
-        let text = match e {
-            ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => format!(
+        failed(match fault {
+            Fault::Io(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => format!(
                 "No agent answers at {address} (connection refused). Is it running? Start one with \"drover agent -dev\", \
                  or name another with -address or DROVER_ADDR"
             ),
-            ureq::Error::Timeout(what) => {
+            Fault::Late(what) => {
                 format!("The agent at {address} did not answer in time ({what}). Is -address right?")
             }
-            ureq::Error::HostNotFound => format!("The host of {address} is not known. Is -address right?"),
-            other => format!("Asking the agent at {address} failed: {other}"),
-        };
-        failed(text)
+            Fault::UnknownHost => format!("The host of {address} is not known. Is -address right?"),
+            Fault::Unaskable(why) => format!("The agent at {address} cannot be asked: {why}"),
+            Fault::Malformed(why) => format!("The answer of the agent at {address} cannot be read: {why}"),
+            Fault::Io(e) => format!("Asking the agent at {address} failed: {e}"),
+        })
     }
 }
 
@@ -324,13 +284,15 @@ fn failed(text: String) -> RequestError {
     RequestError::Failed(Failure::new(text))
 }
 
-fn checked(mut response: Response<Body>) -> Result<Response<Body>, RequestError> {
-    let code = response.status().as_u16();
+fn checked(mut answer: Answer) -> Result<Answer, RequestError> {
+    let code = answer.head.status;
     if code < 300 {
-        return Ok(response);
+        return Ok(answer);
     }
-    let text = response.body_mut().with_config().limit(MAX_ERROR_BYTES).lossy_utf8(true).read_to_string();
-    Err(RequestError::Status { code, text: text.unwrap_or_default().trim().to_string() })
+    let mut bytes = vec![];
+    // a status without its text is a status
+    let _broken = answer.body.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
+    Err(RequestError::Status { code, text: String::from_utf8_lossy(&bytes).trim().to_string() })
 }
 
 fn typed<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
@@ -383,10 +345,7 @@ mod tests {
         };
         let client = Client::new(&settings);
         let request = client.request("GET", "/v1/jobs", &[("prefix", "x&y"), ("namespace", "*")]);
-        assert_eq!(
-            request.uri_ref().map(ToString::to_string).as_deref(),
-            Some("http://a:1/v1/jobs?prefix=x%26y&namespace=%2A&region=r")
-        );
+        assert_eq!(request.url, "http://a:1/v1/jobs?prefix=x%26y&namespace=%2A&region=r");
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod status;
 mod tailing;
 mod template;
 mod terminal;
+mod transport;
 mod version;
 
 use crate::jobspec::nearest::nearest;

@@ -28,6 +28,11 @@ pub fn http(bytes: &[u8]) {
     crate::api::fuzz::request(bytes);
 }
 
+/// A connection's bytes, and how they are cut.
+pub fn message(bytes: &[u8]) {
+    crate::io::http::fuzz::message(bytes);
+}
+
 /// Records that were stored or sent: a byte that chooses the kind, and the record.
 pub fn record(bytes: &[u8]) {
     crate::wire::fuzz::record(bytes);

@@ -1,6 +1,8 @@
 //! The seeds. Each is run twice: the same seed must give the same trace. Over all seeds every fault must have fired.
 
 #![cfg(test)]
+// Threads carry whole worlds, none of which knows of it.
+#![allow(clippy::disallowed_methods)]
 
 use super::faults::{Fault, KINDS};
 use super::world::{Event, World};
@@ -8,7 +10,10 @@ use crate::model::time::{Mono, Span};
 use crate::state::check::consistent;
 use crate::state::store::Options;
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, available_parallelism};
 
 const NODES: usize = 3;
 /// Faults and users, then faults end and users leave, then everything has to come to rest.
@@ -61,6 +66,50 @@ fn storm(world: &mut World) -> Result<(), String> {
     world.run_until(Mono(1).after(STORMY))
 }
 
+/// Twice: the second time must be as the first.
+fn run_twice(seed: u64) -> Result<Run, String> {
+    let first = run(seed, false)?;
+    let second = run(seed, false).map_err(|e| format!("failed the second time: {e}"))?;
+    if first.hash != second.hash {
+        return Err("does not repeat itself".to_string());
+    }
+    if first.turns < 1000 {
+        return Err(format!("had only {} turns", first.turns));
+    }
+    Ok(first)
+}
+
+/// All seeds in their order, up to the first that fails. Each has a world of its own, so that every core may have its share.
+fn all_cores(seeds: u64) -> BTreeMap<u64, Result<Run, String>> {
+    let cores = available_parallelism().map_or(1, NonZero::get) as u64;
+    let failed = AtomicU64::new(u64::MAX);
+    let share = |begin: u64| {
+        let mut runs = vec![];
+        for seed in (begin..=seeds).step_by(cores as usize) {
+            if failed.load(Ordering::Relaxed) < seed {
+                break;
+            }
+            let kept = catch_unwind(|| run_twice(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
+            if kept.is_err() {
+                failed.fetch_min(seed, Ordering::Relaxed);
+            }
+            runs.push((seed, kept));
+        }
+        runs
+    };
+    thread::scope(|scope| {
+        let shares: Vec<_> = (1..=cores)
+            .map(|begin| {
+                scope.spawn({
+                    let share = &share;
+                    move || share(begin)
+                })
+            })
+            .collect();
+        shares.into_iter().flat_map(|share| share.join().expect("panics are caught")).collect()
+    })
+}
+
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|v| v.parse().ok())
 }
@@ -76,16 +125,14 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     assert!(seeds > 0, "no seed, no proof");
     let mut counts: BTreeMap<&'static str, u64> = KINDS.iter().map(|k| (*k, 0)).collect();
     let (mut turns, mut acknowledged, mut reads) = (0, 0, 0);
-    for seed in 1..=seeds {
-        let hint = format!("DROVER_SIM_SEED={seed} cargo test --profile sim --lib sim:: -- --nocapture");
-        let first = run(seed, false).unwrap_or_else(|e| panic!("seed {seed} {e}\nto look at it: {hint}"));
-        let second = run(seed, false).unwrap_or_else(|e| panic!("seed {seed}, second time {e}\n{hint}"));
-        assert_eq!(first.hash, second.hash, "seed {seed} does not repeat itself\n{hint}");
-        assert!(first.turns >= 1000, "seed {seed} had only {} turns", first.turns);
-        turns += first.turns;
-        acknowledged += first.acknowledged;
-        reads += first.reads;
-        for (kind, n) in first.counts {
+    for (seed, kept) in all_cores(seeds) {
+        let run = kept.unwrap_or_else(|e| {
+            panic!("seed {seed} {e}\nto look at it: DROVER_SIM_SEED={seed} cargo test --profile sim --lib sim:: -- --nocapture")
+        });
+        turns += run.turns;
+        acknowledged += run.acknowledged;
+        reads += run.reads;
+        for (kind, n) in run.counts {
             *counts.entry(kind).or_default() += n;
         }
     }

@@ -15,6 +15,23 @@ impl Crowd {
         Ok(Crowd { all })
     }
 
+    /// Each asks for its own as soon as it is there: a connection that says nothing for five seconds is closed.
+    pub fn asking(agent: &Agent, count: usize, path: impl Fn(usize) -> String) -> Result<Crowd, String> {
+        let mut all = Vec::with_capacity(count);
+        for n in 0..count {
+            let mut http = agent.http()?;
+            http.send("GET", &path(n), b"")?;
+            all.push(http);
+        }
+        Ok(Crowd { all })
+    }
+
+    /// Until the agent has let every one of them go: their places are free for the next.
+    pub fn leave(self) -> Result<(), String> {
+        self.all.iter().try_for_each(|http| http.shut()).map_err(|e| format!("leaving: {e}"))?;
+        self.all.into_iter().try_for_each(Http::rest).map_err(|e| format!("leaving: {e}"))
+    }
+
     pub fn each(
         &mut self,
         mut with: impl FnMut(usize, &mut Http) -> Result<(), String>,

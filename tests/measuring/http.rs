@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Longer than any wait that is asked for.
@@ -80,6 +80,16 @@ impl Http {
         self.stream.read_exact(&mut piece).map_err(wrong)?;
         piece.truncate(length);
         Ok((length > 0).then_some(piece))
+    }
+
+    /// Says that nothing more will be asked.
+    pub fn shut(&self) -> std::io::Result<()> {
+        self.socket().shutdown(Shutdown::Write)
+    }
+
+    /// Reads on until the agent has closed the connection.
+    pub fn rest(mut self) -> std::io::Result<()> {
+        std::io::copy(&mut self.stream, &mut std::io::sink()).map(|_| ())
     }
 
     pub fn socket(&self) -> &TcpStream {

@@ -78,9 +78,8 @@ fn held(agent: &Agent, table: &mut Table) -> Result<(), String> {
     rest(&mut agent.http()?, "1s")?;
     let index = agent.http()?.get("/v1/jobs")?.index;
     let before = pss_kib(agent.pid())?;
-    let mut crowd = Crowd::connect(agent, HELD)?;
     let query = |n: usize| format!("/v1/job/{}?index={index}&wait=120s", name(n));
-    crowd.each(|n, http| http.send("GET", &query(n), b""))?;
+    let mut crowd = Crowd::asking(agent, HELD, query)?;
     rest(&mut agent.http()?, "2s")?;
     let early = crowd.readable(Duration::ZERO)?.len();
     if early > 0 {
@@ -104,23 +103,19 @@ fn held(agent: &Agent, table: &mut Table) -> Result<(), String> {
         return Err(format!("one change woke {} queries instead of the one it concerns", all.len()));
     }
     crowd.one(HELD / 2).take_answer()?.json()?;
-    Ok(())
+    crowd.leave()
 }
 
 /// Followers of one job each hears of; one of them follows everything and does not read.
 fn followed(agent: &Agent, table: &mut Table) -> Result<(), String> {
     rest(&mut agent.http()?, "1s")?;
     let before = pss_kib(agent.pid())?;
-    let mut crowd = Crowd::connect(agent, HELD)?;
-    crowd.each(|n, http| {
-        let topic = if n == 0 { "*" } else { "Job:job-1" };
-        http.send("GET", &format!("/v1/event/stream?topic={topic}"), b"")
-    })?;
+    let topic = |n: usize| if n == 0 { "*" } else { "Job:job-1" };
+    let mut crowd = Crowd::asking(agent, HELD, |n| format!("/v1/event/stream?topic={}", topic(n)))?;
     // the first line of each says that it follows
     crowd.each(|_, http| http.take_head().and_then(|()| http.take_piece()).map(|_| ()))?;
     let each = (pss_kib(agent.pid())? - before) / HELD as f64;
     table.add("per follower of events, PSS", "KiB", Target::None, each);
-    // a connection of its own for each use: one that rests is closed after five seconds
     let http = &mut agent.http()?;
     let start = Instant::now();
     for n in 0..UNREAD {

@@ -175,18 +175,10 @@ fn the_lexer_tells_code_from_comments_and_strings() {
 
 #[test]
 fn a_tree_with_a_runtime_or_a_system_library_is_refused() {
-    let package = |name: &str, dependencies: &str| {
-        format!("[[package]]\nname = \"{name}\"\ndependencies = [\n{dependencies}]\n")
-    };
-    let sound = package("hyper", " \"tokio\",\n") + &package("tokio", " \"pin-project-lite\",\n");
-    assert_eq!(tree::lock_file(&sound), Vec::<String>::new());
-    for (name, dependencies) in [
-        ("quinn", " \"tokio 1.0.0\",\n"),
-        ("tokio", " \"mio\",\n \"pin-project-lite\",\n"),
-        ("tokio-util", ""),
-        ("aws-lc-sys", ""),
-    ] {
-        assert_eq!(tree::lock_file(&package(name, dependencies)).len(), 1, "{name}");
+    let package = |name: &str| format!("[[package]]\nname = \"{name}\"\ndependencies = [\n \"x\",\n]\n");
+    assert_eq!(tree::lock_file(&(package("smol") + &package("protobuf"))), Vec::<String>::new());
+    for name in ["tokio", "tokio-util", "aws-lc-sys"] {
+        assert_eq!(tree::lock_file(&package(name)).len(), 1, "{name}");
     }
     let registry = "[[package]]\nname = \"protobuf\"\nsource = \"registry+https://x\"\n";
     assert_eq!(tree::lock_file(registry).len(), 1);

@@ -1,129 +1,341 @@
 //! One connection: requests read within their limits, answers written, one after the other.
+//!
+//! What a request that waits costs is what is alive across its wait: `a_waiting_query_is_small` holds the size.
 
-use super::body::ReplyBody;
 use super::encoding::{self, Squeezer};
-use super::frugal::Frugal;
 use super::gate::{Gate, Served};
+use super::head::{self, Framing, Head, MAX_HEAD_BYTES};
+use super::incoming::Incoming;
+use super::limits::Pass;
+use super::line::Line;
 use super::patience::{Patient, WRITE_TIMEOUT};
-use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, events, monitor, websocket};
-use crate::api::cors;
+use super::reply::{Length, ReplyHead};
+use super::{BODY_TIMEOUT, Bytes, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, events, monitor, websocket};
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
 use crate::api::showing::Showing;
+use crate::io::node::Session;
 use crate::wire::ask::Piece;
 use async_channel::Receiver;
-use http_body_util::BodyExt;
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use smol::Timer;
 use smol::future::or;
-use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::TcpStream;
-use smol_hyper::rt::SmolTimer;
-use std::convert::Infallible;
-use std::pin::pin;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a head may be, in bytes: request line and headers together.
-const MAX_HEAD_BYTES: usize = 32 << 10;
-const MAX_HEADERS: usize = 64;
-/// How much of a body that is too long is read and thrown away.
-const MAX_DISCARDED_BYTES: usize = 16 << 20;
+/// How much of a body that is too long is read and thrown away, for a peer that listens only when it has sent everything.
+const MAX_DISCARDED_BYTES: u64 = 16 << 20;
 
-pub async fn serve(
-    executor: Arc<smol::Executor<'static>>,
-    gate: Arc<Gate>,
-    socket: TcpStream,
-    stop: Receiver<()>,
-) {
+/// What all connections share.
+pub struct Host {
+    pub executor: Arc<smol::Executor<'static>>,
+    pub gate: Arc<Gate>,
+    /// Closed when the server is to end.
+    pub stop: Receiver<()>,
+}
+
+/// Until it ends, or for as long as a stop leaves it.
+pub async fn serve(host: Arc<Host>, socket: TcpStream, pass: Pass) {
     // Small answers shall not wait for more to send with them.
     let _ = socket.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let (executor, gate) = (executor.clone(), gate.clone());
-        async move { Ok::<_, Infallible>(reply(executor, gate, request).await) }
-    });
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(SmolTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(MAX_HEAD_BYTES)
-            .max_headers(MAX_HEADERS)
-            .half_close(false)
-            .serve_connection(Frugal(Patient::new(socket, WRITE_TIMEOUT)), service)
-            .with_upgrades()
-    );
-    let ended = or(
-        async {
-            // A connection that ends badly ends all the same.
-            let _ = connection.as_mut().await;
-            true
-        },
-        async {
-            let _ = stop.recv().await;
-            false
-        },
-    )
+    let line = Line::new(Patient::new(socket, WRITE_TIMEOUT));
+    or(converse(&host, line, &pass), async {
+        let _ = host.stop.recv().await;
+        Timer::after(GRACE).await;
+    })
     .await;
-    if !ended {
-        connection.as_mut().graceful_shutdown();
-        or(async { connection.await.is_ok() }, async {
-            Timer::after(GRACE).await;
-            false
-        })
-        .await;
-    }
 }
 
 const CROWDED: &str = "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
 
 /// Tells a connection that there are too many, and closes it.
-pub async fn refuse(mut socket: TcpStream) {
-    let head = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain\r\nConnection: close\r\n";
-    let answer = format!("{head}Content-Length: {}\r\n\r\n{CROWDED}", CROWDED.len());
-    let tell = async {
-        if socket.write_all(answer.as_bytes()).await.is_ok() && socket.close().await.is_ok() {
-            // What the peer still sends is read, so that the answer is not lost to a reset.
-            let _ = smol::io::copy(socket.take(MAX_DISCARDED_BYTES as u64), &mut smol::io::sink()).await;
-        }
-    };
-    or(tell, async {
-        Timer::after(Duration::from_secs(1)).await;
-    })
-    .await;
+pub async fn refuse(socket: TcpStream) {
+    let mut line = Line::new(Patient::new(socket, Duration::from_secs(1)));
+    let refused = Response::text(429, CROWDED);
+    let head = ReplyHead::new(429, &refused.headers, &[]).end(Length::Bytes(CROWDED.len()), Some("close"));
+    if line.write(&mut [IoSlice::new(&head), IoSlice::new(&refused.body)]).await.is_ok() {
+        line.part().await;
+    }
 }
 
-async fn reply(
-    executor: Arc<smol::Executor<'static>>,
-    gate: Arc<Gate>,
-    mut request: hyper::Request<Incoming>,
-) -> hyper::Response<ReplyBody> {
-    let offer = websocket::offer(&mut request);
-    let (extra, squeezed) = (gate.response_headers.get(), gate.squeezed.clone());
-    let gzip = encoding::takes_gzip(request.headers());
-    let (browser, preflight) = browser(&request);
-    let answered = match preflight {
-        Some(response) => Answered::Whole(response),
-        None => match read(request, offer.is_some()).await {
-            Err(response) => Answered::Whole(response),
-            Ok(request) => answer(&executor, gate, &request, offer).await,
+/// What becomes of a connection after an answer.
+enum After {
+    Again,
+    End,
+    Websocket(Session),
+}
+
+async fn converse(host: &Host, mut line: Line, pass: &Pass) {
+    let mut idle = HEAD_TIMEOUT;
+    loop {
+        let head = match next(host, &mut line, idle).await {
+            Some(Ok(head)) => head,
+            Some(Err(refused)) => {
+                if host.tell(&mut line, None, refused).await.is_ok() {
+                    line.part().await;
+                }
+                return;
+            }
+            None => return,
+        };
+        match exchange(host, &mut line, head).await {
+            Ok(After::Again) => {}
+            Ok(After::End) => return line.part().await,
+            Ok(After::Websocket(session)) => return Box::pin(websocket::converse(line, session)).await,
+            // A connection that ends badly ends all the same.
+            Err(_) => return,
+        }
+        idle = if pass.is_crowded(*host.gate.limits.get()) { HEAD_TIMEOUT } else { IDLE_TIMEOUT };
+    }
+}
+
+/// The next request's head; `None` when there will be none.
+async fn next(host: &Host, line: &mut Line, idle: Duration) -> Option<Result<Box<Head>, Response>> {
+    if line.came.is_empty() {
+        let silent = async {
+            or(Timer::after(idle), async {
+                let _ = host.stop.recv().await;
+                std::time::Instant::now()
+            })
+            .await;
+            Ok(false)
+        };
+        if !or(line.more(), silent).await.unwrap_or(false) {
+            return None;
+        }
+    }
+    or(whole_head(line), async {
+        Timer::after(HEAD_TIMEOUT).await;
+        Some(Err(Response::text(408, "the request's head did not come within 5 seconds")))
+    })
+    .await
+}
+
+async fn whole_head(line: &mut Line) -> Option<Result<Box<Head>, Response>> {
+    let mut looked = 0;
+    loop {
+        // Empty lines before a request mean nothing (RFC 9112 section 2.2).
+        let blank = line.came.iter().take_while(|b| b"\r\n".contains(b)).count();
+        if blank > 0 {
+            line.came.drain(..blank);
+        }
+        match head::end(&line.came, looked) {
+            Some(end) if end <= MAX_HEAD_BYTES => {
+                let bytes = line.take(end);
+                return Some(head::parse(&bytes).map(Box::new));
+            }
+            None if line.came.len() <= MAX_HEAD_BYTES => {}
+            _ => return Some(Err(head::too_long())),
+        }
+        if line.came.first().is_some_and(|b| !b.is_ascii_graphic()) {
+            return Some(Err(head::malformed("it does not begin with a method")));
+        }
+        looked = line.came.len();
+        if !line.more().await.unwrap_or(false) {
+            return None;
+        }
+    }
+}
+
+async fn exchange(host: &Host, line: &mut Line, mut head: Box<Head>) -> io::Result<After> {
+    if head.framing != Framing::Length(0) {
+        match Box::pin(body(line, &head)).await? {
+            Ok(body) => head.request.body = body,
+            Err(refused) => {
+                host.tell(line, None, refused).await?;
+                return Ok(After::End);
+            }
+        }
+    }
+    if let Some(preflight) = head.preflight.take() {
+        return host.tell(line, Some(&head), preflight).await;
+    }
+    // A write is done even if its caller does not wait for the answer.
+    let may_leave = matches!(head.request.method, Method::Get | Method::Head);
+    let answered = or(async { Some(host.answer(&head.request).await) }, async {
+        match may_leave {
+            true => line.left().await,
+            false => std::future::pending().await,
+        }
+        None
+    });
+    match answered.await {
+        None => Err(io::ErrorKind::ConnectionAborted.into()),
+        Some(Answered::Whole(response)) => host.tell(line, Some(&head), response).await,
+        Some(Answered::Stream(content_type, chunks)) => host.stream(line, &head, content_type, chunks).await,
+        Some(Answered::Session(session)) => match head.offer.take() {
+            Some(offer) => {
+                let head = ReplyHead::new(101, &offer.answer(), &host.gate.response_headers.get());
+                line.write(&mut [IoSlice::new(&head.end(Length::Nothing, Some("Upgrade")))]).await?;
+                Ok(After::Websocket(session))
+            }
+            None => {
+                let refused = Response::text(400, "a session needs a websocket");
+                host.tell(line, Some(&head), refused).await
+            }
         },
-    };
-    let mut reply = match answered {
-        Answered::Whole(response) if gzip => whole(squeeze(response).await),
-        Answered::Whole(response) => whole(response),
-        Answered::Ready(reply) => reply,
-        Answered::Stream(stream) => streamed(stream, gzip.then(|| Squeezer::new(&squeezed)).flatten()),
-    };
-    for (name, value) in browser {
-        add(&mut reply, name, &value);
     }
-    for (name, value) in extra.iter() {
-        set(&mut reply, name, value);
+}
+
+/// The body, or why it was not taken.
+async fn body(line: &mut Line, head: &Head) -> io::Result<Result<Vec<u8>, Response>> {
+    let mut body = Incoming::new(head.framing, MAX_BODY_BYTES);
+    let announced = match head.framing {
+        Framing::Length(length) => length,
+        Framing::Chunks => 0,
+    };
+    // Who asks first is told before sending anything.
+    if announced > MAX_BODY_BYTES as u64 && (head.expects || announced > MAX_DISCARDED_BYTES) {
+        return Ok(Err(too_long()));
     }
-    reply
+    if head.expects && line.came.is_empty() {
+        line.write(&mut [IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")]).await?;
+    }
+    let came = async {
+        loop {
+            if let Err(why) = body.take(&mut line.came) {
+                return Ok(Err(head::malformed(why)));
+            }
+            if body.total > MAX_BODY_BYTES as u64 + MAX_DISCARDED_BYTES
+                || (body.is_whole() && body.is_too_long())
+            {
+                return Ok(Err(too_long()));
+            }
+            if body.is_whole() {
+                return Ok(Ok(std::mem::take(&mut body.bytes)));
+            }
+            if !line.more().await? {
+                return Ok(Err(head::malformed("its body ended early")));
+            }
+        }
+    };
+    or(came, async {
+        Timer::after(BODY_TIMEOUT).await;
+        Ok(Err(Response::text(408, "the request body did not come within 30 seconds")))
+    })
+    .await
+}
+
+fn too_long() -> Response {
+    Response::text(413, format!("the request body is longer than {MAX_BODY_BYTES} bytes"))
+}
+
+enum Answered {
+    Whole(Response),
+    /// A content type, and what comes until the stream ends.
+    Stream(&'static str, Receiver<Bytes>),
+    Session(Session),
+}
+
+impl Host {
+    async fn answer(&self, request: &Request) -> Answered {
+        let stream = match self.gate.answer(request).await {
+            Served::Whole(response) => return Answered::Whole(response),
+            Served::Session(session) => return Answered::Session(session),
+            Served::Pieces(pieces, showing) => {
+                Ok((showing.content_type(), shown(&self.executor, pieces, showing)))
+            }
+            Served::Monitor(request) => monitor::log(&self.executor, &self.gate.monitor, request),
+            Served::Events(subscription) => events::events(&self.executor, &self.gate, subscription)
+                .map(|lines| ("application/json", lines)),
+        };
+        match stream {
+            Ok((content_type, chunks)) => Answered::Stream(content_type, chunks),
+            Err(refused) => Answered::Whole(refused),
+        }
+    }
+
+    /// Writes an answer; without the request's head, the connection's last one.
+    async fn tell(&self, line: &mut Line, head: Option<&Head>, response: Response) -> io::Result<After> {
+        let mut response = match head {
+            Some(head) if head.gzip => squeeze(response).await,
+            _ => response,
+        };
+        response.headers.extend(head.iter().flat_map(|head| head.browser.clone()));
+        let length = match response.status {
+            204 => Length::Nothing,
+            _ => Length::Bytes(response.body.len()),
+        };
+        let keeps = head.is_some_and(|head| head.keeps) && !self.stop.is_closed();
+        let reply = ReplyHead::new(response.status, &response.headers, &self.gate.response_headers.get());
+        let reply = reply.end(length, word(keeps, head));
+        let body = match head {
+            Some(head) if head.request.method == Method::Head => &[],
+            _ if length == Length::Nothing => &[],
+            _ => response.body.as_slice(),
+        };
+        line.write(&mut [IoSlice::new(&reply), IoSlice::new(body)]).await?;
+        Ok(if keeps { After::Again } else { After::End })
+    }
+
+    /// What goes on for as long as there is something to say is never kept by anyone on the way.
+    async fn stream(
+        &self,
+        line: &mut Line,
+        head: &Head,
+        content_type: &'static str,
+        chunks: Receiver<Bytes>,
+    ) -> io::Result<After> {
+        let mut squeezer = if head.gzip { Squeezer::new(&self.gate.squeezed).map(Box::new) } else { None };
+        let keeps = head.keeps && !head.old && !self.stop.is_closed();
+        let reply = self.stream_head(head, content_type, squeezer.is_some(), keeps);
+        line.write(&mut [IoSlice::new(&reply)]).await?;
+        loop {
+            let next = or(async { Some(chunks.recv().await.ok()) }, async {
+                line.left().await;
+                None
+            });
+            let (last, bytes) = match next.await {
+                None => return Err(io::ErrorKind::ConnectionAborted.into()),
+                Some(Some(bytes)) => (false, bytes),
+                Some(None) => (true, Bytes::default()),
+            };
+            let small = squeezer.as_mut().map(|squeezer| squeezer.chunk(&bytes));
+            write_chunk(line, head.old, small.as_ref().unwrap_or(&bytes)).await?;
+            if last {
+                let end = squeezer.map_or_else(Vec::new, |squeezer| squeezer.end());
+                write_chunk(line, head.old, &end).await?;
+                break;
+            }
+        }
+        if !head.old {
+            line.write(&mut [IoSlice::new(b"0\r\n\r\n")]).await?;
+        }
+        Ok(if keeps { After::Again } else { After::End })
+    }
+
+    fn stream_head(&self, head: &Head, content_type: &str, squeezed: bool, keeps: bool) -> Vec<u8> {
+        let mut headers =
+            vec![("Content-Type", content_type.to_string()), ("Cache-Control", "no-cache".to_string())];
+        if squeezed {
+            headers.extend(encoding::HEADERS.map(|(name, value)| (name, value.to_string())));
+        }
+        headers.extend(head.browser.iter().cloned());
+        let reply = ReplyHead::new(200, &headers, &self.gate.response_headers.get());
+        reply.end(if head.old { Length::Open } else { Length::Chunks }, word(keeps, Some(head)))
+    }
+}
+
+/// What has to be said of the connection: each version of HTTP takes something else for granted.
+fn word(keeps: bool, head: Option<&Head>) -> Option<&'static str> {
+    match (keeps, head.is_some_and(|head| head.old)) {
+        (true, false) => None,
+        (true, true) => Some("keep-alive"),
+        (false, _) => Some("close"),
+    }
+}
+
+/// One without bytes would end the body.
+async fn write_chunk(line: &mut Line, old: bool, bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    if old {
+        return line.write(&mut [IoSlice::new(bytes)]).await;
+    }
+    let size = format!("{:x}\r\n", bytes.len());
+    line.write(&mut [IoSlice::new(size.as_bytes()), IoSlice::new(bytes), IoSlice::new(b"\r\n")]).await
 }
 
 /// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
@@ -144,162 +356,12 @@ fn shown(executor: &smol::Executor<'static>, pieces: Receiver<Piece>, showing: S
     chunks
 }
 
-/// A content type, and what comes until the stream ends.
-type Stream = (&'static str, Receiver<Bytes>);
-
-enum Answered {
-    Whole(Response),
-    Ready(hyper::Response<ReplyBody>),
-    Stream(Stream),
-}
-
-async fn answer(
-    executor: &Arc<smol::Executor<'static>>,
-    gate: Arc<Gate>,
-    request: &Request,
-    offer: Option<websocket::Offer>,
-) -> Answered {
-    let stream = match gate.answer(request).await {
-        Served::Whole(response) => return Answered::Whole(response),
-        Served::Session(session) => {
-            return match offer {
-                Some(offer) => Answered::Ready(websocket::take(executor, offer, session)),
-                None => Answered::Whole(Response::text(400, "a session needs a websocket")),
-            };
-        }
-        Served::Pieces(pieces, showing) => Ok((showing.content_type(), shown(executor, pieces, showing))),
-        Served::Monitor(request) => monitor::log(executor, &gate.monitor, request),
-        Served::Events(subscription) => {
-            events::events(executor, &gate, subscription).map(|lines| ("application/json", lines))
-        }
-    };
-    stream.map_or_else(Answered::Whole, Answered::Stream)
-}
-
-/// What a browser has to be told, and the answer if that was all it asked.
-fn browser<B>(request: &hyper::Request<B>) -> (Vec<(&'static str, String)>, Option<Response>) {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let asked = cors::Asked {
-        path: request.uri().path(),
-        method: request.method().as_str(),
-        origin: header("origin"),
-        wanted_method: header("access-control-request-method"),
-        wanted_headers: header("access-control-request-headers"),
-    };
-    cors::answer(&asked)
-}
-
 async fn squeeze(response: Response) -> Response {
     match encoding::squeeze(response.body).await {
         Err(body) => Response { body, ..response },
         Ok(body) => {
-            Response { body, ..response }.with("Content-Encoding", "gzip").with("Vary", "Accept-Encoding")
+            let squeezed = Response { body, ..response };
+            encoding::HEADERS.iter().fold(squeezed, |response, (name, value)| response.with(name, value))
         }
-    }
-}
-
-/// What goes on for as long as there is something to say is never kept by anyone on the way.
-fn streamed((content_type, chunks): Stream, squeezer: Option<Squeezer>) -> hyper::Response<ReplyBody> {
-    let body = ReplyBody::stream(chunks);
-    let mut reply = match squeezer {
-        None => hyper::Response::new(body),
-        Some(squeezer) => {
-            let mut reply = hyper::Response::new(body.squeezed(squeezer));
-            set(&mut reply, "content-encoding", "gzip");
-            set(&mut reply, "vary", "Accept-Encoding");
-            reply
-        }
-    };
-    set(&mut reply, "content-type", content_type);
-    set(&mut reply, "cache-control", "no-cache");
-    reply
-}
-
-fn whole(response: Response) -> hyper::Response<ReplyBody> {
-    let mut reply = hyper::Response::new(ReplyBody::whole(response.body));
-    *reply.status_mut() =
-        hyper::StatusCode::from_u16(response.status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in response.headers {
-        set(&mut reply, name, &value);
-    }
-    reply
-}
-
-/// A header that cannot be written is left out.
-fn set(reply: &mut hyper::Response<ReplyBody>, name: &str, value: &str) {
-    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
-        reply.headers_mut().insert(name, value);
-    }
-}
-
-/// Beside others of the same name.
-fn add(reply: &mut hyper::Response<ReplyBody>, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        reply.headers_mut().append(name, value);
-    }
-}
-
-/// The request with its whole body, or why it was not taken.
-async fn read(request: hyper::Request<Incoming>, websocket: bool) -> Result<Request, Response> {
-    let (head, body) = request.into_parts();
-    // Who asks first is told before sending anything.
-    let asks_first = head.headers.contains_key(hyper::header::EXPECT);
-    if asks_first && body.size_hint().lower() > MAX_BODY_BYTES as u64 {
-        return Err(too_long());
-    }
-    let body = or(collect(body), async {
-        Timer::after(BODY_TIMEOUT).await;
-        Err(closing(Response::text(408, "the request body did not come within 30 seconds")))
-    })
-    .await?;
-    Ok(Request {
-        method: method(&head.method),
-        path: head.uri.path().to_string(),
-        query: head.uri.query().unwrap_or_default().to_string(),
-        body,
-        websocket,
-    })
-}
-
-/// A body that is too long is read on and thrown away for a while: a peer that is still sending would otherwise see its
-/// connection reset instead of the answer.
-async fn collect(mut body: Incoming) -> Result<Vec<u8>, Response> {
-    let (mut bytes, mut total) = (Vec::new(), 0);
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            closing(Response::text(400, format!("the request body could not be read: {error}")))
-        })?;
-        let Ok(data) = frame.into_data() else { continue };
-        total += data.len();
-        if total <= MAX_BODY_BYTES {
-            bytes.extend_from_slice(&data);
-        } else {
-            bytes = Vec::new();
-            if total > MAX_BODY_BYTES + MAX_DISCARDED_BYTES {
-                break;
-            }
-        }
-    }
-    if total > MAX_BODY_BYTES { Err(too_long()) } else { Ok(bytes) }
-}
-
-fn too_long() -> Response {
-    closing(Response::text(413, format!("the request body is longer than {MAX_BODY_BYTES} bytes")))
-}
-
-/// What is left of the body is not read: the connection cannot go on.
-fn closing(response: Response) -> Response {
-    response.with("Connection", "close")
-}
-
-fn method(method: &hyper::Method) -> Method {
-    match *method {
-        hyper::Method::GET => Method::Get,
-        hyper::Method::PUT => Method::Put,
-        hyper::Method::POST => Method::Post,
-        hyper::Method::DELETE => Method::Delete,
-        hyper::Method::HEAD => Method::Head,
-        hyper::Method::OPTIONS => Method::Options,
-        _ => Method::Other,
     }
 }

@@ -3,10 +3,9 @@
 //! Invariants: a stream's chunk can be read as soon as it was sent; at most `MAX_STREAMS` streams are compressed at once,
 //! as each costs some 300 KiB, and the others go out as they are.
 
+use super::head::Headers;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use hyper::HeaderMap;
-use hyper::header::ACCEPT_ENCODING;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +16,12 @@ const WORTH_IT_BYTES: usize = 1 << 10;
 const QUICK_BYTES: usize = 64 << 10;
 const MAX_STREAMS: usize = 16;
 
+/// What is said of a compressed answer.
+pub const HEADERS: [(&str, &str); 2] = [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")];
+
 /// Whether the caller takes gzip.
-pub fn takes_gzip(headers: &HeaderMap) -> bool {
-    let listed = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+pub fn takes_gzip(headers: Headers<'_>) -> bool {
+    let listed = headers.all("Accept-Encoding").filter_map(|value| std::str::from_utf8(value).ok());
     listed.flat_map(|value| value.split(',')).any(|one| {
         let mut parts = one.split(';').map(str::trim);
         let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
@@ -90,7 +92,6 @@ impl Squeezer {
 mod tests {
     use super::*;
     use flate2::read::GzDecoder;
-    use hyper::header::HeaderValue;
     use std::io::Read;
 
     #[test]
@@ -104,11 +105,10 @@ mod tests {
             ("br", false),
             ("", false),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
-            assert_eq!(takes_gzip(&headers), takes, "{value}");
+            let headers = [httparse::Header { name: "accept-encoding", value: value.as_bytes() }];
+            assert_eq!(takes_gzip(Headers::new(&headers)), takes, "{value}");
         }
-        assert!(!takes_gzip(&HeaderMap::new()));
+        assert!(!takes_gzip(Headers::new(&[])));
     }
 
     #[test]

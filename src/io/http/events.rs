@@ -1,12 +1,12 @@
 //! Streams of events on their way out: every reader goes through the ring at its own pace, woken when there is more, and
 //! is ended with a sentence when the ring has moved past it.
 
+use super::Bytes;
 use super::gate::Gate;
 use crate::api::events::{HEARTBEAT, Next, Ring, Subscription};
 use crate::api::response::Response;
 use crate::wire::event::Events;
 use async_channel::{Receiver, Sender};
-use hyper::body::Bytes;
 use smol::Timer;
 use smol::future::or;
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ fn enter(gate: &Arc<Gate>, index: u64) -> Result<Reader, Response> {
 
 /// Until the reader leaves or falls behind, or the server goes.
 async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Bytes>) {
-    let mut line = Bytes::from_static(HEARTBEAT);
+    let mut line = Bytes::new(HEARTBEAT.to_vec());
     loop {
         if sender.send(line).await.is_err() {
             return;
@@ -130,7 +130,7 @@ async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Byt
             Some(line) => line,
             None => {
                 // it may have left by now
-                sender.send(Bytes::from_static(TOO_SLOW)).await.unwrap_or_default();
+                sender.send(Bytes::new(TOO_SLOW.to_vec())).await.unwrap_or_default();
                 return;
             }
         };
@@ -152,7 +152,7 @@ impl Reader {
                 }
                 Next::Lost => return None,
                 Next::Nothing if self.wait().await => {}
-                Next::Nothing => return Some(Bytes::from_static(HEARTBEAT)),
+                Next::Nothing => return Some(Bytes::new(HEARTBEAT.to_vec())),
             }
         }
     }

@@ -163,34 +163,10 @@ impl Gate {
     pub async fn answer(&self, request: &Request) -> Served {
         let mut held = Held::default();
         loop {
-            match self.step(request, held) {
-                Outcome::Respond(response) => return Served::Whole(response),
-                Outcome::Ask(ask, showing) => {
-                    return match node::ask(&self.node, |reply| Call { ask, reply }).await {
-                        Ok(Answered::Whole(answer)) => Served::Whole(showing.response(&answer)),
-                        Ok(Answered::Session(session)) => Served::Session(session),
-                        Ok(Answered::Pieces(pieces)) => Served::Pieces(pieces, showing),
-                        Err(refusal) => Served::Whole(refusal.into()),
-                    };
-                }
-                Outcome::Events(subscription) => return Served::Events(subscription),
-                Outcome::Monitor(request) => return Served::Monitor(request),
-                Outcome::Metrics(mut metrics) => {
-                    self.measure(&mut metrics).await;
-                    let machine = self.machine.clone();
-                    return Served::Whole(metrics.response(&smol::unblock(move || machine.look()).await));
-                }
-                Outcome::Host(request) => {
-                    let machine = self.machine.clone();
-                    return Served::Whole(request.response(smol::unblock(move || machine.host()).await));
-                }
-                Outcome::Act(action, answer) => {
-                    return Served::Whole(answer.response(self.ask(action).await));
-                }
-                Outcome::Rehearse(asked, planned) => {
-                    return Served::Whole(planned.response(self.rehearse(asked).await));
-                }
-                Outcome::Wait(wait) => {
+            // Boxed, so that a request that waits holds nothing but its wait.
+            match Box::pin(self.carry_out(self.step(request, held))).await {
+                Ok(served) => return served,
+                Err(wait) => {
                     held = wait.held;
                     if let Err(refusal) = self.wait(wait).await {
                         return Served::Whole(refusal.into());
@@ -198,6 +174,32 @@ impl Gate {
                 }
             }
         }
+    }
+
+    async fn carry_out(&self, outcome: Outcome) -> Result<Served, Wait> {
+        Ok(Served::Whole(match outcome {
+            Outcome::Wait(wait) => return Err(wait),
+            Outcome::Respond(response) => response,
+            Outcome::Events(subscription) => return Ok(Served::Events(subscription)),
+            Outcome::Monitor(request) => return Ok(Served::Monitor(request)),
+            Outcome::Ask(ask, showing) => match node::ask(&self.node, |reply| Call { ask, reply }).await {
+                Ok(Answered::Whole(answer)) => showing.response(&answer),
+                Ok(Answered::Session(session)) => return Ok(Served::Session(session)),
+                Ok(Answered::Pieces(pieces)) => return Ok(Served::Pieces(pieces, showing)),
+                Err(refusal) => refusal.into(),
+            },
+            Outcome::Metrics(mut metrics) => {
+                self.measure(&mut metrics).await;
+                let machine = self.machine.clone();
+                metrics.response(&smol::unblock(move || machine.look()).await)
+            }
+            Outcome::Host(request) => {
+                let machine = self.machine.clone();
+                request.response(smol::unblock(move || machine.host()).await)
+            }
+            Outcome::Act(action, answer) => answer.response(self.ask(action).await),
+            Outcome::Rehearse(asked, planned) => planned.response(self.rehearse(asked).await),
+        }))
     }
 
     /// A batch of allocations at a time: measuring takes a moment. What has not come by then is left out.

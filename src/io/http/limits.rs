@@ -81,6 +81,13 @@ impl Turnstile {
     }
 }
 
+impl Pass {
+    /// More than half of the places are taken.
+    pub fn is_crowded(&self, limits: Limits) -> bool {
+        self.turnstile.counts().all > limits.connections / 2
+    }
+}
+
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut counts = self.turnstile.counts();

@@ -1,11 +1,11 @@
 //! The agent's own log on its way out: frames or plain lines, as they are written (reference: http-api 3.2).
 
+use super::Bytes;
 use crate::api::monitor::MonitorRequest;
 use crate::api::response::Response;
 use crate::api::showing::data_frame;
 use crate::io::monitor::{Following, Monitor};
 use async_channel::{Receiver, Sender};
-use hyper::body::Bytes;
 use smol::Timer;
 use smol::future::or;
 use std::sync::Arc;

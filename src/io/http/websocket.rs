@@ -2,24 +2,20 @@
 //!
 //! Refuses to know: what is said; `api::session` does.
 
-use super::body::ReplyBody;
-use super::frugal::Frugal;
+use super::head::Headers;
+use super::line::Line;
 use super::patience::Patient;
 use crate::api::session::{self, MAX_MESSAGE_BYTES};
 use crate::io::node::Session;
 use crate::wire::ask::{SessionInput, SessionOutput};
 use async_channel::{Receiver, Sender};
-use async_tungstenite::tungstenite::handshake::derive_accept_key;
 use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use async_tungstenite::tungstenite::{Error, Message};
 use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
-use hyper::body::Incoming;
-use hyper::header::{
-    CONNECTION, HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
-};
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
 use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt;
@@ -32,59 +28,42 @@ const MAX_REASON_BYTES: usize = 123;
 
 /// A caller's offer to go on by websocket.
 pub struct Offer {
-    upgrade: OnUpgrade,
-    accept: HeaderValue,
+    accept: String,
 }
 
-pub fn offer(request: &mut hyper::Request<Incoming>) -> Option<Offer> {
-    let headers = request.headers();
-    let says = |name, word: &[u8]| headers.get(name).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(word));
-    if !says(UPGRADE, b"websocket") || !says(SEC_WEBSOCKET_VERSION, b"13") || is_foreign(headers) {
-        return None;
+impl Offer {
+    pub fn read(headers: Headers<'_>) -> Option<Offer> {
+        let is_offer = headers.lists("Upgrade", "websocket") && headers.lists("Sec-WebSocket-Version", "13");
+        if !is_offer || is_foreign(headers.get("Origin"), headers.get("Host")) {
+            return None;
+        }
+        Some(Offer { accept: accept_key(headers.get("Sec-WebSocket-Key")?) })
     }
-    let accept = derive_accept_key(headers.get(SEC_WEBSOCKET_KEY)?.as_bytes());
-    let accept = HeaderValue::from_str(&accept).ok()?;
-    Some(Offer { upgrade: hyper::upgrade::on(request), accept })
+
+    /// What accepts it.
+    pub fn answer(self) -> [(&'static str, String); 2] {
+        [("Upgrade", "websocket".to_string()), ("Sec-WebSocket-Accept", self.accept)]
+    }
+}
+
+/// What shows that an offer was understood (RFC 6455 section 4.2.2).
+pub fn accept_key(key: &str) -> String {
+    STANDARD.encode(Sha1::digest(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11")))
 }
 
 /// A browser says whose page asks, and would let any page of the world have a session with this machine.
-fn is_foreign(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).map(|v| v.to_str().unwrap_or_default());
-    let Some(origin) = text(ORIGIN) else { return false };
+fn is_foreign(origin: Option<&str>, own: Option<&str>) -> bool {
+    let Some(origin) = origin else { return false };
     let host = origin.split_once("://").map_or(origin, |(_, host)| host);
-    !host.eq_ignore_ascii_case(text(HOST).unwrap_or_default())
+    !host.eq_ignore_ascii_case(own.unwrap_or_default())
 }
 
-/// The answer to an offer; the session goes on once it was sent.
-pub fn take(
-    executor: &smol::Executor<'static>,
-    offer: Offer,
-    session: Session,
-) -> hyper::Response<ReplyBody> {
-    let Offer { upgrade, accept } = offer;
-    let goes_on = async move {
-        match upgrade.await {
-            Ok(upgraded) => converse(upgraded, session).await,
-            Err(error) => tracing::warn!(%error, "a session's connection did not become a websocket"),
-        }
-    };
-    executor.spawn(goes_on).detach();
-    let mut reply = hyper::Response::new(ReplyBody::whole(Vec::new()));
-    *reply.status_mut() = hyper::StatusCode::SWITCHING_PROTOCOLS;
-    let headers = reply.headers_mut();
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    reply
-}
-
-async fn converse(upgraded: Upgraded, session: Session) {
-    let Ok(parts) = upgraded.downcast::<Frugal>() else { return };
+pub async fn converse(line: Line, session: Session) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
-    let (socket, read) = (parts.io.0, parts.read_buf.to_vec());
-    let socket = WebSocketStream::from_partially_read(socket, read, Role::Server, Some(config)).await;
+    let Line { socket, came } = line;
+    let socket = WebSocketStream::from_partially_read(socket, came, Role::Server, Some(config)).await;
     let (mut sender, mut receiver) = socket.split();
     let Session { input, output } = session;
     let last = or(listen(&mut receiver, &input), tell(&mut sender, &output)).await;
@@ -156,11 +135,14 @@ mod tests {
             (Some("http://localhost:4646.evil.example"), true),
             (Some("null"), true),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, HeaderValue::from_static("localhost:4646"));
-            headers.extend(origin.map(|o| (ORIGIN, HeaderValue::from_static(o))));
-            assert_eq!(is_foreign(&headers), foreign, "{origin:?}");
+            assert_eq!(is_foreign(origin, Some("localhost:4646")), foreign, "{origin:?}");
         }
+    }
+
+    /// The example of RFC 6455, section 1.3.
+    #[test]
+    fn an_offer_is_accepted_with_its_key() {
+        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

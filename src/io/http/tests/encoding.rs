@@ -37,13 +37,13 @@ fn answers_are_compressed_for_those_who_ask() {
     let mut server = Server::start("gzip", Limits::default());
     server.run(&register(spec("web", 1), None));
     let (head, plain) = answer(&server, &with("/v1/job/web", "GET", ""));
-    assert!(!head.contains("content-encoding") && plain.len() > 1024, "{head}");
+    assert!(!head.contains("Content-Encoding") && plain.len() > 1024, "{head}");
     let (head, small) = answer(&server, &with("/v1/job/web", "GET", "Accept-Encoding: gzip\r\n"));
-    assert!(head.contains("content-encoding: gzip") && head.contains("vary: Accept-Encoding"), "{head}");
-    assert!(head.contains(&format!("content-length: {}\r\n", small.len())), "{head}");
+    assert!(head.contains("Content-Encoding: gzip") && head.contains("Vary: Accept-Encoding"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", small.len())), "{head}");
     assert_eq!(inflated(&small).as_bytes(), plain);
     let (head, body) = answer(&server, &with("/v1/regions", "GET", "Accept-Encoding: gzip\r\n"));
-    assert!(!head.contains("content-encoding") && body == b"[\"global\"]", "not worth it: {head}");
+    assert!(!head.contains("Content-Encoding") && body == b"[\"global\"]", "not worth it: {head}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_compressed_stream_is_readable_as_it_comes() {
     let target = format!("/v1/client/fs/logs/{}?task=t&type=stdout&plain=true", alloc_id(1));
     let asked = with(&target, "GET", "Accept-Encoding: gzip\r\n");
     let (head, body) = server.granting(&AtomicBool::new(true), || answer(&server, &asked));
-    assert!(head.contains("content-encoding: gzip"), "{head}");
+    assert!(head.contains("Content-Encoding: gzip"), "{head}");
     assert_eq!(inflated(&unchunked(&body)), "one\n");
 }
 
@@ -64,13 +64,13 @@ fn pages_of_other_origins_are_told_what_they_may() {
     let page = "Origin: http://a.example\r\n";
     let asked = with("/v1/client/stats", "GET", page);
     let (head, _) = server.granting(&AtomicBool::new(true), || answer(&server, &asked));
-    assert!(head.contains("access-control-allow-origin: *") && head.contains("vary: Origin"), "{head}");
+    assert!(head.contains("Access-Control-Allow-Origin: *") && head.contains("Vary: Origin"), "{head}");
     let asks = format!("{page}Access-Control-Request-Method: GET\r\n");
     let (head, body) = answer(&server, &with("/v1/client/fs/logs/x", "OPTIONS", &asks));
-    assert!(head.starts_with("HTTP/1.1 204") && head.contains("access-control-allow-methods: GET"), "{head}");
-    assert!(body.is_empty() && head.contains("x-extra: yes"), "the agent's own headers come too: {head}");
+    assert!(head.starts_with("HTTP/1.1 204") && head.contains("Access-Control-Allow-Methods: GET"), "{head}");
+    assert!(body.is_empty() && head.contains("X-Extra: yes"), "the agent's own headers come too: {head}");
     let (head, _) = answer(&server, &with("/v1/jobs", "OPTIONS", &asks));
-    assert!(head.starts_with("HTTP/1.1 405") && !head.contains("access-control"), "{head}");
+    assert!(head.starts_with("HTTP/1.1 405") && !head.contains("Access-Control"), "{head}");
     let (head, body) = answer(&server, &with("/v1/jobs", "HEAD", ""));
     assert!(head.starts_with("HTTP/1.1 405") && body.is_empty(), "{head}");
 }
