@@ -194,6 +194,7 @@ impl Server {
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
         self.note_wall(now);
         self.expire(now)?;
+        let had_inputs = !inputs.is_empty();
         for input in inputs {
             self.take(input, now)?;
         }
@@ -201,7 +202,9 @@ impl Server {
         self.advance_drains(now)?;
         self.watch_deployments(now)?;
         self.join_company(now);
-        if let Some(round) = self.log.round()? {
+        let round = self.log.round()?;
+        let worked = had_inputs || round.is_some();
+        if let Some(round) = round {
             self.follow(round, now)?;
         }
         if self.ready && !self.log.raft().is_leader() {
@@ -209,6 +212,7 @@ impl Server {
         }
         self.answer_watches(now)?;
         self.dispatch(now);
+        self.publish_measures(worked, now.mono);
         Ok(Turn {
             effects: std::mem::take(&mut self.out),
             changes: std::mem::take(&mut self.changes),
@@ -258,6 +262,7 @@ impl Server {
             self.watched.next_deadline().filter(|_| self.space_free),
             self.unhurried.next_deadline(),
             self.drainer.next_deadline(),
+            self.measures.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -303,7 +308,7 @@ impl Server {
             ready: self.ready,
             voters: raft.voters(),
             broker,
-            measured: self.measured(),
+            measured: self.measures.published.clone(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
             ..ServerStatus::default()
         }

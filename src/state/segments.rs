@@ -18,7 +18,7 @@ use std::io;
 const PAGE_BYTES: u64 = 4096;
 
 /// How much longer a segment is made at once.
-const GROWTH_BYTES: u64 = 64 * PAGE_BYTES;
+const GROWTH_BYTES: u64 = 16 * PAGE_BYTES;
 
 /// The first frame of a segment fits into a page and is there twice: with it everything behind it would be lost.
 const HEADS: u64 = 2;
@@ -47,6 +47,9 @@ pub type Medium = Box<dyn StorageBackend>;
 
 pub struct Segments {
     media: [Medium; 2],
+    /// Of the files. Known, and not asked for: a file that was looked at since it was written has its new time stamped by the
+    /// next write, and that would be a second block for each sync.
+    lengths: [u64; 2],
     at: Position,
 }
 
@@ -87,16 +90,16 @@ impl Segments {
     /// An empty log, whatever lies there. `first` is in its first frame.
     pub fn create(media: [Medium; 2], salt: u64, first: &[u8]) -> io::Result<Segments> {
         media.iter().try_for_each(|m| m.set_len(0))?;
-        let mut segments = Segments { media, at: Position { segment: 1, ..Position::default() } };
+        let at = Position { segment: 1, ..Position::default() };
+        let mut segments = Segments { media, lengths: [0, 0], at };
         segments.begin(salt, first)?;
         Ok(segments)
     }
 
     pub fn open(media: [Medium; 2]) -> io::Result<(Segments, Found)> {
-        for (segment, medium) in media.iter().enumerate() {
-            if !medium.len()?.is_multiple_of(GROWTH_BYTES) {
-                return Err(damaged(segment, 0));
-            }
+        let lengths = [media[0].len()?, media[1].len()?];
+        if let Some(cut) = lengths.iter().position(|length| !length.is_multiple_of(GROWTH_BYTES)) {
+            return Err(damaged(cut, 0));
         }
         let heads = [head(&*media[0])?, head(&*media[1])?];
         let newest = match &heads {
@@ -118,16 +121,16 @@ impl Segments {
         if let Some(frame) = acknowledged(&*media[newest], at)? {
             return Err(damaged(newest, frame));
         }
-        let segments = Segments { media, at };
+        let mut segments = Segments { media, lengths, at };
         segments.acknowledge_all()?;
         Ok((segments, found))
     }
 
     /// What was found counts from now on: a kernel may not have it on the disk yet, and the last mark may be lost.
-    fn acknowledge_all(&self) -> io::Result<()> {
-        let medium = &*self.media[self.at.segment];
-        medium.sync_data()?;
-        lengthen(medium, self.at.offset + PAGE_BYTES)?;
+    fn acknowledge_all(&mut self) -> io::Result<()> {
+        self.media[self.at.segment].sync_data()?;
+        self.make_room(self.at.segment, self.at.offset + PAGE_BYTES)?;
+        let medium = &self.media[self.at.segment];
         let mut mark = [0; MARK_BYTES];
         medium.read(self.at.offset, &mut mark)?;
         if mark == self.at.mark() { Ok(()) } else { medium.write(self.at.offset, &self.at.mark()) }
@@ -137,14 +140,27 @@ impl Segments {
     pub fn append(&mut self, payload: &[u8]) -> io::Result<()> {
         let frame = self.at.frame(payload);
         let end = self.at.offset + frame.len() as u64;
-        let medium = &self.media[self.at.segment];
         // with room for the mark
-        lengthen(&**medium, end + PAGE_BYTES)?;
+        self.make_room(self.at.segment, end + PAGE_BYTES)?;
+        let medium = &self.media[self.at.segment];
         medium.write(self.at.offset, &frame)?;
         medium.sync_data()?;
         self.at.frame += 1;
         self.at.offset = end;
         medium.write(end, &self.at.mark())
+    }
+
+    /// Makes the segment at least so long, and syncs that before anything lies there: a file of another length was cut. Zeros are
+    /// written, too, so that a frame finds its blocks.
+    fn make_room(&mut self, segment: usize, length: u64) -> io::Result<()> {
+        let (medium, known) = (&self.media[segment], &mut self.lengths[segment]);
+        while *known < length {
+            medium.set_len(*known + GROWTH_BYTES)?;
+            medium.sync_data()?;
+            medium.write(*known, &vec![0; GROWTH_BYTES as usize])?;
+            *known += GROWTH_BYTES;
+        }
+        Ok(())
     }
 
     /// Of the segment that is written.
@@ -161,8 +177,8 @@ impl Segments {
         if head.len() as u64 > PAGE_BYTES {
             return Err(io::Error::other("the first frame of a segment is longer than a page"));
         }
+        self.make_room(segment, (HEADS + 1) * PAGE_BYTES)?;
         let medium = &self.media[segment];
-        lengthen(&**medium, (HEADS + 1) * PAGE_BYTES)?;
         medium.write(0, &head.repeat(HEADS as usize))?;
         medium.sync_data()?;
         (at.frame, at.offset) = (1, HEADS * PAGE_BYTES);
@@ -208,15 +224,6 @@ impl Position {
 
 fn damaged(segment: usize, frame: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, Damaged { segment, frame })
-}
-
-fn lengthen(medium: &dyn StorageBackend, to: u64) -> io::Result<()> {
-    if medium.len()? >= to {
-        return Ok(());
-    }
-    medium.set_len(to.next_multiple_of(GROWTH_BYTES))?;
-    // before anything lies there: a file of another length was cut
-    medium.sync_data()
 }
 
 /// `None`: nothing was ever begun here, or it was not finished.
@@ -356,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_segment_that_was_not_begun_leaves_the_one_before() {
-        for cut in 1..=3 {
+        for cut in 1..=6 {
             for seed in 0..20 {
                 let disk = SimDisk::new(seed);
                 let mut segments = written(&disk, &frames(5));

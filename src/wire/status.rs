@@ -2,6 +2,7 @@
 
 use super::measured::Measured;
 use crate::model::id::Uuid;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerStatus {
@@ -16,7 +17,8 @@ pub struct ServerStatus {
     /// Raft ids of the voters.
     pub voters: Vec<u64>,
     pub broker: BrokerStatus,
-    pub measured: Measured,
+    /// Up to a second old.
+    pub measured: Arc<Measured>,
     /// Why writes are refused at present, if they are.
     pub storage_fault: Option<String>,
 }

@@ -127,7 +127,7 @@ fn metrics_have_the_names_of_the_field() {
     measured.gauge("nomad.broker.total_ready", 3);
     measured.count("raft.apply", second);
     measured.sample("nomad.plan.apply", Span::millis(5), second);
-    world.status.measured = measured;
+    world.status.measured = measured.into();
     world.now = Mono(12_000_000_000);
     world.agent.telemetry.host = Some("edge-1".into());
     let json = world.json("/v1/metrics");
@@ -181,7 +181,7 @@ fn metrics_are_filtered_by_the_longest_beginning_of_their_names() {
         measured.count(name, Mono(0));
         measured.sample(name, Span::millis(1), Mono(0));
     }
-    world.status.measured = measured;
+    world.status.measured = measured.into();
     world.machine.process.threads = Some(3);
     world.now = Mono(12_000_000_000);
     for (default, prefixes, expected) in [
@@ -220,7 +220,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
     let mut measured = Measured::default();
     measured.count("client.allocs.running", Mono(0));
     measured.sample("raft.commitTime", Span::millis(2), Mono(0));
-    world.status.measured = measured;
+    world.status.measured = measured.into();
     world.machine.process.resident_memory_bytes = Some(4096);
     let response = world.get("/v1/metrics?format=prometheus");
     let body = text(&response);
