@@ -182,7 +182,7 @@ plugin "raw_exec" {
 # }
 
 # Opens /v1/agent/host, which shows the machine's files and environment.
-# enable_debug = false
+# enable_debug = false   # with -dev: true, as what is published under telemetry
 
 # Nobody is called home, with or without these.
 # disable_update_check        = true

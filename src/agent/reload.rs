@@ -1,6 +1,7 @@
 //! Reads the configuration anew: what a running agent takes over, and what it only names because it needs a restart.
 
 use super::config::{Config, Loaded, Settings};
+use crate::model::order::Order;
 
 /// Reads the same files and flags as at the start.
 pub type Read = Box<dyn Fn() -> Result<Loaded, String> + Send>;
@@ -54,7 +55,7 @@ fn pending(before: &Settings, now: &Settings) -> Vec<String> {
         .filter(|k| before.get(*k) != now.get(*k) && !live(k))
         .cloned()
         .collect();
-    changed.sort();
+    changed.order();
     changed.dedup();
     changed
 }

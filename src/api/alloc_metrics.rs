@@ -4,6 +4,7 @@
 
 use super::metrics::Labels;
 use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::gather::Gather;
 use crate::model::id::{AllocId, NodeId};
 use crate::model::resources::TaskResources;
 use crate::state::fault::Fault;
@@ -30,12 +31,14 @@ pub fn running(view: &View, node: NodeId) -> Result<Vec<Running>, Fault> {
 
 impl Running {
     fn new(alloc: Allocation) -> Running {
-        let labels = Labels::from([
+        let labels = [
             ("alloc_id", alloc.id.to_string()),
             ("job", alloc.job.id),
             ("namespace", alloc.job.namespace),
             ("task_group", alloc.group),
-        ]);
+        ]
+        .into_iter()
+        .gather::<Labels>();
         Running { id: alloc.id, labels, tasks: alloc.resources.tasks }
     }
 

@@ -9,6 +9,7 @@ use super::alloc_metrics::{self, Running};
 use super::response::Response;
 use super::shape::metrics::{Counted, Gauge, MetricsShape};
 use super::{Call, Outcome};
+use crate::model::gather::Gather;
 use crate::model::id::AllocId;
 use crate::model::node::Node;
 use crate::model::order::Order;
@@ -150,7 +151,7 @@ fn wants_prometheus(call: &Call<'_>) -> Result<bool, Response> {
 }
 
 fn node_labels(id: String, node: Option<&Node>) -> Labels {
-    let mut labels = Labels::from([("node_id", id)]);
+    let mut labels = [("node_id", id)].into_iter().gather::<Labels>();
     if let Some(node) = node {
         labels.insert("datacenter", node.info.datacenter.clone());
         labels.insert("node_class", node.info.class.clone());
@@ -179,15 +180,17 @@ impl Metrics {
     /// How many jobs are in each status, and the summary of each group.
     fn take_jobs(&mut self, view: &View) -> Result<(), Fault> {
         let mut by_status: BTreeMap<&str, u64> =
-            BTreeMap::from([("pending", 0), ("running", 0), ("dead", 0)]);
+            [("pending", 0), ("running", 0), ("dead", 0)].into_iter().gather::<BTreeMap<_, _>>();
         for (key, status, summary) in view.job_summaries()? {
             *by_status.entry(status.as_str()).or_default() += 1;
             for (group, g) in &summary.groups {
-                let labels = Labels::from([
+                let labels = [
                     ("job", key.id.clone()),
                     ("task_group", group.clone()),
                     ("namespace", key.namespace.clone()),
-                ]);
+                ]
+                .into_iter()
+                .gather::<Labels>();
                 for (name, n) in [
                     ("queued", g.queued),
                     ("starting", g.starting),

@@ -172,6 +172,7 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
     let route = path::route(&request.decoded_path().map_err(bad)?);
     match route {
         Route::Unknown => return Err(Response::text(404, "")),
+        Route::UnknownPart => return Err(Response::text(404, "resource not found")),
         Route::NotBuilt(name) => return Err(Response::not_supported(name)),
         _ if !takes(&route, request.method) => return Err(Response::invalid_method()),
         _ => {}
@@ -374,7 +375,7 @@ impl Call<'_> {
             Route::NamespaceWrite => namespaces::write(self, None),
             Route::Namespace(name) => self.one_namespace(name),
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
-            Route::Unknown => Err(Response::text(404, "")),
+            Route::Unknown | Route::UnknownPart => Err(Response::text(404, "")),
         }
     }
 

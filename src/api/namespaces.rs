@@ -4,6 +4,7 @@ use super::response::Response;
 use super::shape::namespace::NamespaceShape;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::model::gather::Gather;
 use crate::model::namespace::{Capabilities, NamespaceSpec};
 use crate::state::view::Table;
 use crate::wire::request::{Action, Done};
@@ -91,8 +92,10 @@ fn refuse(object: &Map<String, Value>, names: &[&str]) -> Result<(), Response> {
 pub fn meta(body: &Map<String, Value>) -> Result<BTreeMap<String, String>, Response> {
     let wrong = || Response::text(400, "member Meta must be an object of strings");
     let Some(given) = json::member(body, "Meta") else { return Ok(BTreeMap::new()) };
-    let pair = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_string()));
-    given.as_object().and_then(|given| given.iter().map(pair).collect()).ok_or_else(wrong)
+    let pair = |(key, value): (&String, &Value)| {
+        value.as_str().map(|text| (key.clone(), text.to_string())).ok_or_else(wrong)
+    };
+    given.as_object().ok_or_else(wrong)?.iter().map(pair).try_gather()
 }
 
 fn capabilities(body: &Map<String, Value>) -> Result<Option<Capabilities>, Response> {

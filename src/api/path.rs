@@ -77,6 +77,8 @@ pub enum Route {
     NotBuilt(&'static str),
     /// Nothing is there.
     Unknown,
+    /// Of an object of a kind that has parts.
+    UnknownPart,
 }
 
 /// Ways to look at an allocation's files.
@@ -158,7 +160,9 @@ fn below(path: &str) -> Route {
     } else if let Some(id) = path.strip_prefix("allocation/") {
         match id.strip_suffix("/stop") {
             Some(id) => Route::AllocStop(id.to_string()),
-            None => one(id, Route::Allocation, &[("/services", "allocation/:id/services")]),
+            None if id.ends_with("/services") => Route::NotBuilt("allocation/:id/services"),
+            None if id.contains('/') => Route::UnknownPart,
+            None => Route::Allocation(id.to_string()),
         }
     } else if let Some(id) = path.strip_prefix("evaluation/") {
         match id.strip_suffix("/allocations") {
@@ -246,17 +250,13 @@ fn job(rest: &str) -> Route {
     if rest.ends_with("/tag") && rest.contains("/versions/") {
         return Route::NotBuilt("job/:id/versions/:tag/tag");
     }
-    one(rest, Route::Job, JOB_PARTS)
-}
-
-/// The object itself, unless the path ends in one of `parts` that are not built.
-fn one(rest: &str, make: fn(String) -> Route, parts: &[(&str, &'static str)]) -> Route {
-    match parts.iter().find(|(ending, _)| rest.ends_with(ending)) {
+    match JOB_PARTS.iter().find(|(ending, _)| rest.ends_with(ending)) {
         Some((_, name)) => Route::NotBuilt(name),
-        None => make(rest.replace(SLASH_OF_A_NAME, "/")),
+        None => Route::Job(rest.replace(SLASH_OF_A_NAME, "/")),
     }
 }
 
+/// Those that are not built.
 const JOB_PARTS: &[(&str, &str)] = &[
     ("/revert", "job/:id/revert"),
     ("/stable", "job/:id/stable"),
@@ -345,6 +345,7 @@ mod tests {
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
             ("/v1/allocation/x/stop", Route::AllocStop(id("x"))),
+            ("/v1/allocation/x/other", Route::UnknownPart),
             ("/v1/evaluation/x/allocations", Route::EvaluationAllocations(id("x"))),
             ("/v1/evaluations/count", Route::EvaluationsCount),
             ("/v1/job/a/b/evaluate", Route::JobEvaluate(id("a/b"))),

@@ -149,7 +149,7 @@ fn in_namespace<Id: Copy + ToString>(
 
 /// Those that always exist, and those that nodes are in.
 pub fn pools(view: &View) -> Result<BTreeSet<String>, Response> {
-    let mut pools: BTreeSet<String> = view.nodes()?.iter().map(|n| n.info.pool.clone()).collect();
+    let mut pools: BTreeSet<String> = view.nodes()?.iter().map(|n| n.info.pool.clone()).gather();
     pools.extend(["all".to_string(), "default".to_string()]);
     Ok(pools)
 }

@@ -363,7 +363,7 @@ fn short_tasks(alloc: &Alloc, session: &Session) -> String {
 /// A row a node: its scores and the final one.
 fn placement(metric: &AllocMetric) -> String {
     let names: std::collections::BTreeSet<&String> =
-        metric.score_meta_data.iter().flat_map(|n| n.scores.keys()).collect();
+        metric.score_meta_data.iter().flat_map(|n| n.scores.keys()).gather();
     let mut out: String = placement_failures(metric).iter().map(|r| format!("* {r}\n")).collect();
     if metric.score_meta_data.is_empty() {
         return out;

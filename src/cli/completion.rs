@@ -9,6 +9,7 @@ use crate::cli::flags::{GLOBAL_FLAGS, takes_value};
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::Session;
 use crate::cli::shapes::{Alloc, JobStub, NodeStub};
+use crate::model::gather::Gather;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -131,10 +132,10 @@ fn candidates(before: &[String], last: &str, names: &dyn Fn(Kind, &str) -> Vec<S
         Some((command, _)) => {
             let positionals = (command.info)().positionals;
             let kind = positionals.first().and_then(|p| Kind::of(p.name));
-            kind.map_or(BTreeSet::new(), |kind| names(kind, last).into_iter().collect())
+            kind.map_or(BTreeSet::new(), |kind| names(kind, last).into_iter().gather())
         }
     };
-    found.into_iter().filter(|candidate| candidate.starts_with(last)).collect()
+    found.into_iter().filter(|candidate| candidate.starts_with(last)).gather()
 }
 
 /// The command that the words name, and what follows its name.
@@ -152,7 +153,7 @@ fn next_words(before: &[String]) -> BTreeSet<String> {
         let mut words = command.name.split(' ');
         before.iter().all(|typed| words.next() == Some(typed)).then(|| words.next().map(str::to_string))?
     };
-    COMMANDS.iter().filter_map(next).collect()
+    COMMANDS.iter().filter_map(next).gather()
 }
 
 /// Those that were not given yet, and those that may be repeated.
@@ -163,7 +164,7 @@ fn flags_of(command: &Command, given: &[String]) -> BTreeSet<String> {
     });
     let global = GLOBAL_FLAGS.iter().filter(|g| command.networked && g.built).map(|g| (g.name, false));
     let flags = own.chain(global).map(|(name, repeats)| (format!("-{name}"), repeats));
-    flags.filter(|(flag, repeats)| *repeats || !given.contains(flag)).map(|(flag, _)| flag).collect()
+    flags.filter(|(flag, repeats)| *repeats || !given.contains(flag)).map(|(flag, _)| flag).gather()
 }
 
 fn wants_value(command: &Command, previous: Option<&String>) -> bool {

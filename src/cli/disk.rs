@@ -1,6 +1,7 @@
 //! The disk, for the filesystem functions of job files.
 
 use crate::jobspec::Files;
+use crate::model::order::Order;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -31,7 +32,7 @@ impl Files for Disk {
     fn list(&self, dir: &str) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
         walk(Path::new(dir), "", 0, &mut found).map_err(|e| format!("{dir}: {e}"))?;
-        found.sort();
+        found.order();
         Ok(found)
     }
 

@@ -7,6 +7,7 @@ use crate::cli::job_file::text_of;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::Session;
 use crate::jobspec::{Source, layout, render};
+use crate::model::order::Order;
 use argh::{ArgsInfo, FromArgs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ fn files(path: &Path, recursive: bool) -> Outcome<Vec<PathBuf>> {
     }
     let mut found = Vec::new();
     collect(path, if recursive { MAX_DEPTH } else { 0 }, &mut found).map_err(fail)?;
-    found.sort();
+    found.order();
     Ok(found)
 }
 

@@ -254,7 +254,7 @@ fn future_attempts(evals: &[Eval], allocs: &[Alloc], now: i64, verbose: bool) ->
     for (at, eval) in due {
         let waiting = allocs.iter().filter(|a| a.followup_eval_id == eval.id);
         let mut groups: Vec<&str> = waiting.map(|a| a.task_group.as_str()).collect();
-        groups.sort_unstable();
+        groups.order();
         groups.dedup();
         let row = |g: &&str| vec![g.to_string(), layout::id(&eval.id, verbose), layout::relative(at, now)];
         rows.extend(groups.iter().map(row));

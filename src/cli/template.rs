@@ -5,6 +5,7 @@
 
 use crate::api::filter::LeftOut;
 use crate::cli::output::{Failure, Outcome, pretty};
+use crate::model::gather::Gather;
 use gotmpl::{MissingKey, Template, TemplateError, Value};
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
@@ -148,7 +149,7 @@ fn from_json(json: &Json) -> Value {
             members
                 .iter()
                 .map(|(k, v)| (k.clone(), from_json(v)))
-                .collect::<std::collections::BTreeMap<_, _>>(),
+                .gather::<std::collections::BTreeMap<_, _>>(),
         ),
     }
 }
@@ -161,7 +162,7 @@ fn to_json(value: &Value) -> Json {
         Value::String(text) => Json::String(text.to_string()),
         Value::List(items) => Json::Array(items.iter().map(to_json).collect()),
         Value::Map(members) => {
-            Json::Object(members.iter().map(|(k, v)| (k.to_string(), to_json(v))).collect::<Map<_, _>>())
+            Json::Object(members.iter().map(|(k, v)| (k.to_string(), to_json(v))).gather::<Map<_, _>>())
         }
         _ => Json::Null,
     }

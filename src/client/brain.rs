@@ -442,7 +442,7 @@ impl Client {
         // A second pass only for those that wait for an allocation that ended in the first.
         for _ in 0..2 {
             let living: BTreeSet<AllocId> =
-                self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).collect();
+                self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).gather();
             let (mut turn, allocs) = self.lend(now, held);
             for alloc in allocs.values_mut() {
                 let waits = alloc.head.assignment.previous.is_some_and(|p| living.contains(&p));

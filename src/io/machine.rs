@@ -76,7 +76,9 @@ impl Observer {
 }
 
 fn named_addresses((name, addresses): (String, Vec<IpAddr>)) -> Vec<BTreeMap<&'static str, String>> {
-    let one = |a: &IpAddr| BTreeMap::from([("name", name.clone()), ("address", a.to_string())]);
+    let one = |a: &IpAddr| {
+        [("name", name.clone()), ("address", a.to_string())].into_iter().gather::<BTreeMap<_, _>>()
+    };
     addresses.iter().map(one).collect()
 }
 

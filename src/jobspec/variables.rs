@@ -9,6 +9,7 @@ use super::nearest::nearest;
 use super::object_size::{self, Whole};
 use super::scope::Scope;
 use super::types::Type;
+use crate::model::gather::Gather;
 use hcl_edit::expr::{Expression, Traversal, TraversalOperator};
 use hcl_edit::visit::{Visit, visit_traversal};
 use serde_json::{Map, Value, json};
@@ -366,7 +367,7 @@ pub fn locals(evaluator: &Evaluator<'_>, attributes: Vec<Attribute>, vars: &Valu
         pending.insert(a.name.clone(), (a, uses));
     }
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let known: BTreeSet<String> = pending.keys().cloned().collect();
+    let known: BTreeSet<String> = pending.keys().cloned().gather();
     let mut ready = Vec::new();
     for (name, (_, uses)) in &mut pending {
         uses.retain(|u| known.contains(u));

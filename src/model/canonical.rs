@@ -8,6 +8,7 @@ use super::job::{
     RestartMode, RestartPolicy, TaskGroup, UpdatePolicy,
 };
 use super::time::Span;
+use crate::model::gather::Gather;
 use std::collections::BTreeSet;
 
 pub const DEFAULT_NAMESPACE: &str = "default";
@@ -137,7 +138,7 @@ pub fn complete(spec: &mut JobSpec, defaults: &Defaults) {
 /// A group whose tasks are stopped with given signals needs a node that can send them.
 fn imply(group: &mut TaskGroup) {
     let signals: BTreeSet<&str> =
-        group.tasks.iter().map(|t| t.kill_signal.as_str()).filter(|s| !s.is_empty()).collect();
+        group.tasks.iter().map(|t| t.kill_signal.as_str()).filter(|s| !s.is_empty()).gather();
     if signals.is_empty() {
         return;
     }

@@ -8,6 +8,13 @@ use std::cmp::Ordering;
 pub trait Order<T> {
     fn order_by(&mut self, compare: impl FnMut(&T, &T) -> Ordering);
 
+    fn order(&mut self)
+    where
+        T: Ord,
+    {
+        self.order_by(T::cmp);
+    }
+
     fn order_by_key<K: Ord>(&mut self, mut key: impl FnMut(&T) -> K) {
         self.order_by(|a, b| key(a).cmp(&key(b)));
     }

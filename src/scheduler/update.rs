@@ -1,6 +1,7 @@
 //! Whether a change of a group's spec needs a new allocation, or can be made in place (reference: scheduler 11).
 //! Refuses to know where the allocation runs and whether the new spec fits there.
 
+use crate::model::gather::Gather;
 use crate::model::job::{JobSpec, Task, TaskGroup};
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ fn one_task_changed(old: Placed, new: Placed) -> bool {
 
 /// What the task sees: its own keys over its group's over its job's.
 fn combined_meta<'a>((job, group, task): Placed<'a>) -> BTreeMap<&'a String, &'a String> {
-    job.meta.iter().chain(&group.meta).chain(&task.meta).collect()
+    job.meta.iter().chain(&group.meta).chain(&task.meta).gather()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{Job, JobType};
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
+use crate::model::order::Order;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
@@ -177,7 +178,7 @@ impl Server {
         at: Wall,
     ) -> Result<Vec<Evaluation>, Fault> {
         let mut jobs: Vec<JobKey> = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
-        jobs.sort();
+        jobs.order();
         jobs.dedup();
         let index = view.index();
         let mut evals = vec![];

@@ -114,6 +114,9 @@ fn rot_is_refused_and_kept() {
     }
 }
 
+/// What becomes of a file's bytes; `None`: of the file.
+type Harm<'a> = &'a dyn Fn(&[u8]) -> Option<Vec<u8>>;
+
 #[test]
 fn a_log_that_is_gone_cut_or_rotten_is_refused_and_kept() {
     let rotten = |bytes: &[u8]| {
@@ -123,7 +126,7 @@ fn a_log_that_is_gone_cut_or_rotten_is_refused_and_kept() {
     };
     let cut = |bytes: &[u8]| Some(bytes[..4096].to_vec());
     let (empty, gone) = (|_: &[u8]| Some(vec![]), |_: &[u8]| None);
-    let harms: [&dyn Fn(&[u8]) -> Option<Vec<u8>>; 4] = [&rotten, &cut, &empty, &gone];
+    let harms: [Harm<'_>; 4] = [&rotten, &cut, &empty, &gone];
     let mut node = Node::durable();
     node.run("kept", "sleep 1000");
     node.await_alloc("kept", "running");

@@ -89,7 +89,7 @@ fn metrics_count_what_happens() {
     let names: Vec<&str> =
         json["Gauges"].as_array().into_iter().flatten().map(|g| text(&g["Name"])).collect();
     assert!(names.contains(&"nomad.client.allocated.memory"), "{names:?}");
-    assert!(!names.iter().any(|n| n.contains("client.host")), "not asked for: {names:?}");
+    assert!(names.contains(&"nomad.client.allocs.memory.rss"), "-dev tells everything: {names:?}");
 }
 
 #[test]
@@ -99,12 +99,15 @@ fn telemetry_and_debugging_follow_the_configuration() {
         "enable_debug = true\ntelemetry {\n publish_node_metrics = true\n disable_hostname = true\n}",
     );
     node.start();
+    node.run("web", "sleep 1000");
+    node.await_alloc("web", "running");
     let answer = node.get("/v1/metrics?format=prometheus");
     assert_eq!((answer.status, answer.text().as_str()), (415, "Prometheus is not enabled"));
     let json = node.get("/v1/metrics").json();
     let gauges = json["Gauges"].as_array().expect("gauges");
     assert!(gauges.iter().any(|g| g["Name"] == "nomad.client.host.memory.total"), "{json}");
     assert!(gauges.iter().all(|g| g["Labels"].get("host").is_none()), "{json}");
+    assert!(gauges.iter().all(|g| !text(&g["Name"]).contains("client.allocs.")), "not asked for: {json}");
     let host = node.get("/v1/agent/host").json();
     assert!(text(&host["HostData"]["OS"]).contains("Linux"), "{host}");
     let config = node.write("refused.hcl", "telemetry {\n statsd_address = \"127.0.0.1:8125\"\n}\n");

@@ -2,6 +2,7 @@
 
 use super::{Machine, SourceFile};
 use crate::jobspec::diagnostic::Diagnostic;
+use crate::model::order::Order;
 use std::fs;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub fn read(path: &str) -> Result<Vec<SourceFile>, Diagnostic> {
             names.push(name);
         }
     }
-    names.sort();
+    names.order();
     let full = |name: &String| Path::new(path).join(name).to_string_lossy().into_owned();
     names.iter().map(full).map(|p| read_one(&p).map_err(|e| fail(&p, e))).collect()
 }

@@ -261,11 +261,13 @@ impl Config {
             client: ClientConfig::defaults(dev),
             telemetry: TelemetryConfig {
                 prometheus: dev,
+                publish_node: dev,
+                publish_allocations: dev,
                 hostname: machine.hostname.clone(),
                 filter_default: true,
                 ..TelemetryConfig::default()
             },
-            enable_debug: false,
+            enable_debug: dev,
         }
     }
 }

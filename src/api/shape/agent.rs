@@ -2,6 +2,7 @@
 
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::api::host::HostData;
+use crate::model::gather::Gather;
 use crate::wire::status::ServerStatus;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -190,25 +191,31 @@ fn stats(
     client: Option<&ClientReport>,
 ) -> BTreeMap<&'static str, BTreeMap<&'static str, String>> {
     let leader = status.leader == Some(status.id);
-    let mut stats = BTreeMap::from([(
+    let mut stats = [(
         "runtime",
-        BTreeMap::from([
+        [
             ("version", agent.version.clone()),
             ("arch", std::env::consts::ARCH.to_string()),
             ("kernel.name", std::env::consts::OS.to_string()),
-        ]),
-    )]);
+        ]
+        .into_iter()
+        .gather::<BTreeMap<_, _>>(),
+    )]
+    .into_iter()
+    .gather::<BTreeMap<_, _>>();
     if agent.server {
         let leader_addr = if leader { agent.rpc_addr.clone() } else { String::new() };
         stats.insert(
             "nomad",
-            BTreeMap::from([
+            [
                 ("server", "true".to_string()),
                 ("leader", leader.to_string()),
                 ("leader_addr", leader_addr),
                 ("bootstrap", (status.voters.len() <= 1).to_string()),
                 ("known_regions", "1".to_string()),
-            ]),
+            ]
+            .into_iter()
+            .gather::<BTreeMap<_, _>>(),
         );
         stats.insert("raft", raft_stats(status, leader));
         stats.insert("broker", broker_stats(status));
@@ -220,37 +227,43 @@ fn stats(
 }
 
 fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
-    BTreeMap::from([
+    [
         ("state", if leader { "Leader" } else { "Follower" }.to_string()),
         ("term", status.term.to_string()),
         ("applied_index", status.applied_index.to_string()),
         ("commit_index", status.applied_index.to_string()),
         ("last_contact", if leader { "0" } else { "never" }.to_string()),
         ("num_peers", status.voters.len().saturating_sub(1).to_string()),
-    ])
+    ]
+    .into_iter()
+    .gather::<BTreeMap<_, _>>()
 }
 
 fn broker_stats(status: &ServerStatus) -> BTreeMap<&'static str, String> {
     let b = &status.broker;
-    BTreeMap::from([
+    [
         ("total_ready", b.ready.to_string()),
         ("total_unacked", b.unacked.to_string()),
         ("total_pending", b.pending.to_string()),
         ("total_waiting", b.waiting.to_string()),
         ("total_blocked", b.blocked.to_string()),
         ("total_failed", b.failed.to_string()),
-    ])
+    ]
+    .into_iter()
+    .gather::<BTreeMap<_, _>>()
 }
 
 fn client_stats(c: &ClientReport) -> BTreeMap<&'static str, String> {
     let since = c.since_heartbeat.map_or_else(|| "never".to_string(), |s| s.to_string());
-    BTreeMap::from([
+    [
         ("node_id", c.node_id.to_string()),
         ("known_servers", c.known_servers.join(",")),
         ("num_allocations", c.allocations.to_string()),
         ("last_heartbeat", since),
         ("heartbeat_ttl", c.heartbeat_ttl.to_string()),
-    ])
+    ]
+    .into_iter()
+    .gather::<BTreeMap<_, _>>()
 }
 
 /// `GET /v1/agent/health`: a part that was not asked for, or that this agent is not, is absent.

@@ -3,6 +3,7 @@
 //! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
 //! sentences that say what to enable. Reference: client 27.
 
+use crate::model::order::Order;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -187,7 +188,7 @@ impl Group {
             let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
             all.extend(text.lines().filter_map(|l| l.parse::<u32>().ok()));
         }
-        all.sort_unstable();
+        all.order();
         all.dedup();
         all
     }

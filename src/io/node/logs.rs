@@ -4,6 +4,7 @@
 //! link is followed and only regular files are read. A reader holds one open file and one buffer.
 
 use super::follow::{CHUNK_BYTES, Source};
+use crate::model::order::Order;
 use crate::wire::ask::{Piece, Position};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -126,7 +127,7 @@ fn list(place: &Place) -> Result<Vec<(u64, u64)>, Errno> {
             Err(e) => return Err(e),
         }
     }
-    files.sort_unstable();
+    files.order();
     Ok(files)
 }
 

@@ -4,6 +4,8 @@ use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
 use crate::jobspec::operators;
 use crate::jobspec::types::distinct_sorted;
+use crate::model::gather::Gather;
+use crate::model::order::Order;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -171,7 +173,7 @@ fn set_intersection(args: &Arguments<'_>) -> Outcome {
     args.between(1, usize::MAX)?;
     let mut out = args.list(0)?.to_vec();
     for i in 1..args.len() {
-        let other: BTreeSet<String> = args.list(i)?.iter().map(Value::to_string).collect();
+        let other: BTreeSet<String> = args.list(i)?.iter().map(Value::to_string).gather();
         out.retain(|v| other.contains(&v.to_string()));
     }
     Ok(distinct_sorted(Value::Array(out)))
@@ -216,7 +218,7 @@ fn slice(args: &Arguments<'_>) -> Outcome {
 fn sort(args: &Arguments<'_>) -> Outcome {
     args.exactly(1)?;
     let mut items = args.texts(0)?;
-    items.sort();
+    items.order();
     Ok(texts(items))
 }
 

@@ -3,6 +3,7 @@
 use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
 use crate::jobspec::eval::Files;
+use crate::model::order::Order;
 use base64::Engine as _;
 use serde_json::Value;
 
@@ -98,7 +99,7 @@ fn file_set(args: &Arguments<'_>, files: &dyn Files) -> Outcome {
     let pattern = glob(&pattern)?;
     args.budget.take(found.iter().map(|f| f.len() as u64 + 16).sum())?;
     found.retain(|f| pattern.is_match(f));
-    found.sort();
+    found.order();
     Ok(texts(found))
 }
 

@@ -1,6 +1,7 @@
 //! What a fleet keeps of a node's properties: a profile shared by all nodes that look alike, and the node's own part.
 //! Refuses to know what a constraint is.
 
+use crate::model::gather::Gather;
 use crate::model::node::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -148,7 +149,7 @@ fn usable_drivers(node: &Node) -> BTreeSet<&str> {
         let name = key.strip_prefix("driver.")?;
         (is_true(value) && !info.drivers.contains_key(name)).then_some(name)
     });
-    reported.chain(by_attribute).collect()
+    reported.chain(by_attribute).gather()
 }
 
 /// The spellings of true that Go's `strconv.ParseBool` knows.

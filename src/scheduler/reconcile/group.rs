@@ -207,7 +207,7 @@ impl<'a> Work<'_, 'a> {
     fn look_again(&mut self, held: Option<Wall>, mut sets: Sets<'a>) {
         let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
         let gone: BTreeSet<AllocId> =
-            stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).collect();
+            stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).gather();
         sets.later.retain(|(_, a)| !gone.contains(&a.id));
         sets.disconnecting.retain(|id, _| !gone.contains(id));
         sets.reconnecting.retain(|id, a| !gone.contains(id) && a.client == ClientStatus::Running);

@@ -2,6 +2,7 @@
 
 use super::{NameIndex, Set, Stop, group};
 use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::gather::Gather;
 use crate::model::order::Order;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
     let not_done = |a: &&Allocation| !matches!(a.client, ClientStatus::Complete | ClientStatus::Unknown);
     let all = untainted.values().chain(now.values()).copied().filter(not_done);
     let (ended, live): (Vec<_>, Vec<_>) = all.partition(|a| a.terminal());
-    let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).collect();
+    let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).gather();
     let succeeded = |a: &&Allocation| on_trial_names.contains(&a.index()) && !canaries.contains_key(&a.id);
     let (replaced, live): (Vec<_>, Vec<_>) = live.into_iter().partition(succeeded);
     let (doubled, live) = apart_from_namesakes(live);
@@ -39,7 +40,7 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
         taken.iter().for_each(|a| names.let_go(a.index()));
         stopped.extend(taken);
     }
-    let highest: BTreeSet<u64> = names.highest(surplus).into_iter().collect();
+    let highest: BTreeSet<u64> = names.highest(surplus).into_iter().gather();
     let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|a| highest.contains(&a.index()));
     for candidates in [named, others] {
         stopped.extend(highest_first(candidates, &mut surplus));

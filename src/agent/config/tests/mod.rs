@@ -58,6 +58,8 @@ fn dev_mode_needs_nothing_else() {
     assert_eq!(config.http.addresses, [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
     assert_eq!((config.log.level, config.data_dir), (LogLevel::Info, None));
     assert_eq!(config.client.network_interface.as_deref(), Some("lo"));
+    let told = &config.telemetry;
+    assert!(config.enable_debug && told.prometheus && told.publish_node && told.publish_allocations);
 }
 
 #[test]
