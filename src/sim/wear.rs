@@ -75,8 +75,8 @@ fn an_idle_day_writes_next_to_nothing_and_a_job_little() {
         of_jobs(after.keepers, before.keepers),
     );
     println!("a job costs (fsyncs, bytes): server {server:?}, client {client:?}, keeper {keeper:?}");
-    // the verdict on its health and the end of its deployment included
-    assert!(server.0 <= 5 && server.1 <= 24_000, "server {server:?}");
+    // the verdict on its health and the end of its deployment included, and the zeros by which a young log grows
+    assert!(server.0 <= 6 && server.1 <= 44_000, "server {server:?}");
     assert!(client.0 <= 3 && client.1 <= 84_000, "client {client:?}");
     assert!(keeper.0 <= 1 && keeper.1 <= 400, "keeper {keeper:?}");
     go_on(&mut world, Span::hours(1));
