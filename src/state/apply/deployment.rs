@@ -238,6 +238,7 @@ impl Turn<'_> {
         if before.is_none() {
             group.placed += 1;
             if new.is_canary() {
+                self.forget_replaced(&mut group.placed_canaries, new)?;
                 group.placed_canaries.push(new.id);
             }
             if group.require_progress_by.is_never() {
@@ -260,6 +261,22 @@ impl Turn<'_> {
             None => {}
         }
         self.put_deployment(deployment, at)
+    }
+
+    /// Leaves the canaries that may yet be promoted: neither those that have ended and have a successor, nor those that have
+    /// ended and whose name `new` has. So there are never many more of them than are wanted, however often they fail.
+    fn forget_replaced(&self, canaries: &mut Vec<AllocId>, new: &Allocation) -> Result<(), Fault> {
+        let mut left = Vec::new();
+        for id in canaries.drain(..) {
+            let replaced = |a: Allocation| {
+                a.terminal() && (a.next.is_some() || Some(id) == new.previous || a.name == new.name)
+            };
+            if !self.alloc(id)?.is_none_or(replaced) {
+                left.push(id);
+            }
+        }
+        *canaries = left;
+        Ok(())
     }
 
     /// What a new allocation can be part of when it comes: promoted canaries are ordinary allocations.

@@ -132,6 +132,29 @@ fn a_new_deployment_ends_the_one_before_and_a_purge_takes_them_along() {
 }
 
 #[test]
+fn a_canary_that_fails_again_and_again_leaves_its_place_to_the_next() {
+    let (mut r, job) = rolling(1);
+    let placed = |r: &Region| read(r, 1).groups["g"].placed_canaries.clone();
+    for n in 3..30 {
+        let failed = Command::UpdateAllocs {
+            node: node_id(1),
+            updates: vec![report(if n == 3 { 1 } else { n - 1 }, ClientStatus::Failed)],
+            evals: vec![],
+            at: AT,
+        };
+        r.run(&failed);
+        let before = alloc_id(if n == 3 { 1 } else { n - 1 });
+        roll_out(&mut r, None, vec![Allocation { previous: Some(before), ..part(n, &job, true) }], vec![]);
+        assert_eq!(placed(&r), [alloc_id(n)]);
+    }
+    let mut other = part(30, &job, true);
+    other.name = "web.g[7]".into();
+    roll_out(&mut r, None, vec![other], vec![]);
+    assert_eq!(placed(&r), [alloc_id(29), alloc_id(30)], "one that lives may be promoted");
+    assert_eq!(read(&r, 1).groups["g"].placed, 30);
+}
+
+#[test]
 fn a_successful_deployment_makes_its_version_one_to_come_back_to() {
     let (mut r, _) = rolling(0);
     let done = DeploymentUpdate { id: id(1), status: S::Successful, description: "done".into() };
