@@ -99,7 +99,9 @@ pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let with_diffs = q.flag("diffs", false)? || base.is_some();
     let view = call.view()?;
     let versions = view.job_versions(&key)?;
-    let index = versions.first().map_or_else(|| view.table_index(Table::Jobs), |j| j.modify_index);
+    // an older one may be called good when the newest has not moved
+    let newest = versions.iter().map(|j| j.modify_index).max();
+    let index = newest.unwrap_or_else(|| view.table_index(Table::Jobs));
     blocking::answer(call, index, vec![WatchKey::Job(key)], view.index(), || {
         if versions.is_empty() {
             return Err(Response::text(404, "job versions not found"));

@@ -35,13 +35,20 @@ pub fn flag(object: &Map<String, Value>, name: &str) -> Result<bool, Response> {
     }
 }
 
+pub fn number(object: &Map<String, Value>, name: &str) -> Result<Option<u64>, Response> {
+    let wrong = || Response::text(400, format!("member {name} must be a whole number from 0"));
+    member(object, name).map(|value| value.as_u64().ok_or_else(wrong)).transpose()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn members_are_found_whatever_their_case() {
-        let body = object(br#"{"jobhcl":"a","JOBHCL":"b","Null":null,"Yes":true}"#).unwrap();
+        let body = object(br#"{"jobhcl":"a","JOBHCL":"b","Null":null,"Yes":true,"N":7}"#).unwrap();
+        assert_eq!((number(&body, "n"), number(&body, "null")), (Ok(Some(7)), Ok(None)));
+        assert_eq!(number(&body, "yes").unwrap_err().status, 400);
         assert_eq!(text(&body, "jobhcl"), Ok(Some("a")));
         assert_eq!(text(&body, "yes").unwrap_err().status, 400);
         assert_eq!(

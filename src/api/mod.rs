@@ -40,6 +40,7 @@ mod statuses;
 mod submissions;
 #[cfg(test)]
 mod tests;
+mod versions;
 pub mod watch;
 
 use crate::model::time::{Mono, Span};
@@ -126,6 +127,7 @@ enum AnswerKind {
     Deregistered,
     Namespace,
     JobEvaluated,
+    StabilitySet,
     NodeEvaluated,
     NodeChanged,
     AllocStopped,
@@ -141,6 +143,7 @@ impl Answer {
                 AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
                 AnswerKind::Namespace => namespaces::written(&done),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
+                AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
                 AnswerKind::DeploymentStepped => deployments::stepped(&done, self.pretty),
                 AnswerKind::NodeEvaluated => nodes::evaluated(&done, self.pretty),
@@ -205,6 +208,8 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::AllocSignal(_)
         | Route::JobEvaluate(_)
         | Route::JobPlan(_)
+        | Route::JobRevert(_)
+        | Route::JobStability(_)
         | Route::NodeWish(..)
         | Route::DeploymentStep(..)
         | Route::ReconcileSummaries => method.is_write(),
@@ -320,6 +325,8 @@ impl Call<'_> {
             Route::JobSummary(id) => jobs::summary(self, id),
             Route::JobEvaluate(id) => jobs::evaluate(self, id),
             Route::JobPlan(id) => plan::plan(self, &id),
+            Route::JobRevert(id) => versions::revert(self, id),
+            Route::JobStability(id) => versions::set_stability(self, id),
             Route::JobsStatuses => statuses::list(self),
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),

@@ -23,6 +23,8 @@ pub enum Route {
     JobDeployments(String),
     JobEvaluate(String),
     JobPlan(String),
+    JobRevert(String),
+    JobStability(String),
     JobsStatuses,
     Allocations,
     Allocation(String),
@@ -233,7 +235,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 9] = [
+    const PARTS: [(&str, Make); 11] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -243,6 +245,8 @@ fn job(rest: &str) -> Route {
         ("/deployments", Route::JobDeployments),
         ("/evaluate", Route::JobEvaluate),
         ("/plan", Route::JobPlan),
+        ("/revert", Route::JobRevert),
+        ("/stable", Route::JobStability),
     ];
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
@@ -258,8 +262,6 @@ fn job(rest: &str) -> Route {
 
 /// Those that are not built.
 const JOB_PARTS: &[(&str, &str)] = &[
-    ("/revert", "job/:id/revert"),
-    ("/stable", "job/:id/stable"),
     ("/periodic/force", "job/:id/periodic/force"),
     ("/dispatch", "job/:id/dispatch"),
     ("/scale", "job/:id/scale"),
@@ -341,6 +343,9 @@ mod tests {
             ("/v1/job/a/deployment", Route::JobDeployment(id("a"))),
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
             ("/v1/job/a/b/plan", Route::JobPlan(id("a/b"))),
+            ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
+            ("/v1/job/a\0revert", Route::Job(id("a/revert"))),
+            ("/v1/job/a/stable", Route::JobStability(id("a"))),
             ("/v1/job/a/periodic/force", Route::NotBuilt("job/:id/periodic/force")),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),

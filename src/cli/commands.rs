@@ -7,7 +7,9 @@ use crate::cli::{
 };
 use crate::cli::{deployment_change, deployment_show};
 use crate::cli::{eval_list, eval_status, fmt_command};
-use crate::cli::{job_allocs, job_init, job_inspect, job_plan, job_run, job_status, job_stop, job_validate};
+use crate::cli::{
+    job_allocs, job_init, job_inspect, job_plan, job_revert, job_run, job_status, job_stop, job_validate,
+};
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
     node_status, operator_api,
@@ -41,6 +43,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_stop::JobStop>("job stop", "stop jobs"),
     networked::<job_inspect::JobInspect>("job inspect", "print a job as JSON or as its file"),
     networked::<job_inspect::JobHistory>("job history", "list the versions of a job"),
+    networked::<job_revert::JobRevert>("job revert", "bring an older version of a job back"),
     networked::<job_validate::JobValidate>("job validate", "check a job file without running it"),
     networked::<job_allocs::JobAllocs>("job allocs", "list the allocations of a job"),
     networked::<job_allocs::JobEval>("job eval", "let the scheduler look at a job again"),
@@ -53,6 +56,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<deployment_change::DeploymentFail>("deployment fail", "end a deployment as failed"),
     networked::<deployment_change::DeploymentPause>("deployment pause", "hold a deployment"),
     networked::<deployment_change::DeploymentResume>("deployment resume", "let a deployment go on"),
+    networked::<deployment_change::DeploymentUnblock>("deployment unblock", "let a blocked deployment go on"),
     networked::<eval_list::EvalList>("eval list", "list evaluations"),
     networked::<eval_status::EvalStatus>("eval status", "show an evaluation"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
@@ -156,7 +160,6 @@ pub fn unalias(name: &str) -> &str {
 /// Reference: cli 2. A name of a group stands for all of the group that is not in `COMMANDS`.
 pub static NOT_SUPPORTED: &[&str] = &[
     "job start",
-    "job revert",
     "job scale",
     "job scaling-events",
     "job dispatch",
@@ -173,7 +176,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "monitor export",
     "system gc",
     "eval delete",
-    "deployment unblock",
     "var",
     "service",
     "scaling",

@@ -1,4 +1,5 @@
-//! What users do with a deployment: `drover deployment promote`, `fail`, `pause` and `resume`, and `drover job promote`.
+//! What users do with a deployment: `drover deployment promote`, `fail`, `pause`,
+//! `resume` and `unblock`, and `drover job promote`.
 
 use crate::cli::Run;
 use crate::cli::deployment::{Deployment, Stepped};
@@ -89,6 +90,21 @@ pub struct DeploymentResume {
     deployment: Option<String>,
 }
 
+/// let a deployment go on that waits for its job's deployments in other regions
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover deployment unblock 1a2b3c4d")]
+pub struct DeploymentUnblock {
+    /// do not wait for the evaluation: print its id
+    #[argh(switch)]
+    detach: bool,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    deployment: Option<String>,
+}
+
 impl Run for DeploymentPromote {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
@@ -138,6 +154,15 @@ impl Run for DeploymentResume {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "pause", &id, json!({"DeploymentID": id, "Pause": false}))?;
         session.out.line(&format!("Deployment {id:?} resumed"))?;
+        end(session, &answer, self.detach, self.verbose)
+    }
+}
+
+impl Run for DeploymentUnblock {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
+        let answer = step(session, "unblock", &id, json!({"DeploymentID": id}))?;
+        session.out.line(&format!("Deployment {id:?} unblocked"))?;
         end(session, &answer, self.detach, self.verbose)
     }
 }

@@ -35,6 +35,7 @@ mod job_file;
 mod job_init;
 mod job_inspect;
 mod job_plan;
+mod job_revert;
 mod job_run;
 mod job_status;
 mod job_stop;

@@ -10,7 +10,7 @@ use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::{Command, NodeWish, RegisterJob, SubmitJob};
+use crate::wire::command::{Command, NodeWish, RegisterJob, RevertJob, SubmitJob};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 
 impl Server {
@@ -37,6 +37,12 @@ impl Server {
                 let tracked_versions = self.config.tracked_versions;
                 let submit = SubmitJob { register, submission: submission.map(|s| *s), tracked_versions };
                 self.propose(&Command::SubmitJob(Box::new(submit)), Op::Reply { token });
+            }
+            Action::RevertJob { job, version, enforce_prior_version } => {
+                self.revert_job(token, job, version, enforce_prior_version, &view, at)?
+            }
+            Action::SetStability { job, version, stable } => {
+                self.propose(&Command::SetStability { job, version, stable }, Op::Reply { token });
             }
             Action::DeregisterJob { job, purge, eval_priority } => {
                 let Some(known) = view.job(&job)? else {
@@ -69,6 +75,31 @@ impl Server {
                 self.step_for_user(token, deployment, step, &view, at)?;
             }
         }
+        Ok(())
+    }
+
+    /// Of what is not there, applying tells.
+    fn revert_job(
+        &mut self,
+        token: u64,
+        job: JobKey,
+        version: u64,
+        enforce_prior_version: Option<u64>,
+        view: &View,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        let mut eval = None;
+        if let Some(found) = view.job_versions(&job)?.into_iter().find(|v| v.version == version) {
+            if let Some(refusal) = misplaced(&found.spec, view)? {
+                self.reply(token, Err(refusal));
+                return Ok(());
+            }
+            let (job_type, priority) = (found.spec.job_type, found.spec.priority);
+            eval = Some(self.eval(job.clone(), job_type, priority, Trigger::JobRegister, at));
+        }
+        let tracked_versions = self.config.tracked_versions;
+        let order = RevertJob { job, version, enforce_prior_version, eval, tracked_versions, at };
+        self.propose(&Command::RevertJob(Box::new(order)), Op::Reply { token });
         Ok(())
     }
 

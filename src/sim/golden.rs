@@ -7,6 +7,7 @@
 #![cfg(test)]
 
 mod drains;
+mod operating;
 mod rollouts;
 
 use crate::keeper::journal::{Entry, Process};
@@ -37,6 +38,7 @@ use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
 use drains::{draining, node_commands};
+use operating::operating;
 use rollouts::{rollouts, verdict};
 use std::collections::BTreeMap;
 
@@ -424,6 +426,7 @@ fn samples() -> Samples {
     objects(&mut s);
     commands(&mut s);
     node_commands(&mut s);
+    operating(&mut s);
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);

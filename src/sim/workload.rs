@@ -244,6 +244,8 @@ fn describe(action: &Action) -> String {
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
         Action::EvaluateJob { .. }
+        | Action::RevertJob { .. }
+        | Action::SetStability { .. }
         | Action::EvaluateNode { .. }
         | Action::ChangeNode { .. }
         | Action::StopAlloc { .. }

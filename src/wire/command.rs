@@ -69,13 +69,20 @@ pub enum Command {
     },
     /// Moves a deployment on, with the evaluation that goes on from there.
     StepDeployment(Box<StepDeployment>),
+    /// A job gets the spec of one of its older versions once more.
+    RevertJob(Box<RevertJob>),
+    /// Whether a version is one to come back to.
+    SetStability { job: JobKey, version: u64, stable: bool },
 }
 
 impl Command {
     /// What a stream of events calls the changes that it makes (reference: http-api 11).
     pub fn event_kind(&self) -> &'static str {
         match self {
-            Command::RegisterJob(_) | Command::SubmitJob(_) => "JobRegistered",
+            Command::RegisterJob(_)
+            | Command::SubmitJob(_)
+            | Command::RevertJob(_)
+            | Command::SetStability { .. } => "JobRegistered",
             Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
             Command::RegisterNode { .. } => "NodeRegistration",
             Command::UpdateNodeStatus { .. } => "NodeStreamEvent",
@@ -173,6 +180,17 @@ pub struct StepDeployment {
     pub step: DeploymentStep,
     pub eval: Option<Evaluation>,
     /// How many of the job's newest versions stay listed, if it gets another.
+    pub tracked_versions: u32,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RevertJob {
+    pub job: JobKey,
+    pub version: u64,
+    /// The job must be of this version.
+    pub enforce_prior_version: Option<u64>,
+    pub eval: Option<Evaluation>,
     pub tracked_versions: u32,
     pub at: Wall,
 }

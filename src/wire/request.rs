@@ -22,6 +22,18 @@ pub enum Action {
         /// The text that the job was made from, if it is to be kept.
         submission: Option<Box<Submission>>,
     },
+    /// The job gets the spec of that version once more.
+    RevertJob {
+        job: JobKey,
+        version: u64,
+        enforce_prior_version: Option<u64>,
+    },
+    /// Says whether a version is one to come back to.
+    SetStability {
+        job: JobKey,
+        version: u64,
+        stable: bool,
+    },
     DeregisterJob {
         job: JobKey,
         purge: bool,

@@ -20,6 +20,7 @@ mod logs;
 mod names;
 mod node;
 mod observe;
+mod operating;
 mod paths;
 mod planning;
 mod screen;

@@ -214,6 +214,14 @@ pub struct RegisteredShape {
     pub next_token: &'static str,
 }
 
+/// The answer to whoever says whether a version is stable.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct StabilityShape {
+    pub job_modify_index: u64,
+    pub index: u64,
+}
+
 /// The answer to a deregistration.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

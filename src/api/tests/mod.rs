@@ -10,6 +10,7 @@ mod node_wishes;
 mod observe;
 mod reads;
 mod shapes;
+mod versions;
 mod waits;
 mod writes;
 

@@ -49,7 +49,19 @@ impl Turn<'_> {
         {
             self.put_submission(&key, &submission)?;
         }
-        let job_modify_index = match self.job(&key)? {
+        self.evaluate_newest(&key, eval, answer, at)
+    }
+
+    /// `answer`: the modify index that whoever changed the job is told.
+    pub(super) fn evaluate_newest(
+        &mut self,
+        key: &JobKey,
+        eval: Option<Evaluation>,
+        answer: u64,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
+        let index = self.index();
+        let job_modify_index = match self.job(key)? {
             Some(row) => row.newest()?.job_modify_index,
             None => index,
         };
@@ -76,7 +88,7 @@ impl Turn<'_> {
         Ok(index)
     }
 
-    fn add_version(
+    pub(super) fn add_version(
         &mut self,
         key: &JobKey,
         spec: &JobSpec,
@@ -100,46 +112,8 @@ impl Turn<'_> {
         Ok(index)
     }
 
-    /// The job gets the spec of that version once more, as its newest. False: it has it, or the version is not kept.
-    pub(super) fn revert_job(
-        &mut self,
-        key: &JobKey,
-        version: u64,
-        tracked_versions: u32,
-        at: Wall,
-    ) -> Result<bool, Fault> {
-        let Some(row) = self.job(key)?.cloned() else { return Ok(false) };
-        let bytes = tables::job_bytes(key);
-        let spec_key = tables::spec_key(&bytes, row.create_index, version);
-        let Some(spec) = tables::get::<JobSpec>(&self.rows, &spec_key)? else { return Ok(false) };
-        let spec = JobSpec { stop: false, ..spec };
-        if self.newest_spec(key, &row)? == spec {
-            return Ok(false);
-        }
-        let submission_key = tables::submission_key(&bytes, row.create_index, version);
-        let submission: Option<Submission> = tables::get(&self.rows, &submission_key)?;
-        self.add_version(key, &spec, tracked_versions, at)?;
-        if let Some(submission) = submission {
-            self.put_submission(key, &submission)?;
-        }
-        Ok(true)
-    }
-
-    /// A version to come back to.
-    pub(super) fn mark_stable(&mut self, key: &JobKey, create_index: u64, version: u64) -> Result<(), Fault> {
-        let index = self.index();
-        let Some(row) = self.job(key)?.filter(|row| row.create_index == create_index) else {
-            return Ok(());
-        };
-        if let Some(found) = row.versions.iter_mut().find(|v| v.version == version && !v.stable) {
-            found.stable = true;
-            found.modify_index = index;
-        }
-        Ok(())
-    }
-
     /// Of the newest version.
-    fn put_submission(&mut self, key: &JobKey, submission: &Submission) -> Result<(), Fault> {
+    pub(super) fn put_submission(&mut self, key: &JobKey, submission: &Submission) -> Result<(), Fault> {
         let Some(row) = self.job(key)? else { return Ok(()) };
         let (create_index, version) = (row.create_index, row.newest()?.version);
         self.put(&tables::submission_key(&tables::job_bytes(key), create_index, version), submission)
@@ -286,9 +260,10 @@ impl Turn<'_> {
 }
 
 /// What readers see of a job's row: allocation counts are ours alone.
-fn seen(row: &JobRow) -> (Option<VersionRow>, usize, &JobSummary) {
+fn seen(row: &JobRow) -> (Option<VersionRow>, usize, usize, &JobSummary) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
-    (newest, row.versions.iter().filter(|v| v.tracked).count(), &row.summary)
+    let tracked = || row.versions.iter().filter(|v| v.tracked);
+    (newest, tracked().count(), tracked().filter(|v| v.stable).count(), &row.summary)
 }
 
 fn version(version: u64, index: u64, at: Wall) -> VersionRow {

@@ -14,6 +14,7 @@ mod key;
 mod namespace;
 mod node;
 mod plan;
+mod version;
 
 use super::fault::Fault;
 use super::store::{Committed, Outcome};
@@ -149,6 +150,8 @@ impl Turn<'_> {
             Command::ChangeNode { node, wish, evals, at } => self.change_node(node, wish, evals, at),
             Command::AdvanceDrains { steps, evals, at } => self.advance_drains(steps, evals, at),
             Command::AddSigningKey { key } => self.add_signing_key(*key),
+            Command::RevertJob(order) => self.revert_for_user(*order),
+            Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
         }
     }
 

@@ -3,6 +3,7 @@
 mod deployments;
 mod drains;
 mod names;
+mod versions;
 
 use crate::model::alloc::{ClientStatus, DesiredStatus};
 use crate::model::eval::EvalStatus;

@@ -1,0 +1,59 @@
+//! `drover job revert`.
+
+use crate::cli::Run;
+use crate::cli::deployment_change::follow_both;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, at_home, path};
+use crate::cli::shapes::RegisterAnswer;
+use argh::{ArgsInfo, FromArgs};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// bring an older version of a job back, as its newest
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job revert cache 3")]
+pub struct JobRevert {
+    /// do not wait for the evaluation: print its id
+    #[argh(switch)]
+    detach: bool,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// a token for Consul (not supported yet)
+    #[argh(option)]
+    consul_token: Option<String>,
+    /// a token for Vault (not supported yet)
+    #[argh(option)]
+    vault_token: Option<String>,
+    /// an id or the beginning of one, and the number of the version
+    #[argh(positional)]
+    job_and_version: Vec<String>,
+}
+
+impl Run for JobRevert {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let [job, version] = &self.job_and_version[..] else {
+            return Err(Failure::usage("This command takes two arguments: <job> <version>"));
+        };
+        let tokens = [(&self.consul_token, "-consul-token"), (&self.vault_token, "-vault-token")];
+        if let Some((_, flag)) = tokens.iter().find(|(t, _)| t.as_ref().is_some_and(|t| !t.is_empty())) {
+            return Err(Failure::new(format!("not supported yet: {flag}")));
+        }
+        let Ok(version) = version.parse::<u64>() else {
+            let why = format!("not supported yet: tags of versions; {version:?} is no version's number");
+            return Err(Failure::new(why));
+        };
+        let stub = session.job(job)?;
+        let body = json!({"JobID": stub.id, "JobVersion": version});
+        let target = format!("{}/revert", path("job", &stub.id));
+        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
+        if answer.eval_id.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if self.detach {
+            session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
+    }
+}

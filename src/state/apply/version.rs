@@ -1,0 +1,123 @@
+//! What becomes of a job's older versions: coming back to one, and which of them are good (reference: server 8.3).
+//! Refuses to know who found a version good, and why one is come back to.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, JobRow};
+use super::super::view;
+use super::{Reply, Turn};
+use crate::model::id::JobKey;
+use crate::model::job::JobSpec;
+use crate::model::namespace::nonexistent;
+use crate::model::submission::Submission;
+use crate::model::time::Wall;
+use crate::wire::command::RevertJob;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+
+impl Turn<'_> {
+    /// A user's wish. A version that was stopped stops the job again.
+    pub(super) fn revert_for_user(&mut self, order: RevertJob) -> Result<Reply, Fault> {
+        let RevertJob { job: key, version, enforce_prior_version, eval, tracked_versions, at } = order;
+        let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        let Some(row) = self.job(&key)?.cloned() else {
+            return refuse(format!("job {:?} not found", key.id));
+        };
+        let current = row.newest()?.version;
+        if version == current {
+            return refuse("can't revert to current version".into());
+        }
+        if !listed(&row, version) {
+            return refuse(unknown_version(&key, version));
+        }
+        if let Some(enforced) = enforce_prior_version.filter(|n| *n != current) {
+            return refuse(format!("Current job has version {current}; enforcing version {enforced}"));
+        }
+        let spec: JobSpec = tables::must_get(&self.rows, &spec_key(&key, &row, version))?;
+        if view::read_namespace(&self.rows, &spec.namespace)?.is_none() {
+            return refuse(nonexistent(&key.id, "namespace", &spec.namespace));
+        }
+        let answer = match self.bring_back(&key, &row, version, &spec, tracked_versions, at)? {
+            true => self.index(),
+            false => row.newest()?.modify_index,
+        };
+        self.evaluate_newest(&key, eval, answer, at)
+    }
+
+    /// The job gets the spec of that version once more, as its newest, and runs. False: it has it, or the version is not
+    /// kept.
+    pub(super) fn revert_job(
+        &mut self,
+        key: &JobKey,
+        version: u64,
+        tracked_versions: u32,
+        at: Wall,
+    ) -> Result<bool, Fault> {
+        let Some(row) = self.job(key)?.cloned() else { return Ok(false) };
+        let spec: Option<JobSpec> = tables::get(&self.rows, &spec_key(key, &row, version))?;
+        let Some(spec) = spec.map(|spec| JobSpec { stop: false, ..spec }) else { return Ok(false) };
+        self.bring_back(key, &row, version, &spec, tracked_versions, at)
+    }
+
+    /// `spec`, with the text of that version, as the newest. False: it is the newest already.
+    fn bring_back(
+        &mut self,
+        key: &JobKey,
+        row: &JobRow,
+        version: u64,
+        spec: &JobSpec,
+        tracked_versions: u32,
+        at: Wall,
+    ) -> Result<bool, Fault> {
+        if self.newest_spec(key, row)? == *spec {
+            return Ok(false);
+        }
+        let text = tables::submission_key(&tables::job_bytes(key), row.create_index, version);
+        let submission: Option<Submission> = tables::get(&self.rows, &text)?;
+        self.add_version(key, spec, tracked_versions, at)?;
+        if let Some(submission) = submission {
+            self.put_submission(key, &submission)?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn set_stability(&mut self, key: &JobKey, version: u64, stable: bool) -> Result<Reply, Fault> {
+        let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        let index = self.index();
+        let Some(row) = self.job(key)?.cloned() else {
+            return refuse(format!("job {:?} not found", key.id));
+        };
+        if !listed(&row, version) {
+            return refuse(unknown_version(key, version));
+        }
+        self.mark(key, row.create_index, version, stable)?;
+        Ok(Ok(Done::Job { eval: None, job_modify_index: row.newest()?.job_modify_index, index }))
+    }
+
+    /// A version to come back to.
+    pub(super) fn mark_stable(&mut self, key: &JobKey, create_index: u64, version: u64) -> Result<(), Fault> {
+        self.mark(key, create_index, version, true)
+    }
+
+    fn mark(&mut self, key: &JobKey, create_index: u64, version: u64, stable: bool) -> Result<(), Fault> {
+        let index = self.index();
+        let Some(row) = self.job(key)?.filter(|row| row.create_index == create_index) else {
+            return Ok(());
+        };
+        if let Some(found) = row.versions.iter_mut().find(|v| v.version == version && v.stable != stable) {
+            found.stable = stable;
+            found.modify_index = index;
+        }
+        Ok(())
+    }
+}
+
+fn listed(row: &JobRow, version: u64) -> bool {
+    row.versions.iter().any(|v| v.version == version && v.tracked)
+}
+
+fn unknown_version(key: &JobKey, version: u64) -> String {
+    format!("job {:?} in namespace {:?} at version {version} not found", key.id, key.namespace)
+}
+
+fn spec_key(key: &JobKey, row: &JobRow, version: u64) -> Vec<u8> {
+    tables::spec_key(&tables::job_bytes(key), row.create_index, version)
+}
