@@ -98,6 +98,18 @@ server {
   #   min_term_length = 2
   # }
 
+  # How the scheduler of a new region begins; later `drover operator scheduler set-config` says it. The algorithm is "binpack"
+  # (the fuller node first) or "spread" (the emptier one).
+  # default_scheduler_config {
+  #   scheduler_algorithm             = "binpack"
+  #   memory_oversubscription_enabled = false
+  #   reject_job_registration         = false
+  #   pause_eval_broker               = false
+  #   preemption_config {
+  #     system_scheduler_enabled = true
+  #   }
+  # }
+
   # Accepted for the sake of files that have them, without effect: there is one protocol and no license.
   # raft_protocol    = 3
   # protocol_version = 1
@@ -205,7 +217,10 @@ plugin "raw_exec" {
 #   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,
 #   server.authoritative_region, server.batch_eval_gc_threshold, server.client_introduction,
 #   server.csi_plugin_gc_threshold, server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
-#   server.data_dir, server.default_scheduler_config, server.deploy_query_rate_limit,
+#   server.data_dir, server.default_scheduler_config.node_limit_for_feasibility_checks,
+#   server.default_scheduler_config.preemption_config.batch_scheduler_enabled,
+#   server.default_scheduler_config.preemption_config.service_scheduler_enabled,
+#   server.default_scheduler_config.preemption_config.sysbatch_scheduler_enabled, server.deploy_query_rate_limit,
 #   server.deployment_gc_threshold, server.enabled_schedulers, server.encrypt, server.eval_gc_threshold,
 #   server.job_gc_interval, server.job_gc_threshold, server.job_max_count, server.log_file,
 #   server.node_gc_threshold, server.non_production, server.non_voting_server, server.oidc_issuer,

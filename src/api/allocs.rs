@@ -218,7 +218,7 @@ pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 pub fn stopped(done: &Done, pretty: bool) -> Response {
     let eval = match done {
         Done::Evals { evals, .. } => evals.first().map(ToString::to_string),
-        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => None,
+        _ => None,
     };
     let shape = StoppedShape { eval_id: eval.unwrap_or_default(), index: done.index() };
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))

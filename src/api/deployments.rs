@@ -182,7 +182,7 @@ fn unblocked(call: &Call<'_>, id: DeploymentId) -> Result<Response, Response> {
 pub fn stepped(done: &Done, pretty: bool) -> Response {
     let (eval, reverted) = match done {
         Done::Deployment { eval, reverted, .. } => (*eval, *reverted),
-        Done::Job { .. } | Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. } => (None, None),
+        _ => (None, None),
     };
     let index = done.index();
     let shape = SteppedShape {

@@ -1,14 +1,16 @@
-//! Evaluations: the list, one, and those of a job.
+//! Evaluations: the list, one, those of a job, and their deletion.
 
 use super::page::{self, CHUNK, Page};
 use super::query::{Query, object};
 use super::response::Response;
-use super::shape::eval::{CountShape, EvalShape, LEFT_OUT};
+use super::shape::eval::{CountShape, DeletedShape, EvalShape, LEFT_OUT};
 use super::watch::WatchKey;
-use super::{Call, Outcome, blocking};
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use crate::model::eval::Evaluation;
 use crate::model::id::{EvalId, JobKey};
 use crate::state::view::{Table, View};
+use crate::wire::request::{Action, Done};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
@@ -81,6 +83,48 @@ fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Evaluation>, Response> {
     let ids = view.eval_ids(prefix, usize::MAX)?;
     let found = ids.into_iter().map(|id| view.eval(id)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().collect())
+}
+
+/// By their ids, all or none; or by a filter, as many as can go.
+pub fn delete(call: &Call<'_>) -> Result<Outcome, Response> {
+    let body = json::object(call.body()?)?;
+    let filter = json::text(&body, "Filter")?.unwrap_or_default();
+    let named = ids(&body)?;
+    let action = match (named.is_empty(), filter) {
+        (false, "") => Action::DeleteEvals { ids: named, skip_needed: false },
+        (true, "") => return Err(Response::text(400, "evals must be deleted by either ID or filter")),
+        (true, filter) => Action::DeleteEvals { ids: matching(call, filter)?, skip_needed: true },
+        (false, _) => return Err(Response::text(400, "evals cannot be deleted by both ID and filter")),
+    };
+    Ok(Outcome::Act(action, Answer { kind: AnswerKind::EvalsDeleted, pretty: call.query.pretty }))
+}
+
+/// So many ids take 256 KiB.
+const MOST_IDS: usize = 7281;
+
+fn ids(body: &Map<String, Value>) -> Result<Vec<EvalId>, Response> {
+    let wrong = || Response::text(400, "member EvalIDs must be a list of strings");
+    let Some(given) = json::member(body, "EvalIDs") else { return Ok(vec![]) };
+    let given = given.as_array().ok_or_else(wrong)?;
+    if given.len() > MOST_IDS {
+        let why = format!("request includes {} evaluation IDs, must be {MOST_IDS} or fewer", given.len());
+        return Err(Response::text(400, why));
+    }
+    given.iter().map(|id| page::full_id("eval", id.as_str().ok_or_else(wrong)?)).collect()
+}
+
+/// In every namespace.
+fn matching(call: &Call<'_>, filter: &str) -> Result<Vec<EvalId>, Response> {
+    let all = [("namespace", "*"), ("filter", filter)].map(|(k, v)| (k.to_string(), v.to_string()));
+    let call = Call { query: Query::new(all.into())?, ..*call };
+    let view = call.view()?;
+    Ok(page_of(&call, &call.query, &view)?.items.into_iter().map(|e| e.id).collect())
+}
+
+pub fn deleted(done: &Done, pretty: bool) -> Response {
+    let index = done.index();
+    let count = if let Done::Deleted { count, .. } = done { *count } else { 0 };
+    Response::json(&DeletedShape { count, index }, pretty).with("X-Nomad-Index", index.max(1))
 }
 
 pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {

@@ -125,6 +125,7 @@ pub fn identity(object: &Object) -> Identity<'_> {
         Object::Deployment(d) => {
             ("Deployment", d.id.to_string(), Some(d.job.namespace.as_str()), vec![d.job.id.as_str()])
         }
+        Object::NodePool(p) => ("NodePool", p.spec.name.clone(), None, vec![]),
         Object::Node(n) => ("Node", n.info.id.to_string(), None, vec![]),
     };
     Identity { topic, key, namespace, filter_keys }

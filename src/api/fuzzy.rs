@@ -99,8 +99,8 @@ impl Scan {
                 }
             }
             "node_pools" => {
-                for pool in self.bounded(&["node_pools"], search::pools(view)?.into_iter().collect()) {
-                    self.look(kind, &pool, &[&pool]);
+                for pool in self.bounded(&["node_pools"], view.node_pools("")?) {
+                    self.look(kind, &pool.spec.name, &[&pool.spec.name]);
                 }
             }
             "namespaces" => {

@@ -11,7 +11,7 @@ use super::shape::job_answers::{
 };
 use super::shape::stub;
 use super::watch::WatchKey;
-use super::{Answer, AnswerKind, Call, Outcome, blocking, json, submissions};
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json, pools, submissions};
 use crate::jobspec::{self, Refused, Register, Vars};
 use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use crate::model::diff::JobDiff;
@@ -23,12 +23,14 @@ use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
 use serde_json::Value;
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+/// `pool`: only those of this node pool.
+pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
     let view = call.view()?;
+    let pool = pool.map(|pool| pools::known(call, &view, pool)).transpose()?;
     let with_meta = call.query.flag("meta", false)?;
     let index = view.table_index(Table::Jobs);
     blocking::answer(call, index, vec![WatchKey::Jobs], view.index(), || {
-        let page = page_of(call, &view)?;
+        let page = page_of(call, &view, pool)?;
         let whole = |head: &JobHead| if with_meta { view.job(&head.key) } else { Ok(None) };
         let jobs = page.items.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         let rows = page.items.iter().zip(&jobs).map(|(head, job)| (head, job.as_deref()));
@@ -40,7 +42,7 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     })
 }
 
-fn page_of(call: &Call<'_>, view: &View) -> Result<Page<JobHead>, Response> {
+fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobHead>, Response> {
     let q = &call.query;
     let from = match q.next_token.split_once('.') {
         Some((namespace, id)) => Some(JobKey::new(namespace, id)),
@@ -56,6 +58,8 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<JobHead>, Response> {
         None => Ok(true),
         Some(_) => view.job(&head.key)?.map_or(Ok(false), |job| matches(call, &job)),
     };
+    let in_pool = |head: &JobHead| pool.is_none_or(|pool| head.node_pool == pool);
+    let rows = rows.filter(|row| row.as_ref().map_or(true, in_pool));
     page::cut(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
 }
 
@@ -255,7 +259,7 @@ fn of_job(done: &Done) -> (String, u64, u64) {
         Done::Evals { evals, modify_index, index } => {
             (evals.first().map(ToString::to_string).unwrap_or_default(), *index, *modify_index)
         }
-        Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => (String::new(), 0, 0),
+        _ => (String::new(), 0, 0),
     }
 }
 
@@ -279,7 +283,7 @@ pub fn deregistered(done: &Done, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {
         Done::Job { index, .. } | Done::Evals { index, .. } => *index,
-        Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => 0,
+        _ => 0,
     };
     let shape = DeregisteredShape {
         eval_id,

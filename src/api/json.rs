@@ -28,9 +28,13 @@ pub fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<&'a
 }
 
 pub fn flag(object: &Map<String, Value>, name: &str) -> Result<bool, Response> {
+    Ok(choice(object, name)?.unwrap_or(false))
+}
+
+pub fn choice(object: &Map<String, Value>, name: &str) -> Result<Option<bool>, Response> {
     match member(object, name) {
-        None => Ok(false),
-        Some(Value::Bool(flag)) => Ok(*flag),
+        None => Ok(None),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
         Some(_) => Err(Response::text(400, format!("member {name} must be true or false"))),
     }
 }

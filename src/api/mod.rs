@@ -29,9 +29,11 @@ mod operator;
 mod page;
 mod path;
 pub mod plan;
+mod pools;
 pub mod query;
 pub mod request;
 pub mod response;
+mod scheduler;
 mod search;
 pub mod session;
 pub mod shape;
@@ -123,9 +125,14 @@ pub struct Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AnswerKind {
-    Registered { warnings: String },
+    Registered {
+        warnings: String,
+    },
     Deregistered,
-    Namespace,
+    /// Nothing is said of it.
+    Written,
+    SchedulerConfigured,
+    EvalsDeleted,
     JobEvaluated,
     StabilitySet,
     NodeEvaluated,
@@ -141,7 +148,9 @@ impl Answer {
             Ok(done) => match self.kind {
                 AnswerKind::Registered { warnings } => jobs::registered(&done, warnings, self.pretty),
                 AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
-                AnswerKind::Namespace => namespaces::written(&done),
+                AnswerKind::Written => namespaces::written(&done),
+                AnswerKind::SchedulerConfigured => scheduler::configured(&done, self.pretty),
+                AnswerKind::EvalsDeleted => evals::deleted(&done, self.pretty),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
                 AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
@@ -194,9 +203,13 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
 
 fn takes(route: &Route, method: Method) -> bool {
     match route {
-        Route::Jobs => method == Method::Get || method.is_write(),
-        Route::Job(_) => method == Method::Get || method == Method::Delete || method.is_write(),
-        Route::Namespace(_) => method == Method::Get || method == Method::Delete || method.is_write(),
+        Route::Jobs | Route::NodePools | Route::SchedulerConfiguration => {
+            method == Method::Get || method.is_write()
+        }
+        Route::Job(_) | Route::Namespace(_) | Route::NodePool(_) => {
+            method == Method::Get || method == Method::Delete || method.is_write()
+        }
+        Route::Evaluations => matches!(method, Method::Get | Method::Delete),
         Route::JobsStatuses => matches!(method, Method::Get | Method::Post),
         Route::JobsParse
         | Route::Search
@@ -234,6 +247,9 @@ fn is_list(route: &Route) -> bool {
             | Route::EvaluationsCount
             | Route::EvaluationAllocations(_)
             | Route::Nodes
+            | Route::NodePools
+            | Route::NodePoolNodes(_)
+            | Route::NodePoolJobs(_)
             | Route::NodeAllocations(_)
             | Route::Deployments
             | Route::DeploymentAllocations(_)
@@ -339,11 +355,17 @@ impl Call<'_> {
             Route::DeploymentStep(verb, id) => deployments::step(self, verb, &id),
             Route::Allocations => allocs::list(self),
             Route::Allocation(id) => allocs::one(self, &id),
+            Route::Evaluations if write => evals::delete(self),
             Route::Evaluations => evals::list(self),
             Route::EvaluationsCount => evals::count(self),
             Route::Evaluation(id) => evals::one(self, &id),
             Route::EvaluationAllocations(id) => allocs::of_eval(self, &id),
-            Route::Nodes => nodes::list(self),
+            Route::Nodes => nodes::list(self, None),
+            Route::NodePools if write => pools::write(self, None),
+            Route::NodePools => pools::list(self),
+            Route::NodePool(name) => self.one_node_pool(name),
+            Route::NodePoolNodes(name) => nodes::list(self, Some(&name)),
+            Route::NodePoolJobs(name) => jobs::list(self, Some(&name)),
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::NodeWish(what, id) => nodes::wish(self, what, &id),
@@ -370,6 +392,8 @@ impl Call<'_> {
             Route::AgentMonitor => monitor::request(self),
             Route::AgentServers => agent::servers(ctx, q).map(Outcome::Respond),
             Route::AutopilotHealth => Ok(Outcome::Respond(operator::autopilot_health(ctx, q))),
+            Route::SchedulerConfiguration if write => scheduler::configure(self),
+            Route::SchedulerConfiguration => scheduler::configuration(self),
             Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
             Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
             Route::Jwks => keys::jwks(self),
@@ -387,7 +411,7 @@ impl Call<'_> {
     }
 
     fn jobs(&self, write: bool) -> Result<Outcome, Response> {
-        if write { jobs::register(self, None) } else { jobs::list(self) }
+        if write { jobs::register(self, None) } else { jobs::list(self, None) }
     }
 
     fn one_job(&self, id: String) -> Result<Outcome, Response> {
@@ -403,6 +427,14 @@ impl Call<'_> {
             Method::Get => namespaces::one(self, &name),
             Method::Delete => namespaces::delete(self, name),
             _ => namespaces::write(self, Some(&name)),
+        }
+    }
+
+    fn one_node_pool(&self, name: String) -> Result<Outcome, Response> {
+        match self.request.method {
+            Method::Get => pools::one(self, &name),
+            Method::Delete => pools::delete(self, name),
+            _ => pools::write(self, Some(&name)),
         }
     }
 

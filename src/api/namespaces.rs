@@ -53,7 +53,7 @@ pub fn delete(call: &Call<'_>, name: String) -> Result<Outcome, Response> {
 }
 
 fn act(call: &Call<'_>, action: Action) -> Outcome {
-    Outcome::Act(action, Answer { kind: AnswerKind::Namespace, pretty: call.query.pretty })
+    Outcome::Act(action, Answer { kind: AnswerKind::Written, pretty: call.query.pretty })
 }
 
 pub fn written(done: &Done) -> Response {

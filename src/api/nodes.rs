@@ -7,10 +7,11 @@ use super::query::object;
 use super::response::Response;
 use super::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
 use super::watch::WatchKey;
-use super::{Answer, AnswerKind, Call, Outcome, blocking, json, namespaces};
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json, namespaces, pools};
 use crate::jobspec::duration::parse as parse_duration;
 use crate::model::id::{EvalId, NodeId};
 use crate::model::node::Node;
+use crate::model::pool::ALL_POOLS;
 use crate::model::time::Span;
 use crate::state::view::{Table, View};
 use crate::wire::command::NodeWish;
@@ -18,8 +19,10 @@ use crate::wire::request::{Action, Done};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+/// `pool`: `None` for every node.
+pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
     let view = call.view()?;
+    let pool = pool.map_or(Ok(ALL_POOLS), |pool| pools::known(call, &view, pool))?;
     let q = &call.query;
     let fields = |name| {
         q.flag(name, false).map_err(|r| {
@@ -30,18 +33,19 @@ pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let (resources, os) = (fields("resources")?, fields("os")?);
     let index = view.table_index(Table::Nodes);
     blocking::answer(call, index, vec![WatchKey::Nodes], view.index(), || {
-        let page = page_of(call, &view)?;
+        let page = page_of(call, &view, pool)?;
         let stubs: Vec<_> = page.items.iter().map(|n| NodeStub::new(n, resources, os)).collect();
         Ok(page.mark(Response::json(&stubs, q.pretty)))
     })
 }
 
-fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Arc<Node>>, Response> {
+fn page_of(call: &Call<'_>, view: &View, pool: &str) -> Result<Page<Arc<Node>>, Response> {
     let q = &call.query;
-    let nodes = match q.prefix.as_str() {
+    let mut nodes = match q.prefix.as_str() {
         "" => view.nodes()?,
         prefix => by_prefix(view, &page::id_prefix("node", prefix)?)?,
     };
+    nodes.retain(|n| pool == ALL_POOLS || n.info.pool == pool);
     let from = page::place_token::<NodeId>(&q.next_token)?.map(|(_, id)| id);
     let (key, name) = (|n: &Arc<Node>| n.info.id, |n: &Arc<Node>| n.info.id.to_string());
     let matches = |n: &Arc<Node>| q.matches(&LeftOut::NOTHING, |_| object(&NodeShape::new(n)));
@@ -135,9 +139,7 @@ pub fn changed(done: &Done, pretty: bool) -> Response {
 fn evals_of(done: &Done) -> (&[EvalId], u64) {
     match done {
         Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
-        Done::Job { .. } | Done::Nothing { .. } | Done::Namespace { .. } | Done::Deployment { .. } => {
-            (&[][..], 0)
-        }
+        _ => (&[][..], 0),
     }
 }
 

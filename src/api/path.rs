@@ -36,6 +36,10 @@ pub enum Route {
     Node(String),
     NodeAllocations(String),
     NodeWish(WishRoute, String),
+    NodePools,
+    NodePool(String),
+    NodePoolNodes(String),
+    NodePoolJobs(String),
     Deployments,
     Deployment(String),
     DeploymentAllocations(String),
@@ -63,6 +67,7 @@ pub enum Route {
     AgentServers,
     AutopilotHealth,
     RaftConfiguration,
+    SchedulerConfiguration,
     /// Every entry of the log leaves them exact: there is nothing to count anew.
     ReconcileSummaries,
     Jwks,
@@ -127,6 +132,7 @@ fn plain(path: &str) -> Route {
         "evaluations" => Route::Evaluations,
         "evaluations/count" => Route::EvaluationsCount,
         "nodes" => Route::Nodes,
+        "node/pools" => Route::NodePools,
         "deployments" => Route::Deployments,
         "status/leader" => Route::Leader,
         "status/peers" => Route::Peers,
@@ -138,6 +144,7 @@ fn plain(path: &str) -> Route {
         "agent/monitor" => Route::AgentMonitor,
         "agent/servers" => Route::AgentServers,
         "operator/autopilot/health" => Route::AutopilotHealth,
+        "operator/scheduler/configuration" => Route::SchedulerConfiguration,
         "operator/raft/configuration" => Route::RaftConfiguration,
         "system/reconcile/summaries" => Route::ReconcileSummaries,
         "operator/keyring/keys" => Route::KeyringKeys,
@@ -171,7 +178,9 @@ fn below(path: &str) -> Route {
             Some(id) => Route::EvaluationAllocations(id.to_string()),
             None => Route::Evaluation(id.to_string()),
         }
-    } else if let Some(id) = path.strip_prefix("node/").filter(|id| !id.starts_with("pool")) {
+    } else if let Some(name) = path.strip_prefix("node/pool/") {
+        part_of(name, POOL_PARTS, Route::NodePool)
+    } else if let Some(id) = path.strip_prefix("node/") {
         part_of(id, NODE_PARTS, Route::Node)
     } else if let Some(id) = path.strip_prefix("deployment/allocations/") {
         Route::DeploymentAllocations(id.to_string())
@@ -270,6 +279,8 @@ const JOB_PARTS: &[(&str, &str)] = &[
     ("/action", "job/:id/action"),
 ];
 
+const POOL_PARTS: &[(&str, Make)] = &[("/nodes", Route::NodePoolNodes), ("/jobs", Route::NodePoolJobs)];
+
 const NODE_PARTS: &[(&str, Make)] = &[
     ("/allocations", Route::NodeAllocations),
     ("/evaluate", |id| Route::NodeWish(WishRoute::Evaluate, id)),
@@ -291,14 +302,12 @@ const KNOWN: &[&str] = &[
     "client/allocation/",
     "client/fs/",
     "client/identity",
-    "node/pool",
     "operator/autopilot/configuration",
     "operator/keyring/key/",
     "operator/keyring/rotate",
     "operator/license",
     "operator/raft/peer",
     "operator/raft/transfer-leadership",
-    "operator/scheduler/configuration",
     "operator/snapshot",
     "operator/",
     "plugin",
@@ -359,14 +368,17 @@ mod tests {
             ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
             ("/v1/system/gc", Route::NotBuilt("system/gc")),
             ("/v1/operator/snapshot", Route::NotBuilt("operator/snapshot")),
-            ("/v1/operator/scheduler/configuration", Route::NotBuilt("operator/scheduler/configuration")),
+            ("/v1/operator/scheduler/configuration", Route::SchedulerConfiguration),
             ("/v1/operator/other", Route::NotBuilt("operator")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
             ("/v1/node/x/drain", Route::NodeWish(WishRoute::Drain, id("x"))),
             ("/v1/node/x/eligibility", Route::NodeWish(WishRoute::Eligibility, id("x"))),
             ("/v1/node/x/purge", Route::NodeWish(WishRoute::Purge, id("x"))),
-            ("/v1/node/pools", Route::NotBuilt("node/pool")),
-            ("/v1/node/pool/p/nodes", Route::NotBuilt("node/pool")),
+            ("/v1/node/pools", Route::NodePools),
+            ("/v1/node/pool/p", Route::NodePool(id("p"))),
+            ("/v1/node/pool/p/nodes", Route::NodePoolNodes(id("p"))),
+            ("/v1/node/pool/p/jobs", Route::NodePoolJobs(id("p"))),
+            ("/v1/node/pool/a/b", Route::NodePool(id("a/b"))),
             ("/v1/deployment/x", Route::Deployment(id("x"))),
             ("/v1/deployment/fail/x", Route::DeploymentStep(Verb::Fail, id("x"))),
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),

@@ -6,7 +6,7 @@ use super::shape::search::SearchShape;
 use super::{Call, blocking, json};
 use crate::model::gather::Gather;
 use crate::state::view::View;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// At most so many matches per context.
 const MOST: usize = 20;
@@ -107,7 +107,7 @@ pub fn look_up(
             jobs.iter().map(|job| job.spec.id.clone()).collect()
         }
         ("namespaces", _) => view.namespaces(prefix)?.into_iter().map(|n| n.spec.name).collect(),
-        ("node_pools", _) => pools(view)?.into_iter().filter(|pool| pool.starts_with(prefix)).collect(),
+        ("node_pools", _) => view.node_pools(prefix)?.into_iter().map(|p| p.spec.name).collect(),
         ("allocs", Some(digits)) => {
             let ids = view.alloc_ids(&digits, usize::MAX)?;
             in_namespace(call, ids, |id| Ok(view.alloc(id)?.map(|a| a.job.namespace)))?
@@ -145,11 +145,4 @@ fn in_namespace<Id: Copy + ToString>(
         }
     }
     Ok(found)
-}
-
-/// Those that always exist, and those that nodes are in.
-pub fn pools(view: &View) -> Result<BTreeSet<String>, Response> {
-    let mut pools: BTreeSet<String> = view.nodes()?.iter().map(|n| n.info.pool.clone()).gather();
-    pools.extend(["all".to_string(), "default".to_string()]);
-    Ok(pools)
 }

@@ -26,6 +26,8 @@ pub enum WatchKey {
     NodeAllocs(NodeId),
     /// Each of them, and the list.
     Namespaces,
+    /// Each of them, and the list.
+    NodePools,
     Deployments,
     Deployment(DeploymentId),
     JobDeployments(JobKey),
@@ -39,7 +41,7 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
             Change::Job { job } => {
                 keys.extend([WatchKey::Jobs, WatchKey::Job(job.clone())]);
             }
-            Change::Eval(eval) => {
+            Change::Eval(eval) | Change::EvalGone(eval) => {
                 keys.extend([WatchKey::Evals, WatchKey::Eval(eval.id), WatchKey::JobEvals(eval.job.clone())]);
             }
             Change::Alloc(a) => {
@@ -58,6 +60,11 @@ pub fn keys_of(changes: &[Change]) -> BTreeSet<WatchKey> {
                 let of_job = WatchKey::JobDeployments(d.job.clone());
                 keys.extend([WatchKey::Deployments, WatchKey::Deployment(d.id), of_job]);
             }
+            Change::NodePool => {
+                keys.insert(WatchKey::NodePools);
+            }
+            // nobody waits for it
+            Change::Scheduler => {}
             Change::Namespace => {
                 keys.insert(WatchKey::Namespaces);
             }
@@ -253,5 +260,6 @@ mod tests {
         let job = Change::Job { job: key.clone() };
         assert_eq!(keys_of(&[job]), keys(&[WatchKey::Jobs, WatchKey::Job(key)]));
         assert_eq!(keys_of(&[Change::Namespace]), keys(&[WatchKey::Namespaces]));
+        assert_eq!(keys_of(&[Change::NodePool, Change::Scheduler]), keys(&[WatchKey::NodePools]));
     }
 }

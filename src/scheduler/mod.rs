@@ -34,6 +34,7 @@ use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobType};
 use crate::model::plan::{Decision, Plan};
 use crate::model::random::Stream;
+use crate::model::scheduling::Scheduling;
 use crate::model::time::Wall;
 use feasible::Eligibility;
 use std::collections::BTreeMap;
@@ -54,6 +55,9 @@ pub trait View {
 
     /// The job's newest.
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment>;
+
+    /// What holds for jobs of this node pool.
+    fn scheduling(&self, pool: &str) -> Scheduling;
 }
 
 /// How often an evaluation's plans were not committed in full. Whoever submits the plans keeps it.

@@ -3,17 +3,24 @@
 
 use crate::model::alloc::Scores;
 use crate::model::resources::Amount;
+use crate::model::scheduling::Algorithm;
 
-/// What binpack divides by: the most it can be.
+/// What a fit is divided by: the most it can be.
 const MAX_FIT: f64 = 18.0;
 
-/// How full the node is afterwards: 0 empty, 1 full. `20 - (10^free cpu + 10^free memory)`, held within 0 and 18, over 18;
-/// disk does not count (reference: scheduler 16.1).
-pub fn binpack(available: Amount, used_then: Amount) -> f64 {
+/// How well the node is used afterwards, whatever the algorithm shown as `binpack`: how full it is (0 empty, 1 full), or, to
+/// spread, how empty. With `t = 10^free cpu + 10^free memory` it is `20 - t` or `t - 2`, held within 0 and 18, over 18; disk
+/// does not count (reference: scheduler 16.1).
+pub fn fit(algorithm: Algorithm, available: Amount, used_then: Amount) -> f64 {
     let free = |all: i64, used: i64| if all > 0 { 1.0 - used as f64 / all as f64 } else { 0.0 };
     let free_cpu = free(available.cpu_mhz, used_then.cpu_mhz);
     let free_memory = free(available.memory_mb, used_then.memory_mb);
-    (20.0 - 10f64.powf(free_cpu) - 10f64.powf(free_memory)).clamp(0.0, MAX_FIT) / MAX_FIT
+    let (cpu, memory) = (10f64.powf(free_cpu), 10f64.powf(free_memory));
+    let fit = match algorithm {
+        Algorithm::Binpack => 20.0 - cpu - memory,
+        Algorithm::Spread => cpu + memory - 2.0,
+    };
+    fit.clamp(0.0, MAX_FIT) / MAX_FIT
 }
 
 /// `-(k + 1) / count` for `k` allocations of the same group that are there already; none: not a score at all
@@ -22,20 +29,25 @@ pub fn job_anti_affinity(there: i64, count: i64) -> Option<f64> {
     (there > 0).then(|| -((there + 1) as f64) / count.max(1) as f64)
 }
 
-/// `binpack`, not reckoned again for what was asked lately: fleets are made of few kinds of machines.
+/// `fit`, not reckoned again for what was asked lately: fleets are made of few kinds of machines.
 #[derive(Default)]
 pub struct Fit {
+    algorithm: Algorithm,
     lately: [(Amount, Amount, f64); 4],
     next: usize,
 }
 
 impl Fit {
+    pub fn new(algorithm: Algorithm) -> Fit {
+        Fit { algorithm, ..Fit::default() }
+    }
+
     pub fn of(&mut self, available: Amount, used_then: Amount) -> f64 {
         let known = self.lately.iter().find(|(a, u, _)| (*a, *u) == (available, used_then));
         if let Some((_, _, score)) = known.filter(|_| available != Amount::ZERO) {
             return *score;
         }
-        let score = binpack(available, used_then);
+        let score = fit(self.algorithm, available, used_then);
         self.lately[self.next] = (available, used_then, score);
         self.next = (self.next + 1) % self.lately.len();
         score
@@ -75,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn binpack_worked_examples() {
+    fn worked_examples_of_both_algorithms() {
         let cases = [
             ((4000, 8192), (0, 0), 0.0),
             ((4000, 8192), (2000, 4096), 0.759747),
@@ -85,14 +97,19 @@ mod tests {
             ((4000, 8192), (5000, 4096), 0.904188),
         ];
         for (all, used, want) in cases {
-            let score = binpack(amount(all.0, all.1, 0), amount(used.0, used.1, 0));
-            assert!(close(score, want), "{all:?} {used:?}: {score}");
+            let score = |a| fit(a, amount(all.0, all.1, 0), amount(used.0, used.1, 0));
+            let (fuller, emptier) = (score(Algorithm::Binpack), score(Algorithm::Spread));
+            assert!(close(fuller, want), "{all:?} {used:?}: {fuller}");
+            // what is over full is as bad as full
+            let mirrored = if used.0 > all.0 { 0.095812 } else { 1.0 - want };
+            assert!(close(emptier, mirrored), "{all:?} {used:?}: {emptier}");
         }
     }
 
     #[test]
     fn a_node_without_cpu_or_memory_has_a_score_too() {
-        assert!(close(binpack(Amount::ZERO, Amount::ZERO), 1.0));
+        assert!(close(fit(Algorithm::Binpack, Amount::ZERO, Amount::ZERO), 1.0));
+        assert!(close(fit(Algorithm::Spread, Amount::ZERO, Amount::ZERO), 0.0));
     }
 
     #[test]
@@ -125,10 +142,10 @@ mod tests {
 
     #[test]
     fn a_fit_is_never_that_of_another_node() {
-        let mut fit = Fit::default();
+        let mut known = Fit::new(Algorithm::Spread);
         for (all, used) in [(4000, 2000), (4000, 2000), (4000, 1000), (2000, 1000), (0, 0), (4000, 2000)] {
             let (all, used) = (amount(all, all, 0), amount(used, used, 0));
-            assert_eq!(fit.of(all, used), binpack(all, used));
+            assert_eq!(known.of(all, used), fit(Algorithm::Spread, all, used));
         }
     }
 

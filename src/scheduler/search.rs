@@ -18,6 +18,7 @@ use super::spread::Block;
 use crate::model::alloc::{AllocMetric, NodeScore, Scores};
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::resources::Amount;
+use crate::model::scheduling::Algorithm;
 use levels::{Choice, Levels, enter};
 use pools::Pools;
 use std::collections::BTreeSet;
@@ -43,6 +44,15 @@ enum Standing {
     Fits,
 }
 
+/// What decides between nodes that may all run the group.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub algorithm: Algorithm,
+    pub seed: u64,
+    /// See `Levels::new`; `MOST_LEVELS` but for tests.
+    pub most_levels: usize,
+}
+
 pub struct Search<'a> {
     fleet: &'a Snapshot,
     group: &'a TaskGroup,
@@ -66,16 +76,15 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// `most_levels`: see `Levels::new`; `MOST_LEVELS` but for tests.
     pub fn new(
         job: &'a JobSpec,
         group: &'a TaskGroup,
         fleet: &'a Snapshot,
         feasibility: &mut Feasibility<'a>,
         proposal: &Proposal<'a>,
-        seed: u64,
-        most_levels: usize,
+        rules: Rules,
     ) -> Self {
+        let Rules { algorithm, seed, most_levels } = rules;
         let (candidates, mut filtered) = feasibility.candidates(group);
         let mut distinct = Distinct::new(job, group);
         let mut pools = Pools::new(std::mem::take(&mut distinct.properties), fleet, proposal);
@@ -99,7 +108,7 @@ impl<'a> Search<'a> {
             group,
             ask: group.resources().total(),
             distinct,
-            fit: Fit::default(),
+            fit: Fit::new(algorithm),
             pools,
             standing,
             filtered,

@@ -14,6 +14,7 @@ use crate::model::job::{
 use crate::model::node::{DriverInfo, Node, NodeInfo, NodeStatus, computed_class};
 use crate::model::plan::{Decision, Plan};
 use crate::model::resources::Amount;
+use crate::model::scheduling::Scheduling;
 use crate::model::time::{Span, Wall};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -225,6 +226,7 @@ pub struct World {
     pub nodes: BTreeMap<NodeId, Node>,
     /// Of the one job that there is.
     pub deployment: Option<Deployment>,
+    pub scheduling: Scheduling,
     pub seeds: u64,
 }
 
@@ -247,6 +249,10 @@ impl View for World {
 
     fn latest_deployment(&self, _: &JobKey) -> Option<Deployment> {
         self.deployment.clone()
+    }
+
+    fn scheduling(&self, _: &str) -> Scheduling {
+        self.scheduling
     }
 }
 

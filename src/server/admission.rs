@@ -65,6 +65,18 @@ impl Server {
             Action::DeleteNamespace { name } => {
                 self.propose(&Command::DeleteNamespace { name }, Op::Reply { token });
             }
+            Action::UpsertNodePool { pool } => {
+                self.propose(&Command::UpsertNodePool { pool }, Op::Reply { token });
+            }
+            Action::DeleteNodePool { name } => {
+                self.propose(&Command::DeleteNodePool { name }, Op::Reply { token });
+            }
+            Action::ConfigureScheduler { settings, cas } => {
+                self.propose(&Command::ConfigureScheduler { settings, cas }, Op::Reply { token });
+            }
+            Action::DeleteEvals { ids, skip_needed } => {
+                self.delete_for_user(token, ids, skip_needed, &view)?;
+            }
             Action::StopAlloc { alloc, transition } => {
                 self.stop_alloc(token, alloc, transition, &view, at)?
             }
@@ -227,7 +239,7 @@ pub(super) fn misplaced(spec: &JobSpec, view: &View) -> Result<Option<Refusal>, 
         return refuse(text);
     }
     let pool = spec.node_pool.as_str();
-    if pool != "default" && pool != "all" && !view.nodes()?.iter().any(|n| n.info.pool == pool) {
+    if view.node_pool(pool)?.is_none() {
         return refuse(nonexistent(&spec.id, "node pool", pool));
     }
     Ok(None)

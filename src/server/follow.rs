@@ -8,6 +8,7 @@ use super::{Effect, Op, Server};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::NodeId;
 use crate::model::node::NodeStatus;
+use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::{Mono, Now, Span};
 use crate::state::fault::Fault;
 use crate::state::store::Outcome;
@@ -73,6 +74,9 @@ impl Server {
             Op::Reported { asker } => self.answer(asker, NodeReply::Reported),
             Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
             Op::Failed { eval } => self.broker.settle_failed(&eval),
+            Op::Delete { token, later, skip_needed, count } => {
+                self.deleted((token, later, skip_needed, count), result);
+            }
             Op::Drained => self.drainer.settled(),
             Op::Watched { deployment } => self.watched.settle(deployment),
             Op::Unattended => {}
@@ -94,12 +98,17 @@ impl Server {
             Change::Alloc(alloc) => self.follow_alloc(alloc, index, now)?,
             Change::Node(node) => self.follow_node(node, index, now)?,
             Change::Deployment(deployment) => self.follow_deployment(deployment),
-            Change::Job { .. } | Change::Namespace => {}
+            Change::Scheduler => self.follow_pause(now)?,
+            Change::EvalGone(eval) => self.broker.forget(eval),
+            Change::Job { .. } | Change::Namespace | Change::NodePool => {}
         }
         Ok(())
     }
 
     fn follow_eval(&mut self, eval: &Evaluation, now: Mono) {
+        if self.paused {
+            return;
+        }
         match eval.status {
             EvalStatus::Pending => self.await_turn(eval.clone(), now),
             EvalStatus::Blocked => self.block(eval.clone(), now),
@@ -113,7 +122,7 @@ impl Server {
 
     /// Its turn comes when it is due. How long that is, the leader's own clock says; but if that is wrong, nobody waits for
     /// longer than was meant when the evaluation was made.
-    fn await_turn(&mut self, eval: Evaluation, now: Mono) {
+    pub(super) fn await_turn(&mut self, eval: Evaluation, now: Mono) {
         let left = eval.wait_until.map(|at| (at - self.wall_at(now)).min(at - eval.create_time));
         match left.filter(|l| *l > Span::ZERO) {
             Some(left) => self.broker.hold(eval, now.after(left)),
@@ -153,7 +162,7 @@ impl Server {
     }
 
     /// This server leads and has applied all that came before: queues and deadlines are built from the state.
-    fn take_office(&mut self, now: Now) -> Result<(), Fault> {
+    pub(super) fn take_office(&mut self, now: Now) -> Result<(), Fault> {
         self.ready = true;
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());
@@ -163,20 +172,29 @@ impl Server {
             }
             self.follow_drain(Some(&node), node.info.id, now.mono);
         }
-        // a blocked evaluation may have missed its moment with the old leader: each gets one more try
-        for eval in view.open_evals()? {
-            self.await_turn(eval, now.mono);
+        self.paused = view.scheduler_config()?.settings.pause_eval_broker;
+        if !self.paused {
+            self.fill_queues(&view, now.mono)?;
         }
         for deployment in view.deployments(None, usize::MAX)? {
             self.watched.follow(deployment.id, deployment.status.is_active());
         }
         self.ask_for_signing_key(&view)?;
         if view.region_id()?.is_none() {
+            self.begin_scheduling();
             let at = self.stamp(now);
             let region_id = self.ids.uuid();
             self.propose(&Command::Init { region_id, at }, Op::Unattended);
         }
         Ok(())
+    }
+
+    /// A new region's scheduler works as this server's configuration says.
+    fn begin_scheduling(&mut self) {
+        let settings = self.config.scheduler;
+        if settings != SchedulerSettings::default() {
+            self.propose(&Command::ConfigureScheduler { settings, cas: Some(0) }, Op::Unattended);
+        }
     }
 
     /// Evaluations that were delivered too often have failed and are followed up; needless ones are canceled.

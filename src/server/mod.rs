@@ -17,6 +17,7 @@ mod keys;
 mod log;
 mod measures;
 mod nodes;
+mod pause;
 mod plans;
 pub mod rehearsal;
 mod reports;
@@ -27,6 +28,7 @@ use crate::model::eval::Evaluation;
 use crate::model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
 use crate::model::plan::Decision;
 use crate::model::random::Stream;
+use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::{Mono, Now, Wall};
 use crate::raft::Damaged;
 use crate::scheduler::Attempt;
@@ -61,6 +63,8 @@ pub struct Config {
     pub workers: usize,
     /// Versions of a job that stay listed.
     pub tracked_versions: u32,
+    /// What a new region's scheduler begins with.
+    pub scheduler: SchedulerSettings,
 }
 
 pub struct Server {
@@ -83,6 +87,8 @@ pub struct Server {
     ids: Ids,
     /// Leads, and has applied everything from before.
     ready: bool,
+    /// No evaluation is handed out.
+    paused: bool,
     space_free: bool,
     /// The newest wall time known, and when that was.
     wall: (Wall, Mono),
@@ -134,6 +140,13 @@ enum Op {
     Failed {
         eval: Box<Evaluation>,
     },
+    /// The rest of the evaluations that somebody wants deleted, and how many are gone.
+    Delete {
+        token: u64,
+        later: Vec<EvalId>,
+        skip_needed: bool,
+        count: u64,
+    },
     /// A deployment's watcher has moved it on.
     Watched {
         deployment: DeploymentId,
@@ -145,7 +158,10 @@ impl Op {
     /// Whom it owes a reply.
     fn asked(&self) -> Option<u64> {
         match self {
-            Op::Reply { token } | Op::Evaluate { token, .. } | Op::Node { token, .. } => Some(*token),
+            Op::Reply { token }
+            | Op::Evaluate { token, .. }
+            | Op::Node { token, .. }
+            | Op::Delete { token, .. } => Some(*token),
             _ => None,
         }
     }
@@ -179,6 +195,7 @@ impl Server {
             ops: BTreeMap::new(),
             ids: Ids(Stream::new(seed, 2)),
             ready: false,
+            paused: false,
             space_free: true,
             wall: (Wall::NEVER, Mono::default()),
             out: vec![],
@@ -271,6 +288,7 @@ impl Server {
     #[cfg(test)]
     pub fn queued_at_rest(&self) -> Option<std::collections::BTreeSet<EvalId>> {
         let busy = !self.ready
+            || self.paused
             || self.log.has_work()
             || self.broker.has_chores()
             || self.blocked.has_duplicates()
@@ -316,17 +334,15 @@ impl Server {
 
     fn leave_office(&mut self) {
         self.ready = false;
+        self.paused = false;
         self.abandon_ops();
-        self.broker = Broker::new(self.ids.seed());
-        self.blocked = Blocked::default();
+        self.empty_queues();
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
         self.watches = Watches::default();
         self.watched = Watched::default();
         self.in_flight = InFlight::default();
         self.closing.clear();
-        self.unhurried = Unhurried::default();
         self.drainer = Drainer::default();
-        self.outstanding.clear();
     }
 
     /// Free workers get the most urgent evaluations.

@@ -8,6 +8,7 @@ use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{Job, JobType};
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use crate::model::order::Order;
+use crate::model::pool::{self, ALL_POOLS};
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
@@ -262,18 +263,21 @@ fn node_event(message: &str, at: Wall) -> NodeEvent {
     }
 }
 
-fn registration_problem(info: &NodeInfo) -> Option<&'static str> {
-    if info.datacenter.is_empty() {
+fn registration_problem(info: &NodeInfo) -> Option<String> {
+    let missing = if info.datacenter.is_empty() {
         Some("missing datacenter for client registration")
     } else if info.name.is_empty() {
         Some("missing node name for client registration")
     } else if info.attributes.is_empty() {
         Some("missing attributes for client registration")
-    } else if info.pool == "all" {
+    } else if info.pool == ALL_POOLS {
         Some("node is not allowed to register in node pool \"all\"")
     } else {
         None
-    }
+    };
+    let pool =
+        || pool::name_problem(&info.pool).map(|why| format!("invalid node pool {:?}: {why}", info.pool));
+    missing.map(str::to_string).or_else(pool)
 }
 
 /// A change of these may let a job run where it could not, or forbid it.

@@ -8,6 +8,7 @@ use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobStatus};
 use crate::model::random::Stream;
+use crate::model::scheduling::Scheduling;
 use crate::model::time::Wall;
 use crate::scheduler::{self, Attempt};
 use crate::state::fault::Fault;
@@ -95,6 +96,10 @@ impl scheduler::View for AsIf<'_> {
 
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
         scheduler::View::latest_deployment(self.view, key)
+    }
+
+    fn scheduling(&self, pool: &str) -> Scheduling {
+        scheduler::View::scheduling(self.view, pool)
     }
 }
 

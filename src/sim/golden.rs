@@ -485,6 +485,7 @@ fn rows_lie_where_they_always_lay() {
     region.run(&namespace("team", "ours"));
     region.run(&submit(spec("written", 0), "job \"written\" {}", 6));
     region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
+    operating::operated(&mut region);
     let view = region.view();
     check::consistent(&view).expect("whole");
     let rows = check::rows(&view).expect("reads");

@@ -95,7 +95,13 @@ impl ServerHost {
     }
 
     fn config(&self) -> Config {
-        Config { id: SERVER_ID, heartbeats: HeartbeatRules::default(), workers: 2, tracked_versions: 3 }
+        Config {
+            id: SERVER_ID,
+            heartbeats: HeartbeatRules::default(),
+            workers: 2,
+            tracked_versions: 3,
+            scheduler: Default::default(),
+        }
     }
 }
 

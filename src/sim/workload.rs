@@ -180,9 +180,7 @@ impl World {
         match result {
             Ok(Done::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
-            Ok(
-                Done::Nothing { .. } | Done::Evals { .. } | Done::Namespace { .. } | Done::Deployment { .. },
-            ) => self.ledger.refuse(token),
+            Ok(_) => self.ledger.refuse(token),
             Err(r) if r.kind == RefusalKind::Unavailable && !r.message.contains("disk") => {
                 self.ledger.lose(token)
             }
@@ -244,6 +242,10 @@ fn describe(action: &Action) -> String {
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
         Action::EvaluateJob { .. }
+        | Action::UpsertNodePool { .. }
+        | Action::DeleteNodePool { .. }
+        | Action::ConfigureScheduler { .. }
+        | Action::DeleteEvals { .. }
         | Action::RevertJob { .. }
         | Action::SetStability { .. }
         | Action::EvaluateNode { .. }

@@ -14,7 +14,9 @@ use crate::model::job::{JobSpec, JobStatus, JobType};
 use crate::model::key::SigningKey;
 use crate::model::namespace::Namespace;
 use crate::model::node::computed_class;
+use crate::model::pool::{NodePool, is_built_in};
 use crate::model::resources::Amount;
+use crate::model::scheduling::SchedulerConfig;
 use crate::model::submission::Submission;
 use crate::wire::record::{self, Record};
 use redb::ReadableTable;
@@ -124,6 +126,13 @@ impl All {
                     return Err(format!("namespace {:?} lies at {rest:02x?}", namespace.spec.name));
                 }
             }
+            k if k == Kind::NodePool as u8 => {
+                let pool: NodePool = row(value)?;
+                if pool.spec.name.as_bytes() != rest || is_built_in(&pool.spec.name) {
+                    return Err(format!("node pool {:?} lies at {rest:02x?}", pool.spec.name));
+                }
+            }
+            k if k == Kind::SchedulerConfig as u8 => row::<SchedulerConfig>(value).map(drop)?,
             k if k == Kind::NodeInfo as u8 => {
                 self.described.insert(node()?, row(value)?);
             }
@@ -271,6 +280,8 @@ impl All {
             _ if self.deployments.iter().any(|d| d.job == *key && d.status.is_active()) => JobStatus::Running,
             _ if evals().any(|e| !e.status.is_terminal()) => JobStatus::Pending,
             _ if evals().next().is_some() || allocs().next().is_some() => JobStatus::Dead,
+            // its evaluations were deleted
+            _ if job.versions.last().is_some_and(|v| v.status == JobStatus::Dead) => JobStatus::Dead,
             _ => JobStatus::Pending,
         }
     }

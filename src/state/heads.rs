@@ -200,6 +200,7 @@ mod tests {
     #[test]
     fn a_head_says_what_the_whole_job_says_however_many_rows_lie_between() {
         let mut region = Region::new();
+        region.run(&node_pool("pool"));
         for (n, id) in ["a", "aa", "b", "c"].into_iter().enumerate() {
             let mut spec = spec(id, 3);
             (spec.name, spec.priority) = (format!("name of {id}"), n as i64 + 1);

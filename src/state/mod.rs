@@ -14,6 +14,7 @@ pub mod check;
 pub mod fault;
 pub mod heads;
 pub mod local;
+mod operating;
 pub mod segments;
 pub mod store;
 pub mod tables;

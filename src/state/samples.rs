@@ -11,6 +11,7 @@ use crate::model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPo
 use crate::model::namespace::NamespaceSpec;
 use crate::model::node::{DriverInfo, NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
+use crate::model::pool::NodePoolSpec;
 use crate::model::resources::Amount;
 use crate::model::submission::Submission;
 use crate::model::task::{TaskPhase, TaskState};
@@ -192,6 +193,12 @@ pub fn namespace(name: &str, description: &str) -> Command {
     let spec =
         NamespaceSpec { name: name.into(), description: description.into(), ..NamespaceSpec::default() };
     Command::UpsertNamespace { namespace: Box::new(spec) }
+}
+
+/// A node pool of which nothing more is said.
+pub fn node_pool(name: &str) -> Command {
+    let spec = NodePoolSpec { name: name.into(), ..NodePoolSpec::default() };
+    Command::UpsertNodePool { pool: Box::new(spec) }
 }
 
 pub fn place(allocs: Vec<Allocation>) -> Vec<NodePlan> {

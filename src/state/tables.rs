@@ -65,6 +65,10 @@ pub(super) enum Kind {
     Deployment = 13,
     /// id to create index
     DeploymentId = 14,
+    /// to `SchedulerConfig`
+    SchedulerConfig = 15,
+    /// name to `NodePool`
+    NodePool = 16,
 }
 
 impl Kind {
@@ -418,6 +422,10 @@ fn version_key(part: Part, job: &[u8], create_index: u64, version: u64) -> Vec<u
 
 pub(super) fn namespace_key(name: &str) -> Vec<u8> {
     Kind::Namespace.key(&[name.as_bytes()])
+}
+
+pub(super) fn node_pool_key(name: &str) -> Vec<u8> {
+    Kind::NodePool.key(&[name.as_bytes()])
 }
 
 pub(super) fn node_key(kind: Kind, id: NodeId) -> Vec<u8> {

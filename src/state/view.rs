@@ -14,6 +14,7 @@ use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
 use crate::model::key::SigningKey;
 use crate::model::namespace::Namespace;
 use crate::model::node::Node;
+use crate::model::scheduling::Scheduling;
 use crate::model::submission::Submission;
 use crate::scheduler::View as SchedulerView;
 use crate::scheduler::fleet::Snapshot;
@@ -31,6 +32,7 @@ pub enum Table {
     Nodes = 3,
     Namespaces = 4,
     Deployments = 5,
+    NodePools = 6,
 }
 
 pub struct View {
@@ -134,6 +136,10 @@ impl SchedulerView for View {
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
         self.or_remember(View::latest_deployment(self, key))
     }
+
+    fn scheduling(&self, pool: &str) -> Scheduling {
+        self.or_remember(self.scheduling_in(pool))
+    }
 }
 
 /// Jobs.
@@ -215,7 +221,7 @@ impl View {
         tables::get(&self.rows, &tables::submission_key(&bytes, job.create_index, job.version))
     }
 
-    fn job_row(&self, bytes: &[u8]) -> Result<Option<JobRow>, Fault> {
+    pub(super) fn job_row(&self, bytes: &[u8]) -> Result<Option<JobRow>, Fault> {
         tables::get(&self.rows, &Part::Row.key(bytes, &[]))
     }
 }

@@ -16,6 +16,12 @@ pub enum Change {
     Node(NodeChange),
     /// One was written or deleted.
     Namespace,
+    /// One was written or deleted.
+    NodePool,
+    /// How the scheduler is to work.
+    Scheduler,
+    /// Deleted, as it was.
+    EvalGone(Box<Evaluation>),
     /// Created, moved on, counted anew, or gone with its job.
     Deployment(DeploymentChange),
 }

@@ -11,6 +11,8 @@ use crate::model::key::SigningKey;
 use crate::model::namespace::NamespaceSpec;
 use crate::model::node::{NodeInfo, NodeStatus};
 use crate::model::plan::NodePlan;
+use crate::model::pool::NodePoolSpec;
+use crate::model::scheduling::SchedulerSettings;
 use crate::model::submission::Submission;
 use crate::model::task::TaskState;
 use crate::model::time::{Span, Wall};
@@ -73,6 +75,14 @@ pub enum Command {
     RevertJob(Box<RevertJob>),
     /// Whether a version is one to come back to.
     SetStability { job: JobKey, version: u64, stable: bool },
+    /// `cas`: nothing changes unless the present settings have this modify index.
+    ConfigureScheduler { settings: SchedulerSettings, cas: Option<u64> },
+    /// Refused while evaluations are handed out. `skip_needed`: those that cannot go yet stay; otherwise none goes.
+    DeleteEvals { ids: Vec<EvalId>, skip_needed: bool },
+    /// Creates a node pool, or replaces what was said of it.
+    UpsertNodePool { pool: Box<NodePoolSpec> },
+    /// Refused while nodes are in it, or jobs in it are not dead.
+    DeleteNodePool { name: String },
 }
 
 impl Command {
@@ -100,9 +110,13 @@ impl Command {
             Command::ChangeNode { wish: NodeWish::Eligible(_), .. } => "NodeEligibility",
             Command::ChangeNode { wish: NodeWish::Purge, .. } => "NodeDeregistration",
             Command::ChangeNode { .. } | Command::AdvanceDrains { .. } => "NodeDrain",
+            Command::UpsertNodePool { .. } => "NodePoolUpserted",
+            Command::DeleteNodePool { .. } => "NodePoolDeleted",
             // they concern the region itself, and nothing that has events
             Command::Init { .. }
             | Command::AddSigningKey { .. }
+            | Command::ConfigureScheduler { .. }
+            | Command::DeleteEvals { .. }
             | Command::UpsertNamespace { .. }
             | Command::DeleteNamespace { .. } => "",
         }

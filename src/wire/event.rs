@@ -6,6 +6,7 @@ use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
 use crate::model::job::Job;
 use crate::model::node::Node;
+use crate::model::pool::NodePool;
 use std::sync::Arc;
 
 /// The events of one entry.
@@ -25,4 +26,5 @@ pub enum Object {
     Alloc(Arc<Allocation>),
     Node(Arc<Node>),
     Deployment(Arc<Deployment>),
+    NodePool(Arc<NodePool>),
 }

@@ -105,6 +105,8 @@ records! {
     super::command::Command = "command" 2,
     crate::model::job::JobSummary = "job summary" 1,
     crate::model::namespace::Namespace = "namespace" 1,
+    crate::model::pool::NodePool = "node pool" 1,
+    crate::model::scheduling::SchedulerConfig = "scheduler configuration" 1,
     crate::model::submission::Submission = "job submission" 1,
     crate::model::key::SigningKey = "signing key" 1,
     super::rpc::NodeRequest = "node request" 1,

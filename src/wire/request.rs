@@ -4,6 +4,8 @@ use crate::model::alloc::Transition;
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
+use crate::model::pool::NodePoolSpec;
+use crate::model::scheduling::SchedulerSettings;
 use crate::model::submission::Submission;
 use crate::wire::command::NodeWish;
 use serde::{Deserialize, Serialize};
@@ -45,6 +47,23 @@ pub enum Action {
     },
     DeleteNamespace {
         name: String,
+    },
+    /// Sound by itself, and none of those that always exist.
+    UpsertNodePool {
+        pool: Box<NodePoolSpec>,
+    },
+    DeleteNodePool {
+        name: String,
+    },
+    /// `cas`: only if the present settings have this modify index.
+    ConfigureScheduler {
+        settings: SchedulerSettings,
+        cas: Option<u64>,
+    },
+    /// `skip_needed`: those that cannot go yet stay, instead of all.
+    DeleteEvals {
+        ids: Vec<EvalId>,
+        skip_needed: bool,
     },
     /// Stops an allocation and places it anew.
     StopAlloc {
@@ -97,8 +116,18 @@ pub enum Done {
     Nothing {
         index: u64,
     },
-    /// A namespace was written or deleted.
-    Namespace {
+    /// A namespace or a node pool was written or deleted.
+    Written {
+        index: u64,
+    },
+    /// `updated`: it was as the caller had seen it.
+    SchedulerConfig {
+        updated: bool,
+        index: u64,
+    },
+    /// So many evaluations are gone.
+    Deleted {
+        count: u64,
         index: u64,
     },
     /// `modify_index` is that of the job or node that was looked at.
@@ -118,8 +147,9 @@ pub enum Done {
 impl Done {
     pub fn index(&self) -> u64 {
         match self {
-            Done::Job { index, .. } | Done::Nothing { index } => *index,
-            Done::Evals { index, .. } | Done::Namespace { index } | Done::Deployment { index, .. } => *index,
+            Done::Job { index, .. } | Done::Nothing { index } | Done::Written { index } => *index,
+            Done::Evals { index, .. } | Done::Deployment { index, .. } => *index,
+            Done::SchedulerConfig { index, .. } | Done::Deleted { index, .. } => *index,
         }
     }
 }

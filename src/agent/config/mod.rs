@@ -14,6 +14,7 @@ mod walk;
 
 use crate::api::agent::SearchRules;
 use crate::jobspec::diagnostic::Diagnostic;
+use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::Span;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -133,6 +134,8 @@ pub struct ServerConfig {
     /// The longest source of a job that is kept.
     pub job_max_source_bytes: usize,
     pub search: SearchRules,
+    /// What a new region begins with.
+    pub default_scheduler_config: SchedulerSettings,
     /// Events are kept and streamed.
     pub event_broker: bool,
     /// How many entries' events are kept for those who stream them.
@@ -301,6 +304,7 @@ impl ServerConfig {
             job_tracked_versions: 6,
             job_max_source_bytes: 1_000_000,
             search: SearchRules::default(),
+            default_scheduler_config: SchedulerSettings::default(),
             event_broker: true,
             event_buffer_entries: 100,
         }

@@ -4,7 +4,7 @@
 
 use super::Config;
 use super::values::{
-    address, advertise, directory, header, http_addresses, i64_of, interface, log_file, log_level,
+    address, advertise, algorithm, directory, header, http_addresses, i64_of, interface, log_file, log_level,
     log_rotate_max_files, meta, name, option, prefix_filter, size, u32_of,
 };
 use crate::model::time::Span;
@@ -213,7 +213,7 @@ static SERVER: &[Key] = &[
     key("server_join", Kind::NotYetBlock),
     not_yet("rejoin_after_leave"),
     not_yet("encrypt"),
-    key("default_scheduler_config", Kind::NotYetBlock),
+    key("default_scheduler_config", Kind::Block(SCHEDULER)),
     key("plan_rejection_tracker", Kind::NotYetBlock),
     key("search", Kind::Block(SEARCH)),
     key("enable_event_broker", Kind::Switch(|c, v| c.server.event_broker = v)),
@@ -229,6 +229,34 @@ static SERVER: &[Key] = &[
     key("client_introduction", Kind::NotYetBlock),
     not_yet("log_file"),
     not_yet("non_production"),
+];
+
+static SCHEDULER: &[Key] = &[
+    key(
+        "scheduler_algorithm",
+        Kind::Text(|c, v| algorithm(v, &mut c.server.default_scheduler_config.algorithm)),
+    ),
+    key(
+        "memory_oversubscription_enabled",
+        Kind::Switch(|c, v| c.server.default_scheduler_config.memory_oversubscription = v),
+    ),
+    key(
+        "reject_job_registration",
+        Kind::Switch(|c, v| c.server.default_scheduler_config.reject_job_registration = v),
+    ),
+    key("pause_eval_broker", Kind::Switch(|c, v| c.server.default_scheduler_config.pause_eval_broker = v)),
+    key("preemption_config", Kind::Block(PREEMPTION)),
+    key("node_limit_for_feasibility_checks", Kind::NotYet(&["100"])),
+];
+
+static PREEMPTION: &[Key] = &[
+    key(
+        "system_scheduler_enabled",
+        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.system = v),
+    ),
+    not_yet("sysbatch_scheduler_enabled"),
+    not_yet("batch_scheduler_enabled"),
+    not_yet("service_scheduler_enabled"),
 ];
 
 static SEARCH: &[Key] = &[

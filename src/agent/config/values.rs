@@ -3,6 +3,7 @@
 
 use super::{Advertised, Config, LogLevel};
 use crate::api::request::MAX_BODY_BYTES;
+use crate::model::scheduling::Algorithm;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 
@@ -68,6 +69,11 @@ pub fn http_addresses(config: &mut Config, value: &str) -> Result<(), String> {
     }
     let found: Result<Vec<IpAddr>, String> = value.split_whitespace().map(address).collect();
     config.http.addresses = found?;
+    Ok(())
+}
+
+pub fn algorithm(text: &str, into: &mut Algorithm) -> Result<(), String> {
+    *into = Algorithm::parse(text).ok_or("it must be \"binpack\" or \"spread\"")?;
     Ok(())
 }
 

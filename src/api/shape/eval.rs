@@ -186,6 +186,14 @@ impl<'a> RelatedShape<'a> {
     }
 }
 
+/// The answer to whoever deletes evaluations.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DeletedShape {
+    pub count: u64,
+    pub index: u64,
+}
+
 /// How many evaluations there are.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -5,6 +5,7 @@ use super::deployment::DeploymentShape;
 use super::eval::EvalShape;
 use super::job::JobShape;
 use super::node::NodeShape;
+use super::pool::NodePoolShape;
 use crate::api::events::{Identity, identity};
 use crate::wire::event::{Events, Object};
 use serde::Serialize;
@@ -36,6 +37,7 @@ enum Payload<'a> {
     Allocation(Box<AllocShape<'a>>),
     Node(Box<NodeShape<'a>>),
     Deployment(Box<DeploymentShape<'a>>),
+    NodePool(Box<NodePoolShape<'a>>),
     #[serde(untagged)]
     Job(JobPayload<'a>),
 }
@@ -69,6 +71,7 @@ fn payload(object: &Object) -> Payload<'_> {
         Object::Eval(eval) => Payload::Evaluation(Box::new(EvalShape::new(eval, ""))),
         Object::Alloc(alloc) => Payload::Allocation(Box::new(AllocShape::new(alloc, None))),
         Object::Deployment(deployment) => Payload::Deployment(Box::new(DeploymentShape::new(deployment))),
+        Object::NodePool(pool) => Payload::NodePool(Box::new(NodePoolShape::new(pool))),
         Object::Node(node) => Payload::Node(Box::new(NodeShape::new(node))),
     }
 }

@@ -20,13 +20,18 @@ pub mod namespace;
 pub mod node;
 pub mod operator;
 pub mod plan;
+pub mod pool;
 pub mod preference;
 pub mod search;
 pub mod stub;
 
 use crate::model::constraint::Constraint;
 use crate::model::time::Wall;
+use crate::wire::record::{self, Record};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// A member that is always `null` today.
@@ -57,6 +62,11 @@ pub fn map_or_null<V>(map: &BTreeMap<String, V>) -> Option<&BTreeMap<String, V>>
 
 pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Equal for equal objects, if they are given without the indexes of their writing: what others compare instead of the whole.
+pub fn hash(timeless: &impl Record) -> String {
+    STANDARD.encode(Sha256::digest(record::encode(timeless)))
 }
 
 #[derive(Serialize)]

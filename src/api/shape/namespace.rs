@@ -1,11 +1,8 @@
 //! A namespace as JSON.
 
-use super::{Null, list_or_null, map_or_null};
+use super::{Null, hash, list_or_null, map_or_null};
 use crate::model::namespace::{Capabilities, Namespace};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
@@ -39,7 +36,7 @@ impl<'a> NamespaceShape<'a> {
             capabilities: spec.capabilities.as_ref().map(CapabilitiesShape::new),
             node_pool_configuration: (),
             meta: map_or_null(&spec.meta),
-            hash: hash(namespace),
+            hash: hash(&Namespace { create_index: 0, modify_index: 0, ..namespace.clone() }),
             create_index: namespace.create_index,
             modify_index: namespace.modify_index,
         }
@@ -53,10 +50,4 @@ impl<'a> CapabilitiesShape<'a> {
             disabled_task_drivers: list_or_null(&capabilities.disabled_task_drivers),
         }
     }
-}
-
-/// Equal for equal namespaces, whenever they were written: what others compare instead of the whole.
-fn hash(namespace: &Namespace) -> String {
-    let timeless = Namespace { create_index: 0, modify_index: 0, ..namespace.clone() };
-    STANDARD.encode(Sha256::digest(crate::wire::record::encode(&timeless)))
 }

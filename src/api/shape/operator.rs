@@ -1,8 +1,72 @@
 //! The servers as a group as JSON (reference: http-api 9). A server alone is the whole group.
 
 use crate::api::agent::AgentInfo;
+use crate::model::scheduling::SchedulerConfig;
 use crate::wire::status::ServerStatus;
 use serde::Serialize;
+
+/// `GET /v1/operator/scheduler/configuration`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct SchedulerShape {
+    scheduler_config: SettingsShape,
+    index: u64,
+    last_contact: u64,
+    known_leader: bool,
+    next_token: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct SettingsShape {
+    scheduler_algorithm: &'static str,
+    preemption_config: PreemptionShape,
+    memory_oversubscription_enabled: bool,
+    reject_job_registration: bool,
+    pause_eval_broker: bool,
+    create_index: u64,
+    modify_index: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct PreemptionShape {
+    system_scheduler_enabled: bool,
+    #[serde(rename = "SysBatchSchedulerEnabled")]
+    sysbatch_scheduler_enabled: bool,
+    batch_scheduler_enabled: bool,
+    service_scheduler_enabled: bool,
+}
+
+impl SchedulerShape {
+    pub fn new(config: &SchedulerConfig, known_leader: bool) -> SchedulerShape {
+        let (said, preemption) = (config.settings, config.settings.preemption);
+        let scheduler_config = SettingsShape {
+            scheduler_algorithm: said.algorithm.as_str(),
+            preemption_config: PreemptionShape {
+                system_scheduler_enabled: preemption.system,
+                sysbatch_scheduler_enabled: preemption.sysbatch,
+                batch_scheduler_enabled: preemption.batch,
+                service_scheduler_enabled: preemption.service,
+            },
+            memory_oversubscription_enabled: said.memory_oversubscription,
+            reject_job_registration: said.reject_job_registration,
+            pause_eval_broker: said.pause_eval_broker,
+            create_index: config.create_index,
+            modify_index: config.modify_index,
+        };
+        let index = config.modify_index.max(1);
+        SchedulerShape { scheduler_config, index, last_contact: 0, known_leader, next_token: "" }
+    }
+}
+
+/// The answer to whoever configures the scheduler.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ConfiguredShape {
+    pub updated: bool,
+    pub index: u64,
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -8,6 +8,7 @@ mod hostile;
 mod names;
 mod node_wishes;
 mod observe;
+mod operating;
 mod reads;
 mod shapes;
 mod versions;

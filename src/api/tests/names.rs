@@ -54,7 +54,7 @@ fn what_is_said_of_a_namespace_becomes_an_action() {
         let capabilities =
             Capabilities { enabled_task_drivers: vec!["raw_exec".into()], ..Capabilities::default() };
         assert_eq!(namespace.capabilities, Some(capabilities));
-        let written = answer.response(Ok(Done::Namespace { index: 9 }));
+        let written = answer.response(Ok(Done::Written { index: 9 }));
         assert_eq!(
             (written.status, written.body.len(), written.header("X-Nomad-Index")),
             (200, 0, Some("9"))

@@ -4,7 +4,7 @@
 use super::super::feasible::{Eligibility, Feasibility};
 use super::super::proposal::Proposal;
 use super::super::reconcile::Replacement;
-use super::super::search::{MOST_LEVELS, Search};
+use super::super::search::{MOST_LEVELS, Rules, Search};
 use super::{Placer, Run};
 use crate::model::alloc::Allocation;
 use crate::model::deployment::{Deployment, DeploymentStatus};
@@ -68,7 +68,9 @@ impl<'a> Placer<'a> {
             if newest {
                 searched.push(group);
             }
-            Search::new(&job.spec, group, run.fleet, feasibility, proposal, run.seed, MOST_LEVELS)
+            let algorithm = run.view.scheduling(&job.spec.node_pool).algorithm;
+            let rules = Rules { algorithm, seed: run.seed, most_levels: MOST_LEVELS };
+            Search::new(&job.spec, group, run.fleet, feasibility, proposal, rules)
         })
     }
 

@@ -1,6 +1,7 @@
 //! The search against a plain reckoning, written apart from it: on small random fleets, with spreads, affinities, penalties,
 //! staged stops and distinct properties mixed, every choice has the best score there is, and every score shown is right.
 
+use super::tests::rules;
 use super::*;
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use crate::model::id::NodeId;
@@ -301,7 +302,8 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
         let mut feasibility = Feasibility::new(&job.spec, &fleet);
         let group = &job.spec.groups[0];
         let levels = if seed % 2 == 0 { MOST_LEVELS } else { dice.below(12) as usize };
-        let mut search = Search::new(&job.spec, group, &fleet, &mut feasibility, &proposal, seed, levels);
+        let mut search =
+            Search::new(&job.spec, group, &fleet, &mut feasibility, &proposal, rules(seed, levels));
         let mut reckoner = Reckoner {
             spec: &job.spec,
             nodes: nodes.iter().map(|n| (n.info.id, n)).collect(),

@@ -5,12 +5,17 @@ use crate::model::node::Node;
 use crate::scheduler::testing::*;
 use std::collections::BTreeMap;
 
+pub(super) fn rules(seed: u64, most_levels: usize) -> Rules {
+    Rules { algorithm: Algorithm::Binpack, seed, most_levels }
+}
+
 /// Places `n` of the spec's first group, one after the other, and returns each node's number with its metric.
 fn place(nodes: Vec<Node>, spec: &JobSpec, n: usize) -> Vec<(Option<String>, AllocMetric)> {
     let fleet = World::of_nodes(nodes).fleet().snapshot();
     let mut proposal = Proposal::new(&fleet, &[]);
     let mut feasibility = Feasibility::new(spec, &fleet);
-    let mut search = Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, 7, MOST_LEVELS);
+    let mut search =
+        Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MOST_LEVELS));
     let job = job_of(spec.clone());
     let one = |i| {
         let (slot, metric) = search.select(&proposal, &BTreeSet::new());
@@ -49,6 +54,21 @@ fn the_fuller_node_wins_until_anti_affinity_outweighs_it() {
 }
 
 #[test]
+fn to_spread_is_to_take_the_emptier_node() {
+    let small = node_with(1, |i| i.capacity = amount(1_000, 1_024, 10_000));
+    let mut world = World::of_nodes(vec![small, node(2)]);
+    let spec = spec("a", 1);
+    world.register(spec.clone());
+    let mut chosen = |world: &mut World, algorithm| {
+        world.scheduling.algorithm = algorithm;
+        let decision = world.decide(&eval_of(&spec));
+        places(&decision)[0].node_id
+    };
+    assert_eq!(chosen(&mut world, Algorithm::Binpack), node_id(1));
+    assert_eq!(chosen(&mut world, Algorithm::Spread), node_id(2));
+}
+
+#[test]
 fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     let nodes: Vec<Node> = (0..20).map(node).collect();
     let fleet = World::of_nodes(nodes).fleet().snapshot();
@@ -56,7 +76,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     let choice = |seed| {
         let proposal = Proposal::new(&fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, &fleet);
-        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, seed, MOST_LEVELS)
+        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(seed, MOST_LEVELS))
             .select(&proposal, &BTreeSet::new())
             .0
     };
@@ -72,9 +92,10 @@ fn the_choice_does_not_depend_on_slots() {
     let ask = |fleet: &Snapshot| {
         let proposal = Proposal::new(fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, fleet);
-        let slot = Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, 3, MOST_LEVELS)
-            .select(&proposal, &BTreeSet::new())
-            .0;
+        let slot =
+            Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, rules(3, MOST_LEVELS))
+                .select(&proposal, &BTreeSet::new())
+                .0;
         slot.map(|s| fleet.id_at(s))
     };
     let mut forwards = crate::scheduler::fleet::Fleet::default();
@@ -221,7 +242,8 @@ fn what_is_taken_back_opens_its_node_and_its_value_again() {
     let fleet = world.fleet().snapshot();
     let mut proposal = Proposal::new(&fleet, &allocs);
     let mut feasibility = Feasibility::new(&spec, &fleet);
-    let mut search = Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, 7, MOST_LEVELS);
+    let mut search =
+        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MOST_LEVELS));
     let mut found = Vec::new();
     found.push(search.select(&proposal, &BTreeSet::new()));
     proposal.stop(&allocs[0], "gone", None);

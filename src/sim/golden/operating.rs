@@ -1,8 +1,35 @@
 //! Samples of what operators want: of versions, of the scheduler, of evaluations and of node pools.
 
 use super::Samples;
-use crate::state::samples::{AT, eval, key};
+use crate::model::pool::{NodePool, NodePoolSpec};
+use crate::model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
+use crate::state::samples::{AT, Region, eval, key};
 use crate::wire::command::{Command, RevertJob};
+use std::collections::BTreeMap;
+
+fn config() -> SchedulerConfig {
+    let settings = SchedulerSettings {
+        algorithm: Algorithm::Spread,
+        memory_oversubscription: true,
+        reject_job_registration: true,
+        pause_eval_broker: true,
+        preemption: Preemption { system: false, sysbatch: true, batch: true, service: true },
+    };
+    SchedulerConfig { settings, create_index: 3, modify_index: 300 }
+}
+
+/// With every member said.
+fn pool() -> NodePool {
+    let scheduling =
+        PoolScheduling { algorithm: Some(Algorithm::Binpack), memory_oversubscription: Some(false) };
+    let spec = NodePoolSpec {
+        name: "boards".into(),
+        description: "ours".into(),
+        meta: BTreeMap::from([("owner".to_string(), "ops".to_string())]),
+        scheduling: Some(scheduling),
+    };
+    NodePool { spec, create_index: 3, modify_index: 4 }
+}
 
 pub fn operating(s: &mut Samples) {
     let order = RevertJob {
@@ -14,5 +41,20 @@ pub fn operating(s: &mut Samples) {
         at: AT,
     };
     s.add("revert job", &Command::RevertJob(Box::new(order)));
+    let (config, pool) = (config(), pool());
+    s.add("spread", &config);
+    s.add("boards", &pool);
+    for (what, cas) in [("configure scheduler", None), ("configure scheduler that was seen", Some(300))] {
+        s.add(what, &Command::ConfigureScheduler { settings: config.settings, cas });
+    }
+    s.add("delete evals", &Command::DeleteEvals { ids: vec![eval(1, "web").id], skip_needed: true });
+    s.add("upsert node pool", &Command::UpsertNodePool { pool: Box::new(pool.spec) });
+    s.add("delete node pool", &Command::DeleteNodePool { name: "boards".into() });
     s.add("set stability", &Command::SetStability { job: key("web"), version: 300, stable: true });
+}
+
+/// The rows that these lie in.
+pub fn operated(region: &mut Region) {
+    region.run(&Command::UpsertNodePool { pool: Box::new(pool().spec) });
+    region.run(&Command::ConfigureScheduler { settings: config().settings, cas: Some(0) });
 }

@@ -1,15 +1,18 @@
 //! Evaluations: inserting and replacing them, with what a successful one means for the job's blocked ones and for its
-//! summary (reference: scheduler 2). Refuses to know what an evaluation decided.
+//! summary (reference: scheduler 2); and deleting them. Refuses to know what an evaluation decided.
 
 use super::super::fault::Fault;
+use super::super::operating;
 use super::super::tables::{self, Kind, Part, Place};
 use super::super::view::Table;
-use super::Turn;
+use super::{Reply, Turn};
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::EvalId;
+use crate::model::job::JobStatus;
 use crate::model::time::{Span, Wall};
 use crate::wire::change::Change;
 use crate::wire::event::Object;
+use crate::wire::request::{Done, Refusal, RefusalKind};
 use std::sync::Arc;
 
 impl Turn<'_> {
@@ -101,6 +104,55 @@ impl Turn<'_> {
         self.events.push(Object::Eval(Arc::new(eval.clone())));
         self.changes.push(Change::Eval(Box::new(eval.clone())));
         Ok(())
+    }
+
+    /// All of these, or none; with `skip_needed`, those that can go. What goes is found nowhere any more.
+    pub(super) fn delete_evals(&mut self, ids: &[EvalId], skip_needed: bool) -> Result<Reply, Fault> {
+        let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        if !operating::read_scheduler_config(&self.rows)?.settings.pause_eval_broker {
+            return refuse("eval broker is enabled; eval broker must be paused to delete evals".into());
+        }
+        let mut leaving = Vec::new();
+        for id in ids {
+            match self.eval(*id)? {
+                Some(eval) if !self.is_needed(&eval)? => leaving.push(eval),
+                _ if skip_needed => {}
+                Some(_) => return refuse(format!("eval {id} is not safe to delete")),
+                None => return refuse("eval not found".into()),
+            }
+        }
+        let mut count = 0;
+        for eval in leaving {
+            count += u64::from(self.remove_eval(eval)?);
+        }
+        Ok(Ok(Done::Deleted { count, index: self.index() }))
+    }
+
+    fn is_needed(&mut self, eval: &Evaluation) -> Result<bool, Fault> {
+        let wanted = self.job(&eval.job)?.is_some_and(|row| !row.stop);
+        operating::is_needed(&self.rows, eval, wanted)
+    }
+
+    /// False: it is gone already.
+    fn remove_eval(&mut self, eval: Evaluation) -> Result<bool, Fault> {
+        if self.eval(eval.id)?.is_none() {
+            return Ok(false);
+        }
+        let (place, job) = (place(&eval), tables::job_bytes(&eval.job));
+        let at = place.bytes();
+        self.remove(&tables::eval_key(place))?;
+        self.remove(&Kind::EvalId.key(&[place.id.as_bytes()]))?;
+        self.remove(&Part::Eval.key(&job, &at))?;
+        self.remove(&Part::OpenEval.key(&job, &at))?;
+        // a job that was never placed, and will not be, is dead; whatever else it is follows from what is left of it
+        if let Some(row) = self.job(&eval.job)?
+            && let Some(newest) = row.versions.last_mut().filter(|v| v.status == JobStatus::Pending)
+        {
+            newest.status = JobStatus::Dead;
+        }
+        self.moved(Table::Evals);
+        self.changes.push(Change::EvalGone(Box::new(eval)));
+        Ok(true)
     }
 
     fn eval(&self, id: EvalId) -> Result<Option<Evaluation>, Fault> {

@@ -2,6 +2,7 @@
 //! Refuses to know why a job's allocations and evaluations move: it only counts what they come to.
 
 use super::super::fault::Fault;
+use super::super::operating;
 use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
 use super::{JobEdit, Reply, Turn};
@@ -31,9 +32,8 @@ impl Turn<'_> {
         let RegisterJob { spec, enforce_index, eval, at } = register;
         let key = spec.key();
         let index = self.index();
-        if view::read_namespace(&self.rows, &key.namespace)?.is_none() {
-            let message = nonexistent(&key.id, "namespace", &key.namespace);
-            return Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        if let Some(refusal) = self.homeless(&spec)? {
+            return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
         if let Some(refusal) = conflict(&spec, enforce_index, row.as_ref())? {
@@ -50,6 +50,20 @@ impl Turn<'_> {
             self.put_submission(&key, &submission)?;
         }
         self.evaluate_newest(&key, eval, answer, at)
+    }
+
+    /// What the job names has to be there.
+    pub(super) fn homeless(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
+        let refuse = |kind, name: &str| {
+            Ok(Some(Refusal::new(RefusalKind::Validation, nonexistent(&spec.id, kind, name))))
+        };
+        if view::read_namespace(&self.rows, &spec.namespace)?.is_none() {
+            return refuse("namespace", &spec.namespace);
+        }
+        if operating::read_node_pool(&self.rows, &spec.node_pool)?.is_none() {
+            return refuse("node pool", &spec.node_pool);
+        }
+        Ok(None)
     }
 
     /// `answer`: the modify index that whoever changed the job is told.
@@ -244,7 +258,9 @@ impl Turn<'_> {
         if tables::any(&self.rows, &Part::OpenEval.key(bytes, &[]))? {
             return Ok(JobStatus::Pending);
         }
-        let evaluated = tables::any(&self.rows, &Part::Eval.key(bytes, &[]))?
+        // what was dead stays so when its evaluations go
+        let evaluated = row.newest()?.status == JobStatus::Dead
+            || tables::any(&self.rows, &Part::Eval.key(bytes, &[]))?
             || tables::any(&self.rows, &Part::Alloc.key(bytes, &[]))?;
         Ok(if evaluated { JobStatus::Dead } else { JobStatus::Pending })
     }

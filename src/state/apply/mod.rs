@@ -14,6 +14,7 @@ mod key;
 mod namespace;
 mod node;
 mod plan;
+mod pool;
 mod version;
 
 use super::fault::Fault;
@@ -150,6 +151,10 @@ impl Turn<'_> {
             Command::ChangeNode { node, wish, evals, at } => self.change_node(node, wish, evals, at),
             Command::AdvanceDrains { steps, evals, at } => self.advance_drains(steps, evals, at),
             Command::AddSigningKey { key } => self.add_signing_key(*key),
+            Command::ConfigureScheduler { settings, cas } => self.configure_scheduler(settings, cas),
+            Command::DeleteEvals { ids, skip_needed } => self.delete_evals(&ids, skip_needed),
+            Command::UpsertNodePool { pool } => self.upsert_node_pool(*pool),
+            Command::DeleteNodePool { name } => self.delete_node_pool(&name),
             Command::RevertJob(order) => self.revert_for_user(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
         }

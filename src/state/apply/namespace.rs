@@ -6,7 +6,7 @@ use super::super::tables::{self, JobRow, Part};
 use super::super::view::{self, Table};
 use super::{Reply, Turn};
 use crate::model::canonical::DEFAULT_NAMESPACE;
-use crate::model::job::JobStatus;
+use crate::model::job::{JobSpec, JobStatus};
 use crate::model::namespace::{Namespace, NamespaceSpec};
 use crate::wire::change::Change;
 use crate::wire::request::{Done, Refusal, RefusalKind};
@@ -22,7 +22,7 @@ impl Turn<'_> {
             self.put(&key, &Namespace { spec, create_index, modify_index: index })?;
             self.namespaces_moved();
         }
-        Ok(Ok(Done::Namespace { index }))
+        Ok(Ok(Done::Written { index }))
     }
 
     pub(super) fn delete_namespace(&mut self, name: &str) -> Result<Reply, Fault> {
@@ -33,13 +33,14 @@ impl Turn<'_> {
         if view::read_namespace(&self.rows, name)?.is_none() {
             return refuse(RefusalKind::NotFound, "Namespace not found".into());
         }
-        if let Some(region) = self.region_of_a_living_job(name)? {
+        let here = tables::namespace_bytes(name);
+        if let Some(region) = self.region_of_a_living_job(&here, |_| true)? {
             let message = format!("namespace {name:?} has non-terminal jobs in regions: [{region}]");
             return refuse(RefusalKind::Conflict, message);
         }
         self.remove(&tables::namespace_key(name))?;
         self.namespaces_moved();
-        Ok(Ok(Done::Namespace { index: self.index() }))
+        Ok(Ok(Done::Written { index: self.index() }))
     }
 
     fn namespaces_moved(&mut self) {
@@ -47,15 +48,20 @@ impl Turn<'_> {
         self.changes.push(Change::Namespace);
     }
 
-    /// `None`: every job in the namespace is dead, or there is none.
-    fn region_of_a_living_job(&self, namespace: &str) -> Result<Option<String>, Fault> {
+    /// Of the jobs whose keys begin so and that are meant. `None`: all of them are dead, or there is none.
+    pub(super) fn region_of_a_living_job(
+        &self,
+        prefix: &[u8],
+        is_meant: impl Fn(&JobSpec) -> bool,
+    ) -> Result<Option<String>, Fault> {
         let mut found = None;
-        tables::each_job(&self.rows, &tables::namespace_bytes(namespace), None, |key, bytes| {
+        tables::each_job(&self.rows, prefix, None, |key, bytes| {
             let row: Option<JobRow> = tables::get(&self.rows, &Part::Row.key(bytes, &[]))?;
             if let Some(row) = row
                 && row.newest()?.status != JobStatus::Dead
             {
-                found = Some(self.newest_spec(key, &row)?.region);
+                let spec = self.newest_spec(key, &row)?;
+                found = is_meant(&spec).then_some(spec.region);
             }
             Ok(found.is_none())
         })?;

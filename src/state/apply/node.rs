@@ -24,6 +24,7 @@ impl Turn<'_> {
         at: Wall,
     ) -> Result<Reply, Fault> {
         let id = info.id;
+        let pool = info.pool.clone();
         let old = view::read_node(&self.rows, id)?;
         if old.as_ref().is_some_and(|old| old.info.secret != info.secret) {
             return Ok(Err(Refusal::new(RefusalKind::Invalid, "node secret ID does not match")));
@@ -33,6 +34,7 @@ impl Turn<'_> {
             None => self.new_node(info, at),
         };
         self.write_node(old.as_ref(), new)?;
+        self.found_node_pool(pool)?;
         self.put_node_evals(id, evals, at)
     }
 

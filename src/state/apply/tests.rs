@@ -3,6 +3,7 @@
 mod deployments;
 mod drains;
 mod names;
+mod operating;
 mod versions;
 
 use crate::model::alloc::{ClientStatus, DesiredStatus};

@@ -3,11 +3,9 @@
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
-use super::super::view;
 use super::{Reply, Turn};
 use crate::model::id::JobKey;
 use crate::model::job::JobSpec;
-use crate::model::namespace::nonexistent;
 use crate::model::submission::Submission;
 use crate::model::time::Wall;
 use crate::wire::command::RevertJob;
@@ -32,8 +30,8 @@ impl Turn<'_> {
             return refuse(format!("Current job has version {current}; enforcing version {enforced}"));
         }
         let spec: JobSpec = tables::must_get(&self.rows, &spec_key(&key, &row, version))?;
-        if view::read_namespace(&self.rows, &spec.namespace)?.is_none() {
-            return refuse(nonexistent(&key.id, "namespace", &spec.namespace));
+        if let Some(refusal) = self.homeless(&spec)? {
+            return Ok(Err(refusal));
         }
         let answer = match self.bring_back(&key, &row, version, &spec, tracked_versions, at)? {
             true => self.index(),

@@ -10,16 +10,16 @@ pub struct Applied {
     /// Sum of `row_hash` over all rows of `STATE`.
     pub digest: u64,
     /// The index of the last change, by `view::Table`.
-    pub tables: [u64; 6],
+    pub tables: [u64; 7],
 }
 
 impl Record for Applied {
     const NAME: &'static str = "applied index";
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 
-    /// Version 1 knew four tables, version 2 five.
+    /// Version 1 knew four tables, and each one after it one more.
     fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let mut tables = [0; 6];
+        let mut tables = [0; 7];
         let (index, digest) = match version {
             1 => {
                 let (index, digest, old): (u64, u64, [u64; 4]) = record::body(Self::NAME, body)?;
@@ -29,6 +29,11 @@ impl Record for Applied {
             2 => {
                 let (index, digest, old): (u64, u64, [u64; 5]) = record::body(Self::NAME, body)?;
                 tables[..5].copy_from_slice(&old);
+                (index, digest)
+            }
+            3 => {
+                let (index, digest, old): (u64, u64, [u64; 6]) = record::body(Self::NAME, body)?;
+                tables[..6].copy_from_slice(&old);
                 (index, digest)
             }
             _ => {

@@ -64,13 +64,14 @@ fn unhex(golden: &str) -> Vec<u8> {
 #[test]
 fn the_applied_index_of_fewer_tables_is_upgraded() {
     for (old, tables) in [
-        ("0101ffffffffffffffffff0101020304", [1, 2, 3, 4, 0, 0]),
-        ("0201ffffffffffffffffff010102030405", [1, 2, 3, 4, 5, 0]),
+        ("0101ffffffffffffffffff0101020304", [1, 2, 3, 4, 0, 0, 0]),
+        ("0201ffffffffffffffffff010102030405", [1, 2, 3, 4, 5, 0, 0]),
+        ("0301ffffffffffffffffff01010203040506", [1, 2, 3, 4, 5, 6, 0]),
     ] {
         let upgraded = Applied { index: 1, digest: u64::MAX, tables };
         assert_eq!(record::decode::<Applied>(&unhex(old)), Ok(upgraded));
     }
-    for damaged in ["01", "0101ff", "0001ffffffffffffffffff0101020304", "0401"] {
+    for damaged in ["01", "0101ff", "0001ffffffffffffffffff0101020304", "0501"] {
         assert!(record::decode::<Applied>(&unhex(damaged)).is_err(), "{damaged}");
     }
 }
@@ -127,8 +128,8 @@ fn rows_of_the_first_format_open_for_ever() {
         "010707070707070707070707070707070702",
     );
     opens_as(
-        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6] },
-        "0301ffffffffffffffffff01010203040506",
+        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7] },
+        "0401ffffffffffffffffff0101020304050607",
     );
     let described = Described { info: crate::state::samples::info(1), computed_class: "v1:x".into() };
     opens_as(

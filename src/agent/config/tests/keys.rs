@@ -3,6 +3,7 @@
 use super::super::schema::{Key, Kind, TOP};
 use super::super::syntax::{self, Item, Value};
 use super::*;
+use crate::model::scheduling::Algorithm;
 use std::collections::BTreeSet;
 
 /// Each key that is obeyed with a value that is not its default, and what then holds.
@@ -52,6 +53,21 @@ static OBEYED: &[Obeyed] = &[
     ("server.search.limit_query", "9", |c| c.server.search.limit_query == 9),
     ("server.search.limit_results", "9", |c| c.server.search.limit_results == 9),
     ("server.search.min_term_length", "9", |c| c.server.search.min_term_length == 9),
+    ("server.default_scheduler_config.scheduler_algorithm", "\"spread\"", |c| {
+        c.server.default_scheduler_config.algorithm == Algorithm::Spread
+    }),
+    ("server.default_scheduler_config.memory_oversubscription_enabled", "true", |c| {
+        c.server.default_scheduler_config.memory_oversubscription
+    }),
+    ("server.default_scheduler_config.reject_job_registration", "true", |c| {
+        c.server.default_scheduler_config.reject_job_registration
+    }),
+    ("server.default_scheduler_config.pause_eval_broker", "true", |c| {
+        c.server.default_scheduler_config.pause_eval_broker
+    }),
+    ("server.default_scheduler_config.preemption_config.system_scheduler_enabled", "false", |c| {
+        !c.server.default_scheduler_config.preemption.system
+    }),
     ("client.node_class", "\"k\"", |c| c.client.node_class == "k"),
     ("client.node_pool", "\"p\"", |c| c.client.node_pool == "p"),
     ("client.meta", "{ A = \"b\" }", |c| c.client.meta == map(&[("A", "b")])),

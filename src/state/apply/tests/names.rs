@@ -57,7 +57,7 @@ fn namespaces_are_written_listed_and_deleted() {
     };
     assert_eq!(names(&r, ""), ["default"]);
     let out = r.run(&namespace("team", "ours"));
-    assert_eq!(out.reply, Ok(Done::Namespace { index: out.index }));
+    assert_eq!(out.reply, Ok(Done::Written { index: out.index }));
     assert_eq!(out.changes, [Change::Namespace]);
     assert_eq!(r.view().table_index(Table::Namespaces), out.index);
     r.run(&namespace("apps", ""));
@@ -74,7 +74,7 @@ fn namespaces_are_written_listed_and_deleted() {
     assert_eq!(r.view().namespace("default").unwrap().unwrap().spec.description, "everybody's");
     assert_eq!(names(&r, ""), ["apps", "default", "team"], "once");
     let out = r.run(&Command::DeleteNamespace { name: "team".into() });
-    assert_eq!((out.reply, out.changes.len()), (Ok(Done::Namespace { index: out.index }), 1));
+    assert_eq!((out.reply, out.changes.len()), (Ok(Done::Written { index: out.index }), 1));
     assert_eq!(names(&r, ""), ["apps", "default"]);
     check::consistent(&r.view()).unwrap();
 }

@@ -1,0 +1,80 @@
+//! How the scheduler is told to work: what holds at present, and what an operator wants (reference: http-api 9).
+
+use super::response::Response;
+use super::shape::operator::{ConfiguredShape, SchedulerShape};
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::model::scheduling::{Algorithm, Preemption, SchedulerSettings};
+use crate::wire::request::{Action, Done};
+use serde_json::{Map, Value};
+
+pub fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
+    let view = call.view()?;
+    let config = view.scheduler_config()?;
+    let shape = SchedulerShape::new(&config, call.ctx.status.leader.is_some());
+    let response = Response::json(&shape, call.query.pretty);
+    Ok(Outcome::Respond(blocking::mark(call, response, config.modify_index)))
+}
+
+/// What the body does not say is as if it had said no.
+pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
+    let body = json::object(call.body()?).map_err(|bad| {
+        let why = String::from_utf8_lossy(&bad.body).into_owned();
+        Response::text(400, format!("Error parsing scheduler config: {why}"))
+    })?;
+    let cas = match call.query.text("cas") {
+        None | Some("") => None,
+        Some(text) => {
+            let wrong = || Response::text(400, format!("Error parsing cas value: {text:?} is no index"));
+            Some(text.parse::<u64>().map_err(|_| wrong())?)
+        }
+    };
+    let settings = settings(&body)?;
+    let limit = json::number(&body, "NodeLimitForFeasibilityChecks")?;
+    let limited = limit.filter(|n| !matches!(n, 0 | 100)).map(|_| "NodeLimitForFeasibilityChecks");
+    if let Some(name) = settings.not_built().or(limited) {
+        return Err(Response::not_supported(&format!("{name} of the scheduler configuration")));
+    }
+    let action = Action::ConfigureScheduler { settings, cas };
+    Ok(Outcome::Act(action, Answer { kind: AnswerKind::SchedulerConfigured, pretty: call.query.pretty }))
+}
+
+fn settings(body: &Map<String, Value>) -> Result<SchedulerSettings, Response> {
+    let none = Map::new();
+    let preemption = match json::member(body, "PreemptionConfig") {
+        None => &none,
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(Response::text(400, "member PreemptionConfig must be an object")),
+    };
+    Ok(SchedulerSettings {
+        algorithm: algorithm(body)?.unwrap_or_default(),
+        memory_oversubscription: json::flag(body, "MemoryOversubscriptionEnabled")?,
+        reject_job_registration: json::flag(body, "RejectJobRegistration")?,
+        pause_eval_broker: json::flag(body, "PauseEvalBroker")?,
+        preemption: Preemption {
+            system: json::flag(preemption, "SystemSchedulerEnabled")?,
+            sysbatch: json::flag(preemption, "SysBatchSchedulerEnabled")?,
+            batch: json::flag(preemption, "BatchSchedulerEnabled")?,
+            service: json::flag(preemption, "ServiceSchedulerEnabled")?,
+        },
+    })
+}
+
+/// `None`: nothing was said.
+pub fn algorithm(body: &Map<String, Value>) -> Result<Option<Algorithm>, Response> {
+    match json::text(body, "SchedulerAlgorithm")?.unwrap_or_default() {
+        "" => Ok(None),
+        text => match Algorithm::parse(text) {
+            Some(algorithm) => Ok(Some(algorithm)),
+            None => {
+                let why = format!("invalid scheduler algorithm: {text}: say \"binpack\" or \"spread\"");
+                Err(Response::text(400, why))
+            }
+        },
+    }
+}
+
+pub fn configured(done: &Done, pretty: bool) -> Response {
+    let updated = matches!(done, Done::SchedulerConfig { updated: true, .. });
+    let index = done.index();
+    Response::json(&ConfiguredShape { updated, index }, pretty).with("X-Nomad-Index", index.max(1))
+}

@@ -1,0 +1,130 @@
+//! How the scheduler is told to work: what holds in the whole region, and what a node pool says otherwise.
+//! Refuses to know how anything is placed.
+
+use serde::{Deserialize, Serialize};
+
+/// Which of two nodes with room is the better one. Encoded by position: append only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Algorithm {
+    /// The fuller one.
+    #[default]
+    Binpack,
+    /// The emptier one.
+    Spread,
+}
+
+impl Algorithm {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Algorithm::Binpack => "binpack",
+            Algorithm::Spread => "spread",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Algorithm> {
+        [Algorithm::Binpack, Algorithm::Spread].into_iter().find(|a| a.as_str() == text)
+    }
+}
+
+/// For which schedulers something more urgent may push something less urgent away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preemption {
+    pub system: bool,
+    pub sysbatch: bool,
+    pub batch: bool,
+    pub service: bool,
+}
+
+impl Default for Preemption {
+    fn default() -> Self {
+        Preemption { system: true, sysbatch: false, batch: false, service: false }
+    }
+}
+
+/// What an operator says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerSettings {
+    pub algorithm: Algorithm,
+    /// Tasks may be given more memory than is reserved for them.
+    pub memory_oversubscription: bool,
+    /// Concerns those who may not manage the region: while there are no access rules, nobody.
+    pub reject_job_registration: bool,
+    /// No evaluation is handed out.
+    pub pause_eval_broker: bool,
+    pub preemption: Preemption,
+}
+
+impl SchedulerSettings {
+    /// What is asked for and not built.
+    pub fn not_built(&self) -> Option<&'static str> {
+        let Preemption { system: _, sysbatch, batch, service } = self.preemption;
+        let asked = [
+            (sysbatch, "PreemptionConfig.SysBatchSchedulerEnabled"),
+            (batch, "PreemptionConfig.BatchSchedulerEnabled"),
+            (service, "PreemptionConfig.ServiceSchedulerEnabled"),
+        ];
+        asked.into_iter().find(|(wanted, _)| *wanted).map(|(_, name)| name)
+    }
+
+    /// `pool`: what the job's node pool says, if there is one.
+    pub fn in_pool(&self, pool: Option<&PoolScheduling>) -> Scheduling {
+        let said = pool.copied().unwrap_or_default();
+        Scheduling {
+            algorithm: said.algorithm.unwrap_or(self.algorithm),
+            memory_oversubscription: said.memory_oversubscription.unwrap_or(self.memory_oversubscription),
+        }
+    }
+}
+
+/// The settings as the region keeps them. All zero until an operator has said something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerConfig {
+    pub settings: SchedulerSettings,
+    pub create_index: u64,
+    pub modify_index: u64,
+}
+
+/// What a node pool says for its jobs. `None`: as in the whole region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolScheduling {
+    pub algorithm: Option<Algorithm>,
+    pub memory_oversubscription: Option<bool>,
+}
+
+/// What holds for the jobs of one pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    pub algorithm: Algorithm,
+    pub memory_oversubscription: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_heard_before_the_region_and_only_on_what_it_says() {
+        let region = SchedulerSettings { algorithm: Algorithm::Spread, ..SchedulerSettings::default() };
+        let plain = Scheduling { algorithm: Algorithm::Spread, memory_oversubscription: false };
+        assert_eq!(region.in_pool(None), plain);
+        assert_eq!(region.in_pool(Some(&PoolScheduling::default())), plain);
+        let pool = PoolScheduling { algorithm: Some(Algorithm::Binpack), memory_oversubscription: None };
+        assert_eq!(region.in_pool(Some(&pool)), Scheduling::default());
+        let pool = PoolScheduling { algorithm: None, memory_oversubscription: Some(true) };
+        assert_eq!(region.in_pool(Some(&pool)), Scheduling { memory_oversubscription: true, ..plain });
+    }
+
+    #[test]
+    fn only_what_is_on_by_itself_may_preempt() {
+        let asks = |preemption| SchedulerSettings { preemption, ..SchedulerSettings::default() }.not_built();
+        assert_eq!(asks(Preemption::default()), None);
+        assert_eq!(asks(Preemption { system: false, ..Preemption::default() }), None);
+        for (preemption, name) in [
+            (Preemption { sysbatch: true, ..Preemption::default() }, "SysBatchSchedulerEnabled"),
+            (Preemption { batch: true, ..Preemption::default() }, "BatchSchedulerEnabled"),
+            (Preemption { service: true, ..Preemption::default() }, "ServiceSchedulerEnabled"),
+        ] {
+            assert_eq!(asks(preemption).map(|n| n.ends_with(name)), Some(true), "{name}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One server without a world: what a pause does to its queues, and deletions in parts.
+
+use super::super::effects::{Effect, Input};
+use super::super::heartbeat::HeartbeatRules;
+use super::super::{Config, Turn};
+use super::*;
+use crate::model::eval::{EvalStatus, Evaluation};
+use crate::model::scheduling::{Algorithm, SchedulerSettings};
+use crate::model::time::{Now, Span};
+use crate::state::samples::{AT, eval, spec};
+use crate::state::store::{Options, Store};
+use crate::wire::request::Action;
+
+const TOKEN: u64 = 7;
+
+struct Alone {
+    server: Server,
+    now: Mono,
+}
+
+impl Alone {
+    /// It leads.
+    fn new(scheduler: SchedulerSettings) -> Alone {
+        let backend = redb::backends::InMemoryBackend::new();
+        let (store, recovered) = Store::open(backend, Options::default()).unwrap();
+        let heartbeats = HeartbeatRules::default();
+        let config = Config { id: 1, heartbeats, workers: 1, tracked_versions: 6, scheduler };
+        let server = Server::new(config, store, recovered, 3).unwrap();
+        let mut alone = Alone { server, now: Mono(1) };
+        (0..200).for_each(|_| drop(alone.turn(vec![])));
+        assert!(alone.server.ready);
+        alone
+    }
+
+    fn turn(&mut self, inputs: Vec<Input>) -> Turn {
+        self.now = self.now.after(Span::millis(100));
+        self.server.turn(Now { mono: self.now, wall: Some(AT) }, inputs).unwrap()
+    }
+
+    /// What is answered, and what workers get meanwhile.
+    fn ask(&mut self, action: Action) -> (Result<Done, Refusal>, Vec<EvalId>) {
+        let mut given = vec![];
+        let mut inputs = vec![Input::Request { token: TOKEN, action }];
+        for _ in 0..50 {
+            let turn = self.turn(std::mem::take(&mut inputs));
+            let mut answer = None;
+            for effect in turn.effects {
+                match effect {
+                    Effect::Reply { token: TOKEN, result } => answer = Some(result),
+                    Effect::Schedule(task) => given.push(task.eval.id),
+                    _ => {}
+                }
+            }
+            if let Some(answer) = answer {
+                return (answer, given);
+            }
+        }
+        panic!("nobody answers");
+    }
+
+    fn register(&mut self, id: &str) -> Vec<EvalId> {
+        let action = Action::RegisterJob {
+            spec: Box::new(spec(id, 1)),
+            enforce_index: None,
+            eval_priority: None,
+            preserve_counts: false,
+            submission: None,
+        };
+        let (answer, given) = self.ask(action);
+        answer.unwrap();
+        given
+    }
+
+    fn pause(&mut self, pause_eval_broker: bool) -> Vec<EvalId> {
+        let settings = SchedulerSettings { pause_eval_broker, ..SchedulerSettings::default() };
+        let (answer, given) = self.ask(Action::ConfigureScheduler { settings, cas: None });
+        answer.unwrap();
+        given
+    }
+
+    fn open(&self) -> Vec<EvalId> {
+        let view = self.server.reader().view().unwrap();
+        view.open_evals().unwrap().into_iter().map(|e| e.id).collect()
+    }
+}
+
+#[test]
+fn in_a_pause_nothing_is_handed_out_and_afterwards_everything_that_is_open() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    assert_eq!(alone.register("a").len(), 1, "the only worker has it");
+    alone.register("b");
+    assert_eq!(alone.server.broker.contents().len(), 2);
+    assert_eq!(alone.pause(true), []);
+    assert_eq!(alone.register("c"), []);
+    assert_eq!(
+        (alone.server.queued_in_the_pause(), alone.server.next_deadline() == Some(Mono(0))),
+        (0, false)
+    );
+    let late = alone.open()[0];
+    let lost = Input::Planned { eval: late, token: alone.server.ids.token(), result: Err("late".into()) };
+    alone.turn(vec![lost]);
+    assert_eq!(alone.server.queued_in_the_pause(), 0, "what a worker says too late is nothing");
+    let given = alone.pause(false);
+    assert_eq!(given.len(), 1);
+    let all: std::collections::BTreeSet<EvalId> = alone.open().into_iter().collect();
+    assert_eq!((all.len(), alone.server.broker.contents()), (3, all));
+}
+
+#[test]
+fn a_new_leader_keeps_the_pause() {
+    let mut alone = Alone::new(SchedulerSettings { pause_eval_broker: true, ..SchedulerSettings::default() });
+    assert!(alone.server.paused, "a new region begins as its first server is configured");
+    alone.register("a");
+    alone.server.leave_office();
+    assert!(!alone.server.paused);
+    alone.server.take_office(Now { mono: alone.now, wall: Some(AT) }).unwrap();
+    assert_eq!((alone.server.paused, alone.server.queued_in_the_pause()), (true, 0));
+    alone.pause(false);
+    assert_eq!(alone.server.broker.contents().len(), 1);
+}
+
+#[test]
+fn a_region_that_is_there_does_not_begin_anew() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.server.config.scheduler.algorithm = Algorithm::Spread;
+    alone.server.leave_office();
+    alone.server.take_office(Now { mono: alone.now, wall: Some(AT) }).unwrap();
+    (0..9).for_each(|_| drop(alone.turn(vec![])));
+    let config = alone.server.reader().view().unwrap().scheduler_config().unwrap();
+    assert_eq!((config.settings.algorithm, config.modify_index), (Algorithm::Binpack, 0));
+}
+
+#[test]
+fn many_are_deleted_in_parts_and_counted_together() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    let (refused, _) = alone.ask(Action::DeleteEvals { ids: vec![], skip_needed: true });
+    let why = refused.unwrap_err().message;
+    assert_eq!(why, "eval broker is enabled; eval broker must be paused to delete evals");
+    alone.pause(true);
+    let count = DELETED_AT_ONCE * 2 + 5;
+    let done = |n: usize| Evaluation { status: EvalStatus::Complete, ..eval(n as u128 + 1, "gone") };
+    let evals: Vec<Evaluation> = (0..count).map(done).collect();
+    let ids: Vec<EvalId> = evals.iter().map(|e| e.id).collect();
+    alone.server.propose(&Command::UpdateEvals { evals, at: AT }, Op::Unattended);
+    (0..3).for_each(|_| drop(alone.turn(vec![])));
+    let mut strange = ids.clone();
+    strange.push(eval(9_999, "gone").id);
+    let (refused, _) = alone.ask(Action::DeleteEvals { ids: strange, skip_needed: false });
+    assert_eq!(refused.unwrap_err().message, "eval not found");
+    let before = alone.server.log.applied();
+    let (answer, _) = alone.ask(Action::DeleteEvals { ids, skip_needed: false });
+    let index = before + 3;
+    assert_eq!(answer, Ok(Done::Deleted { count: count as u64, index }), "three entries");
+    assert_eq!(alone.server.reader().view().unwrap().evals(None, 9).unwrap(), []);
+}

@@ -1,0 +1,70 @@
+//! What operators ask of the state: which node pools there are, how scheduling is to work, which evaluations may go.
+//! Refuses to know what follows from any of it.
+
+use super::fault::Fault;
+use super::tables::{self, Kind, Place, Rows};
+use super::view::View;
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::eval::Evaluation;
+use crate::model::pool::NodePool;
+use crate::model::scheduling::{SchedulerConfig, Scheduling};
+use crate::wire::record;
+
+impl View {
+    pub fn node_pool(&self, name: &str) -> Result<Option<NodePool>, Fault> {
+        read_node_pool(&self.rows, name)
+    }
+
+    /// Those whose names begin so, ordered by name.
+    pub fn node_pools(&self, prefix: &str) -> Result<Vec<NodePool>, Fault> {
+        let mut out = Vec::new();
+        tables::each(&self.rows, &tables::node_pool_key(prefix), None, |_, value| {
+            out.push(record::decode::<NodePool>(value)?);
+            Ok(true)
+        })?;
+        for built_in in NodePool::built_in().into_iter().filter(|p| p.spec.name.starts_with(prefix)) {
+            let at = out.partition_point(|p| p.spec.name < built_in.spec.name);
+            out.insert(at, built_in);
+        }
+        Ok(out)
+    }
+
+    pub fn scheduler_config(&self) -> Result<SchedulerConfig, Fault> {
+        read_scheduler_config(&self.rows)
+    }
+
+    pub(super) fn scheduling_in(&self, pool: &str) -> Result<Scheduling, Fault> {
+        let pool = self.node_pool(pool)?;
+        let said = pool.as_ref().and_then(|p| p.spec.scheduling.as_ref());
+        Ok(self.scheduler_config()?.settings.in_pool(said))
+    }
+
+    /// Whether it may not be deleted, even if a user wants it.
+    pub fn needs(&self, eval: &Evaluation) -> Result<bool, Fault> {
+        let row = self.job_row(&tables::job_bytes(&eval.job))?;
+        is_needed(&self.rows, eval, row.is_some_and(|row| !row.stop))
+    }
+}
+
+pub(super) fn read_node_pool(rows: &impl Rows, name: &str) -> Result<Option<NodePool>, Fault> {
+    match NodePool::built_in().into_iter().find(|p| p.spec.name == name) {
+        None => tables::get(rows, &tables::node_pool_key(name)),
+        built_in => Ok(built_in),
+    }
+}
+
+pub(super) fn read_scheduler_config(rows: &impl Rows) -> Result<SchedulerConfig, Fault> {
+    Ok(tables::get(rows, &Kind::SchedulerConfig.key(&[]))?.unwrap_or_default())
+}
+
+/// Something that the evaluation placed lives, or, if its job is wanted, may yet be placed again.
+pub(super) fn is_needed(rows: &impl Rows, eval: &Evaluation, wanted: bool) -> Result<bool, Fault> {
+    for key in tables::keys(rows, &Kind::AllocOfEval.key(&[eval.id.0.as_bytes()]))? {
+        let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(Place::at_end(&key)?))?;
+        let done = alloc.server_terminal() || alloc.next.is_some();
+        if !alloc.terminal() || (wanted && alloc.client == ClientStatus::Failed && !done) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
