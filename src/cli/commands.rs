@@ -6,13 +6,13 @@ use crate::cli::{
     alloc_stop, completion, config_validate,
 };
 use crate::cli::{deployment_change, deployment_show};
-use crate::cli::{eval_list, eval_status, fmt_command};
+use crate::cli::{eval_delete, eval_list, eval_status, fmt_command};
 use crate::cli::{
     job_allocs, job_init, job_inspect, job_plan, job_revert, job_run, job_status, job_stop, job_validate,
 };
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
-    node_status, operator_api,
+    node_pool_change, node_pool_show, node_status, operator_api, scheduler_config,
 };
 use crate::cli::{servers, status, version};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
@@ -58,6 +58,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<deployment_change::DeploymentResume>("deployment resume", "let a deployment go on"),
     networked::<deployment_change::DeploymentUnblock>("deployment unblock", "let a blocked deployment go on"),
     networked::<eval_list::EvalList>("eval list", "list evaluations"),
+    networked::<eval_delete::EvalDelete>("eval delete", "delete evaluations while none is handed out"),
     networked::<eval_status::EvalStatus>("eval status", "show an evaluation"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),
@@ -82,6 +83,11 @@ pub static COMMANDS: &[Command] = &[
     networked::<agent_info::AgentInfo>("agent-info", "show what the agent says of itself"),
     networked::<agent_info::Monitor>("monitor", "follow the agent's log"),
     networked::<operator_api::OperatorApi>("operator api", "send a request to the API"),
+    networked::<scheduler_config::GetConfig>("operator scheduler get-config", "show how the scheduler works"),
+    networked::<scheduler_config::SetConfig>(
+        "operator scheduler set-config",
+        "tell the scheduler how to work",
+    ),
     networked::<servers::OperatorMetrics>("operator metrics", "print the agent's metrics"),
     networked::<servers::RaftListPeers>("operator raft list-peers", "list the servers in consensus"),
     networked::<servers::ReconcileSummaries>("system reconcile summaries", "count all jobs' summaries anew"),
@@ -89,6 +95,13 @@ pub static COMMANDS: &[Command] = &[
     networked::<node_config::NodeConfig>("node config", "list the servers that a node talks to"),
     networked::<node_meta::NodeMetaRead>("node meta read", "show a node's metadata"),
     networked::<node_meta::NodeMetaApply>("node meta apply", "set a node's metadata"),
+    networked::<node_pool_show::NodePoolList>("node pool list", "list node pools"),
+    networked::<node_pool_show::NodePoolInfo>("node pool info", "show a node pool"),
+    networked::<node_pool_show::NodePoolNodes>("node pool nodes", "list the nodes of a node pool"),
+    networked::<node_pool_show::NodePoolJobs>("node pool jobs", "list the jobs that choose a node pool"),
+    networked::<node_pool_change::NodePoolApply>("node pool apply", "create or change a node pool"),
+    networked::<node_pool_change::NodePoolDelete>("node pool delete", "delete a node pool"),
+    local::<node_pool_change::NodePoolInit>("node pool init", "write an example of a node pool's file"),
     networked::<status::Status>("status", "show whatever has this id"),
     local::<keeper_command::KeeperRun>("keeper run", "run the parent of all tasks"),
     local::<keeper_command::KeeperStatus>("keeper status", "list what the keeper runs"),
@@ -168,14 +181,12 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job action",
     "job tag",
     "alloc pause",
-    "node pool",
     "node identity",
     "node intro",
     "server join",
     "server force-leave",
     "monitor export",
     "system gc",
-    "eval delete",
     "var",
     "service",
     "scaling",
@@ -193,7 +204,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "operator raft logs",
     "operator raft state",
     "operator snapshot",
-    "operator scheduler",
     "operator autopilot",
     "operator debug",
     "operator gossip",

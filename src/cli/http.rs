@@ -137,6 +137,11 @@ impl Client {
         self.send("DELETE", path, query, None).and_then(typed)
     }
 
+    /// With a body, as few requests of this kind have one.
+    pub fn delete_with(&self, path: &str, body: &Value) -> Result<Value, RequestError> {
+        self.send("DELETE", path, &[], Some(body))
+    }
+
     /// An answer that goes on for as long as there is something to say.
     pub fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + Send + use<>, RequestError> {
         let mut ask = self.request("GET", path, query);

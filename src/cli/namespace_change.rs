@@ -2,9 +2,9 @@
 
 use crate::cli::Run;
 use crate::cli::job_file::text_of;
-use crate::cli::namespace_file;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, argument, path};
+use crate::cli::spec_file::{self, Kind};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ impl NamespaceApply {
         if self.description.is_some() {
             return Err(Failure::usage("-description has no meaning with a file: say it there"));
         }
-        namespace_file::read(input, &text_of(input)?, self.json)
+        spec_file::read(Kind::Namespace, input, &text_of(input)?, self.json)
     }
 
     fn changed(&self, session: &Session, name: &str) -> Outcome<Value> {

@@ -3,8 +3,9 @@
 use crate::cli::Run;
 use crate::cli::http::decode;
 use crate::cli::layout;
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::{Session, ambiguous, argument};
+use crate::cli::named::{self, Named};
+use crate::cli::output::{Objects, Outcome, objects};
+use crate::cli::session::{Session, argument};
 use crate::cli::shapes::Namespace;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -56,7 +57,7 @@ impl Run for NamespaceList {
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
         } else {
-            session.out.text(&table(&decode::<Vec<Namespace>>(&value)?))?;
+            session.out.text(&named::table(&decode::<Vec<Named>>(&value)?))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -89,22 +90,8 @@ impl Run for NamespaceInspect {
     }
 }
 
-/// The namespace of this name, or the only one whose name begins so.
 fn find(session: &Session, prefix: &str) -> Outcome<Value> {
-    let value = session.client.get_value("/v1/namespaces", &[("prefix", prefix)])?;
-    let found: Vec<Namespace> = decode(&value)?;
-    let place = found.iter().position(|n| n.name == prefix);
-    match (&found[..], place) {
-        ([], _) => Err(Failure::new(format!("Namespace {prefix:?} matched no namespaces"))),
-        (_, Some(at)) => Ok(value[at].clone()),
-        ([_], None) => Ok(value[0].clone()),
-        (many, None) => Err(ambiguous(prefix, "namespaces", &table(many))),
-    }
-}
-
-fn table(namespaces: &[Namespace]) -> String {
-    let rows: Vec<_> = namespaces.iter().map(|n| vec![n.name.clone(), n.description.clone()]).collect();
-    layout::table(&["Name", "Description"], &rows)
+    named::find(session, "/v1/namespaces", "namespace", prefix)
 }
 
 fn basics(namespace: &Namespace) -> String {
@@ -140,6 +127,5 @@ mod tests {
         namespace.capabilities.enabled_task_drivers = vec!["exec".into(), "raw_exec".into()];
         namespace.capabilities.disabled_task_drivers = vec!["docker".into()];
         shown(&namespace, "exec,raw_exec", "docker");
-        assert_eq!(table(&[namespace]), "Name  Description\nteam  ours\n");
     }
 }

@@ -59,7 +59,7 @@ fn to_spread_is_to_take_the_emptier_node() {
     let mut world = World::of_nodes(vec![small, node(2)]);
     let spec = spec("a", 1);
     world.register(spec.clone());
-    let mut chosen = |world: &mut World, algorithm| {
+    let chosen = |world: &mut World, algorithm| {
         world.scheduling.algorithm = algorithm;
         let decision = world.decide(&eval_of(&spec));
         places(&decision)[0].node_id
