@@ -57,7 +57,7 @@ use events::Subscription;
 use host::HostRequest;
 use metrics::Metrics;
 use monitor::MonitorRequest;
-use path::Route;
+use path::{AgentRoute, PoolRoute, Route};
 use plan::Planned;
 use query::Query;
 use request::{Method, Request};
@@ -206,7 +206,7 @@ fn takes(route: &Route, method: Method) -> bool {
         Route::Jobs | Route::NodePools | Route::SchedulerConfiguration => {
             method == Method::Get || method.is_write()
         }
-        Route::Job(_) | Route::Namespace(_) | Route::NodePool(_) => {
+        Route::Job(_) | Route::Namespace(_) | Route::NodePool(PoolRoute::Itself, _) => {
             method == Method::Get || method == Method::Delete || method.is_write()
         }
         Route::Evaluations => matches!(method, Method::Get | Method::Delete),
@@ -248,8 +248,7 @@ fn is_list(route: &Route) -> bool {
             | Route::EvaluationAllocations(_)
             | Route::Nodes
             | Route::NodePools
-            | Route::NodePoolNodes(_)
-            | Route::NodePoolJobs(_)
+            | Route::NodePool(PoolRoute::Nodes | PoolRoute::Jobs, _)
             | Route::NodeAllocations(_)
             | Route::Deployments
             | Route::DeploymentAllocations(_)
@@ -282,15 +281,10 @@ fn await_leader(
             | Route::Leader
             | Route::Peers
             | Route::Regions
-            | Route::AgentSelf
-            | Route::AgentHealth
+            | Route::Agent(_)
             | Route::Logs(_)
             | Route::EventStream
             | Route::Metrics
-            | Route::AgentHost
-            | Route::AgentMembers
-            | Route::AgentMonitor
-            | Route::AgentServers
             | Route::AutopilotHealth
             | Route::RaftConfiguration
             | Route::Files(..)
@@ -355,17 +349,13 @@ impl Call<'_> {
             Route::DeploymentStep(verb, id) => deployments::step(self, verb, &id),
             Route::Allocations => allocs::list(self),
             Route::Allocation(id) => allocs::one(self, &id),
-            Route::Evaluations if write => evals::delete(self),
-            Route::Evaluations => evals::list(self),
+            Route::Evaluations => self.evaluations(write),
             Route::EvaluationsCount => evals::count(self),
             Route::Evaluation(id) => evals::one(self, &id),
             Route::EvaluationAllocations(id) => allocs::of_eval(self, &id),
             Route::Nodes => nodes::list(self, None),
-            Route::NodePools if write => pools::write(self, None),
-            Route::NodePools => pools::list(self),
-            Route::NodePool(name) => self.one_node_pool(name),
-            Route::NodePoolNodes(name) => nodes::list(self, Some(&name)),
-            Route::NodePoolJobs(name) => jobs::list(self, Some(&name)),
+            Route::NodePools => self.node_pools(write),
+            Route::NodePool(what, name) => self.of_node_pool(what, name),
             Route::Node(id) => nodes::one(self, &id),
             Route::NodeAllocations(id) => allocs::of_node(self, &id),
             Route::NodeWish(what, id) => nodes::wish(self, what, &id),
@@ -385,15 +375,9 @@ impl Call<'_> {
             Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),
             Route::Peers => Ok(Outcome::Respond(agent::peers(ctx, q))),
             Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),
-            Route::AgentSelf => Ok(Outcome::Respond(agent::own_self(ctx, q))),
-            Route::AgentHealth => Ok(Outcome::Respond(agent::health(ctx, q))),
-            Route::AgentHost => host::request(ctx, q),
-            Route::AgentMembers => Ok(Outcome::Respond(agent::members(ctx, q))),
-            Route::AgentMonitor => monitor::request(self),
-            Route::AgentServers => agent::servers(ctx, q).map(Outcome::Respond),
+            Route::Agent(what) => self.of_agent(what),
             Route::AutopilotHealth => Ok(Outcome::Respond(operator::autopilot_health(ctx, q))),
-            Route::SchedulerConfiguration if write => scheduler::configure(self),
-            Route::SchedulerConfiguration => scheduler::configuration(self),
+            Route::SchedulerConfiguration => scheduler::answer(self, write),
             Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
             Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
             Route::Jwks => keys::jwks(self),
@@ -414,6 +398,14 @@ impl Call<'_> {
         if write { jobs::register(self, None) } else { jobs::list(self, None) }
     }
 
+    fn evaluations(&self, write: bool) -> Result<Outcome, Response> {
+        if write { evals::delete(self) } else { evals::list(self) }
+    }
+
+    fn node_pools(&self, write: bool) -> Result<Outcome, Response> {
+        if write { pools::write(self, None) } else { pools::list(self) }
+    }
+
     fn one_job(&self, id: String) -> Result<Outcome, Response> {
         match self.request.method {
             Method::Get => jobs::one(self, id),
@@ -430,11 +422,25 @@ impl Call<'_> {
         }
     }
 
-    fn one_node_pool(&self, name: String) -> Result<Outcome, Response> {
-        match self.request.method {
-            Method::Get => pools::one(self, &name),
-            Method::Delete => pools::delete(self, name),
-            _ => pools::write(self, Some(&name)),
+    fn of_node_pool(&self, what: PoolRoute, name: String) -> Result<Outcome, Response> {
+        match (what, self.request.method) {
+            (PoolRoute::Nodes, _) => nodes::list(self, Some(&name)),
+            (PoolRoute::Jobs, _) => jobs::list(self, Some(&name)),
+            (PoolRoute::Itself, Method::Get) => pools::one(self, &name),
+            (PoolRoute::Itself, Method::Delete) => pools::delete(self, name),
+            (PoolRoute::Itself, _) => pools::write(self, Some(&name)),
+        }
+    }
+
+    fn of_agent(&self, what: AgentRoute) -> Result<Outcome, Response> {
+        let (ctx, q) = (self.ctx, &self.query);
+        match what {
+            AgentRoute::Itself => Ok(Outcome::Respond(agent::own_self(ctx, q))),
+            AgentRoute::Health => Ok(Outcome::Respond(agent::health(ctx, q))),
+            AgentRoute::Host => host::request(ctx, q),
+            AgentRoute::Members => Ok(Outcome::Respond(agent::members(ctx, q))),
+            AgentRoute::Monitor => monitor::request(self),
+            AgentRoute::Servers => agent::servers(ctx, q).map(Outcome::Respond),
         }
     }
 

@@ -37,9 +37,7 @@ pub enum Route {
     NodeAllocations(String),
     NodeWish(WishRoute, String),
     NodePools,
-    NodePool(String),
-    NodePoolNodes(String),
-    NodePoolJobs(String),
+    NodePool(PoolRoute, String),
     Deployments,
     Deployment(String),
     DeploymentAllocations(String),
@@ -59,12 +57,7 @@ pub enum Route {
     Leader,
     Peers,
     Regions,
-    AgentSelf,
-    AgentHealth,
-    AgentHost,
-    AgentMembers,
-    AgentMonitor,
-    AgentServers,
+    Agent(AgentRoute),
     AutopilotHealth,
     RaftConfiguration,
     SchedulerConfiguration,
@@ -86,6 +79,25 @@ pub enum Route {
     Unknown,
     /// Of an object of a kind that has parts.
     UnknownPart,
+}
+
+/// What the agent that is asked tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentRoute {
+    Itself,
+    Health,
+    Host,
+    Members,
+    Monitor,
+    Servers,
+}
+
+/// What of a node pool is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolRoute {
+    Itself,
+    Nodes,
+    Jobs,
 }
 
 /// Ways to look at an allocation's files.
@@ -137,12 +149,12 @@ fn plain(path: &str) -> Route {
         "status/leader" => Route::Leader,
         "status/peers" => Route::Peers,
         "regions" => Route::Regions,
-        "agent/self" => Route::AgentSelf,
-        "agent/health" => Route::AgentHealth,
-        "agent/host" => Route::AgentHost,
-        "agent/members" => Route::AgentMembers,
-        "agent/monitor" => Route::AgentMonitor,
-        "agent/servers" => Route::AgentServers,
+        "agent/self" => Route::Agent(AgentRoute::Itself),
+        "agent/health" => Route::Agent(AgentRoute::Health),
+        "agent/host" => Route::Agent(AgentRoute::Host),
+        "agent/members" => Route::Agent(AgentRoute::Members),
+        "agent/monitor" => Route::Agent(AgentRoute::Monitor),
+        "agent/servers" => Route::Agent(AgentRoute::Servers),
         "operator/autopilot/health" => Route::AutopilotHealth,
         "operator/scheduler/configuration" => Route::SchedulerConfiguration,
         "operator/raft/configuration" => Route::RaftConfiguration,
@@ -179,7 +191,7 @@ fn below(path: &str) -> Route {
             None => Route::Evaluation(id.to_string()),
         }
     } else if let Some(name) = path.strip_prefix("node/pool/") {
-        part_of(name, POOL_PARTS, Route::NodePool)
+        part_of(name, POOL_PARTS, |name| Route::NodePool(PoolRoute::Itself, name))
     } else if let Some(id) = path.strip_prefix("node/") {
         part_of(id, NODE_PARTS, Route::Node)
     } else if let Some(id) = path.strip_prefix("deployment/allocations/") {
@@ -279,7 +291,10 @@ const JOB_PARTS: &[(&str, &str)] = &[
     ("/action", "job/:id/action"),
 ];
 
-const POOL_PARTS: &[(&str, Make)] = &[("/nodes", Route::NodePoolNodes), ("/jobs", Route::NodePoolJobs)];
+const POOL_PARTS: &[(&str, Make)] = &[
+    ("/nodes", |name| Route::NodePool(PoolRoute::Nodes, name)),
+    ("/jobs", |name| Route::NodePool(PoolRoute::Jobs, name)),
+];
 
 const NODE_PARTS: &[(&str, Make)] = &[
     ("/allocations", Route::NodeAllocations),
@@ -352,9 +367,6 @@ mod tests {
             ("/v1/job/a/deployment", Route::JobDeployment(id("a"))),
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
             ("/v1/job/a/b/plan", Route::JobPlan(id("a/b"))),
-            ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
-            ("/v1/job/a\0revert", Route::Job(id("a/revert"))),
-            ("/v1/job/a/stable", Route::JobStability(id("a"))),
             ("/v1/job/a/periodic/force", Route::NotBuilt("job/:id/periodic/force")),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
@@ -368,17 +380,11 @@ mod tests {
             ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
             ("/v1/system/gc", Route::NotBuilt("system/gc")),
             ("/v1/operator/snapshot", Route::NotBuilt("operator/snapshot")),
-            ("/v1/operator/scheduler/configuration", Route::SchedulerConfiguration),
             ("/v1/operator/other", Route::NotBuilt("operator")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
             ("/v1/node/x/drain", Route::NodeWish(WishRoute::Drain, id("x"))),
             ("/v1/node/x/eligibility", Route::NodeWish(WishRoute::Eligibility, id("x"))),
             ("/v1/node/x/purge", Route::NodeWish(WishRoute::Purge, id("x"))),
-            ("/v1/node/pools", Route::NodePools),
-            ("/v1/node/pool/p", Route::NodePool(id("p"))),
-            ("/v1/node/pool/p/nodes", Route::NodePoolNodes(id("p"))),
-            ("/v1/node/pool/p/jobs", Route::NodePoolJobs(id("p"))),
-            ("/v1/node/pool/a/b", Route::NodePool(id("a/b"))),
             ("/v1/deployment/x", Route::Deployment(id("x"))),
             ("/v1/deployment/fail/x", Route::DeploymentStep(Verb::Fail, id("x"))),
             ("/v1/deployment/allocations/x", Route::DeploymentAllocations(id("x"))),
@@ -407,6 +413,27 @@ mod tests {
             ("/", Route::Unknown),
             ("", Route::Unknown),
             ("/v2/jobs", Route::Unknown),
+        ] {
+            assert_eq!(route(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_operators_ask_for_has_its_place() {
+        let id = |text: &str| text.to_string();
+        let pool = |what, name: &str| Route::NodePool(what, name.to_string());
+        for (path, expected) in [
+            ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
+            ("/v1/job/a\0revert", Route::Job(id("a/revert"))),
+            ("/v1/job/a/stable", Route::JobStability(id("a"))),
+            ("/v1/operator/scheduler/configuration", Route::SchedulerConfiguration),
+            ("/v1/node/pools", Route::NodePools),
+            ("/v1/node/pool/p", pool(PoolRoute::Itself, "p")),
+            ("/v1/node/pool/p/nodes", pool(PoolRoute::Nodes, "p")),
+            ("/v1/node/pool/p/jobs", pool(PoolRoute::Jobs, "p")),
+            ("/v1/node/pool/a/b", pool(PoolRoute::Itself, "a/b")),
+            ("/v1/node/pooled", Route::Node(id("pooled"))),
+            ("/v1/agent/self", Route::Agent(AgentRoute::Itself)),
         ] {
             assert_eq!(route(path), expected, "{path}");
         }

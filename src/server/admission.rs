@@ -45,19 +45,7 @@ impl Server {
                 self.propose(&Command::SetStability { job, version, stable }, Op::Reply { token });
             }
             Action::DeregisterJob { job, purge, eval_priority } => {
-                let Some(known) = view.job(&job)? else {
-                    self.reply(token, Ok(Done::Nothing { index: 0 }));
-                    return Ok(());
-                };
-                let priority = eval_priority.unwrap_or(known.spec.priority);
-                let eval = self.eval(job.clone(), known.spec.job_type, priority, Trigger::JobDeregister, at);
-                let eval = Some(Box::new(eval));
-                let tracked_versions = self.config.tracked_versions;
-                let command = match purge {
-                    true => Command::DeregisterJob { job, purge, eval, at },
-                    false => Command::StopJob { job, eval, tracked_versions, at },
-                };
-                self.propose(&command, Op::Reply { token });
+                self.deregister_job(token, job, purge, eval_priority, &view, at)?;
             }
             Action::UpsertNamespace { namespace } => {
                 self.propose(&Command::UpsertNamespace { namespace }, Op::Reply { token });
@@ -87,6 +75,31 @@ impl Server {
                 self.step_for_user(token, deployment, step, &view, at)?;
             }
         }
+        Ok(())
+    }
+
+    fn deregister_job(
+        &mut self,
+        token: u64,
+        job: JobKey,
+        purge: bool,
+        eval_priority: Option<i64>,
+        view: &View,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        let Some(known) = view.job(&job)? else {
+            self.reply(token, Ok(Done::Nothing { index: 0 }));
+            return Ok(());
+        };
+        let priority = eval_priority.unwrap_or(known.spec.priority);
+        let eval = self.eval(job.clone(), known.spec.job_type, priority, Trigger::JobDeregister, at);
+        let eval = Some(Box::new(eval));
+        let tracked_versions = self.config.tracked_versions;
+        let command = match purge {
+            true => Command::DeregisterJob { job, purge, eval, at },
+            false => Command::StopJob { job, eval, tracked_versions, at },
+        };
+        self.propose(&command, Op::Reply { token });
         Ok(())
     }
 

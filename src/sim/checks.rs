@@ -52,6 +52,7 @@ impl World {
             check::consistent(&view)?;
         }
         let Some(server) = &self.server.server else { return Ok(()) };
+        self.check_pause()?;
         if let Some(queued) = server.queued_at_rest() {
             queues_are_what_the_state_says(&view, &queued)?;
         }

@@ -146,6 +146,12 @@ pub const KINDS: &[&str] = &[
     "node made ineligible",
     "node made eligible",
     "lost node purged",
+    "algorithm changed",
+    "broker paused",
+    "broker goes on",
+    "evaluations deleted",
+    "job reverted",
+    "version called good",
     "deployment paused",
     "deployment resumed",
     "promotion asked for",
@@ -301,6 +307,9 @@ impl World {
         self.note(|_| "world   heals".into());
         self.faults.heal();
         self.workload.stop();
+        for seconds in [10, 40, 90] {
+            self.after(Span::seconds(seconds), Event::EndPause);
+        }
         for (minutes, last) in [(5, false), (8, false), (11, true)] {
             self.after(Span::minutes(minutes), Event::Settle { last });
         }

@@ -16,6 +16,7 @@ mod ledger;
 mod node_host;
 mod operators;
 mod output;
+mod pauses;
 mod processes;
 mod rollouts;
 mod rot;

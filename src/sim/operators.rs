@@ -39,6 +39,10 @@ impl Operators {
         }
     }
 
+    pub fn draw(&mut self, bound: u64) -> u64 {
+        self.draws.below(bound)
+    }
+
     /// Whether the question was theirs.
     pub fn answered(&mut self, token: u64, result: &Result<Done, Refusal>) -> Result<bool, String> {
         if token < FIRST_TOKEN {
@@ -70,6 +74,17 @@ impl World {
         if !self.faults.on() {
             return Ok(());
         }
+        if self.operators.draws.below(3) == 0 {
+            self.tell_scheduler();
+        } else {
+            self.want_of_a_node();
+        }
+        let wait = Span::seconds(10) + Span(self.operators.draws.below(60_000_000_000) as i64);
+        self.after(wait, Event::Operate);
+        Ok(())
+    }
+
+    fn want_of_a_node(&mut self) {
         let n = self.operators.draws.below(self.nodes.len() as u64) as usize;
         let down = (0..self.nodes.len()).find(|n| self.is_down(*n));
         let (n, kind, wish) = match down.filter(|_| self.operators.draws.below(2) == 0) {
@@ -81,9 +96,6 @@ impl World {
         };
         self.faults.fired(kind);
         self.ask_for_node(n, wish);
-        let wait = Span::seconds(10) + Span(self.operators.draws.below(60_000_000_000) as i64);
-        self.after(wait, Event::Operate);
-        Ok(())
     }
 
     fn is_down(&self, n: usize) -> bool {
@@ -95,15 +107,19 @@ impl World {
     }
 
     pub fn ask_for_node(&mut self, n: usize, wish: NodeWish) {
+        let node = self.nodes[n].id();
+        self.operator_asks(Action::ChangeNode { node, wish });
+    }
+
+    pub fn operator_asks(&mut self, action: Action) {
         if !self.server.is_up() {
             return;
         }
-        let node = self.nodes[n].id();
         self.operators.next_token += 1;
         let token = self.operators.next_token;
         self.operators.asked.insert(token);
-        self.note(|_| format!("operator {token} node {n}: {wish:?}"));
-        self.server_input(Input::Request { token, action: Action::ChangeNode { node, wish } });
+        self.note(|_| format!("operator {token} {action:?}"));
+        self.server_input(Input::Request { token, action });
     }
 
     /// When all is well again: the drains have had their time, and what was drained is empty. Then all nodes are opened.

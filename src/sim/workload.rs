@@ -105,7 +105,11 @@ impl World {
             }
         }
         let n = self.workload.draws.below(JOBS);
-        self.ask_for(JobKey::new("default", format!("job-{n}")))?;
+        let job = JobKey::new("default", format!("job-{n}"));
+        match self.workload.one_in(12) {
+            true => self.go_back(job),
+            false => self.ask_for(job)?,
+        }
         self.ask_a_node();
         if self.workload.one_in(2) {
             self.meddle()?;

@@ -98,6 +98,8 @@ pub enum Event {
     },
     Work,
     Operate,
+    /// After the operators: what is paused goes on.
+    EndPause,
     /// After the users: what waits for a word gets one.
     Settle {
         last: bool,
@@ -311,6 +313,10 @@ impl World {
             }
             Event::Work => self.work(),
             Event::Operate => self.operate(),
+            Event::EndPause => {
+                self.end_pause();
+                Ok(())
+            }
             Event::Settle { last } => {
                 self.settle_deployments(last);
                 Ok(())
