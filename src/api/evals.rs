@@ -115,10 +115,19 @@ fn ids(body: &Map<String, Value>) -> Result<Vec<EvalId>, Response> {
 
 /// In every namespace.
 fn matching(call: &Call<'_>, filter: &str) -> Result<Vec<EvalId>, Response> {
-    let all = [("namespace", "*"), ("filter", filter)].map(|(k, v)| (k.to_string(), v.to_string()));
-    let call = Call { query: Query::new(all.into())?, ..*call };
+    let query = Query::new(vec![("filter".to_string(), filter.to_string())])?;
+    let call = Call { query, ..*call };
     let view = call.view()?;
-    Ok(page_of(&call, &call.query, &view)?.items.into_iter().map(|e| e.id).collect())
+    let rows =
+        page::rows(|last: Option<&Evaluation>| Ok(view.evals(last.map(|e| (e.create_index, e.id)), CHUNK)?));
+    let mut ids = Vec::new();
+    for eval in rows {
+        let eval = eval?;
+        if matches(&call, &view, &eval)? {
+            ids.push(eval.id);
+        }
+    }
+    Ok(ids)
 }
 
 pub fn deleted(done: &Done, pretty: bool) -> Response {

@@ -2,6 +2,7 @@
 
 use super::Config;
 use crate::jobspec::diagnostic::Diagnostic;
+use crate::model::pool::{ALL_POOLS, name_problem};
 
 /// All that is wrong; nothing when the configuration can be run.
 pub fn check(config: &mut Config) -> Vec<Diagnostic> {
@@ -76,10 +77,8 @@ fn directories(config: &Config) -> Option<String> {
 /// Reference: http-api 4, names of node pools.
 fn pool(config: &Config) -> Option<String> {
     let pool = &config.client.node_pool;
-    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if pool == "all" {
+    if pool == ALL_POOLS {
         return Some("client.node_pool may not be \"all\": every node is in it already".to_string());
     }
-    let wrong = pool.is_empty() || !pool.chars().all(valid);
-    wrong.then(|| format!("client.node_pool {pool:?} may only have letters, digits, \"-\" and \"_\""))
+    name_problem(pool).map(|why| format!("client.node_pool {pool:?}: {why}"))
 }

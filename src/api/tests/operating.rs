@@ -194,6 +194,23 @@ fn a_pool_that_is_wanted_becomes_an_action() {
 }
 
 #[test]
+fn what_becomes_of_pools_is_streamed() {
+    let mut world = World::new();
+    let events = world.region.run(&node_pool("boards")).events.expect("has events");
+    for (topic, expected) in [("NodePool:boards", true), ("NodePool:other", false), ("Node", false)] {
+        let asked = request(Method::Get, &format!("/v1/event/stream?topic={topic}"), "");
+        let Outcome::Events(subscription) = world.step(&asked, Held::default()) else { panic!("no stream") };
+        let line = subscription.line(&events).map(|l| serde_json::from_slice::<Value>(&l).unwrap());
+        assert_eq!(line.is_some(), expected, "{topic}");
+        if let Some(line) = line {
+            let event = &line["Events"][0];
+            assert_eq!((&event["Type"], &event["Key"]), (&"NodePoolUpserted".into(), &"boards".into()));
+            assert_eq!(event["Payload"]["NodePool"]["Name"], "boards");
+        }
+    }
+}
+
+#[test]
 fn whoever_waits_for_a_pool_hears_of_it() {
     let mut world = pools();
     let wait = world.wait("/v1/node/pools?index=100", Held::default()).expect("waits");
