@@ -18,6 +18,7 @@ use crate::model::task::{TaskPhase, TaskState};
 use crate::model::time::{Span, Wall};
 use crate::wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
 use crate::wire::record;
+use redb::backends::InMemoryBackend;
 use std::collections::BTreeMap;
 
 pub const AT: Wall = Wall(1_700_000_000_000_000_000);
@@ -232,6 +233,12 @@ pub fn log_batch() -> LogBatch {
     }
 }
 
+/// Empty media for a store.
+pub fn in_memory() -> Media<InMemoryBackend> {
+    let memory = InMemoryBackend::new;
+    Media { state: memory(), log: [Box::new(memory()), Box::new(memory())] }
+}
+
 /// One store that commits and applies each command at once.
 pub struct Region {
     pub store: Store,
@@ -239,9 +246,7 @@ pub struct Region {
 
 impl Region {
     pub fn new() -> Region {
-        let memory = redb::backends::InMemoryBackend::new;
-        let media = Media { state: memory(), log: [Box::new(memory()), Box::new(memory())] };
-        let (store, _) = Store::open(media, Options::default()).expect("an empty backend opens");
+        let (store, _) = Store::open(in_memory(), Options::default()).expect("an empty backend opens");
         Region { store }
     }
 

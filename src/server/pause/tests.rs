@@ -7,7 +7,7 @@ use super::*;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::scheduling::{Algorithm, SchedulerSettings};
 use crate::model::time::{Now, Span};
-use crate::state::samples::{AT, eval, spec};
+use crate::state::samples::{AT, eval, in_memory, spec};
 use crate::state::store::{Options, Store};
 use crate::wire::request::Action;
 
@@ -21,8 +21,7 @@ struct Alone {
 impl Alone {
     /// It leads.
     fn new(scheduler: SchedulerSettings) -> Alone {
-        let backend = redb::backends::InMemoryBackend::new();
-        let (store, recovered) = Store::open(backend, Options::default()).unwrap();
+        let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
         let heartbeats = HeartbeatRules::default();
         let config = Config { id: 1, heartbeats, workers: 1, tracked_versions: 6, scheduler };
         let server = Server::new(config, store, recovered, 3).unwrap();
