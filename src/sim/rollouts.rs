@@ -164,6 +164,8 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Alloca
             let updated = |p: &&&Allocation| p.desired_description == crate::sim::checks::UPDATED;
             a.group == *name
                 && a.deployment == Some(deployment.id)
+                // what joined it in place had its predecessor stopped for another one's sake
+                && a.create_index >= deployment.create_index
                 && !a.terminal()
                 && a.health.is_none_or(|h| h.healthy.is_none())
                 && replaced.filter(updated).is_some()
