@@ -133,6 +133,24 @@ client {
   # The interface whose address tasks are reached at; without it, that of the default route.
   # network_interface = "eth0"
 
+  # Names for some of the machine's addresses, for ports that say `host_network`: those within the ranges, on the interface.
+  # Every address of the interface above is "default", too.
+  # host_network "lan" {
+  #   cidr           = "10.0.0.0/8"
+  #   interface      = "eth1"
+  #   reserved_ports = "22"
+  # }
+
+  # Where ports come from for which jobs name no number.
+  # min_dynamic_port = 20000
+  # max_dynamic_port = 32000
+
+  # Directories that jobs may mount, by name.
+  # host_volume "data" {
+  #   path      = "/srv/data"
+  #   read_only = false
+  # }
+
   # What the machine has, in MHz and MiB, where the measurement is wrong or should be capped. 0 measures.
   # cpu_total_compute = 0
   # memory_total_mb   = 0
@@ -144,7 +162,12 @@ client {
     cpu    = 100
     memory = 64
     # disk   = 0
+    # cores          = "0"              # not for tasks that ask for whole cores
+    # reserved_ports = "22,8000-8100"   # never given to tasks, on any address
   }
+
+  # The cores that tasks may have to themselves; without it, all but those above.
+  # reservable_cores = "1-3"
 
   # The longest time a task may ask for between its kill signal and its end by force.
   # max_kill_timeout = "30s"
@@ -207,11 +230,8 @@ plugin "raw_exec" {
 #   client.cgroup_parent, client.chroot_env, client.cni_config_dir, client.cni_path, client.common_plugin_dir,
 #   client.cpu_disable_dmidecode, client.default_ineligible, client.drain_on_shutdown, client.fingerprint,
 #   client.gc_disk_usage_threshold, client.gc_inode_usage_threshold, client.gc_interval,
-#   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_network, client.host_volume,
-#   client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.max_dynamic_port,
-#   client.min_dynamic_port, client.network_speed, client.no_host_uuid, client.node_max_allocs,
-#   client.nomad_service_discovery, client.preferred_address_family, client.reservable_cores,
-#   client.reserved.cores, client.reserved.reserved_ports, client.server_join, client.servers,
+#   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.network_speed, client.no_host_uuid, client.node_max_allocs,
+#   client.nomad_service_discovery, client.preferred_address_family, client.server_join, client.servers,
 #   client.template, client.users, enable_syslog, eventlog, keyring, leave_on_interrupt, leave_on_terminate,
 #   limits.https_handshake_timeout, limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client,
 #   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,

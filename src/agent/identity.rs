@@ -1,9 +1,11 @@
 //! Who this agent is, in the words of others: to API callers, and as a node to the servers.
 
-use super::config::Config;
+use super::config::{ClientConfig, Config, HostNetwork};
 use crate::api::agent::{AgentInfo, Telemetry};
 use crate::api::metrics::Filter;
-use crate::io::{clock, fingerprint};
+use crate::io::{clock, fingerprint, interfaces};
+use crate::model::claims::NodeOffers;
+use crate::model::gather::Gather;
 use crate::model::id::{NodeId, NodeSecret};
 use crate::model::node::NodeInfo;
 use crate::model::resources::Amount;
@@ -53,6 +55,25 @@ fn telemetry(config: &Config) -> Telemetry {
     }
 }
 
+/// What is said, before the machine is looked at.
+fn offers(client: &ClientConfig) -> NodeOffers {
+    NodeOffers {
+        dynamic_ports: client.dynamic_ports,
+        reserved_ports: client.reserved.ports.clone(),
+        volumes: client.host_volumes.iter().cloned().gather(),
+        ..NodeOffers::default()
+    }
+}
+
+fn host_network((name, network): &(String, HostNetwork)) -> interfaces::HostNetwork {
+    interfaces::HostNetwork {
+        name: name.clone(),
+        cidrs: network.cidr.split(',').filter_map(|c| interfaces::parse_cidr(c.trim())).collect(),
+        interface: network.interface.clone(),
+        reserved_ports: network.reserved_ports.clone(),
+    }
+}
+
 /// Where servers will meet, once there are several.
 const RPC_PORT: u16 = 4647;
 
@@ -68,6 +89,8 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
         disk_total_mb: given(client.disk_total_mb),
         disk_free_mb: given(client.disk_free_mb),
         raw_exec: client.raw_exec_enabled,
+        host_networks: client.host_networks.iter().map(host_network).collect(),
+        offers: offers(client),
     };
     let found = fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER));
     let reserved = &client.reserved;
@@ -91,5 +114,6 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
         networks: found.networks,
         drivers: found.drivers,
         not_enforced: found.not_enforced,
+        offers: found.offers,
     }
 }

@@ -1,5 +1,6 @@
 //! `drover alloc status` (reference: cli 3.5), and the table of allocations that other commands show.
 
+use super::alloc_addresses::Allocated;
 use crate::api::shape::alloc::LEFT_OUT;
 use crate::cli::Run;
 use crate::cli::http::decode;
@@ -92,6 +93,11 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
         session.out.section("Tasks")?;
         session.out.text(&short_tasks(&alloc, session))?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some((title, table)) = alloc.allocated_resources.as_ref().and_then(Allocated::shown) {
+        session.out.line("")?;
+        session.out.line(&title)?;
+        session.out.text(&table)?;
     }
     let used = used(session, &alloc);
     for task in ordered_tasks(&alloc) {
@@ -312,8 +318,14 @@ fn show_task(
         let now = used.get(&task.name);
         let cpu = with_use(now.map(|u| format!("{:.0}", u.cpu_stats.total_ticks)), &format!("{} MHz", r.cpu));
         let memory = with_use(now.map(|u| layout::size(u.memory_stats.rss)), &memory);
-        let row = vec![cpu, memory, layout::mib(alloc.resources.disk_mb)];
-        session.out.text(&layout::table(&["CPU", "Memory", "Disk", "Addresses"], &[row]))?;
+        let mut addresses =
+            alloc.allocated_resources.as_ref().map(|a| a.of_task(&task.name)).unwrap_or_default();
+        let further = addresses.split_off(addresses.len().min(1));
+        let mut row = vec![cpu, memory, layout::mib(alloc.resources.disk_mb)];
+        row.extend(addresses);
+        let more = |address| vec![String::new(), String::new(), String::new(), address];
+        let rows: Vec<_> = std::iter::once(row).chain(further.into_iter().map(more)).collect();
+        session.out.text(&layout::table(&["CPU", "Memory", "Disk", "Addresses"], &rows))?;
         session.out.line("")?;
     }
     if let Some(usage) = used.get(&task.name).filter(|_| detailed) {

@@ -7,6 +7,7 @@
 mod agent_command;
 mod agent_info;
 mod agent_jobs;
+mod alloc_addresses;
 mod alloc_ask;
 mod alloc_checks;
 mod alloc_exec;

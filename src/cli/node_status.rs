@@ -11,6 +11,7 @@ use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Node};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// list all nodes, or show one: what it offers and what runs there
@@ -180,11 +181,15 @@ fn basics(node: &Node, host: Option<&HostUse>, verbose: bool) -> String {
         ("CSI Controllers", String::new()),
         ("CSI Drivers", String::new()),
         ("Uptime", host.map(|h| layout::units(h.uptime)).unwrap_or_default()),
-        ("Host Volumes", String::new()),
-        ("Host Networks", String::new()),
+        ("Host Volumes", names(node.host_volumes.as_ref())),
+        ("Host Networks", names(node.host_networks.as_ref())),
         ("CSI Volumes", String::new()),
         ("Driver Status", drivers.join(",")),
     ])
+}
+
+fn names(all: Option<&BTreeMap<String, Value>>) -> String {
+    all.into_iter().flatten().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",")
 }
 
 fn driver_table(node: &Node, session: &Session) -> String {

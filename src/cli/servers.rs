@@ -6,8 +6,9 @@ use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::Session;
-use crate::cli::shapes::{Member, Members, RaftConfiguration};
 use argh::{ArgsInfo, FromArgs};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -76,7 +77,7 @@ impl Run for RaftListPeers {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let query: &[(&str, &str)] = if self.stale { &[("stale", "true")] } else { &[] };
         let found: RaftConfiguration = session.client.get("/v1/operator/raft/configuration", query)?;
-        let row = |s: &crate::cli::shapes::RaftServer| {
+        let row = |s: &RaftServer| {
             let state = if s.leader { "leader" } else { "follower" };
             vec![
                 s.node.clone(),
@@ -173,6 +174,43 @@ impl Run for Ui {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// `agent/members`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Members {
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Member {
+    name: String,
+    addr: String,
+    port: u16,
+    status: String,
+    tags: BTreeMap<String, String>,
+    protocol_cur: u8,
+}
+
+/// `operator/raft/configuration`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct RaftConfiguration {
+    servers: Vec<RaftServer>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct RaftServer {
+    #[serde(rename = "ID")]
+    id: String,
+    node: String,
+    address: String,
+    leader: bool,
+    voter: bool,
+    raft_protocol: String,
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What the commands read of the API's answers (reference: http-api). Everything has a default: an older agent may say less.
 
+use super::alloc_addresses::Allocated;
 use crate::cli::output::{Failure, Outcome};
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -101,6 +103,7 @@ pub struct Alloc {
     pub node_name: String,
     #[serde(rename = "JobID")]
     pub job_id: String,
+    pub allocated_resources: Option<Allocated>,
     pub job_version: u64,
     pub task_group: String,
     pub desired_status: String,
@@ -413,6 +416,8 @@ pub struct Node {
     pub events: Vec<NodeEvent>,
     pub node_resources: NodeResources,
     pub reserved_resources: NodeResources,
+    pub host_volumes: Option<BTreeMap<String, Value>>,
+    pub host_networks: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -459,41 +464,4 @@ pub struct NodeMemory {
 pub struct NodeDisk {
     #[serde(rename = "DiskMB")]
     pub disk_mb: i64,
-}
-
-/// `agent/members`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Members {
-    pub members: Vec<Member>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Member {
-    pub name: String,
-    pub addr: String,
-    pub port: u16,
-    pub status: String,
-    pub tags: BTreeMap<String, String>,
-    pub protocol_cur: u8,
-}
-
-/// `operator/raft/configuration`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct RaftConfiguration {
-    pub servers: Vec<RaftServer>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct RaftServer {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub node: String,
-    pub address: String,
-    pub leader: bool,
-    pub voter: bool,
-    pub raft_protocol: String,
 }

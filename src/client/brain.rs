@@ -5,6 +5,7 @@ mod reports;
 use super::alloc::Alloc;
 use super::config::Config;
 use super::effects::{Effect, Held, Input};
+use super::exclusive;
 use super::measures::{ClientStatusReport, Measures};
 use super::room;
 use super::runner::{Runner, Spec, Turn};
@@ -443,9 +444,11 @@ impl Client {
         for _ in 0..2 {
             let living: BTreeSet<AllocId> =
                 self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).gather();
+            let leaving = exclusive::leaving(self.allocs.values());
             let (mut turn, allocs) = self.lend(now, held);
             for alloc in allocs.values_mut() {
-                let waits = alloc.head.assignment.previous.is_some_and(|p| living.contains(&p));
+                let after = alloc.head.assignment.previous.is_some_and(|p| living.contains(&p));
+                let waits = after || exclusive::waits(alloc, &leaving);
                 alloc.advance(&mut turn, waits);
             }
             if living.iter().all(|id| self.allocs.get(id).is_some_and(|a| !a.is_over())) {

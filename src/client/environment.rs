@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::interpolate::{Names, lenient};
 use crate::model::alloc::name_index;
+use crate::model::claims::HeldPort;
 use crate::model::id::AllocId;
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
@@ -44,16 +45,13 @@ impl Environment {
 
 /// What the task holds: the allocation's own numbers where it has them.
 pub fn resources_of(assignment: &Assignment, task: &Task) -> TaskResources {
-    assignment.resources.tasks.get(&task.name).cloned().unwrap_or(TaskResources {
-        cpu_mhz: task.cpu_mhz,
-        memory_mb: task.memory_mb,
-        lifecycle: task.lifecycle,
-    })
+    assignment.resources.tasks.get(&task.name).cloned().unwrap_or_else(|| task.resources())
 }
 
 /// Later steps win: `NOMAD_*`, meta, then the agent's variables where nothing is set yet, then the task's `env`.
 pub fn build(config: &Config, info: &NodeInfo, assignment: &Assignment, task: &Task) -> Environment {
     let mut env = identity(config, info, assignment, task);
+    ports(assignment, task, &mut env);
     let node = node_names(info, &config.region);
     let meta = meta(assignment, task, Names { env: &env, node: &node });
     env.extend(meta);
@@ -82,7 +80,10 @@ fn identity(config: &Config, info: &NodeInfo, a: &Assignment, task: &Task) -> BT
     if held.cpu_mhz > 0 {
         set("NOMAD_CPU_LIMIT", held.cpu_mhz.to_string());
     }
-    set("NOMAD_CPU_CORES", String::new());
+    set("NOMAD_CPU_CORES", core_list(&held.held.cores));
+    if held.held.memory_max_mb > 0 {
+        set("NOMAD_MEMORY_MAX_LIMIT", held.held.memory_max_mb.to_string());
+    }
     set("NOMAD_ALLOC_ID", a.id.to_string());
     set("NOMAD_SHORT_ALLOC_ID", a.id.0.short());
     set("NOMAD_ALLOC_NAME", a.name.clone());
@@ -98,6 +99,58 @@ fn identity(config: &Config, info: &NodeInfo, a: &Assignment, task: &Task) -> BT
         set("NOMAD_PARENT_CGROUP", config.parent_cgroup.clone());
     }
     env
+}
+
+/// Those of the group and of the task itself by their labels; those of other tasks with the task's name before that
+/// (reference: client 15).
+fn ports(a: &Assignment, task: &Task, env: &mut BTreeMap<String, String>) {
+    let mut set = |prefix: &str, label: &str, value: String| {
+        let label = if CLEANED.contains(&prefix) { cleaned(label) } else { label.to_string() };
+        env.insert(format!("NOMAD_{prefix}_{label}"), value);
+    };
+    let own = a.resources.tasks.get(&task.name).into_iter().flat_map(|t| &t.held.networks);
+    for port in a.resources.networks.iter().chain(own).flat_map(|n| &n.ports) {
+        let inside = if port.to > 0 { port.to } else { port.value.into() };
+        let (label, address) = (&port.label, address(port));
+        for prefix in ["IP", "HOST_IP"] {
+            set(prefix, label, port.host_ip.clone());
+        }
+        for prefix in ["ADDR", "HOST_ADDR"] {
+            set(prefix, label, address.clone());
+        }
+        for prefix in ["PORT", "ALLOC_PORT"] {
+            set(prefix, label, inside.to_string());
+        }
+        set("HOST_PORT", label, port.value.to_string());
+    }
+    for (name, of_task) in a.resources.tasks.iter().filter(|(name, _)| **name != task.name) {
+        for port in of_task.held.networks.iter().flat_map(|n| &n.ports) {
+            let label = format!("{name}_{}", port.label);
+            set("IP", &label, port.host_ip.clone());
+            set("PORT", &label, port.value.to_string());
+            set("ADDR", &label, address(port));
+        }
+    }
+}
+
+const CLEANED: [&str; 4] = ["ADDR", "IP", "PORT", "HOST_PORT"];
+
+fn address(port: &HeldPort) -> String {
+    let ip = &port.host_ip;
+    if ip.contains(':') { format!("[{ip}]:{}", port.value) } else { format!("{ip}:{}", port.value) }
+}
+
+/// As the kernel lists cores: `0-2,5`.
+pub fn core_list(cores: &[u16]) -> String {
+    let mut spans: Vec<(u16, u16)> = Vec::new();
+    for core in cores {
+        match spans.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*core) => *last = *core,
+            _ => spans.push((*core, *core)),
+        }
+    }
+    let text = |(from, to): &(u16, u16)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    spans.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// Job, then group, then task; each key as written and in capitals.
@@ -144,6 +197,59 @@ fn node_names(info: &NodeInfo, region: &str) -> BTreeMap<String, String> {
 mod tests {
     use super::super::tests::samples;
     use super::*;
+    use crate::model::claims::{HeldNetwork, TaskHoldings};
+
+    #[test]
+    fn a_task_sees_its_ports_and_those_of_its_neighbours() {
+        let port = |label: &str, value, to, ip: &str| HeldPort {
+            label: label.into(),
+            value,
+            to,
+            host_ip: ip.into(),
+            ..HeldPort::default()
+        };
+        let network = |ports| HeldNetwork { ports, ..HeldNetwork::default() };
+        let mut assignment = samples::assignment(1, &[samples::task("web"), samples::task("db")]);
+        let resources = &mut assignment.resources;
+        resources.networks =
+            vec![network(vec![port("http", 8080, 80, "10.0.0.5"), port("my-rpc", 21_000, -1, "::1")])];
+        for (task, value) in [("web", 1), ("db", 2)] {
+            let held = TaskHoldings {
+                networks: vec![network(vec![port("own", value, 0, "10.0.0.5")])],
+                ..TaskHoldings::default()
+            };
+            resources.tasks.insert(task.into(), TaskResources { held, ..TaskResources::default() });
+        }
+        assignment.group.tasks[0].env = samples::map(&[("AT", "${NOMAD_ADDR_http}/${NOMAD_PORT_own}")]);
+        let task = assignment.group.tasks[0].clone();
+        let env = build(&samples::config(), &samples::info(), &assignment, &task).env;
+        for (key, value) in [
+            ("NOMAD_IP_http", "10.0.0.5"),
+            ("NOMAD_HOST_IP_http", "10.0.0.5"),
+            ("NOMAD_PORT_http", "80"),
+            ("NOMAD_ALLOC_PORT_http", "80"),
+            ("NOMAD_HOST_PORT_http", "8080"),
+            ("NOMAD_ADDR_http", "10.0.0.5:8080"),
+            ("NOMAD_HOST_ADDR_http", "10.0.0.5:8080"),
+            ("NOMAD_PORT_my_rpc", "21000"),
+            ("NOMAD_ADDR_my_rpc", "[::1]:21000"),
+            ("NOMAD_HOST_ADDR_my-rpc", "[::1]:21000"),
+            ("NOMAD_PORT_own", "1"),
+            ("NOMAD_PORT_db_own", "2"),
+            ("NOMAD_ADDR_db_own", "10.0.0.5:2"),
+            ("AT", "10.0.0.5:8080/1"),
+        ] {
+            assert_eq!(env.get(key).map(String::as_str), Some(value), "{key}");
+        }
+        assert_eq!(env.get("NOMAD_PORT_web_own"), None);
+    }
+
+    #[test]
+    fn cores_are_listed_as_the_kernel_does() {
+        for (cores, text) in [(&[][..], ""), (&[3], "3"), (&[0, 1, 2, 5, 7, 8], "0-2,5,7-8")] {
+            assert_eq!(core_list(cores), text);
+        }
+    }
 
     #[test]
     fn a_task_sees_where_it_is() {

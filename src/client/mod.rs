@@ -14,6 +14,7 @@ mod driver;
 pub mod effects;
 mod environment;
 mod events;
+mod exclusive;
 mod health;
 mod interpolate;
 mod lifecycle;

@@ -5,6 +5,7 @@
 
 use super::interfaces;
 use super::keeper::Cgroups;
+use crate::model::claims::{HOST_MODE, NodeOffers};
 use crate::model::node::{DriverInfo, NodeNetwork};
 use crate::model::resources::Amount;
 use crate::model::time::Wall;
@@ -23,6 +24,9 @@ pub struct Config {
     pub disk_free_mb: Option<i64>,
     /// Whether the raw_exec driver is on.
     pub raw_exec: bool,
+    pub host_networks: Vec<interfaces::HostNetwork>,
+    /// What the configuration says of ports, volumes and cores, as it stands.
+    pub offers: NodeOffers,
 }
 
 /// The machine's part of a `NodeInfo`.
@@ -35,6 +39,7 @@ pub struct Fingerprint {
     pub networks: Vec<NodeNetwork>,
     pub drivers: BTreeMap<String, DriverInfo>,
     pub not_enforced: Vec<String>,
+    pub offers: NodeOffers,
 }
 
 /// The version whose job files, API and habits are spoken; constraints on `nomad.version` compare with it.
@@ -89,8 +94,8 @@ pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
         set("os.cgroups.version", version.to_string());
         set("unique.cgroup.version", format!("v{version}"));
     }
-    let networks: Vec<NodeNetwork> =
-        interfaces::chosen(config.network_interface.as_deref()).into_iter().collect();
+    let chosen = interfaces::chosen(config.network_interface.as_deref(), &interfaces::addresses());
+    let (networks, addresses) = interfaces::named(chosen, &config.host_networks);
     set(
         "unique.network.ip-address",
         networks.iter().flat_map(|n| n.addresses.first()).next().cloned().unwrap_or_default(),
@@ -110,6 +115,7 @@ pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
         networks,
         drivers: drivers(config, at),
         not_enforced: cgroups.not_enforced,
+        offers: NodeOffers { network_modes: vec![HOST_MODE.into()], addresses, ..config.offers.clone() },
     }
 }
 
@@ -320,6 +326,7 @@ mod tests {
             disk_total_mb: Some(2000),
             disk_free_mb: Some(1000),
             raw_exec: false,
+            ..Config::default()
         };
         let got = fingerprint(&config, Wall(1));
         assert_eq!(got.capacity, Amount { cpu_mhz: 4321, memory_mb: 512, disk_mb: 1000 });

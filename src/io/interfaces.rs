@@ -2,6 +2,7 @@
 //!
 //! Refuses to know: other machines. Reference: client 4.
 
+use crate::model::claims::{DEFAULT_HOST_NETWORK, NodeAddress};
 use crate::model::node::NodeNetwork;
 use crate::model::order::Order;
 use std::collections::BTreeMap;
@@ -15,8 +16,7 @@ const LOOPBACK: &str = "lo";
 
 /// The named interface; else that of the default route; else the first with an address; else the loopback.
 /// `None`: there is none with an address.
-pub fn chosen(named: Option<&str>) -> Option<NodeNetwork> {
-    let all = addresses();
+pub fn chosen(named: Option<&str>, all: &BTreeMap<String, Vec<IpAddr>>) -> Option<NodeNetwork> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let device = match named {
         Some(name) => name.to_string(),
@@ -25,10 +25,77 @@ pub fn chosen(named: Option<&str>) -> Option<NodeNetwork> {
             .or_else(|| all.keys().find(|d| *d != LOOPBACK).cloned())
             .unwrap_or_else(|| LOOPBACK.to_string()),
     };
-    let addresses = usable(all.get(&device)?);
-    let field = |name: &str| read(&format!("/sys/class/net/{device}/{name}")).trim().to_string();
+    Some(described(&device, all.get(&device)?))
+}
+
+fn described(device: &str, all: &[IpAddr]) -> NodeNetwork {
+    let field = |name: &str| {
+        fs::read_to_string(format!("/sys/class/net/{device}/{name}")).unwrap_or_default().trim().to_string()
+    };
     let speed_mbit = field("speed").parse().ok().filter(|s| *s > 0).unwrap_or(UNKNOWN_SPEED_MBIT);
-    Some(NodeNetwork { mac: field("address"), speed_mbit, addresses, device })
+    NodeNetwork { mac: field("address"), speed_mbit, addresses: usable(all), device: device.to_string() }
+}
+
+/// The interfaces that tasks are reached at, the chosen one first, and their addresses under every name that they have.
+pub fn named(chosen: Option<NodeNetwork>, networks: &[HostNetwork]) -> (Vec<NodeNetwork>, Vec<NodeAddress>) {
+    let all = addresses();
+    let mut interfaces: Vec<NodeNetwork> = chosen.into_iter().collect();
+    let mut named = Vec::new();
+    for network in &interfaces {
+        named.extend(
+            network.addresses.iter().map(|a| address_named(DEFAULT_HOST_NETWORK, &network.device, a, "")),
+        );
+    }
+    for wanted in networks {
+        for (device, addresses) in &all {
+            let on_it = wanted.interface.is_empty() || wanted.interface == *device;
+            let within =
+                |ip: &&IpAddr| wanted.cidrs.is_empty() || wanted.cidrs.iter().any(|c| contains(*c, **ip));
+            let mine: Vec<IpAddr> = addresses.iter().filter(|ip| on_it && within(ip)).copied().collect();
+            if !mine.is_empty() && interfaces.iter().all(|i| i.device != *device) {
+                interfaces.push(described(device, addresses));
+            }
+            let one = |a: &String| address_named(&wanted.name, device, a, &wanted.reserved_ports);
+            named.extend(usable(&mine).iter().map(one));
+        }
+    }
+    (interfaces, named)
+}
+
+/// A host network of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct HostNetwork {
+    pub name: String,
+    /// None: all addresses.
+    pub cidrs: Vec<(IpAddr, u8)>,
+    /// Empty: any.
+    pub interface: String,
+    pub reserved_ports: String,
+}
+
+fn address_named(alias: &str, device: &str, address: &str, reserved_ports: &str) -> NodeAddress {
+    NodeAddress {
+        alias: alias.to_string(),
+        device: device.to_string(),
+        address: address.to_string(),
+        reserved_ports: reserved_ports.to_string(),
+    }
+}
+
+/// `10.0.0.0/8`
+pub fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
+    let (ip, bits) = text.split_once('/')?;
+    let (ip, bits): (IpAddr, u8) = (ip.parse().ok()?, bits.parse().ok()?);
+    (bits <= if ip.is_ipv4() { 32 } else { 128 }).then_some((ip, bits))
+}
+
+fn contains((network, bits): (IpAddr, u8), ip: IpAddr) -> bool {
+    let same = |a: u128, b: u128, width: u8| bits == 0 || (a ^ b) >> (width - bits) == 0;
+    match (network, ip) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => same(a.to_bits().into(), b.to_bits().into(), 32),
+        (IpAddr::V6(a), IpAddr::V6(b)) => same(a.to_bits(), b.to_bits(), 128),
+        _ => false,
+    }
 }
 
 /// IPv4 first; link-local addresses only where there are no others.
@@ -111,6 +178,46 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ranges_hold_their_addresses() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        for (cidr, inside, outside) in [
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
+            ("192.168.1.7/32", "192.168.1.7", "192.168.1.6"),
+            ("0.0.0.0/0", "1.2.3.4", "::1"),
+            ("fe80::/10", "febf::1", "fec0::1"),
+        ] {
+            let range = parse_cidr(cidr).unwrap();
+            assert!(contains(range, ip(inside)) && !contains(range, ip(outside)), "{cidr}");
+        }
+        for bad in ["10.0.0.0", "10.0.0.0/33", "x/8", "::/129"] {
+            assert_eq!(parse_cidr(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_every_name_that_is_given_to_it() {
+        let all = addresses();
+        let lo = chosen(Some("lo"), &all);
+        let wanted = |name: &str, cidr: &str, interface: &str| HostNetwork {
+            name: name.into(),
+            cidrs: parse_cidr(cidr).into_iter().collect(),
+            interface: interface.into(),
+            reserved_ports: "22".into(),
+        };
+        let networks = [
+            wanted("mine", "127.0.0.0/8", ""),
+            wanted("nobodys", "240.0.0.0/8", ""),
+            wanted("elsewhere", "", "nosuch0"),
+        ];
+        let (interfaces, named) = named(lo, &networks);
+        assert_eq!(interfaces[0].device, "lo");
+        let aliases: Vec<&str> =
+            named.iter().filter(|a| a.address == "127.0.0.1").map(|a| a.alias.as_str()).collect();
+        assert_eq!(aliases, ["default", "mine"]);
+        assert!(named.iter().all(|a| a.alias != "nobodys" && a.alias != "elsewhere"));
+    }
+
+    #[test]
     fn the_default_route_is_found() {
         let head = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n";
         let route = |device: &str, to: &str, flags: &str, metric: u32, mask: &str| {
@@ -142,6 +249,6 @@ mod tests {
         assert_eq!(usable(&all), ["10.0.0.1", "2001:db8::1"]);
         assert_eq!(usable(&all[..1]), ["fe80::1"]);
         assert!(addresses()[LOOPBACK].contains(&ip("127.0.0.1")));
-        assert_eq!(chosen(Some("no-such-device")), None);
+        assert_eq!(chosen(Some("no-such-device"), &addresses()), None);
     }
 }

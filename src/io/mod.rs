@@ -13,7 +13,7 @@ pub mod disk;
 pub mod entropy;
 pub mod fingerprint;
 pub mod http;
-mod interfaces;
+pub mod interfaces;
 pub mod keeper;
 pub mod keeper_cli;
 pub mod keeper_link;

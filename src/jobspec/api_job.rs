@@ -3,6 +3,8 @@
 //!
 //! Refuses to know: whether the job makes sense as a whole (`model::validate` does).
 
+mod asks;
+
 use super::schema;
 use super::submitted::{Checker, Refused};
 use crate::model::canonical::{
@@ -205,7 +207,8 @@ impl Decoder<'_> {
             shutdown_delay: g.span("ShutdownDelay"),
             tasks,
             meta: g.map("Meta"),
-            disconnect: None,
+            disconnect: self.disconnect(g, path),
+            asks: self.group_asks(g, path),
         }
     }
 
@@ -242,7 +245,7 @@ impl Decoder<'_> {
             user: t.owned("User"),
             constraints: Self::constraints(t),
             affinities: Self::affinities(t),
-            cpu_mhz: resources.and_then(|r| r.int("CPU")).unwrap_or(DEFAULT_CPU_MHZ),
+            cpu_mhz: resources.map_or(DEFAULT_CPU_MHZ, cpu_mhz),
             memory_mb: resources.and_then(|r| r.int("MemoryMB")).unwrap_or(DEFAULT_MEMORY_MB),
             restart: self.restart(group_restart, t.inner("RestartPolicy"), &format!("{path}.RestartPolicy")),
             lifecycle: t.inner("Lifecycle").and_then(|l| self.lifecycle(l, path)),
@@ -257,6 +260,7 @@ impl Decoder<'_> {
                     .unwrap_or(LogConfig::DEFAULT.max_file_size_mb),
                 disabled: logs.and_then(|l| l.flag("Disabled")).unwrap_or(false),
             },
+            asks: Self::task_asks(t),
         }
     }
 
@@ -395,6 +399,12 @@ impl Decoder<'_> {
         self.checker.wrong(format!("{path}.{name}: {given:?} is unknown; it is one of {}", names.join(", ")));
         default
     }
+}
+
+/// Whole cores come in place of a share of cpu.
+fn cpu_mhz(resources: Given<'_>) -> i64 {
+    let by_cores = resources.int("Cores").is_some_and(|n| n > 0);
+    resources.int("CPU").unwrap_or(if by_cores { 0 } else { DEFAULT_CPU_MHZ })
 }
 
 /// How many members an update block has.

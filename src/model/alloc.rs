@@ -257,6 +257,8 @@ pub struct Scores {
     pub node_affinity: f64,
     /// None: nothing is spread, or it makes no difference.
     pub spread: Option<f64>,
+    #[serde(default)]
+    pub devices: f64,
 }
 
 impl Scores {
@@ -268,7 +270,8 @@ impl Scores {
             ("node-affinity", self.node_affinity),
             ("node-reschedule-penalty", self.reschedule_penalty),
         ];
-        always.into_iter().chain(self.spread.map(|s| ("allocation-spread", s))).gather()
+        let devices = (self.devices != 0.0).then_some(("devices", self.devices));
+        always.into_iter().chain(self.spread.map(|s| ("allocation-spread", s))).chain(devices).gather()
     }
 }
 

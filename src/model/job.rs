@@ -2,6 +2,7 @@
 //! The record that a region keeps of it (version, status, indexes) is `Job`; the spec alone is what is compared to
 //! decide whether a submission changed anything.
 
+use super::claims::{GroupAsks, TaskAsks, TaskHoldings};
 use super::constraint::Constraint;
 use super::id::JobKey;
 use super::preference::{Affinity, Spread};
@@ -103,6 +104,8 @@ pub struct TaskGroup {
     pub tasks: Vec<Task>,
     pub meta: BTreeMap<String, String>,
     pub disconnect: Option<DisconnectPolicy>,
+    #[serde(default)]
+    pub asks: GroupAsks,
 }
 
 impl TaskGroup {
@@ -110,13 +113,12 @@ impl TaskGroup {
         self.tasks.iter().find(|t| t.name == name)
     }
 
-    /// What one allocation of this group holds.
+    /// What one allocation of this group holds, but for what its node has to choose.
     pub fn resources(&self) -> AllocResources {
-        let one =
-            |t: &Task| TaskResources { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, lifecycle: t.lifecycle };
         AllocResources {
-            tasks: self.tasks.iter().map(|t| (t.name.clone(), one(t))).gather(),
+            tasks: self.tasks.iter().map(|t| (t.name.clone(), t.resources())).gather(),
             disk_mb: self.ephemeral_disk_mb,
+            networks: Vec::new(),
         }
     }
 }
@@ -143,6 +145,19 @@ pub struct Task {
     pub kill_timeout: Span,
     pub shutdown_delay: Span,
     pub logs: LogConfig,
+    #[serde(default)]
+    pub asks: TaskAsks,
+}
+
+impl Task {
+    pub fn resources(&self) -> TaskResources {
+        TaskResources {
+            cpu_mhz: self.cpu_mhz,
+            memory_mb: self.memory_mb,
+            lifecycle: self.lifecycle,
+            held: TaskHoldings::default(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@
 
 pub mod alloc;
 pub mod canonical;
+pub mod claims;
 pub mod constraint;
 pub mod deployment;
 pub mod diff;

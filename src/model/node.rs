@@ -1,5 +1,6 @@
 //! A node: what a client says of its machine, and what the servers know of it.
 
+use super::claims::NodeOffers;
 use super::drain::{Drain, LastDrain};
 use super::id::{NodeId, NodeSecret};
 use super::resources::Amount;
@@ -47,6 +48,8 @@ pub struct NodeInfo {
     pub drivers: BTreeMap<String, DriverInfo>,
     /// What of a task's limits this node cannot enforce, in sentences with the way to enable it.
     pub not_enforced: Vec<String>,
+    #[serde(default)]
+    pub offers: NodeOffers,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +85,9 @@ pub struct Node {
     pub create_index: u64,
     pub modify_index: u64,
     /// While it lasts, the node is not eligible.
+    #[serde(default)]
     pub drain: Option<Drain>,
+    #[serde(default)]
     pub last_drain: Option<LastDrain>,
 }
 
@@ -161,6 +166,7 @@ mod tests {
             networks: vec![],
             drivers: BTreeMap::new(),
             not_enforced: vec![],
+            offers: NodeOffers::default(),
         }
     }
 

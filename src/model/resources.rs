@@ -1,5 +1,6 @@
 //! Amounts of a machine, and how a group's tasks add up to one ask.
 
+use super::claims::{Claim, HeldNetwork, TaskHoldings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,6 +84,8 @@ pub struct TaskResources {
     pub cpu_mhz: i64,
     pub memory_mb: i64,
     pub lifecycle: Option<Lifecycle>,
+    #[serde(default)]
+    pub held: TaskHoldings,
 }
 
 /// What an allocation holds on its node.
@@ -90,6 +93,16 @@ pub struct TaskResources {
 pub struct AllocResources {
     pub tasks: BTreeMap<String, TaskResources>,
     pub disk_mb: i64,
+    /// Of the group.
+    #[serde(default)]
+    pub networks: Vec<HeldNetwork>,
+}
+
+/// What a node has less of while an allocation is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    pub amount: Amount,
+    pub claims: Vec<Claim>,
 }
 
 impl AllocResources {
@@ -112,6 +125,27 @@ impl AllocResources {
         let running = prestart.plus(sidecars).max(main.plus(sidecars).plus(poststart)).max(poststop);
         running.plus(Amount { disk_mb: self.disk_mb, ..Amount::ZERO })
     }
+
+    /// With the ports, devices and cores of `old`, which is of the same tasks.
+    pub fn keeping(mut self, old: &AllocResources) -> AllocResources {
+        self.networks.clone_from(&old.networks);
+        for (name, task) in &mut self.tasks {
+            if let Some(before) = old.tasks.get(name) {
+                task.held.clone_from(&before.held);
+                task.cpu_mhz = before.cpu_mhz;
+            }
+        }
+        self
+    }
+
+    pub fn claims(&self) -> impl Iterator<Item = Claim> {
+        let of_tasks = self.tasks.values().flat_map(|t| t.held.claims());
+        self.networks.iter().flat_map(HeldNetwork::claims).chain(of_tasks)
+    }
+
+    pub fn holding(&self) -> Holding {
+        Holding { amount: self.total(), claims: self.claims().collect() }
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +154,7 @@ mod tests {
 
     fn task(mhz: i64, lifecycle: Option<(Hook, bool)>) -> TaskResources {
         let lifecycle = lifecycle.map(|(hook, sidecar)| Lifecycle { hook, sidecar });
-        TaskResources { cpu_mhz: mhz, memory_mb: mhz, lifecycle }
+        TaskResources { cpu_mhz: mhz, memory_mb: mhz, lifecycle, ..TaskResources::default() }
     }
 
     #[test]
@@ -147,7 +181,7 @@ mod tests {
         ];
         for (tasks, mhz) in cases {
             let tasks = tasks.iter().cloned().enumerate().map(|(i, t)| (i.to_string(), t)).collect();
-            let total = AllocResources { tasks, disk_mb: 300 }.total();
+            let total = AllocResources { tasks, disk_mb: 300, ..AllocResources::default() }.total();
             assert_eq!(total, Amount { cpu_mhz: mhz, memory_mb: mhz, disk_mb: 300 });
         }
     }

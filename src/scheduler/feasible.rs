@@ -4,8 +4,10 @@
 //! Refuses to know: resources, scores, allocations.
 
 use super::bits::Bits;
-use super::fleet::{Profile, Snapshot};
+use super::device::Asked;
+use super::fleet::{Own, Profile, Snapshot};
 use super::operand::{Operands, Target, escapes_class, glob_matches};
+use crate::model::claims::HOST_MODE;
 use crate::model::constraint::Constraint;
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::preference::Affinity;
@@ -21,6 +23,18 @@ const ALL_POOLS: &str = "all";
 enum Check<'a> {
     Constraint(&'a Constraint),
     Driver(&'a str),
+    /// The mode.
+    Network(&'a str),
+    /// Its name, and the port that is to be there.
+    HostNetwork(&'a str, &'a str),
+    /// Its source, and whether it is read only.
+    Volume(&'a str, bool),
+    /// The driver of a task that mounts one.
+    Mounts(&'a str),
+    /// A node has any to give.
+    Cores,
+    /// The group.
+    Devices(&'a str),
 }
 
 impl Check<'_> {
@@ -29,6 +43,12 @@ impl Check<'_> {
         match self {
             Check::Constraint(c) => c.to_string(),
             Check::Driver(_) => MISSING_DRIVERS.into(),
+            Check::Network(_) => "missing network".into(),
+            Check::HostNetwork(name, port) => format!("missing host network {name:?} for port {port:?}"),
+            Check::Volume(..) => "missing compatible host volumes".into(),
+            Check::Mounts(driver) => format!("driver {driver} cannot mount volumes"),
+            Check::Cores => "cores cannot be reserved: the node has no cpuset controller".into(),
+            Check::Devices(_) => "missing devices".into(),
         }
     }
 }
@@ -180,6 +200,19 @@ impl<'a> Feasibility<'a> {
         let set = Rc::new(match &check {
             Check::Driver(name) => self.shared_set(|p, _| p.has_driver(name)),
             Check::Constraint(c) => self.constraint_set(c),
+            Check::Network(mode) => self.shared_set(|p, _| p.has_network(mode)),
+            Check::Mounts(driver) => self.shared_set(|p, _| p.mounts_for(driver)),
+            Check::HostNetwork(name, _) => {
+                let target = Target::parse(name);
+                self.own_set(&mut |p, own, _| {
+                    target.resolve_own(p, own).is_some_and(|name| p.has_host_network(name))
+                })
+            }
+            Check::Volume(source, read_only) => self.own_set(&mut |_, own, _| {
+                own.offered.volumes.get(*source).is_some_and(|v| *read_only || !v.read_only)
+            }),
+            Check::Cores => self.own_set(&mut |_, own, _| !own.offered.cores.is_empty()),
+            Check::Devices(group) => self.device_set(group),
         });
         self.sets.insert(check, set.clone());
         set
@@ -188,7 +221,7 @@ impl<'a> Feasibility<'a> {
     fn constraint_set(&mut self, constraint: &'a Constraint) -> Bits {
         let (left, right) = (Target::parse(&constraint.left), Target::parse(&constraint.right));
         if escapes_class(constraint) {
-            return self.own_set(&constraint.operand, left, right);
+            return self.own_constraint_set(&constraint.operand, left, right);
         }
         let mut known: BTreeMap<(Option<&str>, Option<&str>), bool> = BTreeMap::new();
         self.shared_set(|profile, operands| {
@@ -208,8 +241,7 @@ impl<'a> Feasibility<'a> {
         set
     }
 
-    /// A set that has to be decided node by node.
-    fn own_set(&mut self, operand: &str, left: Target, right: Target) -> Bits {
+    fn own_constraint_set(&mut self, operand: &str, left: Target, right: Target) -> Bits {
         let fleet = self.fleet;
         let mut set = Bits::none(fleet.slots());
         for slot in fleet.taken_slots() {
@@ -221,6 +253,25 @@ impl<'a> Feasibility<'a> {
             }
         }
         set
+    }
+
+    /// A set that has to be decided node by node.
+    fn own_set(&mut self, holds: &mut dyn FnMut(&Profile, &Own, &mut Operands) -> bool) -> Bits {
+        let mut set = Bits::none(self.fleet.slots());
+        for slot in self.fleet.taken_slots() {
+            let node = self.fleet.profile_at(slot).zip(self.fleet.own_at(slot));
+            if node.is_some_and(|(profile, own)| holds(profile, own, &mut self.operands)) {
+                set.insert(slot);
+            }
+        }
+        set
+    }
+
+    /// Each request by itself finds enough healthy devices, whoever holds them.
+    fn device_set(&mut self, group: &str) -> Bits {
+        let tasks = self.job.group(group).map(|g| g.tasks.as_slice()).unwrap_or_default();
+        let asked: Vec<Asked> = tasks.iter().flat_map(|t| &t.asks.devices).map(Asked::new).collect();
+        self.own_set(&mut |_, own, operands| asked.iter().all(|a| a.found(&own.offered.devices, operands)))
     }
 
     /// Which classes of ready nodes could ever run one of the `searched` groups. A class that only lacks a driver is left
@@ -268,7 +319,33 @@ fn group_constraints(group: &TaskGroup) -> impl Iterator<Item = &Constraint> {
 /// Drivers first, as reference scheduler 13 has it.
 fn group_checks(group: &TaskGroup) -> impl Iterator<Item = Check<'_>> {
     let drivers = group.tasks.iter().map(|t| Check::Driver(&t.driver));
-    drivers.chain(group_constraints(group).map(Check::Constraint))
+    drivers.chain(group_constraints(group).map(Check::Constraint)).chain(offer_checks(group))
+}
+
+/// What the node has to offer at all, free or not.
+fn offer_checks(group: &TaskGroup) -> Vec<Check<'_>> {
+    let mut checks = Vec::new();
+    for volume in group.asks.volumes.values() {
+        checks.push(Check::Volume(&volume.source, volume.read_only));
+    }
+    for network in group.asks.networks.iter().chain(group.tasks.iter().flat_map(|t| &t.asks.networks)) {
+        if network.mode() != HOST_MODE {
+            checks.push(Check::Network(network.mode()));
+        }
+        checks.extend(network.ports().map(|p| Check::HostNetwork(&p.host_network, &p.label)));
+    }
+    for task in &group.tasks {
+        if !task.asks.mounts.is_empty() {
+            checks.push(Check::Mounts(&task.driver));
+        }
+        if task.asks.cores > 0 {
+            checks.push(Check::Cores);
+        }
+        if !task.asks.devices.is_empty() {
+            checks.push(Check::Devices(&group.name));
+        }
+    }
+    checks
 }
 
 fn constraints_of(job: &JobSpec) -> impl Iterator<Item = &Constraint> {

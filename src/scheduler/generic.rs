@@ -29,6 +29,7 @@ use crate::model::node::NodeStatus;
 use crate::model::plan::{Decision, GroupChanges, Plan};
 use crate::model::random::Stream;
 use crate::model::reschedule::Reschedule;
+use crate::model::resources::AllocResources;
 use crate::model::time::Wall;
 use desired::Desired;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ struct Run<'a> {
 const ALLOC_IDS: u64 = 0;
 const FOLLOWUP_IDS: u64 = 1;
 const DEPLOYMENT_IDS: u64 = 2;
+const PICKS: u64 = 3;
 
 impl Run<'_> {
     fn deployment_id(&self) -> DeploymentId {
@@ -234,6 +236,8 @@ struct Placer<'a> {
     searched: Vec<&'a TaskGroup>,
     versions: BTreeMap<(u64, u64), Option<Arc<JobSpec>>>,
     ids: Stream,
+    /// Where the search for a free port begins.
+    picks: Stream,
     /// In place, by this run.
     updated: Vec<&'a Allocation>,
     /// By group.
@@ -255,6 +259,7 @@ impl<'a> Placer<'a> {
             searched: Vec::new(),
             versions: BTreeMap::new(),
             ids,
+            picks: Stream::new(run.seed, PICKS),
             updated: Vec::new(),
             joined: BTreeMap::new(),
             outcome: Outcome::default(),
@@ -363,13 +368,17 @@ impl<'a> Placer<'a> {
             return false;
         }
         let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
-        let (slot, metric) = self.search(group, placement.version, proposal).select(proposal, &tried);
-        let Some(slot) = slot else {
+        let mut picks = self.picks.clone();
+        let search = self.search(group, placement.version, proposal);
+        let (slot, metric) = search.select(proposal, &tried);
+        let found = slot.and_then(|slot| Some((slot, search.resources(proposal, slot, &mut picks)?)));
+        self.picks = picks;
+        let Some((slot, resources)) = found else {
             self.outcome.failed.insert(group.name.clone(), metric);
             self.outcome.queued.insert(group.name.clone(), 1);
             return false;
         };
-        let alloc = self.allocation(placement, slot, metric);
+        let alloc = self.allocation(placement, slot, resources, metric);
         proposal.place(slot, &group.name, alloc);
         true
     }
@@ -396,7 +405,13 @@ impl<'a> Placer<'a> {
         alloc_name(&self.job.spec.id, &group.name, names.next())
     }
 
-    fn allocation(&mut self, placement: Placement, slot: u32, metrics: AllocMetric) -> Allocation {
+    fn allocation(
+        &mut self,
+        placement: Placement,
+        slot: u32,
+        resources: AllocResources,
+        metrics: AllocMetric,
+    ) -> Allocation {
         let run = self.run;
         let job = placement.version.unwrap_or(self.job);
         // what an older version is placed for is no part of what brings the newest
@@ -414,7 +429,7 @@ impl<'a> Placer<'a> {
             eval_id: run.eval.id,
             node_id: run.fleet.id_at(slot),
             node_name: run.fleet.own_at(slot).map_or_else(String::new, |own| own.name.to_string()),
-            resources: placement.group.resources(),
+            resources,
             desired: DesiredStatus::Run,
             desired_description: String::new(),
             client: ClientStatus::Pending,

@@ -8,6 +8,8 @@
 //! job excludes; a world that is as it should be gives an empty plan.
 
 mod bits;
+mod demand;
+mod device;
 mod distinct;
 mod feasible;
 pub mod fleet;

@@ -3,11 +3,13 @@
 //!
 //! Refuses to know: why something is placed or stopped, and scores.
 
-use super::fleet::Snapshot;
+use super::fleet::{Claims, Snapshot};
 use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::claims::Claim;
 use crate::model::id::NodeId;
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::resources::Amount;
+use crate::model::resources::Holding;
 use std::collections::BTreeMap;
 
 /// How many allocations of one group are on one node.
@@ -33,6 +35,8 @@ struct Here<'a> {
     slot: u32,
     /// What the plan adds to its usage.
     added: Amount,
+    /// What the plan adds to the holders of each claim.
+    claimed: BTreeMap<Claim, i64>,
     /// By group.
     present: Vec<(&'a str, Presence)>,
     /// Its place in `plans`.
@@ -41,6 +45,20 @@ struct Here<'a> {
 
 /// By slot: no such node here.
 const NOWHERE: u32 = u32::MAX;
+
+/// What is claimed on one node.
+#[derive(Clone, Copy)]
+pub struct Taken<'p> {
+    before: Option<&'p Claims>,
+    added: Option<&'p BTreeMap<Claim, i64>>,
+}
+
+impl Taken<'_> {
+    pub fn holds(self, claim: &Claim) -> bool {
+        let before = self.before.and_then(|b| b.get(claim)).map_or(0, |holders| i64::from(*holders));
+        before + self.added.and_then(|a| a.get(claim)).unwrap_or(&0) > 0
+    }
+}
 
 pub struct Proposal<'a> {
     fleet: &'a Snapshot,
@@ -68,7 +86,7 @@ impl<'a> Proposal<'a> {
             if let Some(slot) = fleet.slot(alloc.node_id) {
                 let Presence { holding, wanted } = gone(alloc);
                 let here = Presence { holding: -holding, wanted: -wanted };
-                proposal.here(slot).add(&alloc.group, Amount::ZERO, here);
+                proposal.here(slot).add(&alloc.group, &Holding::default(), 1, here);
             }
         }
         proposal
@@ -77,6 +95,10 @@ impl<'a> Proposal<'a> {
     pub fn used(&self, slot: u32) -> Amount {
         let used = self.fleet.used_at(slot);
         self.find(slot).map_or(used, |here| used.plus(here.added))
+    }
+
+    pub fn taken(&self, slot: u32) -> Taken<'_> {
+        Taken { before: self.fleet.claims_at(slot), added: self.find(slot).map(|here| &here.claimed) }
     }
 
     /// Of one group, on one node.
@@ -104,7 +126,7 @@ impl<'a> Proposal<'a> {
         let stop = AllocStop { id: alloc.id, description: description.to_string(), client };
         let slot = self.fleet.slot(alloc.node_id);
         self.plan_of(slot, alloc.node_id).stops.push(stop);
-        self.account(slot, &alloc.group, Amount::ZERO.minus(held(alloc)), gone(alloc));
+        self.account(slot, &alloc.group, (&held(alloc), -1), gone(alloc));
     }
 
     /// Takes back a `stop`.
@@ -113,21 +135,21 @@ impl<'a> Proposal<'a> {
         self.plan_of(slot, alloc.node_id).stops.retain(|s| s.id != alloc.id);
         let Presence { holding, wanted } = gone(alloc);
         let back = Presence { holding: -holding, wanted: -wanted };
-        self.account(slot, &alloc.group, held(alloc), back);
+        self.account(slot, &alloc.group, (&held(alloc), 1), back);
     }
 
     /// `slot`: of the allocation's node.
     pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
         let here = Presence { holding: 1, wanted: 1 };
-        self.account(Some(slot), group, alloc.resources.total(), here);
+        self.account(Some(slot), group, (&alloc.resources.holding(), 1), here);
         self.plan_of(Some(slot), alloc.node_id).places.push(alloc);
     }
 
     /// `new` is `old` under a newer spec, on the same node.
     pub fn update(&mut self, old: &'a Allocation, new: Allocation) {
         let slot = self.fleet.slot(new.node_id);
-        let more = new.resources.total().minus(held(old));
-        self.account(slot, &old.group, more, Presence::default());
+        self.account(slot, &old.group, (&held(old), -1), Presence::default());
+        self.account(slot, &old.group, (&new.resources.holding(), 1), Presence::default());
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
@@ -161,9 +183,11 @@ impl<'a> Proposal<'a> {
         &mut self.plans[at]
     }
 
-    fn account(&mut self, slot: Option<u32>, group: &'a str, more: Amount, moved: Presence) {
+    /// `more`: what is held, and how often more than before.
+    fn account(&mut self, slot: Option<u32>, group: &'a str, more: (&Holding, i64), moved: Presence) {
         let Some(slot) = slot else { return };
-        self.here(slot).add(group, more, moved);
+        let (holding, times) = more;
+        self.here(slot).add(group, holding, times, moved);
         self.touched.push(Touch { slot, group, wanted: moved.wanted });
     }
 
@@ -175,15 +199,25 @@ impl<'a> Proposal<'a> {
         let at = &mut self.at[slot as usize];
         if *at == NOWHERE {
             *at = self.nodes.len() as u32;
-            self.nodes.push(Here { slot, added: Amount::ZERO, present: Vec::new(), plan: None });
+            self.nodes.push(Here {
+                slot,
+                added: Amount::ZERO,
+                claimed: BTreeMap::new(),
+                present: Vec::new(),
+                plan: None,
+            });
         }
         &mut self.nodes[*at as usize]
     }
 }
 
 impl<'a> Here<'a> {
-    fn add(&mut self, group: &'a str, more: Amount, moved: Presence) {
+    fn add(&mut self, group: &'a str, holding: &Holding, times: i64, moved: Presence) {
+        let more = if times < 0 { Amount::ZERO.minus(holding.amount) } else { holding.amount };
         self.added = self.added.plus(more);
+        for claim in &holding.claims {
+            *self.claimed.entry(claim.clone()).or_default() += times;
+        }
         let at = self.present.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
             self.present.push((group, Presence::default()));
             self.present.len() - 1
@@ -195,8 +229,8 @@ impl<'a> Here<'a> {
 }
 
 /// What the allocation holds on its node now.
-fn held(alloc: &Allocation) -> Amount {
-    if alloc.client_terminal() { Amount::ZERO } else { alloc.resources.total() }
+fn held(alloc: &Allocation) -> Holding {
+    if alloc.client_terminal() { Holding::default() } else { alloc.resources.holding() }
 }
 
 /// How its node's presence moves when it is stopped.

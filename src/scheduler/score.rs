@@ -63,7 +63,8 @@ pub struct Own {
 
 impl Own {
     pub fn of(scores: &Scores) -> Self {
-        let others = [scores.job_anti_affinity, scores.reschedule_penalty, scores.node_affinity];
+        let others =
+            [scores.job_anti_affinity, scores.reschedule_penalty, scores.node_affinity, scores.devices];
         let applies = others.iter().filter(|s| **s != 0.0);
         applies.fold(Own { sum: scores.binpack, scores: 1 }, |own, s| Own {
             sum: own.sum + s,
@@ -134,7 +135,7 @@ mod tests {
         for (job_anti_affinity, reschedule_penalty, node_affinity, spread, want) in cases {
             let binpack = 0.759747;
             let scores =
-                Scores { binpack, job_anti_affinity, reschedule_penalty, node_affinity, spread: None };
+                Scores { binpack, job_anti_affinity, reschedule_penalty, node_affinity, ..Scores::default() };
             let mean = Own::of(&scores).mean_with(spread);
             assert!(close(mean, want), "{scores:?}, {spread}: {mean}");
         }

@@ -8,6 +8,7 @@ mod levels;
 mod pools;
 mod ranked;
 
+use super::demand::{Demand, Lack, Site};
 use super::distinct::Distinct;
 use super::feasible::{Feasibility, Tally};
 use super::fleet::Snapshot;
@@ -17,10 +18,12 @@ use super::score::{Fit, job_anti_affinity};
 use super::spread::Block;
 use crate::model::alloc::{AllocMetric, NodeScore, Scores};
 use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::resources::Amount;
+use crate::model::random::Stream;
+use crate::model::resources::{AllocResources, Amount};
 use crate::model::scheduling::Algorithm;
 use levels::{Choice, Levels, enter};
 use pools::Pools;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// How many nodes a metric shows the scores of.
@@ -40,7 +43,7 @@ enum Standing {
     HostTaken,
     /// Its pool has no room for one more.
     PoolClosed,
-    Exhausted(&'static str),
+    Exhausted(Short),
     Fits,
 }
 
@@ -53,10 +56,18 @@ pub struct Rules {
     pub most_levels: usize,
 }
 
+/// What a node has too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Short {
+    Amount(&'static str),
+    Demand(Lack),
+}
+
 pub struct Search<'a> {
     fleet: &'a Snapshot,
     group: &'a TaskGroup,
     ask: Amount,
+    demand: Option<Demand<'a>>,
     distinct: Distinct<'a>,
     fit: Fit,
     /// By slot; empty: the group has none.
@@ -107,6 +118,7 @@ impl<'a> Search<'a> {
             fleet,
             group,
             ask: group.resources().total(),
+            demand: Demand::of(group),
             distinct,
             fit: Fit::new(algorithm),
             pools,
@@ -216,20 +228,66 @@ impl<'a> Search<'a> {
     /// Finds a candidate's standing and counts it; it is ranked if it fits.
     fn judge(&mut self, proposal: &Proposal<'a>, slot: u32) {
         self.leave(slot);
-        let lacks = || self.fleet.available_at(slot).lacks(proposal.used(slot).plus(self.ask));
+        let mut devices = 0.0;
         let standing = if self.distinct.host_taken(proposal, slot) {
             Standing::HostTaken
         } else if self.pools.closed(slot).is_some() {
             Standing::PoolClosed
         } else {
-            lacks().map_or(Standing::Fits, Standing::Exhausted)
+            match self.room(proposal, slot) {
+                Ok(preference) => {
+                    devices = preference;
+                    Standing::Fits
+                }
+                Err(short) => Standing::Exhausted(short),
+            }
         };
         self.enter(slot, standing);
         if standing == Standing::Fits {
-            let scores = self.reckon(proposal, slot);
+            let scores = Scores { devices, ..self.reckon(proposal, slot) };
             self.levels.put(slot, scores);
         } else {
             self.levels.take_out(slot);
+        }
+    }
+
+    /// Whether there is room, and how well its devices are liked.
+    fn room(&mut self, proposal: &Proposal<'a>, slot: u32) -> Result<f64, Short> {
+        let mut preference = 0.0;
+        if let Some(demand) = &mut self.demand
+            && let Some(site) = site(self.fleet, proposal, slot)
+        {
+            let laid = demand.lay(site, &mut Stream::new(0, 0)).map_err(Short::Demand)?;
+            preference = laid.preference;
+        }
+        let then = proposal.used(slot).plus(self.ask_at(slot));
+        self.fleet.available_at(slot).lacks(then).map_or(Ok(preference), |short| Err(Short::Amount(short)))
+    }
+
+    /// What the group takes there.
+    fn ask_at(&self, slot: u32) -> Amount {
+        let Some(demand) = &self.demand else { return self.ask };
+        self.fleet.own_at(slot).map_or(self.ask, |own| demand.amount(own))
+    }
+
+    /// What one more allocation of the group holds on a node that has room for it.
+    pub fn resources(
+        &mut self,
+        proposal: &Proposal<'a>,
+        slot: u32,
+        picks: &mut Stream,
+    ) -> Option<AllocResources> {
+        let Some(demand) = &mut self.demand else { return Some(self.group.resources()) };
+        let site = site(self.fleet, proposal, slot)?;
+        let laid = demand.lay(site, picks).ok()?;
+        Some(demand.resources(&laid, site.own))
+    }
+
+    fn text(&self, short: Short) -> Cow<'static, str> {
+        match (short, &self.demand) {
+            (Short::Amount(dimension), _) => dimension.into(),
+            (Short::Demand(lack), Some(demand)) => demand.text(lack).into(),
+            (Short::Demand(_), None) => Cow::default(),
         }
     }
 
@@ -243,7 +301,7 @@ impl<'a> Search<'a> {
         match standing {
             Standing::HostTaken => self.filtered.add(DISTINCT_HOSTS, class),
             Standing::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class),
-            Standing::Exhausted(dimension) => self.exhausted.add(dimension, class),
+            Standing::Exhausted(short) => self.exhausted.add(&self.text(short), class),
             Standing::Outside | Standing::Fits => {}
         }
     }
@@ -254,14 +312,14 @@ impl<'a> Search<'a> {
         match std::mem::replace(&mut self.standing[slot as usize], Standing::Fits) {
             Standing::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class),
             Standing::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class),
-            Standing::Exhausted(dimension) => self.exhausted.remove(dimension, class),
+            Standing::Exhausted(short) => self.exhausted.remove(&self.text(short), class),
             Standing::Outside | Standing::Fits => {}
         }
     }
 
     fn reckon(&mut self, proposal: &Proposal, slot: u32) -> Scores {
         let there = proposal.of_group(slot, &self.group.name).holding;
-        let used_then = proposal.used(slot).plus(self.ask);
+        let used_then = proposal.used(slot).plus(self.ask_at(slot));
         Scores {
             binpack: self.fit.of(self.fleet.available_at(slot), used_then),
             job_anti_affinity: job_anti_affinity(there, self.group.count).unwrap_or(0.0),
@@ -269,6 +327,11 @@ impl<'a> Search<'a> {
             ..Scores::default()
         }
     }
+}
+
+fn site<'s>(fleet: &'s Snapshot, proposal: &'s Proposal, slot: u32) -> Option<Site<'s>> {
+    let (profile, own) = fleet.profile_at(slot).zip(fleet.own_at(slot))?;
+    Some(Site { profile, own, taken: proposal.taken(slot) })
 }
 
 fn base_metric(feasibility: &Feasibility) -> AllocMetric {

@@ -4,6 +4,7 @@
 use super::fleet::Fleet;
 use super::{Attempt, View, schedule};
 use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
+use crate::model::claims::{GroupAsks, NodeOffers, TaskAsks};
 use crate::model::constraint::Constraint;
 use crate::model::deployment::Deployment;
 use crate::model::eval::{Evaluation, Trigger};
@@ -58,6 +59,7 @@ pub fn node(n: u128) -> Node {
         networks: vec![],
         drivers: [("exec".to_string(), driver)].into(),
         not_enforced: vec![],
+        offers: NodeOffers::default(),
     };
     Node {
         computed_class: computed_class(&info),
@@ -117,6 +119,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         kill_timeout: Span::seconds(5),
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
+        asks: TaskAsks::default(),
     };
     let group = TaskGroup {
         name: "g".into(),
@@ -133,6 +136,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         tasks: vec![task],
         meta: BTreeMap::new(),
         disconnect: None,
+        asks: GroupAsks::default(),
     };
     JobSpec {
         namespace: "default".into(),
@@ -266,7 +270,7 @@ impl World {
         let mut fleet = Fleet::default();
         self.nodes.values().for_each(|n| fleet.upsert_node(n));
         for alloc in self.allocs.values().filter(|a| !a.client_terminal()) {
-            fleet.add_usage(alloc.node_id, alloc.resources.total());
+            fleet.hold(alloc.node_id, &alloc.resources.holding());
         }
         fleet
     }

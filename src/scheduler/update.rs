@@ -1,9 +1,10 @@
 //! Whether a change of a group's spec needs a new allocation, or can be made in place (reference: scheduler 11).
 //! Refuses to know where the allocation runs and whether the new spec fits there.
 
+use crate::model::claims::{Network, Port};
 use crate::model::gather::Gather;
 use crate::model::job::{JobSpec, Task, TaskGroup};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The running tasks cannot become the new ones without being started again.
 pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {
@@ -12,6 +13,8 @@ pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {
     a.tasks.len() != b.tasks.len()
         || a.ephemeral_disk_mb != b.ephemeral_disk_mb
         || a.restart.render_templates != b.restart.render_templates
+        || networks_changed(&a.asks.networks, &b.asks.networks)
+        || a.asks.volumes != b.asks.volumes
         || a.tasks.iter().any(task_changed)
 }
 
@@ -26,8 +29,21 @@ fn one_task_changed(old: Placed, new: Placed) -> bool {
         || combined_meta(old) != combined_meta(new)
         || a.cpu_mhz != b.cpu_mhz
         || a.memory_mb != b.memory_mb
+        || a.asks.memory_max_mb != b.asks.memory_max_mb
+        || a.asks.cores != b.asks.cores
+        || networks_changed(&a.asks.networks, &b.asks.networks)
+        || a.asks.devices != b.asks.devices
+        || a.asks.mounts != b.asks.mounts
         || a.logs.disabled != b.logs.disabled
         || a.restart.render_templates != b.restart.render_templates
+}
+
+/// Ports without a number, and their order, are the same whatever the number was.
+fn networks_changed(old: &[Network], new: &[Network]) -> bool {
+    fn facts(networks: &[Network]) -> Vec<(&str, i64, BTreeSet<&Port>)> {
+        networks.iter().map(|n| (n.mode(), n.mbits, n.ports().collect())).collect()
+    }
+    facts(old) != facts(new)
 }
 
 /// What the task sees: its own keys over its group's over its job's.

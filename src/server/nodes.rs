@@ -289,6 +289,7 @@ fn matters_to_jobs(old: &NodeInfo, new: &NodeInfo) -> bool {
         || old.attributes != new.attributes
         || old.meta != new.meta
         || drivers_up(old) != drivers_up(new)
+        || old.offers != new.offers
 }
 
 fn drivers_up(info: &NodeInfo) -> Vec<(&str, bool)> {

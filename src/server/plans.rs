@@ -2,10 +2,11 @@
 //! part that still fits is proposed (reference: scheduler 6). Knows no policy: it never picks another node.
 
 use super::{Op, Server};
+use crate::model::claims::Claim;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::{EvalId, EvalToken, NodeId};
 use crate::model::plan::{Decision, NodePlan, Plan};
-use crate::model::resources::Amount;
+use crate::model::resources::{Amount, Holding};
 use crate::model::time::{Mono, Now};
 use crate::scheduler;
 use crate::state::fault::Fault;
@@ -13,26 +14,52 @@ use crate::state::view::View;
 use crate::wire::command::{ApplyRollout, Command};
 use std::collections::BTreeMap;
 
+/// What a part of a plan takes from its node beyond what the state counts already.
+#[derive(Default)]
+struct Taken {
+    amount: Amount,
+    claimed: Vec<Claim>,
+    freed: Vec<Claim>,
+}
+
+impl Taken {
+    fn take(&mut self, holding: Holding) {
+        self.amount = self.amount.plus(holding.amount);
+        self.claimed.extend(holding.claims);
+    }
+
+    fn give_back(&mut self, holding: Holding) {
+        self.amount = self.amount.minus(holding.amount);
+        self.freed.extend(holding.claims);
+    }
+
+    /// How many more hold the claim.
+    fn more(&self, claim: &Claim) -> i64 {
+        let count = |claims: &[Claim]| claims.iter().filter(|c| *c == claim).count() as i64;
+        count(&self.claimed) - count(&self.freed)
+    }
+}
+
 /// What proposed plans will take from each node once they are applied.
 #[derive(Default)]
 pub struct InFlight {
-    plans: BTreeMap<u64, Vec<(NodeId, Amount)>>,
+    plans: BTreeMap<u64, Vec<(NodeId, Taken)>>,
     total: BTreeMap<NodeId, Amount>,
 }
 
 impl InFlight {
-    fn add(&mut self, index: u64, taken: Vec<(NodeId, Amount)>) {
-        for (node, amount) in &taken {
+    fn add(&mut self, index: u64, taken: Vec<(NodeId, Taken)>) {
+        for (node, taken) in &taken {
             let sum = self.total.entry(*node).or_insert(Amount::ZERO);
-            *sum = sum.plus(*amount);
+            *sum = sum.plus(taken.amount);
         }
         self.plans.insert(index, taken);
     }
 
     /// The entry was applied: the state tells from now on.
     pub fn settle(&mut self, index: u64) {
-        for (node, amount) in self.plans.remove(&index).unwrap_or_default() {
-            let left = self.total.get(&node).copied().unwrap_or(Amount::ZERO).minus(amount);
+        for (node, taken) in self.plans.remove(&index).unwrap_or_default() {
+            let left = self.total.get(&node).copied().unwrap_or(Amount::ZERO).minus(taken.amount);
             if left == Amount::ZERO {
                 self.total.remove(&node);
             } else {
@@ -43,6 +70,12 @@ impl InFlight {
 
     fn on(&self, node: NodeId) -> Amount {
         self.total.get(&node).copied().unwrap_or(Amount::ZERO)
+    }
+
+    /// How many more will hold the claim there.
+    fn holders(&self, node: NodeId, claim: &Claim) -> i64 {
+        let there = self.plans.values().flatten().filter(|(n, _)| *n == node);
+        there.map(|(_, taken)| taken.more(claim)).sum()
     }
 }
 
@@ -56,7 +89,7 @@ pub enum Then {
 }
 
 /// The parts of a plan that are accepted, and what they take from their nodes.
-type Verified = (Vec<NodePlan>, Vec<(NodeId, Amount)>);
+type Verified = (Vec<NodePlan>, Vec<(NodeId, Taken)>);
 
 impl Server {
     pub(super) fn planned(
@@ -151,9 +184,9 @@ impl Server {
         let (mut accepted, mut taken) = (vec![], vec![]);
         for part in &plan.nodes {
             match self.verify_node(part, view)? {
-                Some(amount) => {
+                Some(more) => {
                     accepted.push(part.clone());
-                    taken.push((part.node_id, amount));
+                    taken.push((part.node_id, more));
                 }
                 None if plan.all_at_once => return Ok((vec![], vec![])),
                 None => {}
@@ -163,22 +196,21 @@ impl Server {
     }
 
     /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
-    fn verify_node(&self, part: &NodePlan, view: &View) -> Result<Option<Amount>, Fault> {
+    fn verify_node(&self, part: &NodePlan, view: &View) -> Result<Option<Taken>, Fault> {
         if part.places.is_empty() {
-            return Ok(Some(Amount::ZERO));
+            return Ok(Some(Taken::default()));
         }
-        let mut placed = Amount::ZERO;
+        let mut taken = Taken::default();
         let mut in_place_only = true;
-        let mut freed = Amount::ZERO;
         for alloc in &part.places {
             let known = view.alloc(alloc.id)?;
             if known.as_ref().is_some_and(|known| known.client_terminal()) {
                 // it has ended: what is written to it takes nothing
                 continue;
             }
-            placed = placed.plus(alloc.resources.total());
+            taken.take(alloc.resources.holding());
             match known {
-                Some(known) => freed = freed.plus(known.resources.total()),
+                Some(known) => taken.give_back(known.resources.holding()),
                 None => in_place_only = false,
             }
         }
@@ -188,12 +220,24 @@ impl Server {
         }
         for stop in &part.stops {
             if let Some(known) = view.alloc(stop.id)?.filter(|known| !known.client_terminal()) {
-                freed = freed.plus(known.resources.total());
+                taken.give_back(known.resources.holding());
             }
         }
-        let more = placed.minus(freed);
-        let fits = view.fleet().fits(part.node_id, self.in_flight.on(part.node_id).plus(more));
-        Ok(fits.is_ok().then_some(more))
+        let amount = self.in_flight.on(part.node_id).plus(taken.amount);
+        let fits =
+            view.fleet().fits(part.node_id, amount).is_ok() && self.is_exclusive(part.node_id, &taken, view);
+        Ok(fits.then_some(taken))
+    }
+
+    /// Nothing that is claimed has another holder, but for one that makes way for it.
+    fn is_exclusive(&self, node: NodeId, taken: &Taken, view: &View) -> bool {
+        let held = view.fleet().claims(node);
+        taken.claimed.iter().all(|claim| {
+            let now = held.and_then(|h| h.get(claim)).map_or(0, |holders| i64::from(*holders))
+                + self.in_flight.holders(node, claim);
+            let more = taken.more(claim);
+            more <= 0 || now + more <= 1
+        })
     }
 
     /// The same evaluation once more, with the same token, until its attempts are used up.

@@ -6,6 +6,7 @@
 
 #![cfg(test)]
 
+mod claims;
 mod drains;
 mod operating;
 mod rollouts;
@@ -37,6 +38,7 @@ use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, Ru
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
+use claims::claims;
 use drains::{draining, node_commands};
 use operating::operating;
 use rollouts::{rollouts, verdict};
@@ -140,6 +142,7 @@ fn objects(s: &mut Samples) {
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
     s.add("ready", &node);
+    claims(s, job.spec.clone(), running, node.clone());
     s.add("draining", &draining(node));
     s.add("ed25519", &signing_key());
 }

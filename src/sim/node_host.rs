@@ -14,6 +14,7 @@ use crate::client::effects::{Effect, Input};
 use crate::keeper::brain::{self as keeper, Keeper};
 use crate::keeper::journal;
 use crate::keeper::mark::Marked;
+use crate::model::claims::NodeOffers;
 use crate::model::id::{AllocId, NodeId, NodeSecret, RunId, Uuid};
 use crate::model::node::{DriverInfo, NodeInfo};
 use crate::model::random::Stream;
@@ -158,6 +159,7 @@ impl NodeHost {
             networks: vec![],
             drivers: [("raw_exec".to_string(), raw_exec)].into(),
             not_enforced: vec![],
+            offers: NodeOffers::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::ledger::Left;
 use super::rollouts;
 use super::world::{Event, World};
 use crate::client::effects as client;
+use crate::model::claims::{GroupAsks, TaskAsks};
 use crate::model::id::{AllocId, JobKey};
 use crate::model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
@@ -329,6 +330,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         kill_timeout: Span::seconds(5),
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false },
+        asks: TaskAsks::default(),
     };
     let group = TaskGroup {
         name: "group".into(),
@@ -345,6 +347,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         tasks: vec![task],
         meta: BTreeMap::new(),
         disconnect: None,
+        asks: GroupAsks::default(),
     };
     JobSpec {
         namespace: key.namespace.clone(),

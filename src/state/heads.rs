@@ -9,6 +9,7 @@ use super::view::View;
 use crate::model::eval::Evaluation;
 use crate::model::id::JobKey;
 use crate::model::job::{JobSpec, JobSummary, JobType};
+use crate::wire::layout;
 use crate::wire::record::{self, Malformed, Record};
 use serde::Deserialize;
 
@@ -136,7 +137,7 @@ fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
 /// Of an older version's record all is read.
 fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
     if let Some((&JobSpec::VERSION, body)) = record.split_first() {
-        let (beginning, _) = postcard::take_from_bytes(body).map_err(|_| Malformed::Body(JobSpec::NAME))?;
+        let (beginning, _) = layout::read(body, &[]).map_err(|_| Malformed::Body(JobSpec::NAME))?;
         return Ok(beginning);
     }
     let spec: JobSpec = record::decode(record)?;

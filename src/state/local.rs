@@ -7,8 +7,8 @@
 use super::verified;
 use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
 use crate::model::task::TaskState;
-use crate::wire::record::{self, Malformed, Record};
-use crate::wire::rpc::{Assignment, Assignment2};
+use crate::wire::record::{self, CLAIMS, HEALTH, records};
+use crate::wire::rpc::Assignment;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +47,7 @@ pub struct AllocHead {
     pub dir_built: bool,
     pub fate: Fate,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
+    #[serde(default)]
     pub found: Option<Found>,
 }
 
@@ -88,28 +89,10 @@ pub enum WantedRestart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
-impl Record for DynamicMeta {
-    const NAME: &'static str = "dynamic node meta";
-    const VERSION: u8 = 1;
-}
-
-impl Record for AllocHead {
-    const NAME: &'static str = "local allocation";
-    const VERSION: u8 = 3;
-
-    /// Version 2 knew neither deployments nor health.
-    fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
-        if version != 2 {
-            return Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION });
-        }
-        let (old, dir_built, fate): (Assignment2, bool, Fate) = record::body(Self::NAME, bytes)?;
-        Ok(AllocHead { assignment: old.into(), dir_built, fate, found: None })
-    }
-}
-
-impl Record for LocalTask {
-    const NAME: &'static str = "local task";
-    const VERSION: u8 = 2;
+records! {
+    DynamicMeta = "dynamic node meta" 1;
+    AllocHead = "local allocation" 4 since 2 &[HEALTH, CLAIMS] 3 &[CLAIMS];
+    LocalTask = "local task" 2;
 }
 
 /// An allocation as it was found in the store.

@@ -5,6 +5,7 @@ use super::batch::LogBatch;
 use super::store::{Committed, Media, Options, Outcome, Store};
 use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
+use crate::model::claims::{GroupAsks, NodeOffers, TaskAsks};
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
 use crate::model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
@@ -84,6 +85,7 @@ pub fn group(name: &str, count: i64) -> TaskGroup {
         tasks: vec![task("t", restart)],
         meta: BTreeMap::new(),
         disconnect: None,
+        asks: GroupAsks::default(),
     }
 }
 
@@ -106,6 +108,7 @@ fn task(name: &str, restart: RestartPolicy) -> Task {
         kill_timeout: Span::seconds(5),
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
+        asks: TaskAsks::default(),
     }
 }
 
@@ -134,6 +137,7 @@ pub fn info(n: u128) -> NodeInfo {
         networks: vec![],
         drivers: [("raw_exec".to_string(), driver)].into(),
         not_enforced: vec![],
+        offers: NodeOffers::default(),
     }
 }
 

@@ -404,7 +404,7 @@ fn rebuild_fleet(database: &Database) -> Result<Fleet, Fault> {
     tables::each(&rows, &Kind::Alloc.key(&[]), None, |_, value| {
         let alloc: Allocation = record::decode(value)?;
         if !alloc.client_terminal() {
-            fleet.add_usage(alloc.node_id, alloc.resources.total());
+            fleet.hold(alloc.node_id, &alloc.resources.holding());
         }
         Ok(true)
     })?;
@@ -416,8 +416,8 @@ fn follow(fleet: &mut Fleet, edits: Vec<FleetEdit>) {
         match edit {
             FleetEdit::Node(node) => fleet.upsert_node(&node),
             FleetEdit::Gone(id) => fleet.remove_node(id),
-            FleetEdit::Hold(node, amount) => fleet.add_usage(node, amount),
-            FleetEdit::Release(node, amount) => fleet.sub_usage(node, amount),
+            FleetEdit::Hold(node, holding) => fleet.hold(node, &holding),
+            FleetEdit::Release(node, holding) => fleet.release(node, &holding),
         }
     }
 }

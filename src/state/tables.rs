@@ -17,7 +17,7 @@ use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, Record};
+use crate::wire::record::{self, CLAIMS, DRAINS, Record, records};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -371,7 +371,9 @@ pub(super) struct NodeRow {
     pub last_alloc_update_index: u64,
     pub create_index: u64,
     pub modify_index: u64,
+    #[serde(default)]
     pub drain: Option<Drain>,
+    #[serde(default)]
     pub last_drain: Option<LastDrain>,
 }
 
@@ -381,19 +383,11 @@ pub(super) struct Region {
     pub created: Wall,
 }
 
-macro_rules! records {
-    ($($type:ty = $name:literal),* $(,)?) => { $(
-        impl Record for $type {
-            const NAME: &'static str = $name;
-            const VERSION: u8 = 1;
-        }
-    )* };
-}
-
 records! {
-    JobRow = "job row",
-    Described = "node description",
-    Region = "region",
+    JobRow = "job row" 1;
+    Described = "node description" 2 since 1 &[CLAIMS];
+    NodeRow = "node row" 2 since 1 &[DRAINS];
+    Region = "region" 1;
 }
 
 pub(super) fn eval_key(place: Place) -> Vec<u8> {
@@ -475,8 +469,6 @@ pub(super) fn row_hash(key: &[u8], value: &[u8]) -> u64 {
     hash = (hash ^ value.len() as u64).wrapping_mul(K);
     hash ^ (hash >> 29)
 }
-
-mod upgrades;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ pub mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod keeper;
+pub mod layout;
 pub mod measured;
 pub mod record;
 pub mod rehearsal;

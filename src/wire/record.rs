@@ -1,7 +1,8 @@
 //! A record is a schema version byte and the postcard form of that version. postcard has no field names, so a changed
 //! struct is a new version with an upgrade from the one before; what no build knows is refused, never guessed.
 
-use super::rpc::{Assignment2, NodeReply};
+use super::layout::{self, Change};
+use super::rpc::NodeReply;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -12,9 +13,17 @@ pub trait Record: Serialize + DeserializeOwned {
     /// The version that this build writes.
     const VERSION: u8;
 
+    /// What has been added to its structs since an older version; None: that cannot be read any more.
+    fn since(_version: u8) -> Option<&'static [Change]> {
+        None
+    }
+
     /// Reads an older version. Called with versions below `VERSION` only.
-    fn upgrade(version: u8, _body: &[u8]) -> Result<Self, Malformed> {
-        Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION })
+    fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
+        match Self::since(version) {
+            Some(changes) => older(Self::NAME, bytes, changes),
+            None => Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION }),
+        }
     }
 }
 
@@ -75,73 +84,78 @@ pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, Malformed> {
 
 /// What postcard wrote, to its last byte.
 pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, Malformed> {
-    let (value, rest) = postcard::take_from_bytes(bytes).map_err(|_| Malformed::Body(name))?;
-    if rest.is_empty() { Ok(value) } else { Err(Malformed::Body(name)) }
+    older(name, bytes, &[])
 }
 
-/// The second version of a record whose first one lacked what `more` says of its end.
-pub fn lengthened<R: Record>(version: u8, more: &[u8], first: &[u8]) -> Result<R, Malformed> {
-    match version {
-        1 => body(R::NAME, &[first, more].concat()),
-        _ => Err(Malformed::Version { name: R::NAME, found: version, known: R::VERSION }),
+/// The same, written before the changes.
+fn older<T: DeserializeOwned>(
+    name: &'static str,
+    bytes: &[u8],
+    changes: &'static [Change],
+) -> Result<T, Malformed> {
+    match layout::read(bytes, changes) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(Malformed::Body(name)),
     }
 }
 
+/// Nodes had no drains.
+pub const DRAINS: Change = &[("Node", 11), ("NodeRow", 9)];
+/// Assignments named no deployment, and nothing was found of their health.
+pub const HEALTH: Change = &[("Assignment", 13), ("AllocHead", 3)];
+/// Nothing was asked for, offered or held beyond cpu, memory and disk.
+pub const CLAIMS: Change = &[
+    ("TaskGroup", 14),
+    ("Task", 17),
+    ("TaskResources", 3),
+    ("AllocResources", 2),
+    ("NodeInfo", 15),
+    ("Scores", 5),
+];
+
 macro_rules! records {
-    ($($type:ty = $name:literal $version:literal),* $(,)?) => { $(
-        impl Record for $type {
+    ($($type:ty = $name:literal $version:literal $(since $($older:literal $change:expr)+)?;)*) => { $(
+        impl crate::wire::record::Record for $type {
             const NAME: &'static str = $name;
             const VERSION: u8 = $version;
+            $(
+            fn since(version: u8) -> Option<&'static [crate::wire::layout::Change]> {
+                match version {
+                    $($older => Some($change),)+
+                    _ => None,
+                }
+            }
+            )?
         }
     )* };
 }
+pub(crate) use records;
 
-// The second versions came with format 2 of the stores: no disk holds their first ones.
+// The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
-    crate::model::eval::Evaluation = "evaluation" 2,
-    crate::model::alloc::Allocation = "allocation" 2,
-    crate::model::job::Job = "job" 2,
-    crate::model::job::JobSpec = "job version" 2,
-    super::command::Command = "command" 2,
-    crate::model::job::JobSummary = "job summary" 1,
-    crate::model::namespace::Namespace = "namespace" 1,
-    crate::model::pool::NodePool = "node pool" 1,
-    crate::model::scheduling::SchedulerConfig = "scheduler configuration" 1,
-    crate::model::submission::Submission = "job submission" 1,
-    crate::model::key::SigningKey = "signing key" 1,
-    super::rpc::NodeRequest = "node request" 1,
-    super::ask::NodeAsk = "node ask" 1,
-    super::ask::NodeAnswer = "node answer" 1,
-    super::ask::Piece = "piece" 1,
-    super::ask::SessionInput = "session input" 1,
-    super::ask::SessionOutput = "session output" 1,
-    super::request::Refusal = "refusal" 1,
-    super::keeper::Command = "keeper command" 1,
-    super::keeper::Event = "keeper event" 1,
-    crate::model::deployment::Deployment = "deployment" 1,
-}
-
-impl Record for NodeReply {
-    const NAME: &'static str = "node reply";
-    const VERSION: u8 = 3;
-
-    /// Version 2 had assignments that named no deployment.
-    fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
-        if version != 2 {
-            return Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION });
-        }
-        Ok(body::<NodeReply<Assignment2>>(Self::NAME, bytes)?.into())
-    }
-}
-
-impl Record for crate::model::node::Node {
-    const NAME: &'static str = "node";
-    const VERSION: u8 = 2;
-
-    /// Version 1 ended before the two drains: there was none.
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self, Malformed> {
-        lengthened(version, &[0, 0], body)
-    }
+    crate::model::eval::Evaluation = "evaluation" 3 since 2 &[CLAIMS];
+    crate::model::alloc::Allocation = "allocation" 3 since 2 &[CLAIMS];
+    crate::model::job::Job = "job" 3 since 2 &[CLAIMS];
+    crate::model::job::JobSpec = "job version" 3 since 2 &[CLAIMS];
+    super::command::Command = "command" 3 since 2 &[CLAIMS];
+    crate::model::job::JobSummary = "job summary" 1;
+    crate::model::namespace::Namespace = "namespace" 1;
+    crate::model::pool::NodePool = "node pool" 1;
+    crate::model::scheduling::SchedulerConfig = "scheduler configuration" 1;
+    crate::model::submission::Submission = "job submission" 1;
+    crate::model::key::SigningKey = "signing key" 1;
+    crate::model::node::Node = "node" 3 since 1 &[DRAINS, CLAIMS] 2 &[CLAIMS];
+    super::rpc::NodeRequest = "node request" 2 since 1 &[CLAIMS];
+    NodeReply = "node reply" 4 since 2 &[HEALTH, CLAIMS] 3 &[CLAIMS];
+    super::ask::NodeAsk = "node ask" 1;
+    super::ask::NodeAnswer = "node answer" 1;
+    super::ask::Piece = "piece" 1;
+    super::ask::SessionInput = "session input" 1;
+    super::ask::SessionOutput = "session output" 1;
+    super::request::Refusal = "refusal" 1;
+    super::keeper::Command = "keeper command" 1;
+    super::keeper::Event = "keeper event" 1;
+    crate::model::deployment::Deployment = "deployment" 1;
 }
 
 #[cfg(test)]

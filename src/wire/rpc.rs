@@ -81,14 +81,14 @@ impl NodeRequest {
 
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum NodeReply<A = Assignment> {
+pub enum NodeReply {
     /// The next heartbeat is due within `ttl`.
     Alive {
         ttl: Span,
     },
-    Allocs(AllocSet<A>),
+    Allocs(AllocSet),
     Fetched {
-        assignments: Vec<A>,
+        assignments: Vec<Assignment>,
     },
     /// The report is durable.
     Reported,
@@ -112,14 +112,14 @@ pub const WATCH_HOLD: Span = Span::minutes(5);
 
 /// What a node shall run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AllocSet<A = Assignment> {
+pub struct AllocSet {
     /// The `since` of the next watch.
     pub index: u64,
     /// Every allocation of the node that the servers still know, with its `alloc_modify_index`. What is missing was
     /// collected by the servers and is to be removed.
     pub wanted: Vec<(AllocId, u64)>,
     /// Those that moved past `since`, as many as fit; the rest is to be fetched.
-    pub assignments: Vec<A>,
+    pub assignments: Vec<Assignment>,
 }
 
 /// An allocation with all that a node needs to run it, also after a reboot with no server in reach.
@@ -139,62 +139,6 @@ pub struct Assignment {
     pub previous: Option<AllocId>,
     pub alloc_modify_index: u64,
     /// Whose member it is, if that is under way or was.
+    #[serde(default)]
     pub deployment: Option<DeploymentId>,
-}
-
-/// An assignment as records before the third version have it.
-#[derive(Serialize, Deserialize)]
-pub struct Assignment2 {
-    id: AllocId,
-    name: String,
-    job: JobKey,
-    job_name: String,
-    job_type: JobType,
-    job_version: u64,
-    job_meta: BTreeMap<String, String>,
-    region: String,
-    group: TaskGroup,
-    resources: AllocResources,
-    desired: DesiredStatus,
-    previous: Option<AllocId>,
-    alloc_modify_index: u64,
-}
-
-impl From<Assignment2> for Assignment {
-    fn from(old: Assignment2) -> Assignment {
-        Assignment {
-            id: old.id,
-            name: old.name,
-            job: old.job,
-            job_name: old.job_name,
-            job_type: old.job_type,
-            job_version: old.job_version,
-            job_meta: old.job_meta,
-            region: old.region,
-            group: old.group,
-            resources: old.resources,
-            desired: old.desired,
-            previous: old.previous,
-            alloc_modify_index: old.alloc_modify_index,
-            deployment: None,
-        }
-    }
-}
-
-impl From<NodeReply<Assignment2>> for NodeReply {
-    fn from(old: NodeReply<Assignment2>) -> NodeReply {
-        let all = |old: Vec<Assignment2>| old.into_iter().map(Assignment::from).collect();
-        match old {
-            NodeReply::Alive { ttl } => NodeReply::Alive { ttl },
-            NodeReply::Allocs(AllocSet { index, wanted, assignments }) => {
-                NodeReply::Allocs(AllocSet { index, wanted, assignments: all(assignments) })
-            }
-            NodeReply::Fetched { assignments } => NodeReply::Fetched { assignments: all(assignments) },
-            NodeReply::Reported => NodeReply::Reported,
-            NodeReply::UnknownNode => NodeReply::UnknownNode,
-            NodeReply::NotLeader { leader } => NodeReply::NotLeader { leader },
-            NodeReply::HeartbeatFirst => NodeReply::HeartbeatFirst,
-            NodeReply::Refused { message } => NodeReply::Refused { message },
-        }
-    }
 }

@@ -6,7 +6,7 @@ use crate::model::node::Node;
 use crate::model::plan::Decision;
 use crate::model::preference::{Affinity, Spread};
 use crate::model::random::mix;
-use crate::model::resources::Amount;
+use crate::model::resources::{Amount, Holding};
 use crate::scheduler::fleet::{Fleet, Snapshot};
 use crate::scheduler::{Attempt, schedule};
 use crate::testing::{self, NOW, amount, constraint, eval_of, node_with};
@@ -39,7 +39,8 @@ impl World {
             let node = node(i);
             fleet.upsert_node(&node);
             if ((mix(i as u64) % 100) as f64) < fill * 100.0 {
-                fleet.add_usage(node.info.id, Amount { disk_mb: 0, ..node.info.capacity });
+                let amount = Amount { disk_mb: 0, ..node.info.capacity };
+                fleet.hold(node.info.id, &Holding { amount, claims: vec![] });
             }
         }
         World { fleet, fill, nodes }

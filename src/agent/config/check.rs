@@ -11,7 +11,7 @@ pub fn check(config: &mut Config) -> Vec<Diagnostic> {
     }
     let denied = DRIVER_OPTIONS.iter().any(|(key, listed)| forbids(config, key, *listed));
     config.client.raw_exec_enabled &= !denied;
-    let found = [roles(config), server(config), directories(config), pool(config)];
+    let found = [roles(config), server(config), directories(config), pool(config), offers(config)];
     found.into_iter().flatten().map(|text| Diagnostic::nowhere("configuration", text, "")).collect()
 }
 
@@ -72,6 +72,19 @@ fn directories(config: &Config) -> Option<String> {
     let missing = !config.dev && config.data_dir.is_none();
     missing
         .then(|| "data_dir is missing: say data_dir = \"/var/lib/drover\", or -data-dir, or -dev".to_string())
+}
+
+fn offers(config: &Config) -> Option<String> {
+    let client = &config.client;
+    let range = client.dynamic_ports;
+    if range.min > range.max {
+        return Some(format!(
+            "client.min_dynamic_port {} is above client.max_dynamic_port {}",
+            range.min, range.max
+        ));
+    }
+    let nowhere = client.host_volumes.iter().find(|(_, volume)| volume.path.is_empty());
+    nowhere.map(|(name, _)| format!("client.host_volume {name:?} has no path: say path = \"/...\""))
 }
 
 /// Reference: http-api 4, names of node pools.

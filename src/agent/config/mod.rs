@@ -7,6 +7,7 @@ mod check;
 pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod offers;
 mod schema;
 pub mod syntax;
 mod values;
@@ -14,6 +15,7 @@ mod walk;
 
 use crate::api::agent::SearchRules;
 use crate::jobspec::diagnostic::Diagnostic;
+use crate::model::claims::{HostVolume, PortRange};
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::Span;
 use std::collections::BTreeMap;
@@ -151,6 +153,14 @@ pub struct ClientConfig {
     pub options: BTreeMap<String, String>,
     /// `None`: the default route's.
     pub network_interface: Option<String>,
+    /// By name.
+    pub host_networks: Vec<(String, HostNetwork)>,
+    /// By name.
+    pub host_volumes: Vec<(String, HostVolume)>,
+    /// Where ports that jobs do not name are taken from.
+    pub dynamic_ports: PortRange,
+    /// A list of the kernel's kind; empty: all cores.
+    pub reservable_cores: String,
     /// MHz of all cores. 0: detect.
     pub cpu_total_compute_mhz: u64,
     /// 0: detect.
@@ -180,6 +190,20 @@ pub struct Reserved {
     pub cpu_mhz: u64,
     pub memory_mb: u64,
     pub disk_mb: u64,
+    /// `0-1,4`
+    pub cores: String,
+    /// `22,8000-8100`
+    pub ports: String,
+}
+
+/// A name for some of the machine's addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostNetwork {
+    /// Empty: all of the interface's.
+    pub cidr: String,
+    /// Empty: of any interface.
+    pub interface: String,
+    pub reserved_ports: String,
 }
 
 /// What the machine says of itself and some defaults follow from.
@@ -320,6 +344,10 @@ impl ClientConfig {
             meta: BTreeMap::new(),
             options: BTreeMap::new(),
             network_interface: dev.then(|| "lo".to_string()),
+            host_networks: Vec::new(),
+            host_volumes: Vec::new(),
+            dynamic_ports: PortRange::default(),
+            reservable_cores: String::new(),
             cpu_total_compute_mhz: 0,
             memory_total_mb: 0,
             disk_total_mb: 0,

@@ -3,6 +3,9 @@
 //! Refuses to know: syntax and positions. To build a feature, its entry changes from `NotYet` to a setter.
 
 use super::Config;
+use super::offers::{
+    cidrs, cores, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
+};
 use super::values::{
     address, advertise, algorithm, directory, header, http_addresses, i64_of, interface, log_file, log_level,
     log_rotate_max_files, meta, name, option, prefix_filter, size, u32_of,
@@ -33,6 +36,8 @@ pub enum Kind {
     Block(&'static [Key]),
     /// A block with one label, of which only these are built.
     Labelled(&'static str, &'static [Key]),
+    /// A block with one label of the user's own, which the first function takes note of; its keys' setters find it there.
+    Named(fn(&mut Config, &str) -> Result<(), String>, &'static [Key]),
     /// Known, not built: refused, unless the value asks for nothing (empty, zero, false) or is one of these.
     NotYet(&'static [&'static str]),
     /// A whole block that is known and not built: as `NotYet` for each of its values.
@@ -290,9 +295,9 @@ static CLIENT: &[Key] = &[
     key("server_join", Kind::NotYetBlock),
     key("chroot_env", Kind::NotYetBlock),
     not_yet("network_speed"),
-    not_yet("reservable_cores"),
-    key("min_dynamic_port", Kind::NotYet(&["20000"])),
-    key("max_dynamic_port", Kind::NotYet(&["32000"])),
+    key("reservable_cores", Kind::Text(|c, v| cores(v, &mut c.client.reservable_cores))),
+    key("min_dynamic_port", Kind::Int(PORT, |c, v| c.client.dynamic_ports.min = u16_of(v))),
+    key("max_dynamic_port", Kind::Int(PORT, |c, v| c.client.dynamic_ports.max = u16_of(v))),
     not_yet("gc_interval"),
     not_yet("gc_parallel_destroys"),
     not_yet("gc_disk_usage_threshold"),
@@ -306,8 +311,8 @@ static CLIENT: &[Key] = &[
     not_yet("bridge_network_subnet_ipv6"),
     not_yet("bridge_network_hairpin_mode"),
     not_yet("bind_wildcard_default_host_network"),
-    key("host_volume", Kind::NotYetBlock),
-    key("host_network", Kind::NotYetBlock),
+    key("host_volume", Kind::Named(host_volume, HOST_VOLUME)),
+    key("host_network", Kind::Named(host_network, HOST_NETWORK)),
     not_yet("cgroup_parent"),
     not_yet("nomad_service_discovery"),
     key("template", Kind::NotYetBlock),
@@ -330,6 +335,17 @@ static RESERVED: &[Key] = &[
     key("cpu", Kind::Int(AMOUNT, |c, v| c.client.reserved.cpu_mhz = v)),
     key("memory", Kind::Int(AMOUNT, |c, v| c.client.reserved.memory_mb = v)),
     key("disk", Kind::Int(AMOUNT, |c, v| c.client.reserved.disk_mb = v)),
-    not_yet("cores"),
-    not_yet("reserved_ports"),
+    key("cores", Kind::Text(|c, v| cores(v, &mut c.client.reserved.cores))),
+    key("reserved_ports", Kind::Text(|c, v| ports(v, &mut c.client.reserved.ports))),
+];
+
+static HOST_NETWORK: &[Key] = &[
+    key("cidr", Kind::Text(|c, v| cidrs(v, &mut last_network(c).cidr))),
+    key("interface", Kind::Text(|c, v| name(v, &mut last_network(c).interface, &['\0', '{']))),
+    key("reserved_ports", Kind::Text(|c, v| ports(v, &mut last_network(c).reserved_ports))),
+];
+
+static HOST_VOLUME: &[Key] = &[
+    key("path", Kind::Text(|c, v| volume_path(v, &mut last_volume(c).path))),
+    key("read_only", Kind::Switch(|c, v| last_volume(c).read_only = v)),
 ];

@@ -113,6 +113,9 @@ impl Loading {
                     loading.labelled(place, name, label, keys, items);
                 })
             }
+            Kind::Named(begin, keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
+                loading.named(place, name, *begin, keys, items);
+            }),
             Kind::Map(set) => self.each_object(place, name, &item.node, &mut |loading, items| {
                 loading.entries(place, name, *set, items);
             }),
@@ -162,6 +165,27 @@ impl Loading {
                 let summary = format!("not supported yet: {name} {:?}", item.key);
                 self.refuse(place, item.key_at.clone(), summary, format!("known is {name} {label:?}"));
             }
+        }
+    }
+
+    /// One block for each label.
+    fn named(
+        &mut self,
+        place: Source<'_>,
+        name: &str,
+        begin: fn(&mut Config, &str) -> Result<(), String>,
+        keys: &'static [Key],
+        items: &[Item],
+    ) {
+        for item in items {
+            if let Err(why) = begin(&mut self.walked.config, &item.key) {
+                self.refuse(place, item.key_at.clone(), format!("Invalid name of a {name}"), why);
+                continue;
+            }
+            let below = format!("{name}.{}", item.key);
+            self.each_object(place, &below, &item.node, &mut |loading, items| {
+                loading.items(place, &below, keys, items);
+            });
         }
     }
 

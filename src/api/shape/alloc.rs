@@ -3,9 +3,10 @@
 
 use super::super::filter::LeftOut;
 use super::again::{AllocStateShape, TrackerShape};
+use super::claims::{HeldDeviceShape, MappingShape, NetworkShape, listed};
 use super::deployment::HealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
-use super::{Null, is_zero, map_or_null, rfc3339};
+use super::{Null, is_zero, list_or_null, map_or_null, rfc3339};
 use crate::jobspec::duration;
 use crate::model::alloc::{AllocMetric, Allocation, NodeScore, Transition};
 use crate::model::gather::Gather;
@@ -122,9 +123,9 @@ pub struct AllocShape<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<JobShape<'a>>,
     task_group: &'a str,
-    resources: ResourcesShape,
-    shared_resources: ResourcesShape,
-    task_resources: BTreeMap<&'a str, ResourcesShape>,
+    resources: ResourcesShape<'a>,
+    shared_resources: ResourcesShape<'a>,
+    task_resources: BTreeMap<&'a str, ResourcesShape<'a>>,
     allocated_resources: AllocatedShape<'a>,
     metrics: MetricShape<'a>,
     desired_status: &'static str,
@@ -191,9 +192,7 @@ pub static LEFT_OUT: LeftOut = LeftOut {
 impl<'a> AllocShape<'a> {
     pub fn new(a: &'a Allocation, job: Option<&'a Job>) -> Self {
         let total = a.resources.total();
-        let legacy = |(name, t): (&'a String, &TaskResources)| {
-            (name.as_str(), ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0))
-        };
+        let legacy = |(name, t): (&'a String, &'a TaskResources)| (name.as_str(), ResourcesShape::held(t));
         AllocShape {
             id: a.id.to_string(),
             namespace: &a.job.namespace,
@@ -204,8 +203,10 @@ impl<'a> AllocShape<'a> {
             job_id: &a.job.id,
             job: job.map(JobShape::new),
             task_group: &a.group,
-            resources: ResourcesShape::new(total.cpu_mhz, total.memory_mb, total.disk_mb),
-            shared_resources: ResourcesShape::new(0, 0, a.resources.disk_mb),
+            resources: ResourcesShape::new(total.cpu_mhz, total.memory_mb, total.disk_mb)
+                .with_networks(&a.resources.networks),
+            shared_resources: ResourcesShape::new(0, 0, a.resources.disk_mb)
+                .with_networks(&a.resources.networks),
             task_resources: a.resources.tasks.iter().map(legacy).gather(),
             allocated_resources: AllocatedShape::new(&a.resources),
             metrics: MetricShape::new(&a.metrics, job.map_or("", |j| &j.spec.node_pool)),
@@ -267,18 +268,18 @@ impl TransitionShape {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AllocatedShape<'a> {
-    tasks: BTreeMap<&'a str, AllocatedTaskShape>,
+    tasks: BTreeMap<&'a str, AllocatedTaskShape<'a>>,
     task_lifecycles: BTreeMap<&'a str, Option<LifecycleShape>>,
-    shared: AllocatedSharedShape,
+    shared: AllocatedSharedShape<'a>,
 }
 
 impl<'a> AllocatedShape<'a> {
     fn new(r: &'a AllocResources) -> Self {
-        let task = |t: &TaskResources| AllocatedTaskShape {
-            cpu: AllocatedCpuShape { cpu_shares: t.cpu_mhz, reserved_cores: () },
-            memory: AllocatedMemoryShape { memory_mb: t.memory_mb, memory_max_mb: 0 },
-            networks: (),
-            devices: (),
+        let task = |t: &'a TaskResources| AllocatedTaskShape {
+            cpu: AllocatedCpuShape { cpu_shares: t.cpu_mhz, reserved_cores: list_or_null(&t.held.cores) },
+            memory: AllocatedMemoryShape { memory_mb: t.memory_mb, memory_max_mb: t.held.memory_max_mb },
+            networks: listed(&t.held.networks, NetworkShape::held),
+            devices: listed(&t.held.devices, HeldDeviceShape::new),
         };
         AllocatedShape {
             tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).gather(),
@@ -287,25 +288,29 @@ impl<'a> AllocatedShape<'a> {
                 .iter()
                 .map(|(n, t)| (n.as_str(), t.lifecycle.map(LifecycleShape::new)))
                 .gather(),
-            shared: AllocatedSharedShape { networks: (), disk_mb: r.disk_mb, ports: () },
+            shared: AllocatedSharedShape {
+                networks: listed(&r.networks, NetworkShape::held),
+                disk_mb: r.disk_mb,
+                ports: MappingShape::of(&r.networks),
+            },
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocatedTaskShape {
-    cpu: AllocatedCpuShape,
+struct AllocatedTaskShape<'a> {
+    cpu: AllocatedCpuShape<'a>,
     memory: AllocatedMemoryShape,
-    networks: Null,
-    devices: Null,
+    networks: Option<Vec<NetworkShape<'a>>>,
+    devices: Option<Vec<HeldDeviceShape<'a>>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocatedCpuShape {
+struct AllocatedCpuShape<'a> {
     cpu_shares: i64,
-    reserved_cores: Null,
+    reserved_cores: Option<&'a [u16]>,
 }
 
 #[derive(Serialize)]
@@ -318,11 +323,11 @@ struct AllocatedMemoryShape {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct AllocatedSharedShape {
-    networks: Null,
+struct AllocatedSharedShape<'a> {
+    networks: Option<Vec<NetworkShape<'a>>>,
     #[serde(rename = "DiskMB")]
     disk_mb: i64,
-    ports: Null,
+    ports: Option<Vec<MappingShape<'a>>>,
 }
 
 fn task_states(a: &Allocation) -> Option<BTreeMap<&str, TaskStateShape<'_>>> {

@@ -1,12 +1,14 @@
 //! The whole job as JSON: what its user wrote after defaults, and what the servers know of it.
 
+use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
 use super::preference::{AffinityShape, SpreadShape};
 use super::{ConstraintShape, Null, map_or_null};
+use crate::model::claims::HeldNetwork;
 use crate::model::gather::Gather;
 use crate::model::job::{
     Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
-use crate::model::resources::Lifecycle;
+use crate::model::resources::{Lifecycle, TaskResources};
 use crate::model::value::Value;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::collections::BTreeMap;
@@ -134,11 +136,11 @@ struct GroupShape<'a> {
     restart_policy: RestartShape,
     reschedule_policy: Option<RescheduleShape>,
     ephemeral_disk: DiskShape,
-    networks: Null,
+    networks: Option<Vec<NetworkShape<'a>>>,
     services: Null,
-    volumes: Null,
+    volumes: Option<BTreeMap<&'a str, VolumeShape<'a>>>,
     consul: Null,
-    disconnect: Null,
+    disconnect: Option<DisconnectShape>,
     tasks: Vec<TaskShape<'a>>,
     meta: Option<&'a BTreeMap<String, String>>,
     /// Nanoseconds.
@@ -163,11 +165,11 @@ impl<'a> GroupShape<'a> {
             restart_policy: RestartShape::new(&g.restart),
             reschedule_policy: g.reschedule.as_ref().map(RescheduleShape::new),
             ephemeral_disk: DiskShape { sticky: false, size_mb: g.ephemeral_disk_mb, migrate: false },
-            networks: (),
+            networks: listed(&g.asks.networks, NetworkShape::asked),
             services: (),
-            volumes: (),
+            volumes: VolumeShape::all(&g.asks.volumes),
             consul: (),
-            disconnect: (),
+            disconnect: g.disconnect.as_ref().map(DisconnectShape::new),
             tasks: g.tasks.iter().map(TaskShape::new).collect(),
             meta: map_or_null(&g.meta),
             shutdown_delay: g.shutdown_delay.map(|d| d.as_nanos()),
@@ -202,7 +204,7 @@ struct TaskShape<'a> {
     templates: Null,
     constraints: Option<Vec<ConstraintShape<'a>>>,
     affinities: Option<Vec<AffinityShape<'a>>>,
-    resources: ResourcesShape,
+    resources: ResourcesShape<'a>,
     restart_policy: RestartShape,
     dispatch_payload: Null,
     lifecycle: Option<LifecycleShape>,
@@ -214,7 +216,7 @@ struct TaskShape<'a> {
     leader: bool,
     /// Nanoseconds.
     shutdown_delay: i64,
-    volume_mounts: Null,
+    volume_mounts: Option<Vec<MountShape<'a>>>,
     scaling_policies: Null,
     kill_signal: &'a str,
     kind: &'static str,
@@ -242,7 +244,7 @@ impl<'a> TaskShape<'a> {
             templates: (),
             constraints: ConstraintShape::list(&t.constraints),
             affinities: AffinityShape::list(&t.affinities),
-            resources: ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0),
+            resources: ResourcesShape::asked(t),
             restart_policy: RestartShape::new(&t.restart),
             dispatch_payload: (),
             lifecycle: t.lifecycle.map(LifecycleShape::new),
@@ -256,7 +258,7 @@ impl<'a> TaskShape<'a> {
             artifacts: (),
             leader: t.leader,
             shutdown_delay: t.shutdown_delay.as_nanos(),
-            volume_mounts: (),
+            volume_mounts: listed(&t.asks.mounts, MountShape::new),
             scaling_policies: (),
             kill_signal: &t.kill_signal,
             kind: "",
@@ -295,7 +297,7 @@ impl Serialize for FreeForm<'_> {
 
 /// The one-block form of resources: a task's ask in a job, and an allocation's legacy totals.
 #[derive(Serialize)]
-pub struct ResourcesShape {
+pub struct ResourcesShape<'a> {
     #[serde(rename = "CPU")]
     cpu: i64,
     #[serde(rename = "Cores")]
@@ -311,14 +313,14 @@ pub struct ResourcesShape {
     #[serde(rename = "SecretsMB")]
     secrets_mb: i64,
     #[serde(rename = "Networks")]
-    networks: Null,
+    networks: Option<Vec<NetworkShape<'a>>>,
     #[serde(rename = "Devices")]
-    devices: Null,
+    devices: Option<Vec<DeviceAskShape<'a>>>,
     #[serde(rename = "NUMA")]
     numa: Null,
 }
 
-impl ResourcesShape {
+impl<'a> ResourcesShape<'a> {
     pub fn new(cpu: i64, memory_mb: i64, disk_mb: i64) -> Self {
         ResourcesShape {
             cpu,
@@ -328,10 +330,34 @@ impl ResourcesShape {
             disk_mb,
             iops: 0,
             secrets_mb: 0,
-            networks: (),
-            devices: (),
+            networks: None,
+            devices: None,
             numa: (),
         }
+    }
+
+    fn asked(t: &'a Task) -> Self {
+        ResourcesShape {
+            cores: t.asks.cores,
+            memory_max_mb: t.asks.memory_max_mb,
+            networks: listed(&t.asks.networks, NetworkShape::asked),
+            devices: listed(&t.asks.devices, DeviceAskShape::new),
+            ..ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0)
+        }
+    }
+
+    /// Of an allocation's task.
+    pub fn held(t: &'a TaskResources) -> Self {
+        ResourcesShape {
+            cores: t.held.cores.len() as i64,
+            memory_max_mb: t.held.memory_max_mb,
+            networks: listed(&t.held.networks, NetworkShape::held),
+            ..ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0)
+        }
+    }
+
+    pub fn with_networks(self, networks: &'a [HeldNetwork]) -> Self {
+        ResourcesShape { networks: listed(networks, NetworkShape::held), ..self }
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod again;
 pub mod agent;
 pub mod alloc;
+pub mod claims;
 pub mod deployment;
 pub mod diff;
 pub mod eval;

@@ -1,17 +1,13 @@
 //! Nodes as JSON: the whole node (its secret never leaves) and its stub in lists.
 
-use super::{Empty, Null, map_or_null, rfc3339};
+use super::claims::{AddressShape, HostNetworkShape, HostVolumeShape, NetworkShape, NodeDeviceShape, listed};
+use super::{Empty, Null, list_or_null, map_or_null, rfc3339};
 use crate::model::drain::{Drain, LastDrain};
 use crate::model::gather::Gather;
 use crate::model::id::EvalId;
-use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo};
-use crate::model::resources::Amount;
+use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo, NodeNetwork};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// The ports that dynamic ones are drawn from: what the API tells of every node.
-const MIN_DYNAMIC_PORT: u16 = 20_000;
-const MAX_DYNAMIC_PORT: u16 = 32_000;
 
 /// A node in a list.
 #[derive(Serialize)]
@@ -31,9 +27,9 @@ pub struct NodeStub<'a> {
     status: &'static str,
     status_description: &'a str,
     drivers: BTreeMap<&'a str, DriverShape<'a>>,
-    host_volumes: Null,
+    host_volumes: Option<BTreeMap<&'a str, HostVolumeShape<'a>>>,
     node_resources: Option<NodeResourcesShape<'a>>,
-    reserved_resources: Option<ReservedShape>,
+    reserved_resources: Option<ReservedShape<'a>>,
     last_drain: Option<LastDrainShape<'a>>,
     create_index: u64,
     modify_index: u64,
@@ -58,9 +54,9 @@ impl<'a> NodeStub<'a> {
             status: node.status.as_str(),
             status_description: &node.status_description,
             drivers: drivers(info),
-            host_volumes: (),
+            host_volumes: HostVolumeShape::all(&info.offers.volumes),
             node_resources: resources.then(|| NodeResourcesShape::new(info)),
-            reserved_resources: resources.then(|| ReservedShape::new(info.reserved)),
+            reserved_resources: resources.then(|| ReservedShape::new(info)),
             last_drain: node.last_drain.as_ref().map(LastDrainShape::new),
             create_index: node.create_index,
             modify_index: node.modify_index,
@@ -94,7 +90,7 @@ pub struct NodeShape<'a> {
     tls_enabled: bool,
     attributes: &'a BTreeMap<String, String>,
     node_resources: NodeResourcesShape<'a>,
-    reserved_resources: ReservedShape,
+    reserved_resources: ReservedShape<'a>,
     links: Empty,
     meta: &'a BTreeMap<String, String>,
     node_class: &'a str,
@@ -113,8 +109,8 @@ pub struct NodeShape<'a> {
     csi_controller_plugins: Empty,
     #[serde(rename = "CSINodePlugins")]
     csi_node_plugins: Empty,
-    host_volumes: Null,
-    host_networks: Null,
+    host_volumes: Option<BTreeMap<&'a str, HostVolumeShape<'a>>>,
+    host_networks: Option<BTreeMap<&'a str, HostNetworkShape<'a>>>,
     last_drain: Option<LastDrainShape<'a>>,
     node_max_allocs: u64,
     #[serde(rename = "GCVolumesOnNodeGC")]
@@ -140,7 +136,7 @@ impl<'a> NodeShape<'a> {
             tls_enabled: false,
             attributes: &info.attributes,
             node_resources: NodeResourcesShape::new(info),
-            reserved_resources: ReservedShape::new(info.reserved),
+            reserved_resources: ReservedShape::new(info),
             links: Empty {},
             meta: &info.meta,
             node_class: &info.class,
@@ -156,8 +152,8 @@ impl<'a> NodeShape<'a> {
             drivers: drivers(info),
             csi_controller_plugins: Empty {},
             csi_node_plugins: Empty {},
-            host_volumes: (),
-            host_networks: (),
+            host_volumes: HostVolumeShape::all(&info.offers.volumes),
+            host_networks: HostNetworkShape::all(&info.offers.addresses),
             last_drain: node.last_drain.as_ref().map(LastDrainShape::new),
             node_max_allocs: 0,
             gc_volumes_on_node_gc: false,
@@ -281,10 +277,10 @@ impl NodeEvaluatedShape {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct NodeResourcesShape<'a> {
-    cpu: NodeCpuShape,
+    cpu: NodeCpuShape<'a>,
     memory: MemoryShape,
     disk: DiskShape,
-    devices: Null,
+    devices: Option<Vec<NodeDeviceShape<'a>>>,
     node_networks: Option<Vec<NodeNetworkShape<'a>>>,
     networks: Option<Vec<NetworkShape<'a>>>,
     min_dynamic_port: u16,
@@ -298,25 +294,26 @@ impl<'a> NodeResourcesShape<'a> {
             cpu: NodeCpuShape {
                 cpu_shares: info.capacity.cpu_mhz,
                 total_cpu_cores: info.cpu_cores,
-                reservable_cpu_cores: (0..info.cpu_cores).collect(),
+                reservable_cpu_cores: list_or_null(&info.offers.cores),
             },
             memory: MemoryShape { memory_mb: info.capacity.memory_mb },
             disk: DiskShape { disk_mb: info.capacity.disk_mb },
-            devices: (),
-            node_networks: some.then(|| info.networks.iter().map(NodeNetworkShape::new).collect()),
-            networks: some.then(|| info.networks.iter().map(NetworkShape::new).collect()),
-            min_dynamic_port: MIN_DYNAMIC_PORT,
-            max_dynamic_port: MAX_DYNAMIC_PORT,
+            devices: listed(&info.offers.devices, NodeDeviceShape::new),
+            node_networks: some
+                .then(|| info.networks.iter().map(|n| NodeNetworkShape::new(info, n)).collect()),
+            networks: info.networks.first().map(|n| vec![primary(n)]),
+            min_dynamic_port: info.offers.dynamic_ports.min,
+            max_dynamic_port: info.offers.dynamic_ports.max,
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct NodeCpuShape {
+struct NodeCpuShape<'a> {
     cpu_shares: i64,
     total_cpu_cores: u16,
-    reservable_cpu_cores: Vec<u16>,
+    reservable_cpu_cores: Option<&'a [u16]>,
 }
 
 #[derive(Serialize)]
@@ -342,103 +339,64 @@ struct NodeNetworkShape<'a> {
 }
 
 impl<'a> NodeNetworkShape<'a> {
-    fn new(n: &'a crate::model::node::NodeNetwork) -> Self {
+    fn new(info: &'a NodeInfo, n: &'a NodeNetwork) -> Self {
+        let here = info.offers.addresses.iter().filter(|a| a.device == n.device);
         NodeNetworkShape {
             mode: "host",
             device: &n.device,
             mac_address: &n.mac,
             speed: n.speed_mbit,
-            addresses: n.addresses.iter().map(|a| AddressShape::new(a)).collect(),
+            addresses: here.map(AddressShape::new).collect(),
         }
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct AddressShape<'a> {
-    family: &'static str,
-    alias: &'static str,
-    address: &'a str,
-    reserved_ports: &'static str,
-    gateway: &'static str,
-}
-
-impl<'a> AddressShape<'a> {
-    fn new(address: &'a str) -> Self {
-        let family = if address.contains(':') { "ipv6" } else { "ipv4" };
-        AddressShape { family, alias: "default", address, reserved_ports: "", gateway: "" }
-    }
+/// The node is known by its first address.
+fn primary(n: &NodeNetwork) -> NetworkShape<'_> {
+    let ip = n.addresses.first().map_or("", String::as_str);
+    let cidr = match ip {
+        "" => String::new(),
+        v6 if v6.contains(':') => format!("{v6}/128"),
+        v4 => format!("{v4}/32"),
+    };
+    NetworkShape { cidr, mbits: n.speed_mbit, ..NetworkShape::bare("host", &n.device, ip) }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct NetworkShape<'a> {
-    mode: &'static str,
-    device: &'a str,
-    #[serde(rename = "CIDR")]
-    cidr: String,
-    #[serde(rename = "IP")]
-    ip: &'a str,
-    #[serde(rename = "MBits")]
-    mbits: i64,
-    #[serde(rename = "DNS")]
-    dns: Null,
-    reserved_ports: Null,
-    dynamic_ports: Null,
-}
-
-impl<'a> NetworkShape<'a> {
-    fn new(n: &'a crate::model::node::NodeNetwork) -> Self {
-        let ip = n.addresses.first().map_or("", String::as_str);
-        let cidr = match ip {
-            "" => String::new(),
-            v6 if v6.contains(':') => format!("{v6}/128"),
-            v4 => format!("{v4}/32"),
-        };
-        NetworkShape {
-            mode: "host",
-            device: &n.device,
-            cidr,
-            ip,
-            mbits: n.speed_mbit,
-            dns: (),
-            reserved_ports: (),
-            dynamic_ports: (),
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct ReservedShape {
-    cpu: ReservedCpuShape,
+struct ReservedShape<'a> {
+    cpu: ReservedCpuShape<'a>,
     memory: MemoryShape,
     disk: DiskShape,
-    networks: ReservedNetworksShape,
+    networks: ReservedNetworksShape<'a>,
 }
 
-impl ReservedShape {
-    fn new(reserved: Amount) -> Self {
+impl<'a> ReservedShape<'a> {
+    fn new(info: &'a NodeInfo) -> Self {
+        let (reserved, offers) = (info.reserved, &info.offers);
         ReservedShape {
-            cpu: ReservedCpuShape { cpu_shares: reserved.cpu_mhz, reserved_cpu_cores: () },
+            cpu: ReservedCpuShape {
+                cpu_shares: reserved.cpu_mhz,
+                reserved_cpu_cores: list_or_null(&offers.reserved_cores),
+            },
             memory: MemoryShape { memory_mb: reserved.memory_mb },
             disk: DiskShape { disk_mb: reserved.disk_mb },
-            networks: ReservedNetworksShape { reserved_host_ports: "" },
+            networks: ReservedNetworksShape { reserved_host_ports: &offers.reserved_ports },
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ReservedCpuShape {
+struct ReservedCpuShape<'a> {
     cpu_shares: i64,
-    reserved_cpu_cores: Null,
+    reserved_cpu_cores: Option<&'a [u16]>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct ReservedNetworksShape {
-    reserved_host_ports: &'static str,
+struct ReservedNetworksShape<'a> {
+    reserved_host_ports: &'a str,
 }
 
 fn drivers(info: &NodeInfo) -> BTreeMap<&str, DriverShape<'_>> {

@@ -1,5 +1,6 @@
 //! The API over a real store: requests in, answers out, no socket.
 
+mod asking;
 mod asks;
 mod deployments;
 mod evaluations;

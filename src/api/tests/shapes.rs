@@ -5,6 +5,7 @@ use crate::api::shape::eval::EvalShape;
 use crate::api::shape::job::JobShape;
 use crate::api::shape::node::{NodeShape, NodeStub};
 use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, NodeScore, Scores};
+use crate::model::claims::NodeAddress;
 use crate::model::constraint::Constraint;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::job::{
@@ -375,6 +376,14 @@ fn node() -> Node {
         updated: AT,
     };
     info.drivers = BTreeMap::from([("raw_exec".into(), driver)]);
+    let address = |address: &str| NodeAddress {
+        alias: "default".into(),
+        device: "eth0".into(),
+        address: address.into(),
+        reserved_ports: String::new(),
+    };
+    info.offers.addresses = vec![address("10.0.0.5"), address("fd00::5")];
+    info.offers.cores = vec![0, 1];
     info.not_enforced = vec!["memory: mount cgroups".into()];
     let event = NodeEvent {
         subsystem: "Cluster".into(),

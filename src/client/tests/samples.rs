@@ -2,6 +2,7 @@
 
 use crate::client::config::Config;
 use crate::model::alloc::{DesiredStatus, alloc_name};
+use crate::model::claims::{GroupAsks, NodeOffers, TaskAsks};
 use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret, Uuid};
 use crate::model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
 use crate::model::node::{DriverInfo, NodeInfo};
@@ -50,6 +51,7 @@ pub fn info() -> NodeInfo {
         networks: vec![],
         drivers: [("raw_exec".to_string(), raw_exec)].into(),
         not_enforced: vec![],
+        offers: NodeOffers::default(),
     }
 }
 
@@ -82,6 +84,7 @@ pub fn task(name: &str) -> Task {
         kill_timeout: Span::seconds(5),
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
+        asks: TaskAsks::default(),
     }
 }
 
@@ -101,6 +104,7 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         tasks: tasks.to_vec(),
         meta: BTreeMap::new(),
         disconnect: None,
+        asks: GroupAsks::default(),
     };
     Assignment {
         id: alloc_id(n),

@@ -1,22 +1,22 @@
 //! What tasks offer and need around them: networks, services, volumes, files, secrets.
 
 use super::Kind::{Bool, Free, Int, Span, Text, TextMap, Texts, TextsMap};
-use super::{Block, Hook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain};
+use super::{Block, Hook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain, soon};
 
 pub(super) static NETWORK: Block = hooked(
     block(
         "network",
         &[
             plain("mode", "Mode", Text),
-            plain("device", "Device", Text),
-            plain("cidr", "CIDR", Text),
-            plain("ip", "IP", Text),
-            plain("hostname", "Hostname", Text),
+            soon(plain("device", "Device", Text)),
+            soon(plain("cidr", "CIDR", Text)),
+            soon(plain("ip", "IP", Text)),
+            soon(plain("hostname", "Hostname", Text)),
             maybe("mbits", "MBits", Int),
-            one("dns", "DNS", &DNS),
+            soon(one("dns", "DNS", &DNS)),
             many("port", "DynamicPorts", &PORT),
             many("reserved_ports", "ReservedPorts", &PORT),
-            omitted(one("cni", "CNI", &CNI)),
+            soon(omitted(one("cni", "CNI", &CNI))),
         ],
     ),
     Hook::Network,
@@ -30,7 +30,7 @@ pub(super) static PORT: Block = labelled(
         plain("static", "Value", Int),
         plain("to", "To", Int),
         plain("host_network", "HostNetwork", Text),
-        omitted(plain("ignore_collision", "IgnoreCollision", Bool)),
+        soon(omitted(plain("ignore_collision", "IgnoreCollision", Bool))),
     ],
 );
 
@@ -125,11 +125,11 @@ pub(super) static VOLUME: Block = labelled(
         plain("type", "Type", Text),
         plain("source", "Source", Text),
         plain("read_only", "ReadOnly", Bool),
-        plain("sticky", "Sticky", Bool),
-        plain("per_alloc", "PerAlloc", Bool),
-        plain("access_mode", "AccessMode", Text),
-        plain("attachment_mode", "AttachmentMode", Text),
-        one("mount_options", "MountOptions", &MOUNT_OPTIONS),
+        soon(plain("sticky", "Sticky", Bool)),
+        soon(plain("per_alloc", "PerAlloc", Bool)),
+        soon(plain("access_mode", "AccessMode", Text)),
+        soon(plain("attachment_mode", "AttachmentMode", Text)),
+        soon(one("mount_options", "MountOptions", &MOUNT_OPTIONS)),
     ],
 );
 
@@ -143,7 +143,7 @@ pub(super) static VOLUME_MOUNT: Block = block(
         maybe("destination", "Destination", Text),
         maybe("read_only", "ReadOnly", Bool),
         maybe("propagation_mode", "PropagationMode", Text),
-        maybe("selinux_label", "SELinuxLabel", Text),
+        soon(maybe("selinux_label", "SELinuxLabel", Text)),
     ],
 );
 

@@ -35,7 +35,7 @@ job "cache" {
 fn the_worked_example() {
     let parsed = read(EXAMPLE);
     let names: Vec<&str> = parsed.not_supported.iter().map(|d| d.summary.as_str()).collect();
-    assert_eq!(names, ["not supported yet: network", "not supported yet: service"]);
+    assert_eq!(names, ["not supported yet: service"]);
     let job = parsed.job.unwrap();
     assert_eq!((&job["ID"], &job["Name"], &job["Region"]), (&json!("cache"), &json!("cache"), &json!(null)));
     assert_eq!(job["Dispatched"], json!(false));
@@ -354,12 +354,12 @@ fn what_is_not_built_is_named_where_it_is() {
         ("periodic {}", "periodic"),
         ("parameterized {}", "parameterized"),
         ("multiregion {}", "multiregion"),
-        ("group \"g\" {\n volume \"v\" {}\n}", "volume"),
+        ("group \"g\" {\n volume \"v\" {\n per_alloc = true\n}\n}", "per_alloc"),
         ("group \"g\" {\n ephemeral_disk {\n sticky = true\n}\n}", "sticky"),
-        ("group \"g\" {\n max_client_disconnect = \"1h\"\n}", "max_client_disconnect"),
+        ("group \"g\" {\n max_run_duration = \"1h\"\n}", "max_run_duration"),
         ("group \"g\" {\n task \"t\" {\n template {}\n}\n}", "template"),
         ("group \"g\" {\n task \"t\" {\n artifact {}\n}\n}", "artifact"),
-        ("group \"g\" {\n task \"t\" {\n resources {\n memory_max = 1\n}\n}\n}", "memory_max"),
+        ("group \"g\" {\n task \"t\" {\n resources {\n secrets = 1\n}\n}\n}", "secrets"),
     ] {
         let found = refused(body);
         assert!(found.len() == 1 && found[0].ends_with(&format!(" not supported yet: {name}")), "{found:?}");

@@ -65,7 +65,7 @@ fn stays(task: &TaskDiff) -> bool {
     };
     let edited = |o: &ObjectDiff, name| o.fields.iter().any(|f| f.name == name && f.kind != Kind::None);
     let object = |o: &ObjectDiff| match o.name {
-        "Config" | "Resources" => false,
+        "Config" | "Resources" | "VolumeMount" => false,
         "LogConfig" => !edited(o, "Disabled"),
         "RestartPolicy" => !edited(o, "RenderTemplates"),
         _ => true,

@@ -1,7 +1,8 @@
 //! The blocks of jobs, groups and tasks as names and texts, named and ordered as users of the API know them.
 
-use super::ObjectDiff;
-use super::fields::{Flat, Part, object, set, texts};
+use super::fields::{Flat, Part, changes, object, set, texts};
+use super::{Kind, ObjectDiff};
+use crate::model::claims::{DeviceAsk, Network, Port, VolumeAsk, VolumeMount};
 use crate::model::constraint::Constraint;
 use crate::model::job::{
     DisconnectPolicy, JobSpec, LogConfig, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
@@ -35,10 +36,12 @@ pub fn of_group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> Vec<ObjectD
     objects.extend(one("Disconnect", |g| g.disconnect.as_ref().map(disconnect)));
     objects.extend(one("EphemeralDisk", |g| Some(disk(g.ephemeral_disk_mb))));
     objects.extend(one("Migrate", |g| g.migrate.as_ref().map(migrate)));
+    objects.extend(sets("Network", |g| all(&g.asks.networks, network)));
     objects.extend(one("ReschedulePolicy", |g| g.reschedule.as_ref().map(reschedule)));
     objects.extend(one("RestartPolicy", |g| Some(restart(&g.restart))));
     objects.extend(sets("Spread", |g| all(&g.spreads, spread)));
     objects.extend(one("Update", |g| g.update.as_ref().map(update)));
+    objects.extend(sets("Volume", |g| g.asks.volumes.iter().map(volume).collect()));
     objects
 }
 
@@ -53,8 +56,9 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
     objects.extend(sets("Constraint", |t| all(&t.constraints, constraint)));
     objects.extend(one("Lifecycle", |t| t.lifecycle.as_ref().map(lifecycle)));
     objects.extend(one("LogConfig", |t| Some(logs(&t.logs))));
-    objects.extend(one("Resources", |t| Some(resources(t))));
+    objects.extend(of_resources(old, new));
     objects.extend(one("RestartPolicy", |t| Some(restart(&t.restart))));
+    objects.extend(sets("VolumeMount", |t| all(&t.asks.mounts, mount)));
     objects
 }
 
@@ -146,9 +150,70 @@ fn logs(l: &LogConfig) -> Flat {
         .with("MaxFiles", l.max_files)
 }
 
+/// With what they hold in them.
+fn of_resources(old: Option<&Task>, new: Option<&Task>) -> Option<ObjectDiff> {
+    let list =
+        |of: fn(&Task) -> Vec<Part>| (old.map(of).unwrap_or_default(), new.map(of).unwrap_or_default());
+    let (devices, networks) =
+        (list(|t| all(&t.asks.devices, device)), list(|t| all(&t.asks.networks, network)));
+    let mut objects = set("Device", devices.0, devices.1);
+    objects.extend(set("Network", networks.0, networks.1));
+    let flat = (old.map(resources), new.map(resources));
+    match object("Resources", flat.0.clone(), flat.1.clone()) {
+        Some(diff) => Some(ObjectDiff { objects, ..diff }),
+        None if objects.is_empty() => None,
+        None => {
+            let (old, new) = (flat.0.unwrap_or_default(), flat.1.unwrap_or_default());
+            Some(ObjectDiff {
+                kind: Kind::Edited,
+                name: "Resources",
+                fields: changes(&old, &new, true),
+                objects,
+            })
+        }
+    }
+}
+
 fn resources(t: &Task) -> Flat {
-    let flat = Flat::default().with("CPU", t.cpu_mhz).with("MemoryMB", t.memory_mb);
-    ["Cores", "DiskMB", "IOPS", "MemoryMaxMB", "SecretsMB"]
-        .into_iter()
-        .fold(flat, |flat, name| flat.with(name, 0))
+    let flat = Flat::default()
+        .with("CPU", t.cpu_mhz)
+        .with("Cores", t.asks.cores)
+        .with("MemoryMB", t.memory_mb)
+        .with("MemoryMaxMB", t.asks.memory_max_mb);
+    ["DiskMB", "IOPS", "SecretsMB"].into_iter().fold(flat, |flat, name| flat.with(name, 0))
+}
+
+fn network(n: &Network) -> Part {
+    let flat = Flat::default().with("MBits", n.mbits).with("Mode", &n.mode);
+    let port = |p: &Port| {
+        Flat::default().with("HostNetwork", &p.host_network).with("Label", &p.label).with("To", p.to)
+    };
+    let dynamic = n.dynamic.iter().map(|p| ("Dynamic Port", port(p)));
+    let fixed = n.reserved.iter().map(|p| ("Static Port", port(p).with("Value", p.value)));
+    Part { flat, inner: dynamic.chain(fixed).collect() }
+}
+
+fn device(d: &DeviceAsk) -> Part {
+    let flat = Flat::default().with("Count", d.count).with("Name", &d.name);
+    let affinities = d.affinities.iter().map(|a| ("Affinity", affinity(a).flat));
+    let constraints = d.constraints.iter().map(|c| ("Constraint", condition(c)));
+    Part { flat, inner: affinities.chain(constraints).collect() }
+}
+
+fn volume((name, v): (&String, &VolumeAsk)) -> Part {
+    Flat::default()
+        .with("Name", name)
+        .with("ReadOnly", v.read_only)
+        .with("Source", &v.source)
+        .with("Type", &v.kind)
+        .into()
+}
+
+fn mount(m: &VolumeMount) -> Part {
+    Flat::default()
+        .with("Destination", &m.destination)
+        .with("PropagationMode", &m.propagation_mode)
+        .with("ReadOnly", m.read_only)
+        .with("Volume", &m.volume)
+        .into()
 }

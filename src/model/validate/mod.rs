@@ -3,6 +3,7 @@
 //!
 //! Refuses to know: what exists in the region (namespaces, node pools, an earlier version of the job).
 
+mod claims;
 mod constraint;
 pub mod names;
 mod policies;
@@ -21,11 +22,13 @@ pub struct Limits {
     pub max_priority: i64,
     /// Allocations of one job, all groups together.
     pub max_count: i64,
+    /// Whether `memory_max` has an effect.
+    pub memory_oversubscription: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { max_priority: 100, max_count: 50_000 }
+        Limits { max_priority: 100, max_count: 50_000, memory_oversubscription: false }
     }
 }
 
@@ -98,7 +101,7 @@ pub fn validate(spec: &JobSpec, limits: &Limits) -> Validation {
         let place = format!("Task group {} validation failed", names::shown(&g.name));
         nest(&mut errors, &place, group(spec, g));
     }
-    Validation { errors, warnings: warnings(spec) }
+    Validation { errors, warnings: warnings(spec, limits) }
 }
 
 fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
@@ -151,6 +154,7 @@ fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     restart(&g.restart, &mut errors);
     policies(spec.job_type, g, &mut errors);
     disk(g, &mut errors);
+    claims::group(spec, g, &mut errors);
     tasks(spec, g, &mut errors);
     errors
 }
@@ -215,7 +219,6 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
     check(t.driver.is_empty(), "Missing task driver");
     check(t.kill_timeout < Span::ZERO, "KillTimeout must be a positive value");
     check(t.shutdown_delay < Span::ZERO, "ShutdownDelay must be a positive value");
-    check(t.cpu_mhz < 1, "Task Resources validation failed: minimum CPU value is 1");
     if t.memory_mb < MIN_MEMORY_MB {
         errors.push(format!("minimum MemoryMB value is {MIN_MEMORY_MB}; got {}", t.memory_mb));
     }
@@ -229,6 +232,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
             t.kill_timeout, u.progress_deadline
         ));
     }
+    claims::task(g, t, &mut errors);
     logs(&t.logs, g.ephemeral_disk_mb, &mut errors);
     for (i, c) in t.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
@@ -259,8 +263,11 @@ fn logs(l: &LogConfig, disk_mb: i64, errors: &mut Vec<String>) {
     }
 }
 
-fn warnings(spec: &JobSpec) -> Vec<String> {
+fn warnings(spec: &JobSpec, limits: &Limits) -> Vec<String> {
     let mut out = Vec::new();
+    for g in &spec.groups {
+        out.extend(claims::warnings(g, limits.memory_oversubscription));
+    }
     if spec.job_type != JobType::Service {
         return out;
     }
@@ -288,6 +295,7 @@ fn warnings(spec: &JobSpec) -> Vec<String> {
 pub mod tests {
     use super::*;
     use crate::model::canonical;
+    use crate::model::claims::{GroupAsks, TaskAsks};
     use crate::model::job::{
         HealthCheck, JobUpdate, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
     };
@@ -315,6 +323,7 @@ pub mod tests {
             kill_timeout: canonical::DEFAULT_KILL_TIMEOUT,
             shutdown_delay: Span::ZERO,
             logs: LogConfig::DEFAULT,
+            asks: TaskAsks::default(),
         };
         let group = TaskGroup {
             name: "g".into(),
@@ -331,6 +340,7 @@ pub mod tests {
             tasks: vec![task],
             meta: BTreeMap::new(),
             disconnect: None,
+            asks: GroupAsks::default(),
         };
         JobSpec {
             namespace: "default".into(),

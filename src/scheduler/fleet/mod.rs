@@ -7,11 +7,14 @@
 //! the chunk it touches when a snapshot still holds the old one; usage of a node that is not known (any more, or yet)
 //! is kept aside, so that the order of changes does not matter.
 
+mod offered;
 mod profile;
 
+use crate::model::claims::Claim;
 use crate::model::id::NodeId;
 use crate::model::node::{Node, NodeStatus};
-use crate::model::resources::Amount;
+use crate::model::resources::{Amount, Holding};
+pub use offered::{Address, Offered};
 use profile::Strings;
 pub use profile::{Own, Profile};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,11 +48,19 @@ impl Facts {
     }
 }
 
+/// What is held of a node that only one can hold at a time, and by how many: by two while one makes way for the other.
+pub type Claims = BTreeMap<Claim, u32>;
+
+/// A node where nothing is claimed has none.
+type ClaimsOfChunk = [Option<Arc<Claims>>; CHUNK];
+
 /// The fleet at one index. Cloning it copies a pointer per chunk.
 #[derive(Clone, Default)]
 pub struct Snapshot {
     facts: Vec<Arc<Facts>>,
     used: Vec<Arc<[Amount; CHUNK]>>,
+    /// None: of no node in the chunk anything was ever claimed.
+    claims: Vec<Option<Arc<ClaimsOfChunk>>>,
     slots: Arc<BTreeMap<NodeId, u32>>,
     profiles: Arc<Vec<Option<Arc<Profile>>>>,
 }
@@ -123,6 +134,15 @@ impl Snapshot {
         self.used[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 
+    /// None: nothing is claimed there.
+    pub fn claims_at(&self, slot: u32) -> Option<&Claims> {
+        self.claims[slot as usize / CHUNK].as_ref()?[slot as usize % CHUNK].as_deref()
+    }
+
+    pub fn claims(&self, id: NodeId) -> Option<&Claims> {
+        self.claims_at(self.slot(id)?)
+    }
+
     pub fn ready_at(&self, slot: u32) -> bool {
         self.facts(slot).ready[slot as usize % CHUNK]
     }
@@ -157,6 +177,10 @@ impl Snapshot {
     }
 }
 
+fn no_claims() -> Arc<ClaimsOfChunk> {
+    Arc::new([const { None }; CHUNK])
+}
+
 /// The writer of snapshots.
 #[derive(Clone, Default)]
 pub struct Fleet {
@@ -167,7 +191,7 @@ pub struct Fleet {
     profile_uses: BTreeMap<Arc<Profile>, (u32, u32)>,
     free_profiles: BTreeSet<u32>,
     /// Usage of nodes that are not known.
-    elsewhere: BTreeMap<NodeId, Amount>,
+    elsewhere: BTreeMap<NodeId, (Amount, Claims)>,
 }
 
 impl Fleet {
@@ -198,7 +222,9 @@ impl Fleet {
         Arc::make_mut(&mut self.current.slots).remove(&id);
         let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
         let used = std::mem::take(&mut Arc::make_mut(&mut self.current.used[chunk])[i]);
-        self.keep_aside(id, used);
+        let claims =
+            self.current.claims[chunk].as_mut().and_then(|of_chunk| Arc::make_mut(of_chunk)[i].take());
+        self.keep_aside(id, |kept| *kept = (used, claims.map_or_else(Claims::new, Arc::unwrap_or_clone)));
         let facts = Arc::make_mut(&mut self.current.facts[chunk]);
         facts.own[i] = None;
         facts.ready[i] = false;
@@ -207,22 +233,49 @@ impl Fleet {
         self.free_slots.insert(slot);
     }
 
-    /// An allocation that is not client-terminal now holds `amount` there.
-    pub fn add_usage(&mut self, node: NodeId, amount: Amount) {
-        let Some(slot) = self.current.slot(node) else { return self.keep_aside(node, amount) };
+    /// An allocation that is not client-terminal now holds this there.
+    pub fn hold(&mut self, node: NodeId, holding: &Holding) {
+        self.add_usage(node, holding.amount);
+        self.change_claims(node, holding, |claims, claim| *claims.entry(claim.clone()).or_default() += 1);
+    }
+
+    /// An allocation that held this there is gone, or client-terminal now.
+    pub fn release(&mut self, node: NodeId, holding: &Holding) {
+        self.add_usage(node, Amount::ZERO.minus(holding.amount));
+        self.change_claims(node, holding, |claims, claim| match claims.get_mut(claim) {
+            Some(holders) if *holders > 1 => *holders -= 1,
+            _ => drop(claims.remove(claim)),
+        });
+    }
+
+    fn change_claims(&mut self, node: NodeId, holding: &Holding, change: fn(&mut Claims, &Claim)) {
+        if holding.claims.is_empty() {
+            return;
+        }
+        let Some(slot) = self.current.slot(node) else {
+            return self.keep_aside(node, |(_, kept)| holding.claims.iter().for_each(|c| change(kept, c)));
+        };
+        let of_chunk = self.current.claims[slot as usize / CHUNK].get_or_insert_with(no_claims);
+        let of_node = &mut Arc::make_mut(of_chunk)[slot as usize % CHUNK];
+        let claims = Arc::make_mut(of_node.get_or_insert_default());
+        holding.claims.iter().for_each(|c| change(claims, c));
+        if claims.is_empty() {
+            *of_node = None;
+        }
+    }
+
+    fn add_usage(&mut self, node: NodeId, amount: Amount) {
+        let Some(slot) = self.current.slot(node) else {
+            return self.keep_aside(node, |(kept, _)| *kept = kept.plus(amount));
+        };
         let used = &mut Arc::make_mut(&mut self.current.used[slot as usize / CHUNK])[slot as usize % CHUNK];
         *used = used.plus(amount);
     }
 
-    /// An allocation that held `amount` there is gone, or client-terminal now.
-    pub fn sub_usage(&mut self, node: NodeId, amount: Amount) {
-        self.add_usage(node, Amount::ZERO.minus(amount));
-    }
-
-    fn keep_aside(&mut self, node: NodeId, amount: Amount) {
+    fn keep_aside(&mut self, node: NodeId, change: impl FnOnce(&mut (Amount, Claims))) {
         let kept = self.elsewhere.entry(node).or_default();
-        *kept = kept.plus(amount);
-        if *kept == Amount::ZERO {
+        change(kept);
+        if kept.0 == Amount::ZERO && kept.1.is_empty() {
             self.elsewhere.remove(&node);
         }
     }
@@ -233,11 +286,17 @@ impl Fleet {
             self.free_slots.extend(first..first + CHUNK as u32);
             self.current.facts.push(Arc::new(Facts::empty()));
             self.current.used.push(Arc::new([Amount::ZERO; CHUNK]));
+            self.current.claims.push(None);
         }
         let slot = self.free_slots.pop_first().unwrap_or_default();
         Arc::make_mut(&mut self.current.slots).insert(id, slot);
-        let used = self.elsewhere.remove(&id).unwrap_or_default();
-        Arc::make_mut(&mut self.current.used[slot as usize / CHUNK])[slot as usize % CHUNK] = used;
+        let (used, claims) = self.elsewhere.remove(&id).unwrap_or_default();
+        let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
+        Arc::make_mut(&mut self.current.used[chunk])[i] = used;
+        if !claims.is_empty() {
+            let of_chunk = self.current.claims[chunk].get_or_insert_with(no_claims);
+            Arc::make_mut(of_chunk)[i] = Some(Arc::new(claims));
+        }
         slot
     }
 
@@ -275,6 +334,10 @@ mod tests {
     use super::*;
     use crate::scheduler::testing::{amount, node, node_id};
 
+    fn holding(amount: Amount) -> Holding {
+        Holding { amount, claims: vec![] }
+    }
+
     fn fleet_of(nodes: u128) -> Fleet {
         let mut fleet = Fleet::default();
         (0..nodes).for_each(|n| fleet.upsert_node(&node(n)));
@@ -285,7 +348,7 @@ mod tests {
     fn a_snapshot_does_not_see_later_changes_and_shares_untouched_chunks() {
         let mut fleet = fleet_of(600);
         let before = fleet.snapshot();
-        fleet.add_usage(node_id(300), amount(100, 100, 100));
+        fleet.hold(node_id(300), &holding(amount(100, 100, 100)));
         let after = fleet.snapshot();
         assert_eq!(before.usage(node_id(300)).map(|u| u.0), Some(Amount::ZERO));
         assert_eq!(after.usage(node_id(300)).map(|u| u.0), Some(amount(100, 100, 100)));
@@ -308,11 +371,11 @@ mod tests {
     #[test]
     fn usage_survives_a_node_that_comes_late_or_comes_back() {
         let mut fleet = Fleet::default();
-        fleet.add_usage(node_id(1), amount(10, 10, 10));
+        fleet.hold(node_id(1), &holding(amount(10, 10, 10)));
         fleet.upsert_node(&node(1));
-        fleet.add_usage(node_id(1), amount(5, 5, 5));
+        fleet.hold(node_id(1), &holding(amount(5, 5, 5)));
         fleet.remove_node(node_id(1));
-        fleet.sub_usage(node_id(1), amount(10, 10, 10));
+        fleet.release(node_id(1), &holding(amount(10, 10, 10)));
         fleet.upsert_node(&node(1));
         assert_eq!(fleet.snapshot().usage(node_id(1)).map(|u| u.0), Some(amount(5, 5, 5)));
         assert!(fleet.elsewhere.is_empty());
@@ -335,7 +398,7 @@ mod tests {
     #[test]
     fn a_fit_names_the_first_dimension_that_is_short() {
         let mut fleet = fleet_of(1);
-        fleet.add_usage(node_id(0), amount(3_000, 4_096, 0));
+        fleet.hold(node_id(0), &holding(amount(3_000, 4_096, 0)));
         let fits = |cpu, memory, disk| fleet.snapshot().fits(node_id(0), amount(cpu, memory, disk));
         assert_eq!(fits(1_000, 4_096, 100_000), Ok(()));
         assert_eq!(fits(1_001, 9_999, 0), Err(Misfit::Short("cpu")));
@@ -365,7 +428,7 @@ mod tests {
                         known.remove(&node_id(n));
                     }
                     _ => {
-                        fleet.add_usage(node_id(n), amount(n as i64, 1, 1));
+                        fleet.hold(node_id(n), &holding(amount(n as i64, 1, 1)));
                         let entry: &mut Amount = used.entry(node_id(n)).or_default();
                         *entry = entry.plus(amount(n as i64, 1, 1));
                     }

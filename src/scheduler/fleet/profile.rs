@@ -1,6 +1,7 @@
 //! What a fleet keeps of a node's properties: a profile shared by all nodes that look alike, and the node's own part.
 //! Refuses to know what a constraint is.
 
+use super::offered::Offered;
 use crate::model::gather::Gather;
 use crate::model::node::Node;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,11 @@ pub struct Profile {
     meta: Properties,
     /// Drivers that can run a task now, ordered.
     drivers: Box<[Arc<str>]>,
+    /// Of these, those that can mount volumes, ordered.
+    mounting: Names,
+    network_modes: Names,
+    /// The names of its host networks.
+    host_networks: Names,
 }
 
 impl Profile {
@@ -47,8 +53,24 @@ impl Profile {
     }
 
     pub fn has_driver(&self, name: &str) -> bool {
-        self.drivers.binary_search_by(|d| (**d).cmp(name)).is_ok()
+        lists(&self.drivers, name)
     }
+
+    pub fn mounts_for(&self, driver: &str) -> bool {
+        lists(&self.mounting, driver)
+    }
+
+    pub fn has_network(&self, mode: &str) -> bool {
+        lists(&self.network_modes, mode)
+    }
+
+    pub fn has_host_network(&self, name: &str) -> bool {
+        lists(&self.host_networks, name)
+    }
+}
+
+fn lists(ordered: &[Arc<str>], name: &str) -> bool {
+    ordered.binary_search_by(|n| (**n).cmp(name)).is_ok()
 }
 
 /// What no two nodes share.
@@ -57,6 +79,7 @@ pub struct Own {
     pub name: Box<str>,
     attributes: Properties,
     meta: Properties,
+    pub offered: Box<Offered>,
 }
 
 impl Own {
@@ -117,8 +140,10 @@ impl Strings {
         list
     }
 
-    pub fn profile(&mut self, node: &Node) -> Profile {
+    pub fn profile<'a>(&mut self, node: &'a Node) -> Profile {
         let info = &node.info;
+        let host_networks: BTreeSet<&str> = info.offers.addresses.iter().map(|a| a.alias.as_str()).collect();
+        let ordered = |names: &'a Vec<String>| names.iter().map(String::as_str);
         Profile {
             computed_class: self.intern(&node.computed_class),
             datacenter: self.intern(&info.datacenter),
@@ -127,6 +152,9 @@ impl Strings {
             attributes: self.properties(&info.attributes, false),
             meta: self.properties(&info.meta, false),
             drivers: usable_drivers(node).into_iter().map(|d| self.intern(d)).collect(),
+            mounting: self.list(ordered(&info.offers.mounting_drivers)),
+            network_modes: self.list(ordered(&info.offers.network_modes)),
+            host_networks: self.list(host_networks.into_iter()),
         }
     }
 
@@ -135,6 +163,7 @@ impl Strings {
             name: node.info.name.as_str().into(),
             attributes: self.properties(&node.info.attributes, true),
             meta: self.properties(&node.info.meta, true),
+            offered: Box::new(Offered::of(&node.info)),
         }
     }
 }

@@ -51,7 +51,7 @@ impl<'a> Placer<'a> {
         }
         proposal.stop(old, UPDATED, None);
         let distinct = Distinct::new(&self.job.spec, group);
-        let then = proposal.used(slot).plus(group.resources().total());
+        let then = proposal.used(slot).plus(group.resources().keeping(&old.resources).total());
         let fits = distinct.allows(self.run.fleet, proposal, slot)
             && self.run.fleet.available_at(slot).lacks(then).is_none();
         proposal.unstop(old);
@@ -64,7 +64,7 @@ impl<'a> Placer<'a> {
             job_version: self.job.version,
             job_modify_index: self.job.job_modify_index,
             eval_id: self.run.eval.id,
-            resources: group.resources(),
+            resources: group.resources().keeping(&old.resources),
             modify_time: self.run.now,
             ..old.clone()
         }

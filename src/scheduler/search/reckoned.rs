@@ -4,6 +4,7 @@
 use super::tests::rules;
 use super::*;
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::claims::{HeldNetwork, HeldPort, Network, NodeAddress, NodeOffers, Port, PortRange};
 use crate::model::id::NodeId;
 use crate::model::node::Node;
 use crate::model::preference::{Affinity, Spread, SpreadTarget};
@@ -40,7 +41,23 @@ impl Dice {
             }
         });
         node.eligible = self.below(8) > 0;
+        let addresses = if self.below(6) > 0 { vec![lan()] } else { vec![] };
+        let reserved = self.pick(&["", "", "8080", "20001"]);
+        let max = 20_000 + self.below(4) as u16;
+        let dynamic_ports = PortRange { min: 20_000, max };
+        node.info.offers =
+            NodeOffers { addresses, dynamic_ports, reserved_ports: reserved.into(), ..NodeOffers::default() };
         node
+    }
+
+    /// Some free to choose, or one by number.
+    fn network(&mut self) -> Network {
+        let port =
+            |label: &str, value| Port { label: label.into(), value, to: 0, host_network: "lan".into() };
+        let (fixed, free) = [(0, 0), (0, 0), (1, 0), (0, 1), (0, 2), (1, 1)][self.below(6) as usize];
+        let reserved = (0..fixed).map(|_| port("web", 8_080)).collect();
+        let dynamic = (0..free).map(|n| port(["a", "b"][n], 0)).collect();
+        Network { reserved, dynamic, ..Network::default() }
     }
 
     fn spread(&mut self) -> Spread {
@@ -68,7 +85,11 @@ impl Dice {
         let mut spec = spec("a", 1 + self.below(12) as i64);
         spec.spreads = (0..self.below(2)).map(|_| self.spread()).collect();
         spec.affinities = (0..self.below(2)).map(|_| self.affinity()).collect();
+        let network = self.network();
         let group = &mut spec.groups[0];
+        if network.ports().next().is_some() {
+            group.asks.networks = vec![network];
+        }
         group.spreads = (0..self.below(3)).map(|_| self.spread()).collect();
         group.affinities = (0..self.below(2)).map(|_| self.affinity()).collect();
         group.tasks[0].affinities = (0..self.below(2)).map(|_| self.affinity()).collect();
@@ -81,6 +102,10 @@ impl Dice {
         }
         spec
     }
+}
+
+fn lan() -> NodeAddress {
+    NodeAddress { alias: "lan".into(), address: "10.0.0.1".into(), ..NodeAddress::default() }
 }
 
 fn value(node: &Node, attribute: &str) -> Option<String> {
@@ -107,7 +132,11 @@ impl Reckoner<'_> {
     }
 
     fn candidates(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.values().copied().filter(|n| n.eligible)
+        let asks = self.group().asks.networks.iter().flat_map(Network::ports).count() > 0;
+        self.nodes
+            .values()
+            .copied()
+            .filter(move |n| n.eligible && (!asks || !n.info.offers.addresses.is_empty()))
     }
 
     fn wanted(&self) -> impl Iterator<Item = &Node> {
@@ -126,7 +155,7 @@ impl Reckoner<'_> {
 
     fn allowed(&self, node: &Node) -> bool {
         let here = self.allocs.iter().filter(|(id, _)| *id == node.info.id).count() as i64;
-        let fits = (here + 1) * 500 <= node.info.capacity.cpu_mhz;
+        let fits = (here + 1) * 500 <= node.info.capacity.cpu_mhz && ports_left(self.group(), node, here);
         fits && self.group().constraints.iter().all(|c| match c.operand.as_str() {
             "distinct_hosts" => here == 0,
             _ => {
@@ -274,16 +303,51 @@ fn even<K: Ord>(used: &BTreeMap<K, f64>, here: &K) -> f64 {
     }
 }
 
-fn existing(job: &crate::model::job::Job, nodes: u64, dice: &mut Dice) -> Vec<Allocation> {
+/// By count: every allocation takes the fixed number, and so many of the others.
+fn ports_left(group: &TaskGroup, node: &Node, here: i64) -> bool {
+    let Some(network) = group.asks.networks.first() else { return true };
+    let offers = &node.info.offers;
+    let fixed = network.reserved.is_empty() || here == 0 && offers.reserved_ports != "8080";
+    let range = offers.dynamic_ports;
+    let mut free = i64::from(range.max - range.min) + 1;
+    if offers.reserved_ports == "20001" && range.max >= 20_001 {
+        free -= 1;
+    }
+    fixed && (here + 1) * network.dynamic.len() as i64 <= free
+}
+
+/// What the group takes on a node where `before` of them are.
+fn held(job: &crate::model::job::Job, node: &Node, before: usize) -> Vec<HeldNetwork> {
+    let reserved = &node.info.offers.reserved_ports;
+    let free = (20_000..).filter(|p: &u16| p.to_string() != *reserved);
+    let network = |n: &Network| {
+        let fixed = n.reserved.iter().map(|p| p.value as u16);
+        let ports = fixed.chain(free.clone().skip(before * n.dynamic.len()).take(n.dynamic.len()));
+        let port = |value| HeldPort { value, host_ip: "10.0.0.1".into(), ..HeldPort::default() };
+        HeldNetwork { ports: ports.map(port).collect(), ..HeldNetwork::default() }
+    };
+    job.spec.groups[0].asks.networks.iter().map(network).collect()
+}
+
+fn existing(job: &crate::model::job::Job, nodes: &[Node], dice: &mut Dice) -> Vec<Allocation> {
     let count = dice.below(5);
+    let mut before = BTreeMap::new();
     let one = |i| {
-        let mut a = alloc(job, i, u128::from(dice.below(nodes)));
+        let at = dice.below(nodes.len() as u64);
+        let mut a = alloc(job, i, u128::from(at));
+        let here = before.entry(at).or_insert(0);
+        let node = &nodes[at as usize];
+        if !ports_left(&job.spec.groups[0], node, *here as i64) {
+            return None;
+        }
+        a.resources.networks = held(job, node, *here);
+        *here += 1;
         if dice.below(4) == 0 {
             (a.desired, a.client) = (DesiredStatus::Stop, ClientStatus::Running);
         }
-        a
+        Some(a)
     };
-    (0..count).map(one).collect()
+    (0..count).filter_map(one).collect()
 }
 
 #[test]
@@ -294,7 +358,7 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
         let count = 2 + dice.below(12);
         let nodes: Vec<Node> = (0..count).map(|n| dice.node(u128::from(n))).collect();
         let job = job_of(dice.spec());
-        let allocs = existing(&job, count, dice);
+        let allocs = existing(&job, &nodes, dice);
         let mut world = World::of_nodes(nodes.clone());
         world.allocs.extend(allocs.iter().map(|a| (a.id, a.clone())));
         let fleet = world.fleet().snapshot();
@@ -309,6 +373,7 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
             nodes: nodes.iter().map(|n| (n.info.id, n)).collect(),
             allocs: allocs.iter().map(|a| (a.node_id, !a.server_terminal())).collect(),
         };
+        let mut picks = Stream::new(seed, 6);
         for step in 0..STEPS {
             if step % 5 == 1
                 && let Some(stopped) = allocs.get(step as usize / 5)
@@ -338,6 +403,7 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
             choices += 1;
             let mut placed = alloc(&job, 100 + step, 0);
             placed.node_id = fleet.id_at(slot);
+            placed.resources = search.resources(&proposal, slot, &mut picks).expect("there is room");
             reckoner.allocs.push((placed.node_id, true));
             proposal.place(slot, &group.name, placed);
         }

@@ -148,13 +148,13 @@ impl Turn<'_> {
     /// An allocation holds its node's room until its client says that it ended, or it is lost or removed.
     fn follow_fleet(&mut self, old: Option<&Allocation>, new: Option<&Allocation>) {
         let held = |a: &&Allocation| !a.client_terminal();
-        let was = old.filter(held).map(|a| (a.node_id, a.resources.total()));
-        let now = new.filter(held).map(|a| (a.node_id, a.resources.total()));
+        let was = old.filter(held).map(|a| (a.node_id, a.resources.holding()));
+        let now = new.filter(held).map(|a| (a.node_id, a.resources.holding()));
         if was == now {
             return;
         }
-        self.fleet.extend(was.map(|(node, amount)| FleetEdit::Release(node, amount)));
-        self.fleet.extend(now.map(|(node, amount)| FleetEdit::Hold(node, amount)));
+        self.fleet.extend(was.map(|(node, held)| FleetEdit::Release(node, held)));
+        self.fleet.extend(now.map(|(node, held)| FleetEdit::Hold(node, held)));
     }
 }
 

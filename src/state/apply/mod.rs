@@ -23,7 +23,7 @@ use super::tables::{self, Applied, JobRow, Kind, Region};
 use super::view::Table;
 use crate::model::id::{JobKey, NodeId, Uuid};
 use crate::model::node::Node;
-use crate::model::resources::Amount;
+use crate::model::resources::Holding;
 use crate::model::time::Wall;
 use crate::wire::change::Change;
 use crate::wire::command::{Command, SubmitJob};
@@ -44,8 +44,8 @@ type Reply = Result<Done, Refusal>;
 pub(super) enum FleetEdit {
     Node(Box<Node>),
     Gone(NodeId),
-    Hold(NodeId, Amount),
-    Release(NodeId, Amount),
+    Hold(NodeId, Holding),
+    Release(NodeId, Holding),
 }
 
 /// What applying some entries made of a write transaction that is not committed yet.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::alloc::DesiredStatus;
+use crate::model::claims::GroupAsks;
 use crate::model::id::JobKey;
 use crate::model::job::{JobType, RestartMode, RestartPolicy, TaskGroup};
 use crate::model::resources::AllocResources;
@@ -98,6 +99,7 @@ fn head(n: u8) -> AllocHead {
         tasks: vec![],
         meta: BTreeMap::new(),
         disconnect: None,
+        asks: GroupAsks::default(),
     };
     let assignment = Assignment {
         id: id(n),

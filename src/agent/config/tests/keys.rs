@@ -80,6 +80,20 @@ static OBEYED: &[Obeyed] = &[
     ("client.reserved.cpu", "9", |c| c.client.reserved.cpu_mhz == 9),
     ("client.reserved.memory", "9", |c| c.client.reserved.memory_mb == 9),
     ("client.reserved.disk", "9", |c| c.client.reserved.disk_mb == 9),
+    ("client.reserved.cores", "\"0-1\"", |c| c.client.reserved.cores == "0-1"),
+    ("client.reserved.reserved_ports", "\"22,80-90\"", |c| c.client.reserved.ports == "22,80-90"),
+    ("client.reservable_cores", "\"2,3\"", |c| c.client.reservable_cores == "2,3"),
+    ("client.min_dynamic_port", "9", |c| c.client.dynamic_ports.min == 9),
+    ("client.max_dynamic_port", "32001", |c| c.client.dynamic_ports.max == 32_001),
+    ("client.host_network.lan.cidr", "\"10.0.0.0/8\"", |c| network(c).cidr == "10.0.0.0/8"),
+    ("client.host_network.lan.interface", "\"eth1\"", |c| network(c).interface == "eth1"),
+    ("client.host_network.lan.reserved_ports", "\"22\"", |c| network(c).reserved_ports == "22"),
+    ("client.host_volume.data.path", "\"/x\"", |c| {
+        c.client.host_volumes.iter().any(|(name, v)| name == "data" && v.path == "/x")
+    }),
+    ("client.host_volume.data.read_only", "true\npath = \"/x\"", |c| {
+        c.client.host_volumes.iter().any(|(_, v)| v.read_only)
+    }),
     ("client.max_kill_timeout", "\"9s\"", |c| c.client.max_kill_timeout == Span::seconds(9)),
     ("client.state_dir", "\"/x\"", |c| c.client.state_dir == path("/x")),
     ("client.alloc_dir", "\"/x\"", |c| c.client.alloc_dir == path("/x")),
@@ -105,12 +119,21 @@ const FREE: [&str; 11] = [
     "client.client_max_port",
 ];
 
+fn network(c: &Config) -> HostNetwork {
+    c.client.host_networks.iter().find(|(name, _)| name == "lan").map(|(_, n)| n.clone()).unwrap_or_default()
+}
+
 fn path(text: &str) -> Option<PathBuf> {
     Some(PathBuf::from(text))
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+/// The label that this page and the example give to such a block.
+fn sample_label(name: &str) -> &'static str {
+    if name == "host_network" { "lan" } else { "data" }
 }
 
 /// Full names of the keys that are built, of those that are not, and of those that a warning speaks of.
@@ -126,6 +149,7 @@ fn collect(keys: &[Key], above: &str, names: &mut Names) {
         let name = format!("{above}{}", key.name);
         match &key.kind {
             Kind::Block(inner) => collect(inner, &format!("{name}."), names),
+            Kind::Named(_, inner) => collect(inner, &format!("{name}.{}.", sample_label(key.name)), names),
             Kind::Labelled(label, inner) => collect(inner, &format!("{name}.{label}."), names),
             Kind::NotYet(_) | Kind::NotYetBlock => drop(names.not_built.insert(name)),
             Kind::Absent => drop(names.absent.insert(name)),

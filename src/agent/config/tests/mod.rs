@@ -113,7 +113,10 @@ fn every_kind_of_value_reaches_its_place() {
     let meta: Vec<(&str, &str)> = config.client.meta.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(meta, [("a.b", "c"), ("rack", "r1"), ("room", "2")]);
     assert!(config.client.raw_exec_enabled);
-    assert_eq!(config.client.reserved, Reserved { cpu_mhz: 100, memory_mb: 64, disk_mb: 5 });
+    assert_eq!(
+        config.client.reserved,
+        Reserved { cpu_mhz: 100, memory_mb: 64, disk_mb: 5, ..Reserved::default() }
+    );
     assert_eq!(config.client.state_dir, Some(PathBuf::from("/s")));
     assert_eq!(
         (config.client.node_pool.as_str(), config.client.network_interface.as_deref()),
@@ -163,7 +166,13 @@ fn what_is_wrong_is_told_with_its_place() {
         ("tls {\n  http = true\n}", "more.hcl:2,3-7: not supported yet: tls.http"),
         ("acl { enabled = true }", "more.hcl:1,7-14: not supported yet: acl.enabled"),
         ("client { servers = [\"a\"] }", "more.hcl:1,10-17: not supported yet: client.servers"),
-        ("client { host_volume \"v\" { path = \"/v\" } }", "not supported yet: client.host_volume.v.path"),
+        ("client { template { x = true } }", "not supported yet: client.template.x"),
+        ("client { host_volume \"v\" {} }", "client.host_volume \"v\" has no path"),
+        ("client { host_volume \"v\" { path = \"v\" } }", "must be an absolute path"),
+        ("client { host_network \"a b\" {} }", "may only have letters"),
+        ("client { host_network \"a\" { cidr = \"10.0.0.1\" } }", "no range of addresses"),
+        ("client { reserved { reserved_ports = \"9-8\" } }", "no range of ports"),
+        ("client { min_dynamic_port = 40000 }", "is above client.max_dynamic_port 32000"),
         ("client { options { \"docker.x\" = \"1\" } }", "not supported yet: client.options.docker.x"),
         ("plugin \"docker\" { }", "more.hcl:1,8-16: not supported yet: plugin \"docker\""),
         ("ports { rpc = 1 }", "not supported yet: ports.rpc"),

@@ -1,0 +1,312 @@
+//! What there is beside cpu, memory and disk: ports, cores, devices and volumes, as jobs ask for them, as nodes offer them
+//! and as allocations hold them. What only one allocation of a node can hold at a time is a `Claim`.
+//!
+//! Refuses to know: which node, port, core or device is chosen.
+
+use super::constraint::Constraint;
+use super::preference::Affinity;
+use core::net::IpAddr;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The network mode of a group or task that names none.
+pub const HOST_MODE: &str = "host";
+/// The host network of a port that names none.
+pub const DEFAULT_HOST_NETWORK: &str = "default";
+/// `to` of a port whose number inside is the one outside.
+pub const SAME_PORT: i64 = -1;
+
+/// What a group asks for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupAsks {
+    pub networks: Vec<Network>,
+    /// By the name that mounts know.
+    pub volumes: BTreeMap<String, VolumeAsk>,
+}
+
+/// What a task asks for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskAsks {
+    /// How far it may go beyond its memory. 0: nowhere; -1: as far as there is.
+    pub memory_max_mb: i64,
+    /// Whole cores; 0: a share of cpu instead.
+    pub cores: i64,
+    pub networks: Vec<Network>,
+    pub devices: Vec<DeviceAsk>,
+    pub mounts: Vec<VolumeMount>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// As written; empty is `host`.
+    pub mode: String,
+    /// Has no effect.
+    pub mbits: i64,
+    pub reserved: Vec<Port>,
+    pub dynamic: Vec<Port>,
+}
+
+impl Network {
+    pub fn mode(&self) -> &str {
+        if self.mode.is_empty() { HOST_MODE } else { &self.mode }
+    }
+
+    /// Fixed ones first.
+    pub fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.reserved.iter().chain(&self.dynamic)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Port {
+    pub label: String,
+    /// 0: whichever is free.
+    pub value: i64,
+    /// Inside a network of its own. 0: the same in host mode; `SAME_PORT`.
+    pub to: i64,
+    pub host_network: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceAsk {
+    /// `type`, `vendor/type` or `vendor/type/name`.
+    pub name: String,
+    pub count: i64,
+    pub constraints: Vec<Constraint>,
+    pub affinities: Vec<Affinity>,
+}
+
+impl DeviceAsk {
+    /// Vendor, type and name, as far as they are said.
+    pub fn parts(&self) -> (Option<&str>, &str, Option<&str>) {
+        match self.name.splitn(3, '/').collect::<Vec<_>>()[..] {
+            [vendor, kind, name] => (Some(vendor), kind, Some(name)),
+            [vendor, kind] => (Some(vendor), kind, None),
+            _ => (None, &self.name, None),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeAsk {
+    pub kind: String,
+    pub source: String,
+    pub read_only: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeMount {
+    pub volume: String,
+    pub destination: String,
+    pub read_only: bool,
+    pub propagation_mode: String,
+}
+
+/// What a task holds beyond cpu and memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskHoldings {
+    /// 0: its memory is all it may use; -1: all there is.
+    pub memory_max_mb: i64,
+    pub cores: Vec<u16>,
+    pub networks: Vec<HeldNetwork>,
+    pub devices: Vec<HeldDevice>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldNetwork {
+    pub mode: String,
+    pub device: String,
+    pub ip: String,
+    pub ports: Vec<HeldPort>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPort {
+    pub label: String,
+    pub value: u16,
+    pub to: i64,
+    pub host_ip: String,
+    pub host_network: String,
+    /// The job names the number.
+    pub fixed: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldDevice {
+    pub vendor: String,
+    pub kind: String,
+    pub name: String,
+    pub ids: Vec<String>,
+}
+
+/// What a node offers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeOffers {
+    /// That it can put tasks into, ordered.
+    pub network_modes: Vec<String>,
+    pub addresses: Vec<NodeAddress>,
+    pub dynamic_ports: PortRange,
+    /// On every address: `22,8000-8100`.
+    pub reserved_ports: String,
+    /// Cores that tasks may have to themselves; none where that cannot be enforced.
+    pub cores: Vec<u16>,
+    pub reserved_cores: Vec<u16>,
+    pub volumes: BTreeMap<String, HostVolume>,
+    /// Drivers that can mount volumes into tasks, ordered.
+    pub mounting_drivers: Vec<String>,
+    pub devices: Vec<DeviceGroup>,
+}
+
+/// One address under one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeAddress {
+    /// The host network.
+    pub alias: String,
+    /// The interface.
+    pub device: String,
+    pub address: String,
+    pub reserved_ports: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortRange {
+    pub min: u16,
+    pub max: u16,
+}
+
+impl Default for PortRange {
+    fn default() -> Self {
+        PortRange { min: 20_000, max: 32_000 }
+    }
+}
+
+impl PortRange {
+    pub fn contains(self, port: u16) -> bool {
+        (self.min..=self.max).contains(&port)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostVolume {
+    pub path: String,
+    pub read_only: bool,
+}
+
+/// Devices that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceGroup {
+    pub vendor: String,
+    pub kind: String,
+    pub name: String,
+    pub attributes: BTreeMap<String, DeviceAttribute>,
+    pub instances: Vec<DeviceInstance>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceAttribute {
+    pub value: DeviceValue,
+    /// Empty: a plain value.
+    pub unit: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum DeviceValue {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInstance {
+    pub id: String,
+    pub healthy: bool,
+    pub description: String,
+}
+
+/// What only one allocation of a node can hold at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    Port(IpAddr, u16),
+    Core(u16),
+    /// `vendor/type/name/id`
+    Device(String),
+}
+
+impl HeldNetwork {
+    /// A port without a proper address is on none: nothing collides with it.
+    pub fn claims(&self) -> impl Iterator<Item = Claim> {
+        self.ports.iter().filter_map(|p| Some(Claim::Port(p.host_ip.parse().ok()?, p.value)))
+    }
+}
+
+impl TaskHoldings {
+    pub fn claims(&self) -> impl Iterator<Item = Claim> {
+        let ports = self.networks.iter().flat_map(HeldNetwork::claims);
+        let devices = self.devices.iter().flat_map(|d| d.ids.iter().map(|id| d.claim(id)));
+        ports.chain(self.cores.iter().map(|core| Claim::Core(*core))).chain(devices)
+    }
+}
+
+impl HeldDevice {
+    fn claim(&self, id: &str) -> Claim {
+        device_claim(&self.vendor, &self.kind, &self.name, id)
+    }
+}
+
+pub fn device_claim(vendor: &str, kind: &str, name: &str, id: &str) -> Claim {
+    Claim::Device(format!("{vendor}/{kind}/{name}/{id}"))
+}
+
+/// `22,80,8000-8100` as ranges, both ends included.
+pub fn ports(text: &str) -> Result<Vec<PortRange>, String> {
+    let one = |part: &str| {
+        let (min, max) = part.split_once('-').unwrap_or((part, part));
+        match (min.trim().parse(), max.trim().parse()) {
+            (Ok(min), Ok(max)) if min <= max => Ok(PortRange { min, max }),
+            _ => Err(format!("{part:?} is no port and no range of ports such as 8000-8100")),
+        }
+    };
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(one).collect()
+}
+
+/// `0,2-4` as numbers, ascending.
+pub fn cores(text: &str) -> Result<Vec<u16>, String> {
+    let mut all: Vec<u16> = ports(text)
+        .map_err(|why| why.replace("port", "core"))?
+        .into_iter()
+        .flat_map(|r| r.min..=r.max)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_ports_are_ranges() {
+        let range = |min, max| PortRange { min, max };
+        assert_eq!(ports(" 22, 8000-8100 ,,5"), Ok(vec![range(22, 22), range(8_000, 8_100), range(5, 5)]));
+        assert_eq!(ports(""), Ok(vec![]));
+        for bad in ["x", "9-8", "70000", "1-", "-1"] {
+            assert!(ports(bad).is_err(), "{bad}");
+        }
+        assert_eq!(cores("4,0-2,1"), Ok(vec![0, 1, 2, 4]));
+    }
+
+    #[test]
+    fn a_device_is_asked_for_by_as_much_of_its_name_as_matters() {
+        let parts = |name: &str| {
+            let ask = DeviceAsk { name: name.into(), ..DeviceAsk::default() };
+            let (vendor, kind, name) = ask.parts();
+            (vendor.map(str::to_string), kind.to_string(), name.map(str::to_string))
+        };
+        let some = |s: &str| Some(s.to_string());
+        assert_eq!(parts("gpu"), (None, "gpu".into(), None));
+        assert_eq!(parts("nvidia/gpu"), (some("nvidia"), "gpu".into(), None));
+        assert_eq!(parts("nvidia/gpu/GTX 1080/x"), (some("nvidia"), "gpu".into(), some("GTX 1080/x")));
+    }
+}
