@@ -162,12 +162,8 @@ client {
     cpu    = 100
     memory = 64
     # disk   = 0
-    # cores          = "0"              # not for tasks that ask for whole cores
     # reserved_ports = "22,8000-8100"   # never given to tasks, on any address
   }
-
-  # The cores that tasks may have to themselves; without it, all but those above.
-  # reservable_cores = "1-3"
 
   # The longest time a task may ask for between its kill signal and its end by force.
   # max_kill_timeout = "30s"
@@ -231,7 +227,8 @@ plugin "raw_exec" {
 #   client.cpu_disable_dmidecode, client.default_ineligible, client.drain_on_shutdown, client.fingerprint,
 #   client.gc_disk_usage_threshold, client.gc_inode_usage_threshold, client.gc_interval,
 #   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.network_speed, client.no_host_uuid, client.node_max_allocs,
-#   client.nomad_service_discovery, client.preferred_address_family, client.server_join, client.servers,
+#   client.nomad_service_discovery, client.preferred_address_family, client.reservable_cores, client.reserved.cores,
+#   client.server_join, client.servers,
 #   client.template, client.users, enable_syslog, eventlog, keyring, leave_on_interrupt, leave_on_terminate,
 #   limits.https_handshake_timeout, limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client,
 #   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,

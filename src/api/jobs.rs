@@ -18,6 +18,7 @@ use crate::model::diff::JobDiff;
 use crate::model::id::JobKey;
 use crate::model::job::{Job, JobSpec};
 use crate::model::validate::{Limits, Validation, validate};
+use crate::scheduler;
 use crate::state::heads::JobHead;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
@@ -169,7 +170,13 @@ pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Res
     let region = wanted.region.take().or_else(|| call.query.region.clone());
     spec.region = own_region(call, region.unwrap_or_else(|| spec.region.clone()))?;
     complete(call, spec);
-    Ok(validate(spec, &Limits { max_priority: call.ctx.agent.job_max_priority, ..Limits::default() }))
+    let scheduling = scheduler::View::scheduling(&call.view()?, &spec.node_pool);
+    let limits = Limits {
+        max_priority: call.ctx.agent.job_max_priority,
+        memory_oversubscription: scheduling.memory_oversubscription,
+        ..Limits::default()
+    };
+    Ok(validate(spec, &limits))
 }
 
 /// A job that is only looked at. What is wrong with it is an answer, not an error.

@@ -304,7 +304,7 @@ impl Alloc {
         living.all(|t| t.role.is_sidecar()).then(|| events::main_tasks_dead(at))
     }
 
-    fn stop(&mut self, now: Mono, poststop_too: bool, hurry: bool) {
+    pub(super) fn stop(&mut self, now: Mono, poststop_too: bool, hurry: bool) {
         let poststop_too = poststop_too || !self.head.dir_built;
         if let Some(plan) = &mut self.plan {
             let more = (poststop_too && !plan.poststop_too) || (hurry && !plan.hurry);

@@ -1,5 +1,6 @@
 //! The client itself: inputs in, one commit, effects out. Everything below it is told what it needs for one turn.
 
+mod alone;
 mod reports;
 
 use super::alloc::Alloc;
@@ -56,6 +57,7 @@ pub struct Client {
     /// What could not be written without.
     unwritten: Writes,
     measures: Measures,
+    born: Mono,
     now: Mono,
 }
 
@@ -104,6 +106,7 @@ impl Client {
             room: true,
             unwritten: Writes::default(),
             measures: Measures::default(),
+            born: now.mono,
             now: now.mono,
         }
     }
@@ -118,6 +121,7 @@ impl Client {
             self.take(now, input, &mut held, &mut writes);
         }
         self.ask_keeper_again(now.mono, &mut held);
+        self.stop_what_is_alone(now.mono);
         self.advance_allocs(now, &mut held);
         self.collect_ended(now, self.config.max_ended, &mut held);
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
@@ -165,6 +169,7 @@ impl Client {
             .chain(self.servers.next_deadline(self.now))
             .chain(self.report_deadline())
             .chain(closing)
+            .chain(self.alone_deadline())
             .filter(|at| *at > self.now)
             .min()
     }

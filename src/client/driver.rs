@@ -8,7 +8,7 @@ use super::signals;
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
 use crate::model::value::Value;
-use crate::wire::keeper::{MAX_MESSAGE_BYTES, RunLogs, RunSpec};
+use crate::wire::keeper::{FurtherLimits, MAX_MESSAGE_BYTES, RunLogs, RunSpec};
 use crate::wire::rpc::Assignment;
 use std::collections::BTreeMap;
 
@@ -80,8 +80,20 @@ pub fn run_spec(
         user: task.user.clone(),
         logs: (!task.logs.disabled).then(|| logs(task, dirs.logs)),
         cpu_mhz: u64::try_from(held.cpu_mhz).unwrap_or(0),
-        memory_bytes: u64::try_from(held.memory_mb).unwrap_or(0).saturating_mul(1 << 20),
+        memory_bytes: of_mib(match held.held.memory_max_mb {
+            0 => held.memory_mb,
+            // as far as there is
+            -1 => 0,
+            most => most,
+        }),
+        further: FurtherLimits {
+            memory_low_bytes: if held.held.memory_max_mb == 0 { 0 } else { of_mib(held.memory_mb) },
+        },
     })
+}
+
+fn of_mib(mb: i64) -> u64 {
+    u64::try_from(mb).unwrap_or(0).saturating_mul(1 << 20)
 }
 
 fn command(value: Option<&Value>) -> Result<String, Unfit> {
@@ -202,10 +214,25 @@ mod tests {
         assert_eq!(made.search, [format!("{root}/web/local"), format!("{root}/web")]);
         assert_eq!(made.cwd, format!("{root}/web"));
         assert_eq!((made.cpu_mhz, made.memory_bytes), (100, 64 << 20));
+        assert_eq!(made.further, FurtherLimits::default());
         let logs = made.logs.expect("logs are on");
         assert_eq!((logs.dir, logs.name.as_str()), (format!("{root}/alloc/logs"), "web"));
         assert_eq!((logs.max_files, logs.max_file_bytes), (10, 10 << 20));
         assert_eq!(spec(|task, _| task.logs.disabled = true).expect("sound").logs, None);
+    }
+
+    #[test]
+    fn memory_is_held_to_what_the_allocation_says() {
+        for (memory_max_mb, hard, low) in [(0, 64, 0), (200, 200, 64), (-1, 0, 64)] {
+            let mut assignment = samples::assignment(1, &[samples::task("web")]);
+            let task = assignment.group.tasks[0].clone();
+            let mut held = task.resources();
+            held.held.memory_max_mb = memory_max_mb;
+            assignment.resources.tasks.insert("web".into(), held);
+            let made = run_spec(&samples::config(), &samples::info(), &assignment, &task).expect("sound");
+            let limits = (made.memory_bytes >> 20, made.further.memory_low_bytes >> 20);
+            assert_eq!(limits, (hard, low), "{memory_max_mb}");
+        }
     }
 
     #[test]

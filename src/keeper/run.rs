@@ -222,6 +222,7 @@ pub fn is_signal(signal: i32) -> bool {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::wire::keeper::FurtherLimits;
 
     pub fn spec() -> RunSpec {
         RunSpec {
@@ -240,6 +241,7 @@ pub mod tests {
             }),
             cpu_mhz: 0,
             memory_bytes: 0,
+            further: FurtherLimits::default(),
         }
     }
 

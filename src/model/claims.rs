@@ -270,18 +270,6 @@ pub fn ports(text: &str) -> Result<Vec<PortRange>, String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(one).collect()
 }
 
-/// `0,2-4` as numbers, ascending.
-pub fn cores(text: &str) -> Result<Vec<u16>, String> {
-    let mut all: Vec<u16> = ports(text)
-        .map_err(|why| why.replace("port", "core"))?
-        .into_iter()
-        .flat_map(|r| r.min..=r.max)
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,7 +282,6 @@ mod tests {
         for bad in ["x", "9-8", "70000", "1-", "-1"] {
             assert!(ports(bad).is_err(), "{bad}");
         }
-        assert_eq!(cores("4,0-2,1"), Ok(vec![0, 1, 2, 4]));
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub enum Trigger {
     AllocStop,
     NodeDrain,
     DeploymentWatcher,
+    Reconnect,
 }
 
 impl Trigger {
@@ -64,6 +65,7 @@ impl Trigger {
             Trigger::AllocStop => "alloc-stop",
             Trigger::NodeDrain => "node-drain",
             Trigger::DeploymentWatcher => "deployment-watcher",
+            Trigger::Reconnect => "reconnect",
         }
     }
 }

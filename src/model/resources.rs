@@ -1,6 +1,7 @@
 //! Amounts of a machine, and how a group's tasks add up to one ask.
 
 use super::claims::{Claim, HeldNetwork, TaskHoldings};
+use super::job::TaskGroup;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -124,6 +125,15 @@ impl AllocResources {
         }
         let running = prestart.plus(sidecars).max(main.plus(sidecars).plus(poststart)).max(poststop);
         running.plus(Amount { disk_mb: self.disk_mb, ..Amount::ZERO })
+    }
+
+    /// Lets each task go as far beyond its memory as the group says.
+    pub fn allow_memory(&mut self, group: &TaskGroup) {
+        for task in &group.tasks {
+            if let Some(held) = self.tasks.get_mut(&task.name) {
+                held.held.memory_max_mb = task.asks.memory_max_mb;
+            }
+        }
     }
 
     /// With the ports, devices and cores of `old`, which is of the same tasks.

@@ -47,7 +47,7 @@ impl Check<'_> {
             Check::HostNetwork(name, port) => format!("missing host network {name:?} for port {port:?}"),
             Check::Volume(..) => "missing compatible host volumes".into(),
             Check::Mounts(driver) => format!("driver {driver} cannot mount volumes"),
-            Check::Cores => "cores cannot be reserved: the node has no cpuset controller".into(),
+            Check::Cores => "cores cannot be reserved: the node does not enforce them yet".into(),
             Check::Devices(_) => "missing devices".into(),
         }
     }

@@ -373,11 +373,15 @@ impl<'a> Placer<'a> {
         let (slot, metric) = search.select(proposal, &tried);
         let found = slot.and_then(|slot| Some((slot, search.resources(proposal, slot, &mut picks)?)));
         self.picks = picks;
-        let Some((slot, resources)) = found else {
+        let Some((slot, mut resources)) = found else {
             self.outcome.failed.insert(group.name.clone(), metric);
             self.outcome.queued.insert(group.name.clone(), 1);
             return false;
         };
+        let beyond = group.tasks.iter().any(|t| t.asks.memory_max_mb != 0);
+        if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
+            resources.allow_memory(group);
+        }
         let alloc = self.allocation(placement, slot, resources, metric);
         proposal.place(slot, &group.name, alloc);
         true

@@ -153,8 +153,11 @@ impl Server {
         if node.opened {
             self.blocked.unblock(&node.computed_class, index, now);
         }
-        if node.status == NodeStatus::Down {
-            self.heartbeats.forget(node.id);
+        match node.status {
+            NodeStatus::Down => self.heartbeats.forget(node.id),
+            // looked at again, until nobody waits for it any more
+            NodeStatus::Disconnected => drop(self.heartbeats.heard(node.id, now)),
+            _ => {}
         }
         let known = self.log.reader().view()?.node(node.id)?;
         self.follow_drain(known.as_deref(), node.id, now);

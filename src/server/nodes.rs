@@ -9,7 +9,7 @@ use crate::model::job::{Job, JobType};
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use crate::model::order::Order;
 use crate::model::pool::{self, ALL_POOLS};
-use crate::model::time::{Now, Wall};
+use crate::model::time::{Now, Span, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{AllocUpdate, Command};
@@ -133,10 +133,20 @@ impl Server {
             return Ok(());
         }
         let at = self.stamp(now);
-        let event = (node.status == NodeStatus::Down)
-            .then(|| Box::new(node_event("Node reregistered by heartbeat", at)));
+        if awaits_reports(node, view, at)? {
+            let ttl = self.heartbeats.heard(id, now.mono);
+            self.answer(asker, NodeReply::Alive { ttl });
+            return Ok(());
+        }
+        let (status, message) = match node.status {
+            // what it says of its allocations comes before anything is decided on them
+            NodeStatus::Disconnected => (NodeStatus::Initializing, Some("Node reconnected by heartbeat")),
+            NodeStatus::Down => (NodeStatus::Ready, Some("Node reregistered by heartbeat")),
+            _ => (NodeStatus::Ready, None),
+        };
+        let event = message.map(|message| Box::new(node_event(message, at)));
         let evals = self.node_evals(id, view, at)?;
-        let command = Command::UpdateNodeStatus { node: id, status: NodeStatus::Ready, event, evals, at };
+        let command = Command::UpdateNodeStatus { node: id, status, event, evals, at };
         self.propose(&command, Op::Alive { asker, node: id });
         Ok(())
     }
@@ -150,6 +160,9 @@ impl Server {
         view: &View,
         at: Wall,
     ) -> Result<Option<Evaluation>, Fault> {
+        if alloc.client == ClientStatus::Unknown && update.client != ClientStatus::Unknown {
+            return Ok(view.job(&alloc.job)?.map(|job| self.eval_of(&job, Trigger::Reconnect, at)));
+        }
         if !update.client.is_terminal() || alloc.client_terminal() {
             return Ok(None);
         }
@@ -165,10 +178,13 @@ impl Server {
         if !failed || !may_reschedule(&job, alloc, at) {
             return Ok(None);
         }
-        let (job_type, priority) = (job.spec.job_type, job.spec.priority);
-        let id = self.ids.eval();
-        let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::AllocFailure, at);
-        Ok(Some(Evaluation { job_modify_index: job.job_modify_index, ..eval }))
+        Ok(Some(self.eval_of(&job, Trigger::AllocFailure, at)))
+    }
+
+    fn eval_of(&mut self, job: &Job, trigger: Trigger, at: Wall) -> Evaluation {
+        let (key, job_type, priority) = (job.spec.key(), job.spec.job_type, job.spec.priority);
+        let eval = Evaluation::pending(self.ids.eval(), key, job_type, priority, trigger, at);
+        Evaluation { job_modify_index: job.job_modify_index, ..eval }
     }
 
     /// One evaluation for each job that has allocations on the node.
@@ -198,7 +214,7 @@ impl Server {
         Ok(evals)
     }
 
-    /// Nodes that were silent for too long are down.
+    /// Nodes that were silent for too long are down; or disconnected, while a group on it sits that out.
     pub(super) fn bury_silent_nodes(&mut self, now: Now) -> Result<(), Fault> {
         let silent = self.heartbeats.take_silent(now.mono, SILENT_PER_TURN);
         if silent.is_empty() {
@@ -211,9 +227,16 @@ impl Server {
                 continue;
             }
             let at = self.stamp(now);
+            let may_wait = matches!(known.status, NodeStatus::Ready | NodeStatus::Disconnected);
+            let waits = may_wait && someone_waits(&view, node, at)?;
+            if waits && known.status == NodeStatus::Disconnected {
+                self.heartbeats.heard(node, now.mono);
+                continue;
+            }
+            let status = if waits { NodeStatus::Disconnected } else { NodeStatus::Down };
             let evals = self.node_evals(node, &view, at)?;
             let event = Some(Box::new(node_event("Node heartbeat missed", at)));
-            let command = Command::UpdateNodeStatus { node, status: NodeStatus::Down, event, evals, at };
+            let command = Command::UpdateNodeStatus { node, status, event, evals, at };
             self.propose(&command, Op::Unattended);
         }
         Ok(())
@@ -241,6 +264,32 @@ impl Server {
         let bytes = frame::encode(&Frame { request: asker.request, body: Body::Reply(reply) });
         self.send(asker.peer, bytes);
     }
+}
+
+/// How long a node that is heard of again may take to say what became of its allocations.
+const REPORT_PATIENCE: Span = Span::minutes(1);
+
+/// It was disconnected, and has not yet said what became of its allocations.
+fn awaits_reports(node: &Node, view: &View, at: Wall) -> Result<bool, Fault> {
+    let silent = node.status == NodeStatus::Initializing
+        && node.last_missed_heartbeat_index > node.last_alloc_update_index
+        && node.status_updated + REPORT_PATIENCE > at;
+    let unknown = |a: &Allocation| a.client == ClientStatus::Unknown && !a.server_terminal();
+    Ok(silent && view.allocs_of_node(node.info.id)?.iter().any(unknown))
+}
+
+/// Something that is wanted there is not lost yet, though nobody knows how it is.
+fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
+    for alloc in view.allocs_of_node(node)?.iter().filter(|a| !a.terminal()) {
+        let spec = view.job_spec(&alloc.job, alloc.job_create_index, alloc.job_version)?;
+        let policy = spec.as_ref().and_then(|s| s.group(&alloc.group)?.disconnect);
+        let Some(lost_after) = policy.and_then(|d| d.lost_after) else { continue };
+        let since = alloc.states.last().filter(|s| s.status == ClientStatus::Unknown).map_or(at, |s| s.at);
+        if since + lost_after > at {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the failure that is reported at `at` leaves the allocation's policy anything to do.

@@ -46,6 +46,7 @@ impl World {
         if index.is_multiple_of(LOOK_EVERY) {
             let all = allocs(&view)?;
             no_node_is_over_committed(&view, &all)?;
+            nothing_is_held_by_two(&all)?;
             self.check_deployments(&view, &all)?;
         }
         if index.is_multiple_of(READ_ALL_EVERY) {
@@ -290,6 +291,19 @@ fn no_node_is_over_committed(view: &View, all: &[Allocation]) -> Result<(), Stri
         let sum = used.get(&node.info.id).copied().unwrap_or_default();
         if let Some(dimension) = node.available().lacks(sum) {
             return Err(format!("node {} is over-committed in {dimension}: {sum:?}", node.info.name));
+        }
+    }
+    Ok(())
+}
+
+/// Ports, cores and devices of all that may run.
+fn nothing_is_held_by_two(all: &[Allocation]) -> Result<(), String> {
+    let mut held = BTreeMap::new();
+    for alloc in all.iter().filter(|a| !a.terminal()) {
+        for claim in alloc.resources.claims() {
+            if let Some(other) = held.insert((alloc.node_id, claim.clone()), alloc.id) {
+                return Err(format!("{claim:?} is held by {} and {other:?}", alloc.name));
+            }
         }
     }
     Ok(())

@@ -34,7 +34,7 @@ use crate::wire::ask::{
 };
 use crate::wire::command::Command;
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
-use crate::wire::keeper::{Command as Ask, Event, RunLogs, RunReport, RunSpec, RunState};
+use crate::wire::keeper::{Command as Ask, Event, FurtherLimits, RunLogs, RunReport, RunSpec, RunState};
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
@@ -134,6 +134,7 @@ fn objects(s: &mut Samples) {
         Trigger::MaxDisconnectTimeout,
         Trigger::NodeDrain,
         Trigger::DeploymentWatcher,
+        Trigger::Reconnect,
     ] {
         let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
         s.add(trigger.as_str(), &later);
@@ -284,9 +285,12 @@ fn keeper(s: &mut Samples) {
         logs: logs.clone(),
         cpu_mhz: 100,
         memory_bytes: 64 << 20,
+        further: FurtherLimits::default(),
     };
     s.add("hello", &Ask::Hello { protocol: 1 });
     s.add("start", &Ask::Start { run, spec: Box::new(run_spec.clone()) });
+    let further = FurtherLimits { memory_low_bytes: 32 << 20 };
+    s.add("start limited", &Ask::StartLimited { run, spec: Box::new(run_spec.clone()), further });
     s.add("exec", &Ask::Exec { run, spec: Box::new(run_spec), tty: true });
     s.add("signal", &Ask::Signal { run, signal });
     s.add("stop", &Ask::Stop { run, signal, timeout });

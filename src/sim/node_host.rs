@@ -14,7 +14,7 @@ use crate::client::effects::{Effect, Input};
 use crate::keeper::brain::{self as keeper, Keeper};
 use crate::keeper::journal;
 use crate::keeper::mark::Marked;
-use crate::model::claims::NodeOffers;
+use crate::model::claims::{NodeAddress, NodeOffers, PortRange};
 use crate::model::id::{AllocId, NodeId, NodeSecret, RunId, Uuid};
 use crate::model::node::{DriverInfo, NodeInfo};
 use crate::model::random::Stream;
@@ -141,6 +141,12 @@ impl NodeHost {
             attributes: BTreeMap::new(),
             updated: Wall::NEVER,
         };
+        let address = NodeAddress {
+            alias: "default".into(),
+            device: "eth0".into(),
+            address: format!("10.0.0.{}", self.number),
+            reserved_ports: String::new(),
+        };
         NodeInfo {
             id: self.id,
             secret: self.secret,
@@ -159,7 +165,12 @@ impl NodeHost {
             networks: vec![],
             drivers: [("raw_exec".to_string(), raw_exec)].into(),
             not_enforced: vec![],
-            offers: NodeOffers::default(),
+            offers: NodeOffers {
+                network_modes: vec!["host".into()],
+                addresses: vec![address],
+                dynamic_ports: PortRange { min: 20_000, max: 20_007 },
+                ..NodeOffers::default()
+            },
         }
     }
 }

@@ -5,11 +5,11 @@ use super::ledger::Left;
 use super::rollouts;
 use super::world::{Event, World};
 use crate::client::effects as client;
-use crate::model::claims::{GroupAsks, TaskAsks};
+use crate::model::claims::{DEFAULT_HOST_NETWORK, GroupAsks, Network, Port, TaskAsks};
 use crate::model::id::{AllocId, JobKey};
 use crate::model::job::{
-    DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
-    RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
+    DelayFunction, DisconnectPolicy, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy,
+    Reconcile, ReschedulePolicy, RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
 use crate::model::random::Stream;
 use crate::model::submission::Submission;
@@ -88,9 +88,39 @@ impl Workload {
             group.update = Some(rollouts::update(&mut self.draws));
             group.migrate =
                 group.migrate.map(|m| MigratePolicy { health_check: HealthCheck::TaskStates, ..m });
+            group.asks.networks = network(&mut self.draws).into_iter().collect();
+            group.disconnect = disconnect(&mut self.draws);
         }
         spec
     }
+}
+
+/// Mostly none; else so many ports, one of them by number.
+fn network(draws: &mut Stream) -> Option<Network> {
+    let port = |label: &str, value| Port {
+        label: label.into(),
+        value,
+        to: 0,
+        host_network: DEFAULT_HOST_NETWORK.into(),
+    };
+    let (fixed, free) = [(0, 1), (0, 2), (1, 0), (1, 1)].get(draws.below(8) as usize)?;
+    let reserved = (0..*fixed).map(|_| port("web", 8_080)).collect();
+    let dynamic = ["a", "b"].into_iter().take(*free).map(|label| port(label, 0)).collect();
+    Some(Network { reserved, dynamic, ..Network::default() })
+}
+
+/// Mostly none; else it sits a while out, or its nodes give it up by themselves.
+fn disconnect(draws: &mut Stream) -> Option<DisconnectPolicy> {
+    let span = Span::seconds(30 + draws.below(240) as i64);
+    let reconciles = [Reconcile::BestScore, Reconcile::KeepOriginal, Reconcile::KeepReplacement];
+    let reconcile = reconciles[draws.below(3) as usize];
+    let replace = draws.below(2) == 0;
+    let (lost_after, stop_on_client_after) = match draws.below(6) {
+        0 => (Some(span), None),
+        1 => (None, Some(span)),
+        _ => return None,
+    };
+    Some(DisconnectPolicy { lost_after, stop_on_client_after, replace, reconcile })
 }
 
 impl World {

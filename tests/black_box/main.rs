@@ -23,6 +23,7 @@ mod observe;
 mod operating;
 mod paths;
 mod planning;
+mod ports;
 mod screen;
 mod survival;
 mod tasks;

@@ -159,8 +159,6 @@ pub struct ClientConfig {
     pub host_volumes: Vec<(String, HostVolume)>,
     /// Where ports that jobs do not name are taken from.
     pub dynamic_ports: PortRange,
-    /// A list of the kernel's kind; empty: all cores.
-    pub reservable_cores: String,
     /// MHz of all cores. 0: detect.
     pub cpu_total_compute_mhz: u64,
     /// 0: detect.
@@ -190,8 +188,6 @@ pub struct Reserved {
     pub cpu_mhz: u64,
     pub memory_mb: u64,
     pub disk_mb: u64,
-    /// `0-1,4`
-    pub cores: String,
     /// `22,8000-8100`
     pub ports: String,
 }
@@ -347,7 +343,6 @@ impl ClientConfig {
             host_networks: Vec::new(),
             host_volumes: Vec::new(),
             dynamic_ports: PortRange::default(),
-            reservable_cores: String::new(),
             cpu_total_compute_mhz: 0,
             memory_total_mb: 0,
             disk_total_mb: 0,

@@ -1,4 +1,4 @@
-//! The setters of what a client offers to tasks beyond cpu, memory and disk: host networks, ports, cores, host volumes.
+//! The setters of what a client offers to tasks beyond cpu, memory and disk: host networks, ports, host volumes.
 
 use super::{Config, HostNetwork};
 use crate::io::interfaces;
@@ -10,12 +10,6 @@ pub fn u16_of(v: u64) -> u16 {
 
 pub fn ports(value: &str, into: &mut String) -> Result<(), String> {
     claims::ports(value)?;
-    *into = value.to_string();
-    Ok(())
-}
-
-pub fn cores(value: &str, into: &mut String) -> Result<(), String> {
-    claims::cores(value)?;
     *into = value.to_string();
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use super::Config;
 use super::offers::{
-    cidrs, cores, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
+    cidrs, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
 };
 use super::values::{
     address, advertise, algorithm, directory, header, http_addresses, i64_of, interface, log_file, log_level,
@@ -295,7 +295,7 @@ static CLIENT: &[Key] = &[
     key("server_join", Kind::NotYetBlock),
     key("chroot_env", Kind::NotYetBlock),
     not_yet("network_speed"),
-    key("reservable_cores", Kind::Text(|c, v| cores(v, &mut c.client.reservable_cores))),
+    not_yet("reservable_cores"),
     key("min_dynamic_port", Kind::Int(PORT, |c, v| c.client.dynamic_ports.min = u16_of(v))),
     key("max_dynamic_port", Kind::Int(PORT, |c, v| c.client.dynamic_ports.max = u16_of(v))),
     not_yet("gc_interval"),
@@ -335,7 +335,7 @@ static RESERVED: &[Key] = &[
     key("cpu", Kind::Int(AMOUNT, |c, v| c.client.reserved.cpu_mhz = v)),
     key("memory", Kind::Int(AMOUNT, |c, v| c.client.reserved.memory_mb = v)),
     key("disk", Kind::Int(AMOUNT, |c, v| c.client.reserved.disk_mb = v)),
-    key("cores", Kind::Text(|c, v| cores(v, &mut c.client.reserved.cores))),
+    not_yet("cores"),
     key("reserved_ports", Kind::Text(|c, v| ports(v, &mut c.client.reserved.ports))),
 ];
 

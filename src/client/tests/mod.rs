@@ -1,5 +1,6 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
+mod alone;
 mod asks;
 mod ends;
 mod faults;

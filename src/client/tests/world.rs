@@ -286,7 +286,9 @@ impl World {
     fn keep(&mut self, command: keeper::Command) {
         match command {
             keeper::Command::List => self.welcome(),
-            keeper::Command::Start { run, spec } => self.start(run, &spec.label),
+            keeper::Command::Start { run, spec } | keeper::Command::StartLimited { run, spec, .. } => {
+                self.start(run, &spec.label)
+            }
             keeper::Command::Stop { run, signal, timeout } => {
                 self.trace.push(format!("stop {} {signal} {timeout}", self.name(run)));
                 let now = self.now;

@@ -41,6 +41,7 @@ enum Controller {
 pub struct Limits {
     pub cpu_mhz: u64,
     pub memory_bytes: u64,
+    pub memory_low_bytes: u64,
 }
 
 /// A v1 `cpu.shares` below this is refused by the kernel.
@@ -128,7 +129,7 @@ impl Group {
                 Some(Controller::Cpu) if limits.cpu_mhz > 0 => {
                     fs::write(dir.join("cpu.shares"), shares(limits.cpu_mhz).to_string())?;
                 }
-                Some(Controller::Memory) if limits.memory_bytes > 0 => limit_memory_v1(dir, limits)?,
+                Some(Controller::Memory) => limit_memory_v1(dir, limits)?,
                 None => self.limit_v2(dir, limits)?,
                 _ => {}
             }
@@ -151,6 +152,9 @@ impl Group {
             fs::write(dir.join("memory.max"), limits.memory_bytes.to_string())?;
             // Absent without swap accounting; without swap there is nothing to limit.
             write_if_present(&dir.join("memory.swap.max"), "0")?;
+        }
+        if limits.memory_low_bytes > 0 && self.controllers.contains(&Controller::Memory) {
+            fs::write(dir.join("memory.low"), limits.memory_low_bytes.to_string())?;
         }
         Ok(())
     }
@@ -230,6 +234,13 @@ impl Group {
 }
 
 fn limit_memory_v1(dir: &Path, limits: Limits) -> io::Result<()> {
+    if limits.memory_low_bytes > 0 {
+        let bytes = limits.memory_low_bytes.to_string();
+        write_if_present(&dir.join("memory.soft_limit_in_bytes"), &bytes)?;
+    }
+    if limits.memory_bytes == 0 {
+        return Ok(());
+    }
     let bytes = limits.memory_bytes.to_string();
     fs::write(dir.join("memory.limit_in_bytes"), &bytes)?;
     write_if_present(&dir.join("memory.memsw.limit_in_bytes"), &bytes)?;

@@ -179,7 +179,7 @@ fn cores_are_the_lowest_that_are_free_and_worth_their_share() {
     assert!(placed.iter().all(|a| a.resources.total().cpu_mhz == 1_000));
     assert_eq!(why, ["cores"]);
     let mut without = World::of_nodes([node(1)]);
-    assert_eq!(run(&mut without, &asked).1, ["cores cannot be reserved: the node has no cpuset controller"]);
+    assert_eq!(run(&mut without, &asked).1, ["cores cannot be reserved: the node does not enforce them yet"]);
 }
 
 #[test]
@@ -222,6 +222,19 @@ fn an_update_in_place_keeps_what_is_held_and_another_port_replaces() {
     spec.groups[0].asks.networks[0].dynamic[0].to = 80;
     let replaced = run(&mut world, &spec).0.remove(0);
     assert_eq!(replaced.previous, Some(before.id));
+}
+
+#[test]
+fn memory_beyond_what_is_counted_is_only_given_where_that_is_allowed() {
+    for (allowed, most) in [(false, 0), (true, 900)] {
+        let mut world = World::of_nodes([node(1)]);
+        world.scheduling.memory_oversubscription = allowed;
+        let asked = asking(1, GroupAsks::default(), TaskAsks { memory_max_mb: 900, ..TaskAsks::default() });
+        let placed = run(&mut world, &asked).0.remove(0);
+        let held = &placed.resources.tasks["t"];
+        assert_eq!((held.memory_mb, held.held.memory_max_mb), (256, most));
+        assert_eq!(placed.resources.total().memory_mb, 256);
+    }
 }
 
 /// Of all that may still run, by node.

@@ -1,0 +1,32 @@
+//! Allocations that are to end by themselves when no server has answered for so long (reference: client 24). Without a
+//! server's word nobody can tell whether they were replaced.
+
+use super::Client;
+use crate::client::alloc::Alloc;
+use crate::model::time::Mono;
+
+impl Client {
+    /// When the servers were last heard of; an agent that has just started has heard of them then.
+    fn in_touch(&self) -> Mono {
+        self.servers.last_ok().unwrap_or(self.born)
+    }
+
+    pub(super) fn stop_what_is_alone(&mut self, now: Mono) {
+        let in_touch = self.in_touch();
+        for alloc in self.allocs.values_mut() {
+            if given_up(alloc, in_touch).is_some_and(|at| at <= now) {
+                alloc.stop(now, false, false);
+            }
+        }
+    }
+
+    pub(super) fn alone_deadline(&self) -> Option<Mono> {
+        self.allocs.values().filter_map(|a| given_up(a, self.in_touch())).min()
+    }
+}
+
+/// None: it waits for the servers however long they are silent, or it ends already.
+fn given_up(alloc: &Alloc, in_touch: Mono) -> Option<Mono> {
+    let after = alloc.head.assignment.group.disconnect?.stop_on_client_after?;
+    (!alloc.ends()).then(|| in_touch.after(after))
+}
