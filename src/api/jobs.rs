@@ -18,7 +18,6 @@ use crate::model::diff::JobDiff;
 use crate::model::id::JobKey;
 use crate::model::job::{Job, JobSpec};
 use crate::model::validate::{Limits, Validation, validate};
-use crate::scheduler;
 use crate::state::heads::JobHead;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
@@ -170,7 +169,7 @@ pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Res
     let region = wanted.region.take().or_else(|| call.query.region.clone());
     spec.region = own_region(call, region.unwrap_or_else(|| spec.region.clone()))?;
     complete(call, spec);
-    let scheduling = scheduler::View::scheduling(&call.view()?, &spec.node_pool);
+    let scheduling = call.view()?.scheduling_in(&spec.node_pool)?;
     let limits = Limits {
         max_priority: call.ctx.agent.job_max_priority,
         memory_oversubscription: scheduling.memory_oversubscription,

@@ -33,7 +33,7 @@ impl View {
         read_scheduler_config(&self.rows)
     }
 
-    pub(super) fn scheduling_in(&self, pool: &str) -> Result<Scheduling, Fault> {
+    pub fn scheduling_in(&self, pool: &str) -> Result<Scheduling, Fault> {
         let pool = self.node_pool(pool)?;
         let said = pool.as_ref().and_then(|p| p.spec.scheduling.as_ref());
         Ok(self.scheduler_config()?.settings.in_pool(said))
