@@ -258,7 +258,7 @@ fn mistakes_in_a_job_file_are_shown_where_they_are() {
         ("empty", "", &["job"]),
         (
             "soon",
-            "job \"a\" {\n  group \"g\" {\n    volume \"v\" {}\n  }\n}\n",
+            "job \"a\" {\n  group \"g\" {\n    vault {}\n  }\n}\n",
             &[":3,", "not supported yet"],
         ),
     ] {
