@@ -1,5 +1,6 @@
 //! What must always be so, and what must be so once the world is left alone. Each check says in a sentence what it found.
 
+use super::faults::Faults;
 use super::ledger::Left;
 use super::node_host::End;
 use super::rollouts::{all_have_ended, given_up};
@@ -14,7 +15,7 @@ use crate::model::resources::Amount;
 use crate::model::task::{Exit, ExitStatus};
 use crate::state::check;
 use crate::state::view::View;
-use crate::wire::change::{AllocChange, Change};
+use crate::wire::change::{AllocChange, Change, NodeChange};
 use crate::wire::keeper::{Event as KeeperEvent, RunState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,9 +70,15 @@ impl World {
             if let Change::Alloc(AllocChange { id, .. }) = change {
                 let alloc =
                     view.as_ref().map_err(|e| e.to_string())?.alloc(*id).map_err(|e| e.to_string())?;
+                if let Some(alloc) = &alloc {
+                    note_unknown(&mut self.faults, alloc);
+                }
                 if alloc.is_none_or(|a| a.server_terminal()) {
                     self.stopped.insert(*id);
                 }
+            }
+            if let Change::Node(NodeChange { status: NodeStatus::Disconnected, .. }) = change {
+                self.faults.fired("node disconnected");
             }
         }
         self.server.disk.hold_faults(false);
@@ -294,6 +301,16 @@ fn no_node_is_over_committed(view: &View, all: &[Allocation]) -> Result<(), Stri
         }
     }
     Ok(())
+}
+
+/// What nobody knows of an allocation whose node is away, and that it is known again.
+fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
+    let was_unknown = alloc.states.iter().any(|s| s.status == ClientStatus::Unknown);
+    match alloc.client {
+        ClientStatus::Unknown => faults.fired("allocation unknown"),
+        ClientStatus::Running if was_unknown => faults.fired("allocation known again"),
+        _ => {}
+    }
 }
 
 /// Ports, cores and devices of all that may run.

@@ -109,15 +109,15 @@ fn network(draws: &mut Stream) -> Option<Network> {
     Some(Network { reserved, dynamic, ..Network::default() })
 }
 
-/// Mostly none; else it sits a while out, or its nodes give it up by themselves.
+/// It sits a while out, its nodes give it up by themselves, or neither.
 fn disconnect(draws: &mut Stream) -> Option<DisconnectPolicy> {
     let span = Span::seconds(30 + draws.below(240) as i64);
     let reconciles = [Reconcile::BestScore, Reconcile::KeepOriginal, Reconcile::KeepReplacement];
     let reconcile = reconciles[draws.below(3) as usize];
     let replace = draws.below(2) == 0;
     let (lost_after, stop_on_client_after) = match draws.below(6) {
-        0 => (Some(span), None),
-        1 => (None, Some(span)),
+        0..3 => (Some(span), None),
+        3 => (None, Some(span)),
         _ => return None,
     };
     Some(DisconnectPolicy { lost_after, stop_on_client_after, replace, reconcile })

@@ -256,11 +256,7 @@ fn mistakes_in_a_job_file_are_shown_where_they_are() {
         ("variable", "job \"a\" {\n  name = var.nope\n}\n", &[":2,", "nope"]),
         ("twice", "job \"a\" {}\njob \"b\" {}\n", &[":2,", "job"]),
         ("empty", "", &["job"]),
-        (
-            "soon",
-            "job \"a\" {\n  group \"g\" {\n    vault {}\n  }\n}\n",
-            &[":3,", "not supported yet"],
-        ),
+        ("soon", "job \"a\" {\n  group \"g\" {\n    vault {}\n  }\n}\n", &[":3,", "not supported yet"]),
     ] {
         let file = node.write(&format!("{name}.nomad.hcl"), text);
         let said = node.drover(&["job", "run", path(&file)]);
