@@ -38,7 +38,7 @@ use crate::wire::keeper::{Command as Ask, Event, FurtherLimits, RunLogs, RunRepo
 use crate::wire::record::{self, Record};
 use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
-use claims::claims;
+use claims::{claims, limited};
 use drains::{draining, node_commands};
 use operating::operating;
 use rollouts::{rollouts, verdict};
@@ -289,8 +289,7 @@ fn keeper(s: &mut Samples) {
     };
     s.add("hello", &Ask::Hello { protocol: 1 });
     s.add("start", &Ask::Start { run, spec: Box::new(run_spec.clone()) });
-    let further = FurtherLimits { memory_low_bytes: 32 << 20 };
-    s.add("start limited", &Ask::StartLimited { run, spec: Box::new(run_spec.clone()), further });
+    s.add("start limited", &limited(run, run_spec.clone()));
     s.add("exec", &Ask::Exec { run, spec: Box::new(run_spec), tty: true });
     s.add("signal", &Ask::Signal { run, signal });
     s.add("stop", &Ask::Stop { run, signal, timeout });

@@ -8,15 +8,22 @@ use crate::model::claims::{
     VolumeAsk, VolumeMount,
 };
 use crate::model::constraint::Constraint;
+use crate::model::id::RunId;
 use crate::model::job::JobSpec;
 use crate::model::node::Node;
 use crate::model::preference::Affinity;
+use crate::wire::keeper::{Command, FurtherLimits, RunSpec};
 use std::collections::BTreeMap;
 
 pub fn claims(s: &mut Samples, spec: JobSpec, alloc: Allocation, node: Node) {
     s.add::<JobSpec>("asking", &asking(spec));
     s.add::<Allocation>("holding", &holding(alloc));
     s.add::<Node>("offering", &offering(node));
+}
+
+pub fn limited(run: RunId, spec: RunSpec) -> Command {
+    let further = FurtherLimits { memory_low_bytes: 32 << 20 };
+    Command::StartLimited { run, spec: Box::new(spec), further }
 }
 
 fn network() -> Network {
