@@ -169,14 +169,16 @@ impl Server {
         Ok(())
     }
 
-    /// Nothing changed but what the blocked evaluation has seen: kept in memory, not written.
+    /// Nothing changed but what the blocked evaluation has seen: kept in memory, not written. One that was never evaluated
+    /// itself says nothing of what is queued: the evaluation that it follows did.
     fn only_blocks_again(&self, decision: &Decision, view: &View) -> Result<bool, Fault> {
         let eval = &decision.eval;
         if eval.status != EvalStatus::Blocked || !decision.created.is_empty() {
             return Ok(false);
         }
         let stored = view.eval(eval.id)?;
-        Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && s.queued == eval.queued))
+        let same = |s: &Evaluation| s.queued.is_empty() || s.queued == eval.queued;
+        Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && same(&s)))
     }
 
     /// The nodes whose part of the plan still fits, and what it takes from them.
