@@ -1,5 +1,5 @@
 //! How long one evaluation takes: a view and a fleet in, a plan out, on one thread. `tests/measure placing` builds and starts it;
-//! alone: `cargo run --locked --release --example placing [runs]`.
+//! alone: `cargo run --locked --release --example placing [runs]`, or `-- growth FILE` for a chart of how the time grows.
 //!
 //! The crate keeps its rooms private, so this program is made of the scheduler's own source, compiled as the release is.
 //! Refuses to know servers, stores and clients.
@@ -16,16 +16,26 @@ mod scheduler;
 #[path = "../../src/scheduler/testing.rs"]
 mod testing;
 
+mod chart;
+mod growth;
+mod kernel;
 mod placing_world;
 
 use placing_world::{Case, World};
 use scheduler::{Attempt, View, fleet, schedule};
+use std::error::Error;
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 21;
 
-fn main() {
-    let runs = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(RUNS);
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let first = args.next();
+    if first.as_deref() == Some("growth") {
+        let file = args.next().ok_or("which file is the chart to be drawn into?")?;
+        return growth::draw(&file, |world, count, case| median(world, &world.job(count, case), RUNS).0);
+    }
+    let runs = first.and_then(|n| n.parse().ok()).unwrap_or(RUNS);
     println!("| nodes | count | job | at most | median | fastest | |");
     println!("|---:|---:|---|---:|---:|---:|---|");
     for (nodes, count, plain_ms, spread_ms) in [
@@ -43,16 +53,14 @@ fn main() {
         report(&full, count, Case::Plain, None, runs);
         report(&full, count, Case::Rack, None, runs);
     }
+    Ok(())
 }
 
 /// Measures, prints a line, and returns the median in milliseconds.
 fn report(world: &World, count: i64, case: Case, at_most_ms: Option<f64>, runs: usize) -> f64 {
     let spec = world.job(count, case);
     let placed = world.place(&spec, 0);
-    let mut took: Vec<Duration> = (0..runs).map(|run| time(world, &spec, run as u64 + 1)).collect();
-    took.sort();
-    let ms = |d: Duration| d.as_secs_f64() * 1e3;
-    let (median, fastest) = (ms(took[runs / 2]), ms(took[0]));
+    let (median, fastest) = median(world, &spec, runs);
     let limit = at_most_ms.map_or("".into(), |l| format!("{l:.2} ms"));
     let verdict = at_most_ms.map_or("", |l| if median <= l { "ok" } else { "missed" });
     let (nodes, fill) = (world.nodes(), if world.fill > 0.0 { ", 95 % full" } else { "" });
@@ -60,6 +68,14 @@ fn report(world: &World, count: i64, case: Case, at_most_ms: Option<f64>, runs: 
         "| {nodes} | {placed} of {count} | {case:?}{fill} | {limit} | {median:.2} ms | {fastest:.2} ms | {verdict} |"
     );
     median
+}
+
+/// And the fastest; in milliseconds.
+fn median(world: &World, spec: &model::job::JobSpec, runs: usize) -> (f64, f64) {
+    let mut took: Vec<Duration> = (0..runs).map(|run| time(world, spec, run as u64 + 1)).collect();
+    took.sort();
+    let ms = |d: Duration| d.as_secs_f64() * 1e3;
+    (ms(took[runs / 2]), ms(took[0]))
 }
 
 fn time(world: &World, spec: &model::job::JobSpec, seed: u64) -> Duration {

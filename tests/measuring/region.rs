@@ -1,0 +1,197 @@
+//! What a region bears, on one server: its real brain on two cores with raft, a store on a real file, the plan applier and
+//! the scheduler's threads; nodes and users are simulated. `tests/measure region` builds and starts it; alone:
+//! `cargo run --locked --release --example region -- place|rejected|unblocked [allocations]`.
+//!
+//! The crate keeps its rooms private, so this program is made of their source, compiled as the release is.
+//! Refuses to know HTTP, agents and tasks. Files go below `DROVER_MEASURE_DIR`, or the directory for temporary files.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
+#![expect(dead_code, reason = "the crate as a whole uses what this program does not")]
+
+#[path = "../../src/model/mod.rs"]
+mod model;
+#[path = "../../src/raft/mod.rs"]
+mod raft;
+#[path = "../../src/scheduler/mod.rs"]
+mod scheduler;
+#[path = "../../src/wire/mod.rs"]
+mod wire;
+
+#[path = "../../src/state/mod.rs"]
+mod state;
+
+#[path = "../../src/server/mod.rs"]
+mod server;
+
+#[path = "region_io.rs"]
+mod io;
+
+#[path = "../../src/agent/inbox.rs"]
+mod inbox;
+
+// The small worlds of the scheduler's tests look for its parts beside them.
+#[path = "../../src/scheduler/testing.rs"]
+mod testing;
+
+mod kernel;
+mod region_host;
+mod region_world;
+
+use model::time::Span;
+use region_host::Host;
+use region_world::{World, service};
+use scheduler::{Attempt, View, fleet, schedule};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use std::{env, fs};
+
+type Outcome = Result<bool, Box<dyn Error>>;
+
+const NODES: usize = 5_000;
+const ALLOCATIONS: u64 = 1_000_000;
+const OF_A_JOB: u64 = 1_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = env::args().skip(1);
+    let scene = args.next().unwrap_or_default();
+    let number = args.next().map(|n| n.parse()).transpose()?;
+    println!("{}", kernel::machine());
+    let dir = Dir::new()?;
+    let all_well = match scene.as_str() {
+        "place" => place(&dir.0, number.unwrap_or(ALLOCATIONS), false)?,
+        "report" => place(&dir.0, number.unwrap_or(ALLOCATIONS), true)?,
+        "rejected" => rejected(&dir.0, 2)? & rejected(&dir.0, 8)?,
+        "unblocked" => unblocked(&dir.0)?,
+        _ => return Err("what is to be measured? place, report, rejected or unblocked".into()),
+    };
+    if all_well { Ok(()) } else { Err("a target was missed".into()) }
+}
+
+/// Its own, and gone with it.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new() -> std::io::Result<Dir> {
+        let parent = env::var_os("DROVER_MEASURE_DIR").map_or_else(env::temp_dir, PathBuf::from);
+        let dir = parent.join(format!("drover-region-{}", std::process::id()));
+        fs::create_dir_all(&dir)?;
+        Ok(Dir(dir))
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap_or_default();
+    }
+}
+
+fn world(dir: &Path, name: &str, workers: usize, reporting: bool) -> Result<World, Box<dyn Error>> {
+    let dir = dir.join(name);
+    fs::create_dir(&dir)?;
+    Ok(World::new(Host::start(&dir, workers)?, reporting))
+}
+
+/// From the first submission to the last allocation that the state has taken in.
+fn place(dir: &Path, allocations: u64, reporting: bool) -> Outcome {
+    let mut world = world(dir, "place", 2, reporting)?;
+    let began = Instant::now();
+    world.register(0..NODES);
+    println!("{NODES} nodes are ready after {:.1} s", began.elapsed().as_secs_f64());
+    let (began, cpu) = (Instant::now(), kernel::cpu_seconds()?);
+    world.submit((0..allocations / OF_A_JOB).map(|n| service("small", n, OF_A_JOB as i64, 10, 10)));
+    let mut next = 0;
+    world.until("all is placed", |w| {
+        let placed = w.placed();
+        if placed >= next {
+            next = placed + allocations / 10;
+            println!("{placed} placed after {:.1} s, {} running", began.elapsed().as_secs_f64(), w.running);
+        }
+        placed >= allocations && w.at_rest()
+    });
+    let (seconds, cpu) = (began.elapsed().as_secs_f64(), kernel::cpu_seconds()? - cpu);
+    if reporting {
+        world.until("all is running", |w| w.running >= allocations && w.reports == 0);
+        println!("all are reported running after {:.1} s", began.elapsed().as_secs_f64());
+    }
+    let turns = world.host.counts.turns.load(Relaxed);
+    let (peak, rate) = (kernel::peak_kib()? / 1024.0, world.placed() as f64 / seconds);
+    world.host.stop();
+    let mut bytes = 0;
+    for file in fs::read_dir(dir.join("place"))? {
+        let file = file?;
+        println!("{}: {} bytes", file.file_name().to_string_lossy(), file.metadata()?.len());
+        bytes += file.metadata()?.len();
+    }
+    let of_each = bytes as f64 / allocations as f64 / 1024.0;
+    println!(
+        "{allocations} allocations in {seconds:.1} s, of {cpu:.1} s of processor time, and {turns} turns"
+    );
+    println!("| figure | target | measured | |\n|---|---|---|---|");
+    let verdict = |well: bool| if well { "ok" } else { "missed" };
+    let fast = rate >= 16_000.0;
+    println!("| allocations per second | >= 16,000 | {rate:.0} | {} |", verdict(fast));
+    println!(
+        "| peak memory, nodes and users counted in | <= 1,024 MiB | {peak:.0} MiB | {} |",
+        verdict(peak <= 1_024.0)
+    );
+    println!("| disk per allocation | <= 1.5 KiB | {of_each:.2} KiB | {} |", verdict(of_each <= 1.5));
+    Ok(fast && peak <= 1_024.0 && of_each <= 1.5)
+}
+
+/// A fleet that is half full, and many services that come at once.
+fn rejected(dir: &Path, workers: usize) -> Outcome {
+    let mut world = world(dir, &format!("rejected-{workers}"), workers, false)?;
+    world.register(0..1_000);
+    world.submit((0..40).map(|n| service("filler", n, 100, 500, 256)));
+    world.until("half of it is full", |w| w.placed() >= 4_000 && w.at_rest());
+    let counts = world.host.counts.clone();
+    let before = (counts.plans.load(Relaxed), counts.nodes_in_plans.load(Relaxed));
+    let began = Instant::now();
+    world.submit((0..5_000).map(|n| service("late", n, 2, 100, 64)));
+    world.until("all is placed", |w| w.placed() >= 14_000 && w.at_rest());
+    let seconds = began.elapsed().as_secs_f64();
+    // until it is published
+    world.wait(Span::seconds(2));
+    let plans = counts.plans.load(Relaxed) - before.0;
+    let nodes = counts.nodes_in_plans.load(Relaxed) - before.1;
+    let refused = world.counted("nomad.plan.node_rejected");
+    world.host.stop();
+    let each = refused as f64 * 1e3 / plans as f64;
+    println!(
+        "{workers} workers: {refused} nodes of {nodes} rejected in {plans} plans, {each:.1} per 1,000 plans (target 10), {seconds:.1} s"
+    );
+    Ok(each <= 10.0)
+}
+
+/// One node comes, and each blocked evaluation is evaluated again: by brain, workers and store together.
+fn unblocked(dir: &Path) -> Outcome {
+    const ROOM: u64 = 8;
+    let mut each = vec![];
+    for blocked in [1_250, 2_500, 5_000, 10_000] {
+        let mut world = world(dir, &format!("unblocked-{blocked}"), 2, false)?;
+        world.register(0..1);
+        world.submit((0..blocked + ROOM).map(|n| service("wants", n, 1, 500, 256)));
+        world.until("all wait", |w| w.at_rest() && w.host.status().broker.blocked == blocked);
+        let counts = world.host.counts.clone();
+        let before = counts.decisions.load(Relaxed);
+        let began = Instant::now();
+        world.register(1..2);
+        world.until("each was evaluated", |w| {
+            let left = w.host.status().broker.blocked;
+            counts.decisions.load(Relaxed) >= before + blocked && w.at_rest() && left == blocked - ROOM
+        });
+        let took = began.elapsed();
+        let placed = world.placed() - ROOM;
+        world.host.stop();
+        each.push(took.as_secs_f64() * 1e6 / blocked as f64);
+        println!(
+            "{blocked} blocked: all evaluated again after {:.0} ms, {:.0} µs each, {placed} placed",
+            took.as_secs_f64() * 1e3,
+            each[each.len() - 1]
+        );
+    }
+    // eight times as many, and not eight times as long for each
+    Ok(each[each.len() - 1] <= 2.0 * each[0])
+}

@@ -1,0 +1,155 @@
+//! A server as its agent runs it: the brain's thread with a store on a real file, the scheduler's workers on theirs.
+//! Refuses to know nodes, jobs, and what is measured.
+
+use crate::inbox;
+use crate::io::clock;
+use crate::io::disk::Disk;
+use crate::model::id::NodeId;
+use crate::scheduler;
+use crate::server::effects::{Effect, Input, ScheduleTask};
+use crate::server::heartbeat::HeartbeatRules;
+use crate::server::{Config, Server, Turn};
+use crate::state::segments::Medium;
+use crate::state::store::{Media, Options, Reader, Store};
+use crate::wire::change::Change;
+use crate::wire::frame::{self, Body};
+use crate::wire::request::{Done, Refusal};
+use crate::wire::rpc::{NodeReply, Peer};
+use crate::wire::status::ServerStatus;
+use async_channel::{Receiver, Sender};
+use std::error::Error;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+const SERVER: u64 = 1;
+/// More than are ever under way: what the server says is never lost here.
+const SAID: usize = 1 << 17;
+
+/// What the server says to the world outside.
+pub enum Said {
+    Replied(Result<Done, Refusal>),
+    ToNode(NodeId, NodeReply),
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub struct Counts {
+    pub turns: AtomicU64,
+    /// Of workers.
+    pub decisions: AtomicU64,
+    /// Plans that touch a node.
+    pub plans: AtomicU64,
+    pub nodes_in_plans: AtomicU64,
+    /// Allocations that the state has taken in.
+    pub placed: AtomicU64,
+}
+
+pub struct Host {
+    pub mail: Sender<Input>,
+    pub said: Receiver<Said>,
+    pub counts: Arc<Counts>,
+    status: Arc<Mutex<ServerStatus>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Host {
+    pub fn start(dir: &Path, workers: usize) -> Result<Host, Box<dyn Error>> {
+        let disk = Disk::open(&dir.join("server.redb"), false)?;
+        let birth = disk.birth();
+        let log = [Box::new(disk.beside("log.0")?) as Medium, Box::new(disk.beside("log.1")?) as Medium];
+        let (store, recovered) = Store::open(Media { state: disk, log }, Options::default())?;
+        birth.complete()?;
+        let config = Config {
+            id: SERVER,
+            heartbeats: HeartbeatRules::default(),
+            workers,
+            tracked_versions: 6,
+            scheduler: Default::default(),
+        };
+        let server = Server::new(config, store, recovered, 7).map_err(|e| e.to_string())?;
+        let reader = server.reader();
+
+        let (mail, inbox) = async_channel::bounded(inbox::CAPACITY);
+        let (to_workers, tasks) = async_channel::bounded(inbox::CAPACITY);
+        let (says, said) = async_channel::bounded(SAID);
+        let (counts, status) = (Arc::new(Counts::default()), Arc::default());
+        let mut threads = vec![];
+        for _ in 0..workers {
+            let (tasks, results, reader, counts) =
+                (tasks.clone(), mail.clone(), reader.clone(), counts.clone());
+            threads.push(thread::spawn(move || work(&tasks, &results, &reader, &counts)));
+        }
+        let brain = Brain { server, to_workers, says, counts: counts.clone(), status: Arc::clone(&status) };
+        threads.push(thread::Builder::new().name("brain".into()).spawn(move || brain.run(&inbox))?);
+        Ok(Host { mail, said, counts, status, threads })
+    }
+
+    pub fn status(&self) -> ServerStatus {
+        self.status.lock().map(|s| s.clone()).unwrap_or_default()
+    }
+
+    /// Ends all threads; the store is closed as on a shutdown.
+    pub fn stop(self) {
+        self.mail.close();
+        for thread in self.threads {
+            thread.join().unwrap_or_else(|_| println!("a thread of the server has panicked"));
+        }
+    }
+}
+
+struct Brain {
+    server: Server,
+    to_workers: Sender<ScheduleTask>,
+    says: Sender<Said>,
+    counts: Arc<Counts>,
+    status: Arc<Mutex<ServerStatus>>,
+}
+
+impl Brain {
+    fn run(mut self, inbox: &Receiver<Input>) {
+        while let Ok(inputs) = inbox::collect(inbox, self.server.next_deadline()) {
+            let turn = self.server.turn(clock::now(), inputs).expect("the storage has no fault");
+            self.obey(turn);
+        }
+    }
+
+    fn obey(&mut self, turn: Turn) {
+        let created = |c: &&Change| matches!(c, Change::Alloc(alloc) if alloc.for_node);
+        self.counts.placed.fetch_add(turn.changes.iter().filter(created).count() as u64, Relaxed);
+        self.counts.turns.fetch_add(1, Relaxed);
+        *self.status.lock().expect("nobody panics with it") = self.server.status();
+        for effect in turn.effects {
+            let said = match effect {
+                Effect::Schedule(task) => {
+                    self.to_workers.try_send(*task).expect("there are as many as workers");
+                    continue;
+                }
+                Effect::Reply { result, .. } => Said::Replied(result),
+                Effect::Send { to: Peer::Node(node), bytes } => match frame::decode(&bytes) {
+                    Ok(frame::Frame { body: Body::Reply(reply), .. }) => Said::ToNode(node, reply),
+                    other => panic!("no answer to a node: {other:?}"),
+                },
+                // this region signs nothing, and has one server
+                Effect::MakeSigningKey | Effect::Send { .. } => continue,
+            };
+            self.says.try_send(said).expect("the world listens");
+        }
+    }
+}
+
+fn work(tasks: &Receiver<ScheduleTask>, results: &Sender<Input>, reader: &Reader, counts: &Counts) {
+    while let Ok(task) = tasks.recv_blocking() {
+        let view = reader.view().expect("the storage has no fault");
+        let decision = scheduler::schedule(&view, view.fleet(), &task.eval, task.attempt, task.at, task.seed);
+        counts.decisions.fetch_add(1, Relaxed);
+        let touched = decision.plan.nodes.len() as u64;
+        counts.plans.fetch_add(u64::from(touched > 0), Relaxed);
+        counts.nodes_in_plans.fetch_add(touched, Relaxed);
+        let (eval, token) = (task.eval.id, task.token);
+        if results.send_blocking(Input::Planned { eval, token, result: Ok(Box::new(decision)) }).is_err() {
+            return;
+        }
+    }
+}
