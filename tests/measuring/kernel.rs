@@ -29,22 +29,6 @@ pub fn pss_kib(pid: u32) -> Result<f64, String> {
     number.ok_or_else(|| format!("{path} has no Pss"))
 }
 
-/// The most memory that this process ever had at once.
-pub fn peak_kib() -> Result<f64, String> {
-    let text = fs::read_to_string("/proc/self/status").map_err(|e| e.to_string())?;
-    let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    let number = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse().ok());
-    number.ok_or_else(|| "this kernel tells no VmHWM".into())
-}
-
-/// Processor time of this process, all threads together. The kernel tells it in hundredths.
-pub fn cpu_seconds() -> Result<f64, String> {
-    let text = fs::read_to_string("/proc/self/stat").map_err(|e| e.to_string())?;
-    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = after_name.split_whitespace().skip(11).take(2).map(|n| n.parse::<f64>().unwrap_or(0.0));
-    Ok(ticks.sum::<f64>() / 100.0)
-}
-
 /// Bytes that a process caused to be sent to storage.
 pub fn written_bytes(pid: u32) -> Result<f64, String> {
     let path = format!("/proc/{pid}/io");

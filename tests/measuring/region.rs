@@ -99,7 +99,7 @@ fn place(dir: &Path, allocations: u64, reporting: bool) -> Outcome {
     let began = Instant::now();
     world.register(0..NODES);
     println!("{NODES} nodes are ready after {:.1} s", began.elapsed().as_secs_f64());
-    let (began, cpu) = (Instant::now(), kernel::cpu_seconds()?);
+    let (began, cpu) = (Instant::now(), cpu_seconds()?);
     world.submit((0..allocations / OF_A_JOB).map(|n| service("small", n, OF_A_JOB as i64, 10, 10)));
     let mut next = 0;
     world.until("all is placed", |w| {
@@ -110,13 +110,13 @@ fn place(dir: &Path, allocations: u64, reporting: bool) -> Outcome {
         }
         placed >= allocations && w.at_rest()
     });
-    let (seconds, cpu) = (began.elapsed().as_secs_f64(), kernel::cpu_seconds()? - cpu);
+    let (seconds, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
     if reporting {
         world.until("all is running", |w| w.running >= allocations && w.reports == 0);
         println!("all are reported running after {:.1} s", began.elapsed().as_secs_f64());
     }
     let turns = world.host.counts.turns.load(Relaxed);
-    let (peak, rate) = (kernel::peak_kib()? / 1024.0, world.placed() as f64 / seconds);
+    let (peak, rate) = (peak_kib()? / 1024.0, world.placed() as f64 / seconds);
     world.host.stop();
     let mut bytes = 0;
     for file in fs::read_dir(dir.join("place"))? {
@@ -194,4 +194,20 @@ fn unblocked(dir: &Path) -> Outcome {
     }
     // eight times as many, and not eight times as long for each
     Ok(each[each.len() - 1] <= 2.0 * each[0])
+}
+
+/// The most memory that this process ever had at once.
+fn peak_kib() -> Result<f64, String> {
+    let text = fs::read_to_string("/proc/self/status").map_err(|e| e.to_string())?;
+    let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let number = line.and_then(|l| l.split_whitespace().next()).and_then(|n| n.parse().ok());
+    number.ok_or_else(|| "this kernel tells no VmHWM".into())
+}
+
+/// Processor time of this process, all threads together. The kernel tells it in hundredths.
+fn cpu_seconds() -> Result<f64, String> {
+    let text = fs::read_to_string("/proc/self/stat").map_err(|e| e.to_string())?;
+    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = after_name.split_whitespace().skip(11).take(2).map(|n| n.parse::<f64>().unwrap_or(0.0));
+    Ok(ticks.sum::<f64>() / 100.0)
 }
