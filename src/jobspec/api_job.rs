@@ -133,16 +133,15 @@ impl Decoder<'_> {
         match name {
             "" | "service" => JobType::Service,
             "batch" => JobType::Batch,
-            "system" | "sysbatch" => {
-                self.checker.unbuilt(&format!("job type {name:?}"), "Type");
-                if name == "system" { JobType::System } else { JobType::Sysbatch }
-            }
+            "system" => JobType::System,
+            "sysbatch" => JobType::Sysbatch,
             "core" => {
                 self.checker.wrong("job type cannot be core".into());
                 JobType::Service
             }
             other => {
-                self.checker.wrong(format!("Invalid job type: {other:?}; it is \"service\" or \"batch\""));
+                let types = "\"service\", \"batch\", \"system\" or \"sysbatch\"";
+                self.checker.wrong(format!("Invalid job type: {other:?}; it is {types}"));
                 JobType::Service
             }
         }
@@ -157,7 +156,7 @@ impl Decoder<'_> {
     ) -> (Option<UpdatePolicy>, Option<JobUpdate>) {
         let Some(given) = given else {
             return match job_type {
-                JobType::Service => (Some(UpdatePolicy::DEFAULT), Some(JobUpdate::DEFAULT)),
+                JobType::Service | JobType::System => (Some(UpdatePolicy::DEFAULT), Some(JobUpdate::DEFAULT)),
                 _ => (None, None),
             };
         };
@@ -172,7 +171,7 @@ impl Decoder<'_> {
         } else {
             policy = self.update(policy, Some(given), "Update");
         }
-        let whole = (job_type == JobType::Service && policy.max_parallel > 0)
+        let whole = (matches!(job_type, JobType::Service | JobType::System) && policy.max_parallel > 0)
             .then_some(JobUpdate { stagger: policy.stagger, max_parallel: policy.max_parallel });
         (Some(policy), whole)
     }

@@ -48,6 +48,7 @@ pub enum Trigger {
     NodeDrain,
     DeploymentWatcher,
     Reconnect,
+    RollingUpdate,
 }
 
 impl Trigger {
@@ -66,6 +67,7 @@ impl Trigger {
             Trigger::NodeDrain => "node-drain",
             Trigger::DeploymentWatcher => "deployment-watcher",
             Trigger::Reconnect => "reconnect",
+            Trigger::RollingUpdate => "rolling-update",
         }
     }
 }

@@ -33,6 +33,11 @@ impl JobType {
         }
     }
 
+    /// It runs on every node that may run it; its count is for each.
+    pub fn is_everywhere(self) -> bool {
+        matches!(self, JobType::System | JobType::Sysbatch)
+    }
+
     /// Why a job of this type cannot become one of that type, if it cannot.
     pub fn refuses(self, new: JobType) -> Option<String> {
         (self != new).then(|| format!("cannot update job from type \"{self}\" to \"{new}\""))

@@ -116,12 +116,15 @@ pub struct Feasibility<'a> {
     pub ready_by_datacenter: BTreeMap<String, u64>,
 }
 
+/// The job is meant for nodes of this datacenter and pool.
+pub fn names_place(job: &JobSpec, datacenter: &str, pool: &str) -> bool {
+    let in_pool = job.node_pool.is_empty() || job.node_pool == ALL_POOLS || job.node_pool == pool;
+    in_pool && job.datacenters.iter().any(|glob| glob_matches(glob, datacenter))
+}
+
 impl<'a> Feasibility<'a> {
     pub fn new(job: &'a JobSpec, fleet: &'a Snapshot) -> Self {
-        let targets = |p: &Profile| {
-            let pool = job.node_pool.is_empty() || job.node_pool == ALL_POOLS || *job.node_pool == *p.pool;
-            pool && job.datacenters.iter().any(|glob| glob_matches(glob, &p.datacenter))
-        };
+        let targets = |p: &Profile| names_place(job, &p.datacenter, &p.pool);
         let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(targets)).collect();
         let (mut targeted, mut ready) = (Bits::none(fleet.slots()), Bits::none(fleet.slots()));
         let mut ready_per_profile = vec![0; by_profile.len()];

@@ -1,4 +1,4 @@
-//! The scheduler of service and batch jobs (reference: scheduler 7): reconcile, find a node for all that is missing,
+//! The scheduler of all jobs (reference: scheduler 7, 12): reconcile, find a node for all that is missing,
 //! and say what becomes of the evaluation.
 //!
 //! Refuses to know: how plans are verified and committed, and how often that was tried.
@@ -6,6 +6,7 @@
 mod again;
 mod desired;
 mod follow;
+mod system;
 mod versions;
 
 use super::feasible::{Eligibility, Feasibility};
@@ -91,7 +92,13 @@ pub fn run(
             outcome.desired = Desired::default().counted(&changes);
             outcome.deployment_updates = changes.deployment_updates;
         }
-        Some(job) => outcome = Placer::new(&run, job, &older).work(&input, &mut proposal),
+        Some(job) => {
+            let placer = Placer::new(&run, job, &older);
+            outcome = match job.spec.job_type.is_everywhere() {
+                true => placer.everywhere(&input, &mut proposal),
+                false => placer.work(&input, &mut proposal),
+            };
+        }
     }
     for group in job.iter().flat_map(|j| &j.spec.groups) {
         outcome.queued.entry(group.name.clone()).or_default();
@@ -140,6 +147,8 @@ fn apply_stops<'a>(changes: &Changes<'a>, proposal: &mut Proposal<'a>) {
 #[derive(Default)]
 struct Outcome {
     failed: BTreeMap<String, AllocMetric>,
+    /// Groups that no node may run: more room would not help them.
+    filtered: BTreeMap<String, AllocMetric>,
     queued: BTreeMap<String, u64>,
     eligibility: Eligibility,
     /// Evaluations that are to look again later.
@@ -157,10 +166,11 @@ fn decide(
     outcome: Outcome,
     latest: Option<&Deployment>,
 ) -> Decision {
-    let Outcome { failed, queued, eligibility, followups, desired, .. } = outcome;
+    let Outcome { failed, mut filtered, queued, eligibility, followups, desired, .. } = outcome;
     let short = !failed.is_empty();
     let mut eval = finished(run.eval, EvalStatus::Complete, String::new(), run.now);
     eval.failed_groups = failed;
+    eval.failed_groups.append(&mut filtered);
     eval.queued = queued;
     eval.snapshot_index = attempt.snapshot_index;
     let active = latest.filter(|d| d.status.is_active()).map(|d| d.id);

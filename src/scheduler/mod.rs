@@ -34,6 +34,7 @@ use crate::model::deployment::Deployment;
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobType};
+use crate::model::node::NodeInfo;
 use crate::model::plan::{Decision, Plan};
 use crate::model::random::Stream;
 use crate::model::scheduling::Scheduling;
@@ -103,21 +104,12 @@ pub fn schedule(
     now: Wall,
     seed: u64,
 ) -> Decision {
-    match unsupported(view, eval) {
-        None => generic::run(view, fleet, eval, attempt, now, seed),
-        Some(job_type) => {
-            let why = format!("not supported yet: {job_type} jobs; use type \"service\" or \"batch\"");
-            let eval = finished(eval, EvalStatus::Failed, why, now);
-            Decision { plan: no_plan(&eval, attempt), eval, created: Vec::new(), desired: BTreeMap::new() }
-        }
-    }
+    generic::run(view, fleet, eval, attempt, now, seed)
 }
 
-/// Stopping a job is the same for every type, so an evaluation of a job that is not wanted any more may be of any.
-fn unsupported(view: &dyn View, eval: &Evaluation) -> Option<JobType> {
-    let wanted = view.job(&eval.job).filter(|j| !j.spec.stop);
-    let job_type = wanted.map_or(JobType::Service, |j| j.spec.job_type);
-    matches!(job_type, JobType::System | JobType::Sysbatch).then_some(job_type)
+/// Whether the job is meant for nodes in this one's datacenter and pool.
+pub fn targets(job: &JobSpec, node: &NodeInfo) -> bool {
+    feasible::names_place(job, &node.datacenter, &node.pool)
 }
 
 const CONFLICTS: &str = "created due to placement conflicts";

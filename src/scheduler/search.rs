@@ -7,6 +7,7 @@
 mod levels;
 mod pools;
 mod ranked;
+mod single;
 
 use super::demand::{Demand, Lack, Site};
 use super::distinct::Distinct;
@@ -24,6 +25,7 @@ use crate::model::scheduling::Algorithm;
 use levels::{Choice, Levels, enter};
 use pools::Pools;
 use std::borrow::Cow;
+pub use single::Look;
 use std::collections::BTreeSet;
 
 /// How many nodes a metric shows the scores of.

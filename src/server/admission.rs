@@ -180,7 +180,7 @@ impl Server {
         Ok(())
     }
 
-    /// A purge is to the node's jobs what its death would be.
+    /// A purge is to the node's jobs what its death would be; what may be used again is news to system jobs.
     fn change_node(
         &mut self,
         token: u64,
@@ -189,7 +189,8 @@ impl Server {
         view: &View,
         at: Wall,
     ) -> Result<(), Fault> {
-        let evals = if wish == NodeWish::Purge { self.node_evals(node, view, at)? } else { vec![] };
+        let tells_jobs = wish.opens() || wish == NodeWish::Purge;
+        let evals = if tells_jobs { self.node_evals(node, view, at)? } else { vec![] };
         let op = Op::Node { token, evals: evals.iter().map(|e| e.id).collect() };
         let closes = wish.closes();
         let proposed = self.propose(&Command::ChangeNode { node, wish, evals, at }, op);

@@ -4,6 +4,7 @@
 use super::blocked::Entry;
 use super::log::Round;
 use super::nodes::Asker;
+use super::system::SystemJobs;
 use super::{Effect, Op, Server};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::NodeId;
@@ -50,6 +51,7 @@ impl Server {
             for change in &changes {
                 self.follow_change(change, index, now.mono)?;
             }
+            self.evaluate_missed_jobs(&changes, now)?;
         }
         self.changes.extend(changes);
         self.events.extend(events);
@@ -100,7 +102,8 @@ impl Server {
             Change::Deployment(deployment) => self.follow_deployment(deployment),
             Change::Scheduler => self.follow_pause(now)?,
             Change::EvalGone(eval) => self.broker.forget(eval),
-            Change::Job { .. } | Change::Namespace | Change::NodePool => {}
+            Change::Job { job } => self.follow_job(job)?,
+            Change::Namespace | Change::NodePool => {}
         }
         Ok(())
     }
@@ -169,6 +172,7 @@ impl Server {
         self.ready = true;
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());
+        self.system_jobs = SystemJobs::of(&view)?;
         for node in view.nodes()? {
             if node.status != NodeStatus::Down {
                 self.heartbeats.expect_after_failover(node.info.id, now.mono);

@@ -21,6 +21,7 @@ mod pause;
 mod plans;
 pub mod rehearsal;
 mod reports;
+mod system;
 mod unhurried;
 mod watches;
 
@@ -51,6 +52,7 @@ use measures::Measures;
 use nodes::Asker;
 use plans::{InFlight, Then};
 use std::collections::BTreeMap;
+use system::SystemJobs;
 use unhurried::Unhurried;
 use watches::Watches;
 
@@ -80,6 +82,7 @@ pub struct Server {
     closing: BTreeMap<u64, NodeId>,
     unhurried: Unhurried,
     drainer: Drainer,
+    system_jobs: SystemJobs,
     /// Evaluations that scheduler workers hold.
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// What waits for the entry of each index.
@@ -191,6 +194,7 @@ impl Server {
             closing: BTreeMap::new(),
             unhurried: Unhurried::default(),
             drainer: Drainer::default(),
+            system_jobs: SystemJobs::default(),
             outstanding: BTreeMap::new(),
             ops: BTreeMap::new(),
             ids: Ids(Stream::new(seed, 2)),
@@ -343,6 +347,7 @@ impl Server {
         self.in_flight = InFlight::default();
         self.closing.clear();
         self.drainer = Drainer::default();
+        self.system_jobs = SystemJobs::default();
     }
 
     /// Free workers get the most urgent evaluations.

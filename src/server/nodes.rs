@@ -115,7 +115,9 @@ impl Server {
         let known = view.node(info.id)?;
         let evals = match &known {
             Some(old) if old.info.secret == info.secret && matters_to_jobs(&old.info, &info) => {
-                self.node_evals(info.id, view, at)?
+                let mut evals = self.node_evals(info.id, view, at)?;
+                self.add_system_evals((info.id, &info), &mut evals, view, at)?;
+                evals
             }
             _ => vec![],
         };
@@ -187,7 +189,7 @@ impl Server {
         Evaluation { job_modify_index: job.job_modify_index, ..eval }
     }
 
-    /// One evaluation for each job that has allocations on the node.
+    /// One evaluation for each job that has allocations on the node, and for each system job that is wanted there.
     pub(super) fn node_evals(
         &mut self,
         node: NodeId,
@@ -210,6 +212,9 @@ impl Server {
             eval.node_id = Some(node);
             eval.node_modify_index = index;
             evals.push(eval);
+        }
+        if let Some(known) = view.node(node)? {
+            self.add_system_evals((node, &known.info), &mut evals, view, at)?;
         }
         Ok(evals)
     }

@@ -135,6 +135,7 @@ fn objects(s: &mut Samples) {
         Trigger::NodeDrain,
         Trigger::DeploymentWatcher,
         Trigger::Reconnect,
+        Trigger::RollingUpdate,
     ] {
         let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
         s.add(trigger.as_str(), &later);

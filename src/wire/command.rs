@@ -143,6 +143,11 @@ pub enum NodeWish {
 }
 
 impl NodeWish {
+    /// From then on work may be placed there, if the node is ready.
+    pub fn opens(&self) -> bool {
+        matches!(self, NodeWish::Eligible(true) | NodeWish::EndDrain { mark_eligible: true, .. })
+    }
+
     /// From then on nothing may be placed there.
     pub fn closes(&self) -> bool {
         matches!(self, NodeWish::Eligible(false) | NodeWish::Drain { .. } | NodeWish::Purge)

@@ -8,6 +8,7 @@ mod constraint;
 pub mod names;
 mod policies;
 mod preference;
+mod system;
 
 use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
@@ -98,6 +99,7 @@ pub fn validate(spec: &JobSpec, limits: &Limits) -> Validation {
             let name = names::shown(&g.name);
             errors.push(format!("Job task group {} redefines '{name}' from an earlier group", i + 1));
         }
+        system::count(spec.job_type, g, &mut errors);
         let place = format!("Task group {} validation failed", names::shown(&g.name));
         nest(&mut errors, &place, group(spec, g));
     }
@@ -129,9 +131,7 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
     if total > limits.max_count {
         errors.push(format!("total count was {total}, which exceeds the maximum of {}", limits.max_count));
     }
-    if matches!(spec.job_type, JobType::System | JobType::Sysbatch) {
-        errors.push(format!("not supported yet: job type {:?}", spec.job_type.as_str()));
-    }
+    system::preferences(spec.job_type, &spec.affinities, &spec.spreads, errors);
 }
 
 fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
@@ -151,6 +151,7 @@ fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     }
     affinities(&g.affinities, &mut errors);
     spreads(&g.spreads, &mut errors);
+    system::preferences(spec.job_type, &g.affinities, &g.spreads, &mut errors);
     restart(&g.restart, &mut errors);
     policies(spec.job_type, g, &mut errors);
     disk(g, &mut errors);
@@ -164,14 +165,19 @@ fn policies(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
     let name = job_type.as_str();
     match (&g.reschedule, job_type) {
         (Some(r), JobType::Service | JobType::Batch) => reschedule(r, errors),
-        (Some(_), _) => errors.push(format!("{name} jobs should not have a reschedule policy")),
+        (Some(_), JobType::System) => errors.push("System jobs should not have a reschedule policy".into()),
+        (Some(_), _) => errors.push("Sysbatch jobs should not have a reschedule policy".into()),
         (None, JobType::Service | JobType::Batch) => {
             errors.push(format!("Task Group {} should have a reschedule policy", names::shown(&g.name)));
         }
         (None, _) => {}
     }
     match (&g.update, job_type) {
-        (Some(u), JobType::Service | JobType::System) => update(u, errors),
+        (Some(u), JobType::Service) => update(u, errors),
+        (Some(u), JobType::System) => {
+            update(u, errors);
+            system::update(u, errors);
+        }
         (Some(_), _) => errors.push(format!("Job type {name:?} does not allow update block")),
         (None, _) => {}
     }
@@ -241,6 +247,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
         }
     }
     affinities(&t.affinities, &mut errors);
+    system::preferences(job_type, &t.affinities, &[], &mut errors);
     restart(&t.restart, &mut errors);
     errors
 }
@@ -364,7 +371,7 @@ pub mod tests {
 
     #[test]
     fn the_defaults_are_valid() {
-        for job_type in [JobType::Service, JobType::Batch] {
+        for job_type in [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch] {
             let v = validate(&job(job_type), &Limits::default());
             assert_eq!(v.errors, Vec::<String>::new());
             assert_eq!(v.warnings, Vec::<String>::new());
@@ -381,7 +388,6 @@ pub mod tests {
             (|j| j.datacenters.push(String::new()), "non-empty"),
             (|j| j.groups.clear(), "Missing job task groups"),
             (|j| j.groups.push(j.groups[0].clone()), "redefines 'g'"),
-            (|j| j.job_type = JobType::System, "not supported yet: job type \"system\""),
             (|j| j.groups[0].count = -1, "can't be negative"),
             (|j| j.groups[0].count = 50_001, "exceeds the maximum of 50000"),
             (|j| j.groups[0].tasks.clear(), "Missing tasks"),

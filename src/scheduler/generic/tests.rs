@@ -280,20 +280,6 @@ fn a_purged_job_is_stopped() {
 }
 
 #[test]
-fn a_system_job_is_not_supported_yet() {
-    for job_type in [JobType::System, JobType::Sysbatch] {
-        let mut spec = spec("a", 1);
-        spec.job_type = job_type;
-        let mut world = World::of_nodes(nodes(1));
-        world.register(spec.clone());
-        let decision = world.run(&spec);
-        assert!(decision.plan.is_no_op());
-        assert_eq!(decision.eval.status, EvalStatus::Failed);
-        assert!(decision.eval.status_description.starts_with(&format!("not supported yet: {job_type} jobs")));
-    }
-}
-
-#[test]
 fn finished_batch_work_is_not_done_again() {
     let mut batch = spec("a", 2);
     batch.job_type = JobType::Batch;

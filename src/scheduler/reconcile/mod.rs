@@ -8,6 +8,7 @@
 
 mod canary;
 mod disconnect;
+mod everywhere;
 mod group;
 mod names;
 mod reschedule;
@@ -16,6 +17,7 @@ mod surplus;
 mod taint;
 
 pub use disconnect::UNKNOWN;
+pub use everywhere::{Seats, everywhere};
 pub use group::{MIGRATING, UPDATED};
 pub use names::NameIndex;
 pub use reschedule::Followup;

@@ -1,0 +1,95 @@
+//! What jobs that run on every node cannot ask for, and what they cannot have yet.
+
+use super::names;
+use crate::model::job::{JobType, TaskGroup, UpdatePolicy};
+use crate::model::preference::{Affinity, Spread};
+
+/// They go to every node, so they prefer none.
+pub fn preferences(job_type: JobType, affinities: &[Affinity], spreads: &[Spread], errors: &mut Vec<String>) {
+    if job_type != JobType::System {
+        return;
+    }
+    if !affinities.is_empty() {
+        errors.push("System jobs may not have an affinity block".to_string());
+    }
+    if !spreads.is_empty() {
+        errors.push("System jobs may not have a spread block".to_string());
+    }
+}
+
+pub fn count(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
+    if job_type == JobType::System && g.count > 1 {
+        let (name, count) = (names::shown(&g.name), g.count);
+        errors.push(format!(
+            "Job task group {name} has count {count}. Count cannot exceed 1 with system scheduler"
+        ));
+    }
+}
+
+/// There are no deployments of them: what only those have would not happen.
+pub fn update(u: &UpdatePolicy, errors: &mut Vec<String>) {
+    let mut unbuilt = |asked: bool, name: &str| {
+        if asked {
+            errors.push(format!("not supported yet: update.{name} of a system job; leave it out"));
+        }
+    };
+    unbuilt(u.canary > 0, "canary");
+    unbuilt(u.auto_revert, "auto_revert");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::job;
+    use super::super::{Limits, validate};
+    use super::*;
+    use crate::model::job::{JobSpec, MigratePolicy, ReschedulePolicy};
+
+    #[test]
+    fn a_system_job_prefers_no_node_and_has_one_of_each_group() {
+        type Change = fn(&mut JobSpec);
+        let cases: &[(Change, &str)] = &[
+            (|j| j.affinities = vec![Affinity::default()], "System jobs may not have an affinity block"),
+            (|j| j.spreads = vec![Spread::default()], "System jobs may not have a spread block"),
+            (|j| j.groups[0].affinities = vec![Affinity::default()], "System jobs may not have an affinity"),
+            (|j| j.groups[0].spreads = vec![Spread::default()], "System jobs may not have a spread"),
+            (
+                |j| j.groups[0].tasks[0].affinities = vec![Affinity::default()],
+                "System jobs may not have an affinity",
+            ),
+            (
+                |j| j.groups[0].count = 2,
+                "Job task group g has count 2. Count cannot exceed 1 with system scheduler",
+            ),
+            (
+                |j| j.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch),
+                "System jobs should not have a reschedule policy",
+            ),
+            (|j| j.groups[0].migrate = Some(MigratePolicy::DEFAULT), "does not allow migrate block"),
+            (|j| j.groups[0].update.as_mut().unwrap().max_parallel = -1, "Max parallel"),
+            (|j| j.groups[0].update.as_mut().unwrap().canary = 1, "not supported yet: update.canary"),
+            (
+                |j| j.groups[0].update.as_mut().unwrap().auto_revert = true,
+                "not supported yet: update.auto_revert",
+            ),
+        ];
+        for (change, part) in cases {
+            let mut spec = job(JobType::System);
+            spec.groups[0].update = Some(UpdatePolicy::DEFAULT);
+            change(&mut spec);
+            let text = validate(&spec, &Limits::default()).error_text();
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_sysbatch_job_may_have_several_on_each_node_and_no_policies_of_services() {
+        let mut spec = job(JobType::Sysbatch);
+        spec.groups[0].count = 2;
+        assert!(validate(&spec, &Limits::default()).is_ok());
+        spec.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch);
+        spec.groups[0].update = Some(UpdatePolicy::DEFAULT);
+        let text = validate(&spec, &Limits::default()).error_text();
+        let parts = ["Sysbatch jobs should not have a reschedule policy", "does not allow update block"];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}

@@ -1,0 +1,54 @@
+//! A look at one given node: for jobs that are to run on each, there is nothing to choose. Refuses to know which nodes those
+//! are.
+
+use super::{Search, Standing};
+use crate::model::alloc::AllocMetric;
+use crate::scheduler::proposal::Proposal;
+use std::collections::BTreeSet;
+
+/// What one node has to say to one more allocation.
+pub enum Look {
+    Fits(AllocMetric),
+    Filtered,
+    /// It may run the group, and has too little of this.
+    Short(String),
+}
+
+impl<'a> Search<'a> {
+    pub fn look_at(&mut self, proposal: &Proposal<'a>, slot: u32) -> Look {
+        self.catch_up(proposal);
+        match self.standing[slot as usize] {
+            Standing::Fits => Look::Fits(self.metric_at(slot)),
+            Standing::Exhausted(dimension) => Look::Short(dimension.to_string()),
+            Standing::Outside | Standing::HostTaken | Standing::PoolClosed => Look::Filtered,
+        }
+    }
+
+    fn metric_at(&self, slot: u32) -> AllocMetric {
+        let none = BTreeSet::new();
+        let choice = self.levels.scores(slot).map(|scores| self.levels.choice(slot, &scores));
+        let scores = choice.iter().map(|choice| self.shown(choice, &none)).collect();
+        AllocMetric { nodes_evaluated: 1, scores, ..self.base.clone() }
+    }
+
+    /// What all nodes together say that filter the group out. None is short of anything yet.
+    pub fn filtered(&self) -> AllocMetric {
+        let filtered = self.all_filtered();
+        AllocMetric {
+            nodes_filtered: filtered.nodes,
+            constraint_filtered: filtered.by_reason,
+            class_filtered: filtered.by_class,
+            ..self.base.clone()
+        }
+    }
+
+    /// One more node is short.
+    pub fn count_short(&self, metric: &mut AllocMetric, slot: u32, dimension: &str) {
+        metric.nodes_exhausted += 1;
+        *metric.dimension_exhausted.entry(dimension.to_string()).or_default() += 1;
+        let class = self.class(slot);
+        if !class.is_empty() {
+            *metric.class_exhausted.entry(class.to_string()).or_default() += 1;
+        }
+    }
+}
