@@ -60,7 +60,7 @@ fn template(short: bool) -> String {
 const EXAMPLE: &str = r#"# A job is what you ask the servers to keep running. `drover job run` submits it, `drover job status` shows it.
 
 job "example" {
-  # "service" runs for ever, "batch" until it is done.
+  # "service" runs for ever, "batch" until it is done; "system" and "sysbatch" are their kin on every node.
   type = "service"
 
   # Globs of the datacenters that it may run in.

@@ -378,23 +378,36 @@ impl<'a> Placer<'a> {
             return false;
         }
         let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
-        let mut picks = self.picks.clone();
         let search = self.search(group, placement.version, proposal);
         let (slot, metric) = search.select(proposal, &tried);
-        let found = slot.and_then(|slot| Some((slot, search.resources(proposal, slot, &mut picks)?)));
-        self.picks = picks;
-        let Some((slot, mut resources)) = found else {
+        let found = slot.and_then(|slot| Some((slot, self.held_on(slot, &placement, proposal)?)));
+        let Some((slot, resources)) = found else {
             self.outcome.failed.insert(group.name.clone(), metric);
             self.outcome.queued.insert(group.name.clone(), 1);
             return false;
         };
+        let alloc = self.allocation(placement, slot, resources, metric);
+        proposal.place(slot, &group.name, alloc);
+        true
+    }
+
+    /// What an allocation holds on a node that has room for it.
+    fn held_on(
+        &mut self,
+        slot: u32,
+        placement: &Placement<'a>,
+        proposal: &Proposal<'a>,
+    ) -> Option<AllocResources> {
+        let group = placement.group;
+        let mut picks = self.picks.clone();
+        let resources = self.search(group, placement.version, proposal).resources(proposal, slot, &mut picks);
+        self.picks = picks;
+        let mut resources = resources?;
         let beyond = group.tasks.iter().any(|t| t.asks.memory_max_mb != 0);
         if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
             resources.allow_memory(group);
         }
-        let alloc = self.allocation(placement, slot, resources, metric);
-        proposal.place(slot, &group.name, alloc);
-        true
+        Some(resources)
     }
 
     /// `n` more of a group that has failed.

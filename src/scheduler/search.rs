@@ -24,8 +24,8 @@ use crate::model::resources::{AllocResources, Amount};
 use crate::model::scheduling::Algorithm;
 use levels::{Choice, Levels, enter};
 use pools::Pools;
-use std::borrow::Cow;
 pub use single::Look;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// How many nodes a metric shows the scores of.

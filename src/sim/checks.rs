@@ -228,6 +228,9 @@ impl World {
                 Err(format!("{key} is stopped, {running} allocations are not"))
             };
         }
+        if job.spec.job_type == JobType::System {
+            return is_on_every_node(view, job);
+        }
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
         let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
@@ -270,6 +273,27 @@ impl World {
             }
         }
         Ok(())
+    }
+}
+
+/// One on each node that takes new work, unless it has failed there or there is no room; never two, none where there is no node.
+fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
+    let key = job.spec.key();
+    let open = view.open_evals().map_err(|e| e.to_string())?;
+    let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
+    let mut all = view.allocs_of_job(&key).map_err(|e| e.to_string())?;
+    for node in view.nodes().map_err(|e| e.to_string())? {
+        let here: Vec<&Allocation> = all.iter().filter(|a| a.node_id == node.info.id).collect();
+        let live = here.iter().filter(|a| !a.terminal()).count();
+        let failed = here.iter().any(|a| a.client == ClientStatus::Failed && !a.server_terminal());
+        if live > 1 || (live == 0 && node.ready() && !failed && !waits) {
+            return Err(format!("{key} is {live} times on node {}: {here:#?}", node.info.name));
+        }
+        all.retain(|a| a.node_id != node.info.id);
+    }
+    match all.iter().find(|a| !a.terminal()) {
+        Some(alloc) => Err(format!("{} of {key} is on a node that is gone", alloc.id)),
+        None => Ok(()),
     }
 }
 

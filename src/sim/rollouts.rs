@@ -1,7 +1,7 @@
 //! Deployments in the simulated world: update blocks of every kind, users who pause, resume, promote, fail and judge, and
 //! what must be so of deployments at any time and at the end.
 
-use super::workload::Workload;
+use super::workload::{SYSTEM_JOB, Workload};
 use super::world::World;
 use crate::model::alloc::{Allocation, DesiredStatus};
 use crate::model::deployment::{Deployment, DeploymentStatus};
@@ -181,7 +181,7 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Alloca
     Ok(())
 }
 
-/// Of one name one allocation, and in a deployment that has not succeeded, one canary beside it.
+/// Of one name one allocation (of the system job on each node), and in a deployment that has not succeeded, one canary beside it.
 fn no_name_lives_twice(view: &View, deployments: &[Deployment], all: &[Allocation]) -> Result<(), String> {
     let of = |d: &Deployment| {
         let canaries = d.groups.values().flat_map(|g| g.placed_canaries.clone());
@@ -191,7 +191,8 @@ fn no_name_lives_twice(view: &View, deployments: &[Deployment], all: &[Allocatio
     let canaries: BTreeMap<AllocId, DeploymentId> = trials.flat_map(of).collect();
     let mut names = BTreeSet::new();
     for alloc in all.iter().filter(|a| !a.terminal()) {
-        let name = (alloc.job.clone(), alloc.name.clone(), canaries.get(&alloc.id));
+        let node = (alloc.job.id == SYSTEM_JOB).then_some(alloc.node_id);
+        let name = (alloc.job.clone(), alloc.name.clone(), node, canaries.get(&alloc.id));
         if !names.insert(name) && !settles_soon(view, &alloc.job)? {
             return Err(format!("{} of {} lives twice", alloc.name, alloc.job));
         }

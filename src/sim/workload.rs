@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 
 const JOBS: u64 = 8;
 const STORM_JOBS: u64 = 16;
+/// Runs on every node.
+pub const SYSTEM_JOB: &str = "job-7";
 
 pub struct Workload {
     draws: Stream,
@@ -62,8 +64,13 @@ impl Workload {
     fn spec(&mut self, job: &JobKey) -> JobSpec {
         // a job keeps its type: changing it is refused
         let batch = job.id.as_bytes().last().is_some_and(|b| b % 3 == 0);
+        let system = job.id == SYSTEM_JOB;
         let count = self.draws.below(4) as i64;
-        let mut spec = if batch { batch_job(job, count) } else { service_job(job, count) };
+        let mut spec = match (system, batch) {
+            (true, _) => system_job(job),
+            (false, true) => batch_job(job, count),
+            (false, false) => service_job(job, count),
+        };
         let forever = !batch && !self.one_in(4);
         let milliseconds = match self.draws.below(8) {
             _ if forever => 0,
@@ -84,7 +91,7 @@ impl Workload {
             task.kill_timeout = Span::seconds(1 + self.draws.below(8) as i64);
         }
         spec.priority = 1 + self.draws.below(100) as i64;
-        if let Some(group) = spec.groups.first_mut().filter(|_| !batch) {
+        if let Some(group) = spec.groups.first_mut().filter(|_| !batch && !system) {
             group.update = Some(rollouts::update(&mut self.draws));
             group.migrate =
                 group.migrate.map(|m| MigratePolicy { health_check: HealthCheck::TaskStates, ..m });
@@ -327,6 +334,14 @@ fn service_job(key: &JobKey, count: i64) -> JobSpec {
             unlimited: true,
         });
     }
+    spec
+}
+
+fn system_job(key: &JobKey) -> JobSpec {
+    let restart = RestartPolicy::default_for(JobType::System);
+    let mut spec = job(key, JobType::System, 1, restart);
+    spec.update = Some(JobUpdate::DEFAULT);
+    spec.groups.iter_mut().for_each(|g| g.update = Some(UpdatePolicy::DEFAULT));
     spec
 }
 

@@ -1,4 +1,4 @@
-//! What operators ask of the state: which node pools there are, how scheduling is to work, which evaluations may go.
+//! What operators ask of the state: which node pools and system jobs there are, how scheduling is to work, which evaluations may go.
 //! Refuses to know what follows from any of it.
 
 use super::fault::Fault;
@@ -6,11 +6,25 @@ use super::tables::{self, Kind, Place, Rows};
 use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::Evaluation;
+use crate::model::id::JobKey;
+use crate::model::job::JobType;
 use crate::model::pool::NodePool;
 use crate::model::scheduling::{SchedulerConfig, Scheduling};
 use crate::wire::record;
 
 impl View {
+    /// Of all namespaces. Decodes no job.
+    pub fn system_jobs(&self) -> Result<Vec<JobKey>, Fault> {
+        let mut out = Vec::new();
+        tables::each_job(&self.rows, &[], None, |job, bytes| {
+            if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System) {
+                out.push(job.clone());
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+
     pub fn node_pool(&self, name: &str) -> Result<Option<NodePool>, Fault> {
         read_node_pool(&self.rows, name)
     }

@@ -10,7 +10,7 @@ use crate::model::canonical::DEFAULT_NAMESPACE;
 use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
-use crate::model::job::{Job, JobSpec, JobStatus, JobSummary, JobType};
+use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
 use crate::model::key::SigningKey;
 use crate::model::namespace::Namespace;
 use crate::model::node::Node;
@@ -186,18 +186,6 @@ impl View {
         tables::each_job(&self.rows, &[], None, |job, bytes| {
             if let Some(row) = self.job_row(bytes)? {
                 out.push((job.clone(), row.newest()?.status, row.summary));
-            }
-            Ok(true)
-        })?;
-        Ok(out)
-    }
-
-    /// Decodes no job.
-    pub fn system_jobs(&self) -> Result<Vec<JobKey>, Fault> {
-        let mut out = Vec::new();
-        tables::each_job(&self.rows, &[], None, |job, bytes| {
-            if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System) {
-                out.push(job.clone());
             }
             Ok(true)
         })?;

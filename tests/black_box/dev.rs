@@ -26,6 +26,7 @@ const EXAMPLES: &[Example] = &[
     ("logs", "talkative", "running", &[("talk", "line 100\n")]),
     ("restart", "flaky", "running", &[("flaky", "working\n")]),
     ("rollout", "rollout", "running", &[("serve", "the first version\n")]),
+    ("system", "watcher", "running", &[("watch", "watching dc1\n")]),
     ("variables", "greeter", "running", &[("greet", "Good Morning! ATTIC, CELLAR\n")]),
 ];
 

@@ -26,6 +26,7 @@ mod planning;
 mod ports;
 mod screen;
 mod survival;
+mod system;
 mod tasks;
 mod wait;
 mod web;

@@ -45,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         (100_000, 10_000, 80.0, 160.0),
     ] {
         let empty = World::new(nodes, 0.0);
+        report(&empty, nodes as i64 / 2, Case::System, Some(nodes as f64 / 500.0), runs);
         let full = World::new(nodes, 0.95);
         let plain = report(&empty, count, Case::Plain, Some(plain_ms), runs);
         report(&empty, count, Case::Rack, Some(spread_ms), runs);

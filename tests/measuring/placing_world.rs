@@ -1,7 +1,7 @@
 //! The fleets and jobs that placing is measured on. Refuses to know time.
 
 use crate::model::eval::Evaluation;
-use crate::model::job::JobSpec;
+use crate::model::job::{JobSpec, JobType};
 use crate::model::node::Node;
 use crate::model::plan::Decision;
 use crate::model::preference::{Affinity, Spread};
@@ -17,6 +17,8 @@ const RACKS: usize = 50;
 #[derive(Clone, Copy, Debug)]
 pub enum Case {
     Plain,
+    /// One on every node that may run it.
+    System,
     /// Spread over racks.
     Rack,
     /// Spread over nodes: every node has a value of its own.
@@ -58,6 +60,10 @@ impl World {
         let group = &mut spec.groups[0];
         match case {
             Case::Plain => {}
+            Case::System => {
+                group.count = 1;
+                spec.job_type = JobType::System;
+            }
             Case::Rack => group.spreads = vec![spread("${meta.rack}")],
             Case::EachNode => group.spreads = vec![spread("${node.unique.id}")],
             Case::Mixed => {

@@ -154,7 +154,8 @@ impl<'a> Placer<'a> {
         let group = placement.group;
         match self.search(group, None, proposal).look_at(proposal, slot) {
             Look::Fits(metric) => {
-                let alloc = self.allocation(placement, slot, metric);
+                let Some(resources) = self.held_on(slot, &placement, proposal) else { return false };
+                let alloc = self.allocation(placement, slot, resources, metric);
                 proposal.place(slot, &group.name, alloc);
                 true
             }

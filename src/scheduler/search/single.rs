@@ -19,7 +19,7 @@ impl<'a> Search<'a> {
         self.catch_up(proposal);
         match self.standing[slot as usize] {
             Standing::Fits => Look::Fits(self.metric_at(slot)),
-            Standing::Exhausted(dimension) => Look::Short(dimension.to_string()),
+            Standing::Exhausted(short) => Look::Short(self.text(short).into_owned()),
             Standing::Outside | Standing::HostTaken | Standing::PoolClosed => Look::Filtered,
         }
     }
