@@ -3,7 +3,7 @@
 
 use super::workload::{SYSTEM_JOB, Workload};
 use super::world::World;
-use crate::model::alloc::{Allocation, DesiredStatus};
+use crate::model::alloc::Allocation;
 use crate::model::deployment::{Deployment, DeploymentStatus};
 use crate::model::eval::EvalStatus;
 use crate::model::id::{AllocId, DeploymentId, JobKey};
@@ -223,12 +223,12 @@ pub fn all_have_ended(view: &View) -> Result<(), String> {
         if deployment.status.is_active() && !waits {
             return Err(format!("nothing ends {deployment:#?} with {allocs:#?}"));
         }
-        let trial = |a: &&Allocation| a.is_canary() && a.desired == DesiredStatus::Run;
+        let trial = |a: &&Allocation| a.is_canary() && !a.terminal();
         if !deployment.status.is_active()
             && !waits
             && let Some(canary) = allocs.iter().find(trial)
         {
-            return Err(format!("{} is still tried for {}, which has ended", canary.id, deployment.id));
+            return Err(format!("still tried for {}, which has ended: {canary:#?}", deployment.id));
         }
     }
     Ok(())
