@@ -323,6 +323,13 @@ impl Alloc {
         self.plan = Some(KillPlan { phase, poststop_too, hurry });
     }
 
+    /// Ends what still runs, as failed.
+    pub fn give_up(&mut self, now: Now) {
+        let event = events::out_of_touch(now.stamp());
+        self.tasks.iter_mut().filter(|t| t.role != Role::Poststop).for_each(|t| t.give_up(event.clone()));
+        self.stop(now.mono, false, false);
+    }
+
     fn drive_plan(&mut self, turn: &mut Turn<'_>) {
         let Some(mut plan) = self.plan else { return };
         loop {

@@ -121,7 +121,7 @@ impl Client {
             self.take(now, input, &mut held, &mut writes);
         }
         self.ask_keeper_again(now.mono, &mut held);
-        self.stop_what_is_alone(now.mono);
+        self.stop_what_is_alone(now);
         self.advance_allocs(now, &mut held);
         self.collect_ended(now, self.config.max_ended, &mut held);
         let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);

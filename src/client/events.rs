@@ -110,6 +110,11 @@ pub fn sibling_failed(at: Wall, sibling: &str) -> TaskEvent {
     event("Sibling Task Failed", at, message, &[("failed_sibling", sibling.into())])
 }
 
+pub fn out_of_touch(at: Wall) -> TaskEvent {
+    let message = "No server was heard of for as long as stop_on_client_after says";
+    event("Disconnected", at, message, &[])
+}
+
 pub fn leader_dead(at: Wall) -> TaskEvent {
     event("Leader Task Dead", at, "Leader Task in Group dead", &[])
 }

@@ -85,6 +85,8 @@ pub struct Runner {
     /// When an unanswered start is asked for again.
     ask_start_at: Mono,
     kill: Kill,
+    /// However it ends, it has not done what it was to do.
+    given_up: bool,
     tracker: Tracker,
 }
 
@@ -109,6 +111,7 @@ impl Runner {
             not_before: Mono(0),
             ask_start_at: Mono(0),
             kill: if restart { Kill::STOP } else { Kill::No },
+            given_up: false,
             tracker: Tracker::new(now.mono),
         };
         if fresh {
@@ -239,6 +242,14 @@ impl Runner {
             self.kill = Kill::Delayed { until: now.after(spec.task.shutdown_delay) };
         } else {
             self.kill = Kill::STOP;
+        }
+    }
+
+    /// What ends it now counts as its failure.
+    pub fn give_up(&mut self, event: TaskEvent) {
+        if !self.is_dead() {
+            self.tell(event);
+            self.given_up = true;
         }
     }
 
@@ -409,6 +420,7 @@ impl Runner {
 
     fn die(&mut self, at: Wall) {
         self.local.state.phase = TaskPhase::Dead;
+        self.local.state.failed |= self.given_up;
         self.kill = Kill::No;
         if self.local.state.finished_at.is_never() {
             self.local.state.finished_at = at;

@@ -162,6 +162,11 @@ impl Allocation {
         self.client.is_terminal()
     }
 
+    /// Its node has said so; it may be between two runs.
+    pub fn is_known_to_live(&self) -> bool {
+        matches!(self.client, ClientStatus::Running | ClientStatus::Pending)
+    }
+
     pub fn terminal(&self) -> bool {
         self.server_terminal() || self.client_terminal()
     }

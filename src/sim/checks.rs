@@ -118,7 +118,7 @@ impl World {
             let label = format!("{}.main", alloc.id);
             let good = |e: &End| e.label == label && e.seen && e.exit.successful();
             if !ends().any(good) {
-                return Err(format!("{} is complete, but nobody saw it succeed", alloc.id));
+                return Err(format!("complete, but nobody saw it succeed: {alloc:#?}"));
             }
         }
         Ok(())

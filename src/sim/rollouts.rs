@@ -3,11 +3,12 @@
 
 use super::workload::{SYSTEM_JOB, Workload};
 use super::world::World;
-use crate::model::alloc::Allocation;
+use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::deployment::{Deployment, DeploymentStatus};
 use crate::model::eval::EvalStatus;
 use crate::model::id::{AllocId, DeploymentId, JobKey};
 use crate::model::job::{HealthCheck, Job, UpdatePolicy};
+use crate::model::node::NodeStatus;
 use crate::model::random::Stream;
 use crate::model::time::Span;
 use crate::server::effects::Input;
@@ -181,7 +182,8 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Alloca
     Ok(())
 }
 
-/// Of one name one allocation (of the system job on each node), and in a deployment that has not succeeded, one canary beside it.
+/// Of one name one allocation (of the system job on each node), beside those that nobody knows the state of; and in a
+/// deployment that has not succeeded, one canary.
 fn no_name_lives_twice(view: &View, deployments: &[Deployment], all: &[Allocation]) -> Result<(), String> {
     let of = |d: &Deployment| {
         let canaries = d.groups.values().flat_map(|g| g.placed_canaries.clone());
@@ -191,13 +193,24 @@ fn no_name_lives_twice(view: &View, deployments: &[Deployment], all: &[Allocatio
     let canaries: BTreeMap<AllocId, DeploymentId> = trials.flat_map(of).collect();
     let mut names = BTreeSet::new();
     for alloc in all.iter().filter(|a| !a.terminal()) {
+        if is_out_of_touch(view, alloc)? {
+            continue;
+        }
         let node = (alloc.job.id == SYSTEM_JOB).then_some(alloc.node_id);
         let name = (alloc.job.clone(), alloc.name.clone(), node, canaries.get(&alloc.id));
         if !names.insert(name) && !settles_soon(view, &alloc.job)? {
-            return Err(format!("{} of {} lives twice", alloc.name, alloc.job));
+            let both: Vec<_> = all.iter().filter(|a| a.job == alloc.job && a.name == alloc.name).collect();
+            return Err(format!("{} of {} lives twice: {both:#?}", alloc.name, alloc.job));
         }
     }
     Ok(())
+}
+
+/// Its node is away, or back and not ready yet: which of two stays is decided once it is.
+fn is_out_of_touch(view: &View, alloc: &Allocation) -> Result<bool, String> {
+    let was_unknown = alloc.states.last().is_some_and(|s| s.status == ClientStatus::Unknown);
+    let node = view.node(alloc.node_id).map_err(|e| e.to_string())?;
+    Ok(was_unknown && node.is_none_or(|n| n.status != NodeStatus::Ready))
 }
 
 /// A plan that was accepted in part is made again at once.

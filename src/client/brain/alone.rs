@@ -3,7 +3,7 @@
 
 use super::Client;
 use crate::client::alloc::Alloc;
-use crate::model::time::Mono;
+use crate::model::time::{Mono, Now};
 
 impl Client {
     /// When the servers were last heard of; an agent that has just started has heard of them then.
@@ -11,11 +11,12 @@ impl Client {
         self.servers.last_ok().unwrap_or(self.born)
     }
 
-    pub(super) fn stop_what_is_alone(&mut self, now: Mono) {
+    /// It ends as failed: complete, it would be missed by nobody once the servers are back.
+    pub(super) fn stop_what_is_alone(&mut self, now: Now) {
         let in_touch = self.in_touch();
         for alloc in self.allocs.values_mut() {
-            if given_up(alloc, in_touch).is_some_and(|at| at <= now) {
-                alloc.stop(now, false, false);
+            if given_up(alloc, in_touch).is_some_and(|at| at <= now.mono) {
+                alloc.give_up(now);
             }
         }
     }

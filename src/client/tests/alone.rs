@@ -42,7 +42,7 @@ fn what_is_given_up_without_servers_ends_by_itself_and_all_else_runs_on() {
     assert_eq!(living(&w), ["t2"]);
     w.server_up = true;
     w.pass(s(120));
-    assert_eq!((w.status(1), living(&w)), ("complete", vec!["t2".to_string()]));
+    assert_eq!((w.status(1), living(&w)), ("failed", vec!["t2".to_string()]));
 }
 
 #[test]

@@ -76,8 +76,7 @@ fn split<'a>(
     let expiry = lost_after.and_then(|span| reschedule::give_up(&disconnecting, &[], input.now + span));
     changes.followups.extend(expiry);
     changes.disconnected.extend(disconnecting.into_values());
-    let running = reconnecting.values().filter(|a| a.client == ClientStatus::Running);
-    changes.reconnected.extend(running);
+    changes.reconnected.extend(reconnecting.values().filter(|a| a.is_known_to_live()));
     untainted.append(&mut reconnecting);
     untainted
 }

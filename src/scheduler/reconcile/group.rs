@@ -210,7 +210,7 @@ impl<'a> Work<'_, 'a> {
             stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).gather();
         sets.later.retain(|(_, a)| !gone.contains(&a.id));
         sets.disconnecting.retain(|id, _| !gone.contains(id));
-        sets.reconnecting.retain(|id, a| !gone.contains(id) && a.client == ClientStatus::Running);
+        sets.reconnecting.retain(|id, a| !gone.contains(id) && a.is_known_to_live());
         let mut followups = reschedule::delayed(sets.later);
         let lost_after = self.group.disconnect.and_then(|d| d.lost_after);
         let expiry = lost_after.map(|span| self.input.now + span);

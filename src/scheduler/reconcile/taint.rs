@@ -93,7 +93,8 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
 
 /// The last that servers know of it is that nobody knows, though its client may have spoken since.
 pub fn unknown_since(alloc: &Allocation) -> Option<Wall> {
-    let may = matches!(alloc.client, ClientStatus::Unknown | ClientStatus::Running | ClientStatus::Failed);
+    // pending: its task is between two runs
+    let may = !matches!(alloc.client, ClientStatus::Complete | ClientStatus::Lost);
     alloc.states.last().filter(|s| may && s.status == ClientStatus::Unknown).map(|s| s.at)
 }
 

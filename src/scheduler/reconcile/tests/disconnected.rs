@@ -80,12 +80,20 @@ fn r10_without_replace_nothing_takes_its_place_before_it_is_lost() {
 #[test]
 fn r10_what_comes_back_alone_goes_on() {
     let job = patient();
-    let mut allocs = [away(&job, 5)];
-    (allocs[0].client, allocs[0].node_id) = (C::Running, node_id(1));
-    let case = Case::of(&job);
-    let changes = case.changes(&allocs);
-    assert_eq!(changes.reconnected.len(), 1);
-    assert!(changes.stops.is_empty() && changes.missing.is_empty() && changes.followups.is_empty());
+    for status in [C::Running, C::Pending] {
+        let mut allocs = [away(&job, 5)];
+        (allocs[0].client, allocs[0].node_id) = (status, node_id(1));
+        let case = Case::of(&job);
+        let changes = case.changes(&allocs);
+        assert_eq!(changes.reconnected.len(), 1, "{status:?}");
+        assert!(changes.stops.is_empty() && changes.missing.is_empty() && changes.followups.is_empty());
+    }
+}
+
+#[test]
+fn r10_what_comes_back_between_two_runs_is_one_of_two_all_the_same() {
+    let got = stopped_of_two(&patient(), |o, _| o.client = C::Pending);
+    assert!(got.is_some(), "both stay");
 }
 
 /// An allocation that comes back, and the one that replaced it: which of them is stopped.

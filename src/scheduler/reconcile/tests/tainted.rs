@@ -101,6 +101,7 @@ fn r8_3_filter_by_tainted_of_a_group_that_sits_disconnections_out() {
         ("9: node is back, nothing heard yet", unknown(59, run(WELL, C::Unknown)), "untainted"),
         ("10: failed, was told to stop", unknown(5, given(WELL, D::Stop, C::Failed)), "ignored"),
         ("11: comes back", unknown(59, run(WELL, C::Running)), "reconnecting"),
+        ("11: comes back between two runs", unknown(59, run(WELL, C::Pending)), "reconnecting"),
         ("11: comes back late", unknown(99, run(WELL, C::Running)), "reconnecting"),
         ("12: not tainted", run(WELL, C::Running), "untainted"),
         ("13: down", run(DOWN, C::Running), "lost"),
