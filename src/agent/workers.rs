@@ -3,8 +3,7 @@
 
 use super::server_loop::Mail;
 use crate::io::clock;
-use crate::model::plan::Decision;
-use crate::scheduler;
+use crate::server::board;
 use crate::server::effects::{Input, ScheduleTask};
 use crate::server::rehearsal;
 use crate::state::store::Reader;
@@ -29,7 +28,7 @@ pub fn run(tasks: &Receiver<ScheduleTask>, results: &Sender<Mail>, reader: impl 
     while let Ok(task) = tasks.recv_blocking() {
         let (eval, token) = (task.eval.id, task.token);
         GUARDED.set(true);
-        let result = catch_unwind(AssertUnwindSafe(|| decide(&task, &reader())));
+        let result = catch_unwind(AssertUnwindSafe(|| board::decide(&task, &reader())));
         GUARDED.set(false);
         let result = result.unwrap_or_else(|_| Err("the scheduler panicked on this evaluation".into()));
         if results.send_blocking(Mail::Brain(Input::Planned { eval, token, result })).is_err() {
@@ -50,13 +49,4 @@ pub fn rehearse(reader: &Reader, asked: &Rehearse) -> Result<Rehearsal, Refusal>
         Ok(Err(fault)) => unavailable(format!("the state cannot be read: {fault}")),
         Err(_) => unavailable("the scheduler panicked on this job".into()),
     }
-}
-
-fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, String> {
-    let view = reader.view().map_err(|e| e.to_string())?;
-    if view.index() < task.min_index {
-        return Err(format!("the state has not reached index {}", task.min_index));
-    }
-    let decision = scheduler::schedule(&view, view.fleet(), &task.eval, task.attempt, task.at, task.seed);
-    view.fault().map_or(Ok(Box::new(decision)), |fault| Err(fault.to_string()))
 }

@@ -1,5 +1,6 @@
 //! The doors of a server's brain: what comes in, what shall happen. Closed sets; `io` and the simulator know them.
 
+use super::board::Board;
 use crate::model::eval::Evaluation;
 use crate::model::id::{EvalId, EvalToken};
 use crate::model::key::Seed;
@@ -8,6 +9,7 @@ use crate::model::time::Wall;
 use crate::scheduler::Attempt;
 use crate::wire::request::{Action, Done, Refusal};
 use crate::wire::rpc::Peer;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub enum Input {
@@ -61,4 +63,6 @@ pub struct ScheduleTask {
     pub min_index: u64,
     pub at: Wall,
     pub seed: u64,
+    /// What other workers are about to take.
+    pub board: Arc<Board>,
 }

@@ -7,6 +7,7 @@
 
 mod admission;
 mod blocked;
+pub mod board;
 mod broker;
 mod deployments;
 mod drainer;
@@ -42,6 +43,7 @@ use crate::wire::request::{Done, Refusal, RefusalKind};
 use crate::wire::rpc::Peer;
 use crate::wire::status::ServerStatus;
 use blocked::Blocked;
+use board::Board;
 use broker::Broker;
 use deployments::Watched;
 use drainer::Drainer;
@@ -52,6 +54,7 @@ use measures::Measures;
 use nodes::Asker;
 use plans::{InFlight, Then};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use system::SystemJobs;
 use unhurried::Unhurried;
 use watches::Watches;
@@ -78,6 +81,7 @@ pub struct Server {
     watches: Watches,
     watched: Watched,
     in_flight: InFlight,
+    board: Arc<Board>,
     /// Nodes to which nothing may be placed once the entry of this index is applied.
     closing: BTreeMap<u64, NodeId>,
     unhurried: Unhurried,
@@ -191,6 +195,7 @@ impl Server {
             watches: Watches::default(),
             watched: Watched::default(),
             in_flight: InFlight::default(),
+            board: Arc::default(),
             closing: BTreeMap::new(),
             unhurried: Unhurried::default(),
             drainer: Drainer::default(),
@@ -345,6 +350,7 @@ impl Server {
         self.watches = Watches::default();
         self.watched = Watched::default();
         self.in_flight = InFlight::default();
+        self.board = Arc::default();
         self.closing.clear();
         self.drainer = Drainer::default();
         self.system_jobs = SystemJobs::default();
@@ -357,7 +363,8 @@ impl Server {
             let Some(eval) = self.broker.dequeue(token, now.mono) else { break };
             let (at, seed) = (self.stamp(now), self.ids.seed());
             let min_index = self.log.applied();
-            let task = ScheduleTask { eval, token, attempt: Attempt::first(min_index), min_index, at, seed };
+            let (attempt, board) = (Attempt::first(min_index), self.board.clone());
+            let task = ScheduleTask { eval, token, attempt, min_index, at, seed, board };
             self.outstanding
                 .insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
             self.schedule(task);

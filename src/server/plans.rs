@@ -99,21 +99,25 @@ impl Server {
         result: Result<Box<Decision>, String>,
         now: Now,
     ) -> Result<(), Fault> {
-        if !self.broker.is_delivered(eval, token) {
-            // a worker that was given up meanwhile; somebody else has the evaluation, or had it
-            return Ok(());
-        }
-        if let Some(held) = self.outstanding.get(&eval) {
+        let delivered = self.broker.is_delivered(eval, token);
+        if let Some(held) = self.outstanding.get(&eval).filter(|_| delivered) {
             self.measures.scheduled(held.given, held.task.eval.job_type, now.mono);
         }
-        match result {
-            Ok(decision) => self.decided(token, *decision, now),
+        let proposed = match result {
+            // a worker that was given up meanwhile; somebody else has the evaluation, or had it
+            _ if !delivered => None,
+            Ok(decision) => self.decided(token, *decision, now)?,
             Err(why) => {
                 tracing::error!(eval = %eval.0.short(), why, "a scheduler worker failed");
                 self.give_back(eval, token, now.mono);
-                Ok(())
+                None
             }
+        };
+        match proposed {
+            Some(index) => self.board.proposed((eval, token), index),
+            None => self.board.forget((eval, token)),
         }
+        Ok(())
     }
 
     fn give_back(&mut self, eval: EvalId, token: EvalToken, now: Mono) {
@@ -121,7 +125,8 @@ impl Server {
         self.broker.nack(eval, token, now).unwrap_or_default();
     }
 
-    fn decided(&mut self, token: EvalToken, decision: Decision, now: Now) -> Result<(), Fault> {
+    /// The index of the entry that carries what is accepted; None: nothing is to be placed.
+    fn decided(&mut self, token: EvalToken, decision: Decision, now: Now) -> Result<Option<u64>, Fault> {
         let view = self.log.reader().view()?;
         let id = decision.plan.eval_id;
         let (accepted, taken) = self.verify(&decision.plan, &view)?;
@@ -131,14 +136,15 @@ impl Server {
             self.outstanding.remove(&id);
             self.broker.ack(id, token, now.mono).unwrap_or_default();
             self.block(decision.eval, now.mono);
-            return Ok(());
+            return Ok(None);
         }
         let then = if full { Then::Finish } else { Then::Again { progressed: !accepted.is_empty() } };
         if let Some(held) = self.outstanding.get_mut(&id) {
             held.last = (!full).then(|| decision.clone());
         }
         if !full && accepted.is_empty() {
-            return self.run_again(id, token, false, now);
+            self.run_again(id, token, false, now)?;
+            return Ok(None);
         }
         let at = self.stamp(now);
         let (deployment, updates) = (&decision.plan.deployment, &decision.plan.deployment_updates);
@@ -150,7 +156,7 @@ impl Server {
         self.broker.pause(id);
         if accepted.is_empty() && rollout.is_none() {
             self.propose_with_the_next(Command::UpdateEvals { evals, at }, op, now);
-            return Ok(());
+            return Ok(None);
         }
         let command = match rollout {
             None => Command::ApplyPlan { eval: id, nodes: accepted, evals, at },
@@ -163,10 +169,11 @@ impl Server {
                 at,
             })),
         };
-        if let Some(index) = self.propose(&command, op) {
+        let proposed = self.propose(&command, op);
+        if let Some(index) = proposed {
             self.in_flight.add(index, taken);
         }
-        Ok(())
+        Ok(proposed)
     }
 
     /// Nothing changed but what the blocked evaluation has seen: kept in memory, not written. One that was never evaluated

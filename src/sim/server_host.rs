@@ -6,7 +6,7 @@ use super::world::{Event, Who, World};
 use crate::model::key::Seed;
 use crate::model::plan::Decision;
 use crate::model::time::{Mono, Span};
-use crate::scheduler;
+use crate::server::board;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::heartbeat::HeartbeatRules;
 use crate::server::{Config, Server, Turn};
@@ -265,14 +265,7 @@ impl World {
     pub fn worker(&mut self, task: ScheduleTask) {
         let Some(server) = &self.server.server else { return };
         let (eval, token) = (task.eval.id, task.token);
-        let result = match server.reader().view() {
-            Err(fault) => Err(fault.to_string()),
-            Ok(view) => {
-                let decision =
-                    scheduler::schedule(&view, view.fleet(), &task.eval, task.attempt, task.at, task.seed);
-                view.fault().map_or(Ok(Box::new(decision)), |f| Err(f.to_string()))
-            }
-        };
+        let result = board::decide(&task, &server.reader());
         self.note(|_| match &result {
             Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
             Err(why) => format!("worker  failed: {why}"),

@@ -5,7 +5,7 @@ use crate::inbox;
 use crate::io::clock;
 use crate::io::disk::Disk;
 use crate::model::id::NodeId;
-use crate::scheduler;
+use crate::server::board;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::heartbeat::HeartbeatRules;
 use crate::server::{Config, Server, Turn};
@@ -141,14 +141,13 @@ impl Brain {
 
 fn work(tasks: &Receiver<ScheduleTask>, results: &Sender<Input>, reader: &Reader, counts: &Counts) {
     while let Ok(task) = tasks.recv_blocking() {
-        let view = reader.view().expect("the storage has no fault");
-        let decision = scheduler::schedule(&view, view.fleet(), &task.eval, task.attempt, task.at, task.seed);
+        let decision = board::decide(&task, reader).expect("the storage has no fault");
         counts.decisions.fetch_add(1, Relaxed);
         let touched = decision.plan.nodes.len() as u64;
         counts.plans.fetch_add(u64::from(touched > 0), Relaxed);
         counts.nodes_in_plans.fetch_add(touched, Relaxed);
         let (eval, token) = (task.eval.id, task.token);
-        if results.send_blocking(Input::Planned { eval, token, result: Ok(Box::new(decision)) }).is_err() {
+        if results.send_blocking(Input::Planned { eval, token, result: Ok(decision) }).is_err() {
             return;
         }
     }

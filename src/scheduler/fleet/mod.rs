@@ -168,6 +168,36 @@ impl Snapshot {
         self.profiles.iter().map(|p| p.as_deref())
     }
 
+    /// As it would be if all this were held, too.
+    pub fn with<'h>(&self, more: impl Iterator<Item = &'h (NodeId, Holding)>) -> Snapshot {
+        let mut then = self.clone();
+        for (node, holding) in more {
+            if let Some(slot) = then.slot(*node) {
+                then.add_usage(slot, holding.amount);
+                then.change_claims(slot, holding, add_holder);
+            }
+        }
+        then
+    }
+
+    fn add_usage(&mut self, slot: u32, amount: Amount) {
+        let used = &mut Arc::make_mut(&mut self.used[slot as usize / CHUNK])[slot as usize % CHUNK];
+        *used = used.plus(amount);
+    }
+
+    fn change_claims(&mut self, slot: u32, holding: &Holding, change: fn(&mut Claims, &Claim)) {
+        if holding.claims.is_empty() {
+            return;
+        }
+        let of_chunk = self.claims[slot as usize / CHUNK].get_or_insert_with(no_claims);
+        let of_node = &mut Arc::make_mut(of_chunk)[slot as usize % CHUNK];
+        let claims = Arc::make_mut(of_node.get_or_insert_default());
+        holding.claims.iter().for_each(|c| change(claims, c));
+        if claims.is_empty() {
+            *of_node = None;
+        }
+    }
+
     /// The slots that hold a node, ascending.
     pub fn taken_slots(&self) -> impl Iterator<Item = u32> {
         self.facts.iter().enumerate().flat_map(|(c, facts)| {
@@ -175,6 +205,10 @@ impl Snapshot {
             taken.map(move |(i, _)| (c * CHUNK + i) as u32)
         })
     }
+}
+
+fn add_holder(claims: &mut Claims, claim: &Claim) {
+    *claims.entry(claim.clone()).or_default() += 1;
 }
 
 fn no_claims() -> Arc<ClaimsOfChunk> {
@@ -236,7 +270,7 @@ impl Fleet {
     /// An allocation that is not client-terminal now holds this there.
     pub fn hold(&mut self, node: NodeId, holding: &Holding) {
         self.add_usage(node, holding.amount);
-        self.change_claims(node, holding, |claims, claim| *claims.entry(claim.clone()).or_default() += 1);
+        self.change_claims(node, holding, add_holder);
     }
 
     /// An allocation that held this there is gone, or client-terminal now.
@@ -252,24 +286,17 @@ impl Fleet {
         if holding.claims.is_empty() {
             return;
         }
-        let Some(slot) = self.current.slot(node) else {
-            return self.keep_aside(node, |(_, kept)| holding.claims.iter().for_each(|c| change(kept, c)));
-        };
-        let of_chunk = self.current.claims[slot as usize / CHUNK].get_or_insert_with(no_claims);
-        let of_node = &mut Arc::make_mut(of_chunk)[slot as usize % CHUNK];
-        let claims = Arc::make_mut(of_node.get_or_insert_default());
-        holding.claims.iter().for_each(|c| change(claims, c));
-        if claims.is_empty() {
-            *of_node = None;
+        match self.current.slot(node) {
+            Some(slot) => self.current.change_claims(slot, holding, change),
+            None => self.keep_aside(node, |(_, kept)| holding.claims.iter().for_each(|c| change(kept, c))),
         }
     }
 
     fn add_usage(&mut self, node: NodeId, amount: Amount) {
-        let Some(slot) = self.current.slot(node) else {
-            return self.keep_aside(node, |(kept, _)| *kept = kept.plus(amount));
-        };
-        let used = &mut Arc::make_mut(&mut self.current.used[slot as usize / CHUNK])[slot as usize % CHUNK];
-        *used = used.plus(amount);
+        match self.current.slot(node) {
+            Some(slot) => self.current.add_usage(slot, amount),
+            None => self.keep_aside(node, |(kept, _)| *kept = kept.plus(amount)),
+        }
     }
 
     fn keep_aside(&mut self, node: NodeId, change: impl FnOnce(&mut (Amount, Claims))) {

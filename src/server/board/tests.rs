@@ -1,0 +1,108 @@
+//! Workers that look at the same state, one after the other.
+
+use super::*;
+use crate::model::eval::EvalStatus;
+use crate::model::resources::Amount;
+use crate::scheduler::Attempt;
+use crate::state::samples::{AT, Region, eval, info, node_id, register, spec};
+use crate::wire::command::Command;
+use std::sync::Arc;
+
+/// A region of `nodes` nodes, each with room for one allocation of each of the jobs `a`, `b` and `c` at a time.
+fn narrow(nodes: u128) -> Region {
+    let mut region = Region::new();
+    for n in 1..=nodes {
+        let node = region.ready_node(n);
+        let mut info = info(n);
+        info.capacity = Amount { cpu_mhz: 150, memory_mb: 1024, disk_mb: 10_000 };
+        assert_eq!(info.id, node);
+        region.run(&Command::RegisterNode { info: Box::new(info), evals: vec![], at: AT });
+    }
+    for (n, id) in (1..).zip(["a", "b", "c"]) {
+        region.run(&register(spec(id, 1), Some(eval(n, id)))).reply.expect("is registered");
+    }
+    region
+}
+
+fn task(n: u128, job: &str, board: &Arc<Board>) -> ScheduleTask {
+    ScheduleTask {
+        eval: eval(n, job),
+        token: EvalToken::from_random(n),
+        attempt: Attempt::first(1),
+        min_index: 1,
+        at: AT,
+        seed: 7,
+        board: board.clone(),
+    }
+}
+
+fn decided(region: &Region, task: &ScheduleTask) -> Box<Decision> {
+    decide(task, &region.store.reader()).expect("the state can be read")
+}
+
+fn chosen(decision: &Decision) -> Vec<NodeId> {
+    decision.plan.nodes.iter().filter(|part| !part.places.is_empty()).map(|part| part.node_id).collect()
+}
+
+#[test]
+fn workers_that_see_the_same_state_do_not_want_the_same_room() {
+    let (region, board) = (narrow(2), Arc::default());
+    let first = chosen(&decided(&region, &task(1, "a", &board)));
+    let second = chosen(&decided(&region, &task(2, "b", &board)));
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_ne!(first, second);
+    let alone = chosen(&decided(&region, &task(2, "b", &Arc::default())));
+    assert_eq!(alone, first, "without the board both want the same");
+}
+
+#[test]
+fn only_the_state_says_that_there_is_no_room() {
+    let (region, board) = (narrow(1), Arc::default());
+    let first = decided(&region, &task(1, "a", &board));
+    let second = decided(&region, &task(2, "b", &board));
+    assert_eq!(chosen(&second), chosen(&first), "whether the first is carried out is not known yet");
+    assert_eq!(second.eval.status, EvalStatus::Complete);
+    assert!(second.created.is_empty(), "nothing is blocked");
+}
+
+#[test]
+fn what_does_not_come_is_free_again() {
+    let (region, board) = (narrow(2), Arc::default());
+    let first = task(1, "a", &board);
+    let wanted = chosen(&decided(&region, &first));
+    board.forget((first.eval.id, first.token));
+    assert_eq!(chosen(&decided(&region, &task(2, "b", &board))), wanted);
+}
+
+#[test]
+fn what_the_state_tells_is_not_counted_twice() {
+    let (mut region, board) = (narrow(1), Arc::<Board>::default());
+    let first = task(1, "a", &board);
+    let decision = decided(&region, &first);
+    let index = region.view().index() + 1;
+    board.proposed((first.eval.id, first.token), index);
+    let key = (eval(2, "b").id, EvalToken::from_random(2));
+    let view = region.view();
+    assert!(board.beside(key, view.index(), view.fleet()).is_some(), "not before it is there");
+    let (nodes, evals) = (decision.plan.nodes.clone(), vec![decision.eval.clone()]);
+    region.run(&Command::ApplyPlan { eval: first.eval.id, nodes, evals, at: AT }).reply.expect("is applied");
+    let view = region.view();
+    assert!(board.beside(key, view.index(), view.fleet()).is_none());
+    assert!(board.lock().plans.is_empty(), "nobody looks at an older state");
+}
+
+#[test]
+fn what_another_took_meanwhile_is_not_written_twice() {
+    let (region, board) = (narrow(2), Arc::<Board>::default());
+    let view = region.view();
+    let (early, late) = (task(1, "a", &board), task(2, "b", &board));
+    let key = |t: &ScheduleTask| (t.eval.id, t.token);
+    assert!(board.beside(key(&early), view.index(), view.fleet()).is_none());
+    let quick = decided(&region, &late);
+    let mut same = decided(&region, &task(3, "a", &Arc::default()));
+    assert_eq!(chosen(&same), chosen(&quick));
+    assert!(!board.write(key(&early), view.index(), &same.plan, view.fleet()));
+    let other = if chosen(&quick) == [node_id(1)] { node_id(2) } else { node_id(1) };
+    same.plan.nodes[0].node_id = other;
+    assert!(board.write(key(&early), view.index(), &same.plan, view.fleet()));
+}
