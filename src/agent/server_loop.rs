@@ -6,7 +6,7 @@ use super::inbox;
 use super::space::Space;
 use crate::io::disk::Disk;
 use crate::io::http::{Ask, Gate, Reply};
-use crate::io::{clock, entropy, keys};
+use crate::io::{clock, entropy, keys, machine};
 use crate::model::key::Seed;
 use crate::model::time::Mono;
 use crate::server::effects::{Effect, Input, ScheduleTask};
@@ -178,8 +178,8 @@ fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Serv
     let (space, birth) = (Space::new(disk.reserve()), disk.birth());
     let log = |name: &str| disk.beside(name).map(|file| Box::new(file) as Medium).map_err(|e| named(&e));
     let log = [log("log.0")?, log("log.1")?];
-    let (store, recovered) =
-        Store::open(Media { state: disk, log }, Options::default()).map_err(|e| named(&e))?;
+    let options = Options::on_machine(machine::memory_bytes());
+    let (store, recovered) = Store::open(Media { state: disk, log }, options).map_err(|e| named(&e))?;
     birth.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;

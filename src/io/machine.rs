@@ -118,6 +118,13 @@ fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuUse> {
     after.iter().filter_map(of_one).collect()
 }
 
+/// All that this machine has.
+pub fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    // words of the machine's size: 32 bits on some
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)))
+}
+
 fn memory(meminfo: &str) -> Option<MemoryUse> {
     let field = |name: &str| {
         let value = field_values(meminfo, name).next()?.trim_end_matches("kB").trim();

@@ -46,6 +46,14 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// A 256th of the machine's memory for the cache, from 1 MiB to 32: it is filled by what is stored, not by what is spared.
+    pub fn on_machine(memory_bytes: u64) -> Options {
+        let cache_bytes = (memory_bytes / 256).clamp(1 << 20, 32 << 20) as usize;
+        Options { cache_bytes, ..Options::default() }
+    }
+}
+
 /// Where a store lies.
 pub struct Media<S> {
     pub state: S,

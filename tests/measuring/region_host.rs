@@ -59,7 +59,9 @@ impl Host {
         let disk = Disk::open(&dir.join("server.redb"), false)?;
         let birth = disk.birth();
         let log = [Box::new(disk.beside("log.0")?) as Medium, Box::new(disk.beside("log.1")?) as Medium];
-        let (store, recovered) = Store::open(Media { state: disk, log }, Options::default())?;
+        let memory = rustix::system::sysinfo();
+        let options = Options::on_machine(memory.totalram * u64::from(memory.mem_unit));
+        let (store, recovered) = Store::open(Media { state: disk, log }, options)?;
         birth.complete()?;
         let config = Config {
             id: SERVER,
