@@ -1,5 +1,6 @@
 //! An allocation: one placement of one task group on one node. It names its job's version; it does not carry the job.
 
+use super::counts::Counts;
 use super::gather::Gather;
 use super::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use super::reschedule::Reschedule;
@@ -231,12 +232,12 @@ pub struct AllocMetric {
     pub nodes_filtered: u64,
     pub nodes_in_pool: u64,
     /// Ready nodes per datacenter.
-    pub nodes_available: BTreeMap<String, u64>,
-    pub class_filtered: BTreeMap<String, u64>,
-    pub constraint_filtered: BTreeMap<String, u64>,
+    pub nodes_available: Counts,
+    pub class_filtered: Counts,
+    pub constraint_filtered: Counts,
     pub nodes_exhausted: u64,
-    pub class_exhausted: BTreeMap<String, u64>,
-    pub dimension_exhausted: BTreeMap<String, u64>,
+    pub class_exhausted: Counts,
+    pub dimension_exhausted: Counts,
     /// Best first; at most 5.
     pub scores: Vec<NodeScore>,
     pub allocation_time: Span,

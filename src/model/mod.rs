@@ -8,6 +8,7 @@ pub mod alloc;
 pub mod canonical;
 pub mod claims;
 pub mod constraint;
+pub mod counts;
 pub mod deployment;
 pub mod diff;
 pub mod drain;

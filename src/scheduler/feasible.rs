@@ -9,6 +9,7 @@ use super::fleet::{Own, Profile, Snapshot};
 use super::operand::{Operands, Target, escapes_class, glob_matches};
 use crate::model::claims::HOST_MODE;
 use crate::model::constraint::Constraint;
+use crate::model::counts::Counts;
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::preference::Affinity;
 use std::collections::BTreeMap;
@@ -57,8 +58,8 @@ impl Check<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub nodes: u64,
-    pub by_reason: BTreeMap<String, u64>,
-    pub by_class: BTreeMap<String, u64>,
+    pub by_reason: Counts,
+    pub by_class: Counts,
 }
 
 impl Tally {
@@ -68,30 +69,16 @@ impl Tally {
 
     fn add_many(&mut self, nodes: u64, reason: &str, class: &str) {
         self.nodes += nodes;
-        bump(&mut self.by_reason, reason, nodes);
+        self.by_reason.add(reason, nodes);
         if !class.is_empty() {
-            bump(&mut self.by_class, class, nodes);
+            self.by_class.add(class, nodes);
         }
     }
 
     pub fn remove(&mut self, reason: &str, class: &str) {
         self.nodes = self.nodes.saturating_sub(1);
-        for (map, key) in [(&mut self.by_reason, reason), (&mut self.by_class, class)] {
-            if let Some(n) = map.get_mut(key) {
-                *n -= 1;
-                if *n == 0 {
-                    map.remove(key);
-                }
-            }
-        }
-    }
-}
-
-/// Copies the key only when it is new.
-fn bump(map: &mut BTreeMap<String, u64>, key: &str, by: u64) {
-    match map.get_mut(key) {
-        Some(n) => *n += by,
-        None => drop(map.insert(key.to_string(), by)),
+        self.by_reason.take_one(reason);
+        self.by_class.take_one(class);
     }
 }
 
@@ -113,7 +100,7 @@ pub struct Feasibility<'a> {
     targeted: Bits,
     /// Targeted and ready for new tasks.
     pub ready: Bits,
-    pub ready_by_datacenter: BTreeMap<String, u64>,
+    pub ready_by_datacenter: Counts,
 }
 
 /// The job is meant for nodes of this datacenter and pool.
@@ -138,9 +125,9 @@ impl<'a> Feasibility<'a> {
                 }
             }
         }
-        let mut ready_by_datacenter = BTreeMap::new();
+        let mut ready_by_datacenter = Counts::default();
         for (profile, nodes) in fleet.profiles().zip(ready_per_profile).filter(|(_, nodes)| *nodes > 0) {
-            bump(&mut ready_by_datacenter, profile.map_or("", |p| &p.datacenter), nodes);
+            ready_by_datacenter.add(profile.map_or("", |p| &p.datacenter), nodes);
         }
         let operands = Operands::default();
         Feasibility { job, fleet, operands, sets: BTreeMap::new(), targeted, ready, ready_by_datacenter }

@@ -167,17 +167,17 @@ impl<'a> Search<'a> {
     fn all_filtered(&self) -> Tally {
         let mut all = self.filtered.clone();
         all.nodes += self.closed.nodes;
-        for (class, nodes) in &self.closed.by_class {
-            *all.by_class.entry(class.clone()).or_default() += nodes;
+        for (class, nodes) in self.closed.by_class.iter() {
+            all.by_class.add(class, *nodes);
         }
         let mut unnamed = self.closed.nodes;
         for (reason, nodes) in self.closed.by_reason.iter().take(SHOWN_VALUES) {
-            all.by_reason.insert(reason.clone(), *nodes);
+            all.by_reason.add(reason, *nodes);
             unnamed -= nodes;
         }
         if unnamed > 0 {
             let others = self.closed.by_reason.len() - SHOWN_VALUES;
-            all.by_reason.insert(format!("distinct_property: {others} other values used up"), unnamed);
+            all.by_reason.add(&format!("distinct_property: {others} other values used up"), unnamed);
         }
         all
     }

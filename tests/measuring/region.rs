@@ -42,6 +42,7 @@ use region_host::Host;
 use region_world::{World, service};
 use scheduler::{Attempt, View, fleet, schedule};
 use std::error::Error;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -121,8 +122,9 @@ fn place(dir: &Path, allocations: u64, reporting: bool) -> Outcome {
     let mut bytes = 0;
     for file in fs::read_dir(dir.join("place"))? {
         let file = file?;
-        println!("{}: {} bytes", file.file_name().to_string_lossy(), file.metadata()?.len());
-        bytes += file.metadata()?.len();
+        let (length, taken) = (file.metadata()?.len(), file.metadata()?.blocks() * 512);
+        println!("{}: {length} bytes long, {taken} taken", file.file_name().to_string_lossy());
+        bytes += taken;
     }
     let of_each = bytes as f64 / allocations as f64 / 1024.0;
     println!(

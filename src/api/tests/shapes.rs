@@ -196,8 +196,8 @@ fn metric() -> AllocMetric {
     AllocMetric {
         nodes_evaluated: 3,
         nodes_in_pool: 4,
-        nodes_available: BTreeMap::from([("dc1".into(), 4)]),
-        dimension_exhausted: BTreeMap::from([("memory".into(), 2)]),
+        nodes_available: BTreeMap::from([("dc1".into(), 4)]).into(),
+        dimension_exhausted: BTreeMap::from([("memory".into(), 2)]).into(),
         scores: vec![NodeScore {
             node_id: node_id(1),
             scores: Scores { binpack: 0.5, spread: Some(-1.0), ..Scores::default() },

@@ -416,7 +416,7 @@ fn a_constraint_on_what_is_unique_escapes_the_classes() {
         let blocked = world.run(&spec).created.remove(0);
         assert!(blocked.escaped_class && blocked.class_eligibility.is_empty());
         let reason = "${node.unique.name} = nobody".to_string();
-        assert_eq!(blocked.failed_groups["g"].constraint_filtered, BTreeMap::from([(reason, 2)]));
+        assert_eq!(blocked.failed_groups["g"].constraint_filtered, BTreeMap::from([(reason, 2)]).into());
     }
 }
 

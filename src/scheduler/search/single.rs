@@ -45,10 +45,10 @@ impl<'a> Search<'a> {
     /// One more node is short.
     pub fn count_short(&self, metric: &mut AllocMetric, slot: u32, dimension: &str) {
         metric.nodes_exhausted += 1;
-        *metric.dimension_exhausted.entry(dimension.to_string()).or_default() += 1;
+        metric.dimension_exhausted.add(dimension, 1);
         let class = self.class(slot);
         if !class.is_empty() {
-            *metric.class_exhausted.entry(class.to_string()).or_default() += 1;
+            metric.class_exhausted.add(class, 1);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Selections on small fleets: the choice, and what the metric says of it.
 
 use super::*;
+use crate::model::counts::Counts;
 use crate::model::node::Node;
 use crate::scheduler::testing::*;
 use std::collections::BTreeMap;
@@ -38,8 +39,8 @@ fn name(n: u128) -> Option<String> {
     Some(format!("node-{n}"))
 }
 
-fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    pairs.iter().map(|(k, v)| (k.to_string(), *v)).collect()
+fn counts(pairs: &[(&str, u64)]) -> Counts {
+    pairs.iter().map(|(k, v)| (k.to_string(), *v)).collect::<BTreeMap<_, _>>().into()
 }
 
 #[test]
