@@ -13,11 +13,12 @@ use crate::io::http::Published;
 use crate::io::keeper_link::Notice;
 use crate::io::node::Question;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
 use crate::wire::keeper::{Command, Event, PROTOCOL};
 use crate::wire::request::Refusal;
 use crate::wire::rpc::Peer;
 use async_channel::{Receiver, Sender, TrySendError};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::server_loop;

@@ -7,10 +7,10 @@ use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::gather::Gather;
 use crate::model::id::{AllocId, NodeId};
 use crate::model::resources::TaskResources;
+use crate::model::tree::BTreeMap;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::figures::{AllocFigures, Usage};
-use std::collections::BTreeMap;
 
 /// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
 const MAX_ALLOCS: usize = 512;

@@ -10,10 +10,10 @@ use crate::model::alloc::{Allocation, Leave, Transition};
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::job::{Job, JobStatus};
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
+use crate::model::tree::Entry;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {

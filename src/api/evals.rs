@@ -8,10 +8,10 @@ use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use crate::model::eval::Evaluation;
 use crate::model::id::{EvalId, JobKey};
+use crate::model::tree::BTreeMap;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     one_filter(call)?;

@@ -8,9 +8,9 @@ use super::{Call, json, page};
 use crate::model::alloc::Allocation;
 use crate::model::job::{Job, Task, TaskGroup};
 use crate::model::order::Order;
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::state::view::View;
-use std::collections::BTreeMap;
 
 /// The contexts of what is found in jobs.
 const IN_JOBS: [&str; 7] = ["jobs", "groups", "tasks", "services", "images", "commands", "classes"];

@@ -14,11 +14,11 @@ use crate::model::id::AllocId;
 use crate::model::node::Node;
 use crate::model::order::Order;
 use crate::model::time::{Mono, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::figures::AllocFigures;
 use crate::wire::measured::{Measured, Series};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 pub type Labels = BTreeMap<&'static str, String>;

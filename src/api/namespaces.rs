@@ -6,10 +6,10 @@ use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use crate::model::gather::Gather;
 use crate::model::namespace::{Capabilities, NamespaceSpec};
+use crate::model::tree::BTreeMap;
 use crate::state::view::Table;
 use crate::wire::request::{Action, Done};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;

@@ -101,7 +101,7 @@ impl From<Refusal> for Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::model::tree::BTreeMap;
 
     #[test]
     fn json_is_compact_or_pretty_and_never_html_escaped() {

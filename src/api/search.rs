@@ -5,8 +5,8 @@ use super::response::Response;
 use super::shape::search::SearchShape;
 use super::{Call, blocking, json};
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use crate::state::view::View;
-use std::collections::BTreeMap;
 
 /// At most so many matches per context.
 const MOST: usize = 20;

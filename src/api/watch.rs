@@ -6,8 +6,9 @@
 //! recent turns are remembered.
 
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::wire::change::Change;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// What a query read. The plain ones stand for whole lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,9 @@ use crate::cli::Run;
 use crate::cli::frames::{self, Chunk};
 use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::Session;
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show what the agent that is asked says of itself

@@ -2,8 +2,8 @@
 
 use super::layout;
 use crate::model::gather::Gather;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// `AllocatedResources`.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -5,9 +5,9 @@ use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Outcome, objects};
 use crate::cli::session::{Session, argument, path};
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show the service checks of an allocation and how they went last

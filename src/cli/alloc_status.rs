@@ -14,8 +14,8 @@ use crate::cli::shapes::{
 use crate::cli::template::with_left_out;
 use crate::model::gather::Gather;
 use crate::model::order::Order;
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show an allocation: its tasks, what they use and what happened to them
@@ -374,7 +374,7 @@ fn short_tasks(alloc: &Alloc, session: &Session) -> String {
 
 /// A row a node: its scores and the final one.
 fn placement(metric: &AllocMetric) -> String {
-    let names: std::collections::BTreeSet<&String> =
+    let names: crate::model::tree::BTreeSet<&String> =
         metric.score_meta_data.iter().flat_map(|n| n.scores.keys()).gather();
     let mut out: String = placement_failures(metric).iter().map(|r| format!("* {r}\n")).collect();
     if metric.score_meta_data.is_empty() {

@@ -10,8 +10,8 @@ use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::Session;
 use crate::cli::shapes::{Alloc, JobStub, NodeStub};
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeSet;
 use argh::{ArgsInfo, FromArgs};
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// More candidates help nobody.

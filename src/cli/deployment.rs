@@ -5,9 +5,9 @@ use crate::cli::layout;
 use crate::cli::output::Outcome;
 use crate::cli::screen::Page;
 use crate::cli::session::Session;
+use crate::model::tree::BTreeMap;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

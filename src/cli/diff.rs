@@ -1,9 +1,9 @@
 //! Differences between jobs, laid out for people: marks, alignment and colours (reference: cli 3.3).
 
 use crate::cli::output::Output;
+use crate::model::tree::BTreeMap;
 use anstyle::AnsiColor;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

@@ -9,10 +9,10 @@ use crate::cli::monitor::failed_groups;
 use crate::cli::output::{Failure, Outcome, objects};
 use crate::cli::session::{Session, argument, path};
 use crate::cli::shapes::AllocMetric;
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Of errors: 1 has a meaning of its own.

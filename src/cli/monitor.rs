@@ -9,7 +9,7 @@ use crate::cli::output::{Failure, Outcome};
 use crate::cli::screen::{Page, Screen, Size};
 use crate::cli::session::Session;
 use crate::cli::shapes::{Alloc, AllocMetric, Eval};
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Tasks that take longer to start or to end go on without being watched.

@@ -11,10 +11,10 @@ use crate::cli::node_eligibility::node;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, path};
 use crate::jobspec::duration;
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 const HOUR: i64 = 3_600_000_000_000;

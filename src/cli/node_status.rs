@@ -9,9 +9,9 @@ use crate::cli::node_use::{self, HostUse};
 use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Node};
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// list all nodes, or show one: what it offers and what runs there

@@ -6,9 +6,9 @@ use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::Session;
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ExitCode;
 

@@ -2,9 +2,9 @@
 
 use super::alloc_addresses::Allocated;
 use crate::cli::output::{Failure, Outcome};
+use crate::model::tree::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]

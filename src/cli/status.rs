@@ -9,8 +9,8 @@ use crate::cli::node_status::{self, NodeStatus};
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::Session;
 use crate::cli::shapes::SearchAnswer;
+use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show the job, allocation, evaluation or node with this id; without an id: all jobs

@@ -13,10 +13,10 @@ use crate::model::id::AllocId;
 use crate::model::job::Task;
 use crate::model::task::TaskEvent;
 use crate::model::time::{Mono, Now, Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::local::{AllocHead, Fate, Found, LocalAlloc, Writes};
 use crate::wire::command::AllocUpdate;
 use crate::wire::rpc::Assignment;
-use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dir {

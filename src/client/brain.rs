@@ -16,11 +16,11 @@ use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
 use crate::wire::keeper::{self, RunReport, RunState};
 use crate::wire::rpc::{AllocSet, Assignment};
 use reports::Rejected;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The most allocations that a node holds, ended ones included.
 pub const MAX_ALLOCS: usize = 1024;

@@ -7,10 +7,10 @@ use super::interpolate::strict_value;
 use super::signals;
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::wire::keeper::{FurtherLimits, MAX_MESSAGE_BYTES, RunLogs, RunSpec};
 use crate::wire::rpc::Assignment;
-use std::collections::BTreeMap;
 
 /// Why a task cannot be started as it is written. Trying again would not help.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use crate::model::id::AllocId;
 use crate::model::job::Task;
 use crate::model::node::NodeInfo;
 use crate::model::resources::TaskResources;
+use crate::model::tree::BTreeMap;
 use crate::wire::rpc::Assignment;
-use std::collections::BTreeMap;
 
 /// Host paths of an allocation.
 pub struct Dirs {

@@ -4,7 +4,7 @@
 use super::alloc::Alloc;
 use crate::model::alloc::DesiredStatus;
 use crate::model::claims::Claim;
-use std::collections::BTreeSet;
+use crate::model::tree::BTreeSet;
 
 /// Ports, cores and devices of those that were told to end and have not.
 pub fn leaving<'a>(allocs: impl Iterator<Item = &'a Alloc>) -> BTreeSet<Claim> {

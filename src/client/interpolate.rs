@@ -2,8 +2,8 @@
 //! is written; in a driver's config it is an error that names it.
 
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// What names stand for: the task's environment first, then the node (`node.*`, `attr.*`, `meta.*`).

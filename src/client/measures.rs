@@ -7,8 +7,8 @@ use crate::model::id::{AllocId, NodeId};
 use crate::model::node::NodeInfo;
 use crate::model::resources::Amount;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
 use crate::wire::measured::Measured;
-use std::collections::BTreeMap;
 
 /// What others may know of the client.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,10 +4,10 @@
 use super::brain::Client;
 use crate::model::node::NodeInfo;
 use crate::model::time::Now;
+use crate::model::tree::BTreeMap;
 use crate::state::local::Writes;
 use crate::wire::ask::NodeAnswer;
 use crate::wire::request::{Refusal, RefusalKind};
-use std::collections::BTreeMap;
 
 /// The most that may be set, in keys and in bytes of keys and values.
 const MAX_KEYS: usize = 1000;

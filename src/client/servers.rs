@@ -10,10 +10,10 @@ use crate::model::id::AllocId;
 use crate::model::node::NodeInfo;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
 use crate::wire::command::AllocUpdate;
 use crate::wire::frame::{self, Body, Frame};
 use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer, WATCH_HOLD};
-use std::collections::BTreeMap;
 
 /// How long an answer may take.
 const PATIENCE: Span = Span::seconds(5);

@@ -9,7 +9,7 @@ use crate::model::claims::{HOST_MODE, NodeOffers};
 use crate::model::node::{DriverInfo, NodeNetwork};
 use crate::model::resources::Amount;
 use crate::model::time::Wall;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@
 use crate::model::claims::{DEFAULT_HOST_NETWORK, NodeAddress};
 use crate::model::node::NodeNetwork;
 use crate::model::order::Order;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -8,7 +8,7 @@ use super::{clock, interfaces};
 use crate::api::host::{DiskSpace, HostData};
 use crate::api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
 use crate::model::gather::Gather;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

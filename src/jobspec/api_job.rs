@@ -20,9 +20,9 @@ use crate::model::job::{
 use crate::model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
 use crate::model::resources::{Hook, Lifecycle};
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value as Plain;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// The canonical job of the API's JSON job, whoever wrote it: a user, a tool, or drover itself.
 pub fn decode_job(job: &Value) -> Result<JobSpec, Refused> {

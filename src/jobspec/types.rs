@@ -3,9 +3,9 @@
 use super::operators;
 use crate::model::gather::Gather;
 use crate::model::order::Order;
+use crate::model::tree::BTreeMap;
 use hcl_edit::expr::{Expression, ObjectKey};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {

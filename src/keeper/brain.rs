@@ -11,8 +11,8 @@ use super::sessions::Sessions;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
+use crate::model::tree::BTreeSet;
 use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
-use std::collections::BTreeSet;
 
 /// A connection, named by the driver; never used twice.
 pub type ClientId = u64;

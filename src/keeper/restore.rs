@@ -11,8 +11,8 @@ use crate::model::gather::Gather;
 use crate::model::id::{RunId, Uuid};
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::Wall;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::wire::keeper::{MAX_RUNS, RunLogs};
-use std::collections::{BTreeMap, BTreeSet};
 
 pub type Runs = BTreeMap<RunId, Run>;
 

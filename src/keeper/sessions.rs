@@ -7,8 +7,8 @@ use super::brain::{ClientId, Effect, Keeper};
 use super::run::{self, Phase};
 use crate::model::id::RunId;
 use crate::model::task::Exit;
+use crate::model::tree::BTreeMap;
 use crate::wire::keeper::{Event, MAX_SESSIONS, RunSpec};
-use std::collections::BTreeMap;
 
 /// The run that each session is beside, by connection: a connection has one at most.
 pub type Sessions = BTreeMap<ClientId, RunId>;

@@ -7,8 +7,8 @@ use super::reschedule::Reschedule;
 use super::resources::AllocResources;
 use super::task::{TaskPhase, TaskState};
 use super::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// What the servers want. Owned by the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use super::job::{
 };
 use super::time::Span;
 use crate::model::gather::Gather;
-use std::collections::BTreeSet;
+use crate::model::tree::BTreeSet;
 
 pub const DEFAULT_NAMESPACE: &str = "default";
 pub const DEFAULT_NODE_POOL: &str = "default";

@@ -10,8 +10,8 @@ use super::resources::{AllocResources, Lifecycle, TaskResources};
 use super::time::{Span, Wall};
 use super::value::Value;
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// Which scheduler works on the job. Encoded by position: append only.

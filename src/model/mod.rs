@@ -30,5 +30,6 @@ pub mod scheduling;
 pub mod submission;
 pub mod task;
 pub mod time;
+pub mod tree;
 pub mod validate;
 pub mod value;

@@ -2,8 +2,8 @@
 
 use super::claims::{Claim, HeldNetwork, TaskHoldings};
 use super::job::TaskGroup;
+use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// What is scheduled: MHz of cpu, MiB of memory, MiB of disk. Signed, because differences are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use crate::model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Po
 use crate::model::job::{Task, TaskGroup};
 use crate::model::random::Stream;
 use crate::model::resources::{AllocResources, Amount};
-use std::collections::BTreeSet;
+use crate::model::tree::BTreeSet;
 
 pub struct Demand<'a> {
     group: &'a TaskGroup,

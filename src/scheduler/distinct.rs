@@ -6,7 +6,7 @@ use super::operand::Target;
 use super::proposal::Proposal;
 use crate::model::constraint::Constraint;
 use crate::model::job::{JobSpec, TaskGroup};
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 /// At most `allowed` allocations on all nodes that share a value of a property.
 pub struct Property<'a> {

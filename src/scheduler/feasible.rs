@@ -12,7 +12,7 @@ use crate::model::constraint::Constraint;
 use crate::model::counts::Counts;
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::preference::Affinity;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::rc::Rc;
 
 pub const MISSING_DRIVERS: &str = "missing drivers";

@@ -32,8 +32,8 @@ use crate::model::random::Stream;
 use crate::model::reschedule::Reschedule;
 use crate::model::resources::AllocResources;
 use crate::model::time::Wall;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use desired::Desired;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const BLOCKED: &str = "created to place remaining allocations";

@@ -39,8 +39,8 @@ use crate::model::plan::{Decision, Plan};
 use crate::model::random::Stream;
 use crate::model::scheduling::Scheduling;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use feasible::Eligibility;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a scheduler may read: one consistent state. The fleet that comes with it is at the same index.

@@ -10,7 +10,7 @@ use crate::model::id::NodeId;
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::resources::Amount;
 use crate::model::resources::Holding;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 /// How many allocations of one group are on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

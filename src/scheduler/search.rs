@@ -22,11 +22,11 @@ use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::random::Stream;
 use crate::model::resources::{AllocResources, Amount};
 use crate::model::scheduling::Algorithm;
+use crate::model::tree::BTreeSet;
 use levels::{Choice, Levels, enter};
 use pools::Pools;
 pub use single::Look;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 /// How many nodes a metric shows the scores of.
 const SHOWN_SCORES: usize = 5;

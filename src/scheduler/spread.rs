@@ -7,7 +7,7 @@ use super::values::{MISSING, Value, Values};
 use crate::model::gather::Gather;
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::preference::{Spread, SpreadTarget};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 
 /// Stands for all values that no target names.
 const OTHERS: &str = "*";

@@ -17,7 +17,7 @@ use crate::model::plan::{Decision, Plan};
 use crate::model::resources::Amount;
 use crate::model::scheduling::Scheduling;
 use crate::model::time::{Span, Wall};
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::sync::Arc;
 
 pub const NOW: Wall = Wall(1_700_000_000_000_000_000);

@@ -12,7 +12,7 @@ use crate::model::random::Stream;
 use crate::model::resources::Amount;
 use crate::model::task::{TaskPhase, TaskState};
 use crate::model::time::Span;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 const WORLDS: u64 = 300;
 const STEPS: usize = 12;

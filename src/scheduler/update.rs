@@ -4,7 +4,7 @@
 use crate::model::claims::{Network, Port};
 use crate::model::gather::Gather;
 use crate::model::job::{JobSpec, Task, TaskGroup};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 
 /// The running tasks cannot become the new ones without being started again.
 pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {

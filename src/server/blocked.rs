@@ -6,7 +6,7 @@
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::time::{Mono, Span};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 
 /// How long it is remembered that a class had room.
 const REMEMBER_UNBLOCKS: Span = Span::minutes(15);

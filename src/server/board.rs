@@ -9,10 +9,10 @@ use crate::model::claims::Claim;
 use crate::model::id::{EvalId, EvalToken, NodeId};
 use crate::model::plan::{Decision, Plan};
 use crate::model::resources::Holding;
+use crate::model::tree::BTreeMap;
 use crate::scheduler;
 use crate::scheduler::fleet::Snapshot;
 use crate::state::store::Reader;
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often a worker looks again because another one was quicker; then it is left to `plans`.

@@ -9,12 +9,13 @@ use crate::model::id::{EvalId, EvalToken, JobKey};
 use crate::model::job::JobType;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
+#[cfg(test)]
+use crate::model::tree::BTreeSet;
+use crate::model::tree::Entry;
 use crate::wire::status::BrokerStatus;
 use std::cmp::Reverse;
-#[cfg(test)]
-use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A worker that says nothing for this long has lost its evaluation.
 const NACK_TIMEOUT: Span = Span::seconds(60);
@@ -238,11 +239,8 @@ impl Broker {
         for (id, token) in &late {
             self.nack(*id, *token, now).unwrap_or_default();
         }
-        while let Some(entry) = self.waiting.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            let Waiting { eval, has_slot } = entry.remove();
+        while self.waiting.keys().next().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, Waiting { eval, has_slot })) = self.waiting.pop_first() else { break };
             if has_slot { self.make_ready(eval) } else { self.admit(eval) }
         }
         late.into_iter().map(|(id, _)| id).collect()

@@ -15,12 +15,12 @@ use crate::model::gather::Gather;
 use crate::model::id::{AllocId, DeploymentId};
 use crate::model::job::{Job, JobSpec};
 use crate::model::time::{Mono, Now, Span, Wall};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::change::DeploymentChange;
 use crate::wire::command::{Command, StepDeployment};
 use crate::wire::request::{DeploymentWish, Refusal, RefusalKind};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Deployments looked at in one turn; the rest follows in the next.
 const LOOKS_PER_TURN: usize = 16;

@@ -13,10 +13,10 @@ use crate::model::id::{AllocId, JobKey, NodeId};
 use crate::model::job::{JobType, TaskGroup};
 use crate::model::node::Node;
 use crate::model::time::{Mono, Now, Span, Wall};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{Command, DrainStep};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Nodes that are looked at in one turn; the rest follows in the next.
 const NODES_PER_TURN: usize = 16;

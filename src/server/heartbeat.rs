@@ -3,7 +3,7 @@
 use crate::model::id::NodeId;
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 
 /// How long a node may be silent.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -32,6 +32,7 @@ use crate::model::plan::Decision;
 use crate::model::random::Stream;
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::{Mono, Now, Wall};
+use crate::model::tree::BTreeMap;
 use crate::raft::Damaged;
 use crate::scheduler::Attempt;
 use crate::state::fault::Fault;
@@ -53,7 +54,6 @@ use log::Log;
 use measures::Measures;
 use nodes::Asker;
 use plans::{InFlight, Then};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use system::SystemJobs;
 use unhurried::Unhurried;
@@ -295,7 +295,7 @@ impl Server {
 
     /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
     #[cfg(test)]
-    pub fn queued_at_rest(&self) -> Option<std::collections::BTreeSet<EvalId>> {
+    pub fn queued_at_rest(&self) -> Option<crate::model::tree::BTreeSet<EvalId>> {
         let busy = !self.ready
             || self.paused
             || self.log.has_work()
@@ -304,18 +304,18 @@ impl Server {
             || !self.ops.is_empty()
             || !self.unhurried.is_empty()
             || !self.outstanding.is_empty();
-        (!busy).then(|| self.broker.contents().union(&self.blocked.contents()).copied().collect())
+        (!busy).then(|| self.broker.contents().into_iter().chain(self.blocked.contents()).collect())
     }
 
     /// The nodes whose drains it leads, if it leads.
     #[cfg(test)]
-    pub fn draining(&self) -> Option<std::collections::BTreeSet<NodeId>> {
+    pub fn draining(&self) -> Option<crate::model::tree::BTreeSet<NodeId>> {
         self.ready.then(|| self.drainer.nodes())
     }
 
     /// The deployments that the leader watches: the state's active ones.
     #[cfg(test)]
-    pub fn watched_deployments(&self) -> Option<std::collections::BTreeSet<DeploymentId>> {
+    pub fn watched_deployments(&self) -> Option<crate::model::tree::BTreeSet<DeploymentId>> {
         self.ready.then(|| self.watched.known().collect())
     }
 

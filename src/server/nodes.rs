@@ -10,12 +10,12 @@ use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use crate::model::order::Order;
 use crate::model::pool::{self, ALL_POOLS};
 use crate::model::time::{Now, Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{AllocUpdate, Command};
 use crate::wire::frame::{self, Body, Frame};
 use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
-use std::collections::BTreeMap;
 
 /// Nodes declared down in one turn; the rest follows in the next.
 const SILENT_PER_TURN: usize = 16;

@@ -8,11 +8,11 @@ use crate::model::id::{EvalId, EvalToken, NodeId};
 use crate::model::plan::{Decision, NodePlan, Plan};
 use crate::model::resources::{Amount, Holding};
 use crate::model::time::{Mono, Now};
+use crate::model::tree::BTreeMap;
 use crate::scheduler;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{ApplyRollout, Command};
-use std::collections::BTreeMap;
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]

@@ -11,11 +11,11 @@ use crate::model::id::JobKey;
 use crate::model::job::HealthCheck;
 use crate::model::node::{Node, NodeStatus};
 use crate::model::time::{Now, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{AllocUpdate, Command};
 use crate::wire::rpc::{MAX_UPDATES, NodeReply};
-use std::collections::BTreeMap;
 
 impl Server {
     pub(super) fn report(

@@ -10,12 +10,12 @@ use crate::model::id::{JobKey, NodeId};
 use crate::model::job::{Job, JobType};
 use crate::model::node::NodeInfo;
 use crate::model::time::{Now, Wall};
+use crate::model::tree::BTreeSet;
 use crate::scheduler::targets;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::change::Change;
 use crate::wire::command::Command;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The system jobs of the region, as a leader knows them.

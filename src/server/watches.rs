@@ -3,8 +3,8 @@
 
 use crate::model::id::NodeId;
 use crate::model::time::Mono;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::wire::rpc::{Peer, WATCH_HOLD};
-use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct Watches {

@@ -13,11 +13,11 @@ use crate::model::job::{Job, JobType};
 use crate::model::node::NodeStatus;
 use crate::model::resources::Amount;
 use crate::model::task::{Exit, ExitStatus};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::check;
 use crate::state::view::View;
 use crate::wire::change::{AllocChange, Change, NodeChange};
 use crate::wire::keeper::{Event as KeeperEvent, RunState};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Why an allocation was stopped whose successor is of a newer version.
 pub const UPDATED: &str = "alloc is being updated due to job update";

@@ -7,8 +7,8 @@ use super::rot::Rot;
 use super::world::{Event, World};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
 use crate::wire::rpc::Peer;
-use std::collections::BTreeMap;
 
 /// Strikes once, at its event's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ use crate::model::reschedule::Reschedule;
 use crate::model::submission::Submission;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::check;
 use crate::state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
 use crate::state::samples::{
@@ -42,7 +43,6 @@ use claims::{claims, limited};
 use drains::{draining, node_commands};
 use operating::operating;
 use rollouts::{rollouts, verdict};
-use std::collections::BTreeMap;
 
 const RECORDS: &str = include_str!("golden/records.txt");
 const ROWS: &str = include_str!("golden/rows.txt");

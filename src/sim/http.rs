@@ -9,9 +9,9 @@ use crate::api::request::{Method, Request};
 use crate::api::response::Response;
 use crate::api::{Answer, Context, Held, Outcome, route};
 use crate::model::job::{JobSpec, JobType};
+use crate::model::tree::BTreeMap;
 use crate::wire::request::Action;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// What HTTP users remember.
 #[derive(Default)]

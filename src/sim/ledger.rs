@@ -3,7 +3,7 @@
 
 use crate::model::id::JobKey;
 use crate::model::job::JobSpec;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 
 /// What a write leaves of its job.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,7 @@ impl Ledger {
 
     /// The server is gone: nobody will answer what is open.
     pub fn lose_all(&mut self) {
-        self.lost.append(&mut self.aside);
+        self.lost.extend(std::mem::take(&mut self.aside));
         for token in self.open.keys().copied().collect::<Vec<_>>() {
             self.lost.insert(token);
             self.lose(token);

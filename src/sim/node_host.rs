@@ -21,9 +21,9 @@ use crate::model::random::Stream;
 use crate::model::resources::Amount;
 use crate::model::task::Exit;
 use crate::model::time::{Mono, Span, Wall};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::local::{LocalStore, OpenError};
 use crate::wire::rpc::Peer;
-use std::collections::{BTreeMap, BTreeSet};
 
 pub struct NodeHost {
     pub number: usize,

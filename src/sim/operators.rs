@@ -9,11 +9,11 @@ use crate::model::job::Job;
 use crate::model::node::NodeStatus;
 use crate::model::random::Stream;
 use crate::model::time::Span;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::server::effects::Input;
 use crate::state::view::View;
 use crate::wire::command::NodeWish;
 use crate::wire::request::{Action, Done, Refusal};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Their questions have numbers apart from those of the jobs' users.
 const FIRST_TOKEN: u64 = 1 << 40;

@@ -5,7 +5,7 @@
 //! doubled on its way into the files.
 
 use crate::keeper::logs::{Rotation, Step};
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 const LINE_BYTES: u64 = 4000;
 /// What a FIFO holds before its writer has to wait.

@@ -11,10 +11,10 @@ use crate::model::job::{HealthCheck, Job, UpdatePolicy};
 use crate::model::node::NodeStatus;
 use crate::model::random::Stream;
 use crate::model::time::Span;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::server::effects::Input;
 use crate::state::view::View;
 use crate::wire::request::{Action, DeploymentWish};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// What has been seen of deployments, so that each end is counted once.
 pub type Seen = BTreeMap<DeploymentId, DeploymentStatus>;

@@ -6,6 +6,7 @@ use super::world::{Event, Who, World};
 use crate::model::key::Seed;
 use crate::model::plan::Decision;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
 use crate::server::board;
 use crate::server::effects::{Effect, Input, ScheduleTask};
 use crate::server::heartbeat::HeartbeatRules;
@@ -14,7 +15,6 @@ use crate::state::check;
 use crate::state::fault::Fault;
 use crate::state::store::{OpenError, Options, Recovered, Store};
 use crate::wire::rpc::Peer;
-use std::collections::BTreeMap;
 
 pub const SERVER_ID: u64 = 1;
 /// A store that does not open so often in a row is lost.

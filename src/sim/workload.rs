@@ -14,11 +14,11 @@ use crate::model::job::{
 use crate::model::random::Stream;
 use crate::model::submission::Submission;
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::server::effects::Input;
 use crate::wire::ask::{NodeAsk, RestartScope};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
-use std::collections::BTreeMap;
 
 const JOBS: u64 = 8;
 const STORM_JOBS: u64 = 16;

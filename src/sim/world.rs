@@ -14,10 +14,10 @@ use crate::keeper;
 use crate::model::id::{AllocId, RunId};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span, Wall};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::server::effects::ScheduleTask;
 use crate::wire::request::{Done, Refusal};
 use crate::wire::rpc::Peer;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// 2026-01-01T00:00:00Z: where the world's true time begins.
 pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);

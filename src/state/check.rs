@@ -18,9 +18,9 @@ use crate::model::pool::{NodePool, is_built_in};
 use crate::model::resources::Amount;
 use crate::model::scheduling::SchedulerConfig;
 use crate::model::submission::Submission;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::wire::record::{self, Record};
 use redb::ReadableTable;
-use std::collections::{BTreeMap, BTreeSet};
 
 type Bytes = BTreeMap<Vec<u8>, Vec<u8>>;
 

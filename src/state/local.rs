@@ -7,11 +7,11 @@
 use super::verified;
 use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
 use crate::model::task::TaskState;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::wire::record::{self, CLAIMS, HEALTH, records};
 use crate::wire::rpc::Assignment;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// All rows; the first byte of a key says of which kind. One tree, because a commit writes every root that it touches.

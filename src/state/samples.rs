@@ -17,10 +17,10 @@ use crate::model::resources::Amount;
 use crate::model::submission::Submission;
 use crate::model::task::{TaskPhase, TaskState};
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
 use crate::wire::record;
 use redb::backends::InMemoryBackend;
-use std::collections::BTreeMap;
 
 pub const AT: Wall = Wall(1_700_000_000_000_000_000);
 

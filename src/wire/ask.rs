@@ -6,8 +6,8 @@
 use super::figures::{AllocFigures, HostFigures};
 use crate::model::id::AllocId;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeAsk {

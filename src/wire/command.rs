@@ -16,9 +16,9 @@ use crate::model::scheduling::SchedulerSettings;
 use crate::model::submission::Submission;
 use crate::model::task::TaskState;
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {

@@ -4,7 +4,7 @@ use crate::model::alloc::AllocMetric;
 use crate::model::eval::Evaluation;
 use crate::model::job::{Job, JobSpec};
 use crate::model::plan::GroupChanges;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]

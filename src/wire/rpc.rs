@@ -9,8 +9,8 @@ use crate::model::job::{JobType, TaskGroup};
 use crate::model::node::NodeInfo;
 use crate::model::resources::AllocResources;
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// Who a frame comes from or goes to.

@@ -49,6 +49,11 @@ fn no_mark_of_unfinished_or_fragile_work() {
 }
 
 #[test]
+fn maps_are_those_that_cost_little() {
+    assert_tidy(checks::standard_trees);
+}
+
+#[test]
 fn names_say_something_and_the_root_is_a_map() {
     assert_tidy(checks::module_names);
     assert_tidy(checks::root_is_a_map);

@@ -18,7 +18,7 @@ use crate::jobspec::diagnostic::Diagnostic;
 use crate::model::claims::{HostVolume, PortRange};
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::Span;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

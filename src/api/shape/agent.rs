@@ -3,9 +3,9 @@
 use crate::api::agent::{AgentInfo, ClientReport};
 use crate::api::host::HostData;
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use crate::wire::status::ServerStatus;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// Top-level members are lower case here (reference: http-api 0.2).
 #[derive(Serialize)]

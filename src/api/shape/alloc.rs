@@ -14,8 +14,8 @@ use crate::model::job::Job;
 use crate::model::resources::{AllocResources, TaskResources};
 use crate::model::task::{TaskEvent, TaskState};
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// An allocation in a list.
 #[derive(Serialize)]

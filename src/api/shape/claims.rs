@@ -8,8 +8,8 @@ use crate::model::claims::{
 };
 use crate::model::gather::Gather;
 use crate::model::job::DisconnectPolicy;
+use crate::model::tree::BTreeMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// None for an empty list, which Go writes as `null`.
 pub fn listed<'a, T, S>(list: &'a [T], shape: fn(&'a T) -> S) -> Option<Vec<S>> {

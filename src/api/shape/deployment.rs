@@ -5,8 +5,8 @@ use crate::api::filter::LeftOut;
 use crate::model::alloc::Health;
 use crate::model::deployment::{Deployment, DeploymentGroup};
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -5,8 +5,8 @@ use super::alloc::MetricShape;
 use super::{is_zero, map_or_null, rfc3339};
 use crate::model::eval::Evaluation;
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -2,9 +2,9 @@
 
 use super::{Empty, Null};
 use crate::model::gather::Gather;
+use crate::model::tree::BTreeMap;
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, Usage};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -9,9 +9,9 @@ use crate::model::job::{
     Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
 use crate::model::resources::{Lifecycle, TaskResources};
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -9,10 +9,10 @@ use crate::model::deployment::Deployment;
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, Job, JobSummary};
 use crate::model::submission::Submission;
+use crate::model::tree::BTreeMap;
 use crate::model::validate::Validation;
 use crate::state::heads::JobHead;
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
 
 /// A job in a list.
 #[derive(Serialize)]

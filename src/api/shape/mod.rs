@@ -28,12 +28,12 @@ pub mod stub;
 
 use crate::model::constraint::Constraint;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use crate::wire::record::{self, Record};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 
 /// A member that is always `null` today.
 pub type Null = ();

@@ -6,8 +6,8 @@ use crate::model::drain::{Drain, LastDrain};
 use crate::model::gather::Gather;
 use crate::model::id::EvalId;
 use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo, NodeNetwork};
+use crate::model::tree::BTreeMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// A node in a list.
 #[derive(Serialize)]

@@ -7,9 +7,9 @@ use super::eval::EvalShape;
 use crate::model::diff::JobDiff;
 use crate::model::gather::Gather;
 use crate::model::plan::GroupChanges;
+use crate::model::tree::BTreeMap;
 use crate::wire::rehearsal::Rehearsal;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -3,8 +3,8 @@
 use super::{hash, map_or_null};
 use crate::model::pool::NodePool;
 use crate::model::scheduling::PoolScheduling;
+use crate::model::tree::BTreeMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -3,11 +3,11 @@
 use super::World;
 use crate::api::request::Method;
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::state::samples::{eval_id, node_id};
 use crate::wire::command::NodeWish;
 use crate::wire::request::{Action, Done};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 fn drain(deadline: Span, ignore_system: bool) -> NodeWish {
     NodeWish::Drain { deadline, ignore_system, meta: BTreeMap::new() }

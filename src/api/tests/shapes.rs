@@ -16,11 +16,11 @@ use crate::model::preference::{Affinity, Spread, SpreadTarget};
 use crate::model::resources::{Amount, Hook, Lifecycle};
 use crate::model::task::{TaskEvent, TaskPhase, TaskState};
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::state::samples::{AT, alloc, alloc_id, eval, eval_id, info, node_id, spec};
 use serde::Serialize;
 use serde_json::{Value as Json, json, to_value};
-use std::collections::BTreeMap;
 
 /// Compares member by member, so that a difference names itself.
 fn golden<T: Serialize>(shape: &T, expected: &Json) {

@@ -8,9 +8,9 @@ use crate::model::deployment::Verdict;
 use crate::model::id::AllocId;
 use crate::model::order::Order;
 use crate::model::time::{Mono, Span};
+use crate::model::tree::BTreeMap;
 use crate::wire::command::AllocUpdate;
 use crate::wire::rpc::MAX_UPDATES;
-use std::collections::BTreeMap;
 
 /// Reports that nobody waits for are gathered for this long.
 const REPORT_PERIOD: Span = Span::seconds(1);

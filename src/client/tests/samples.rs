@@ -8,9 +8,9 @@ use crate::model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, Ta
 use crate::model::node::{DriverInfo, NodeInfo};
 use crate::model::resources::Amount;
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::wire::rpc::Assignment;
-use std::collections::BTreeMap;
 
 pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()

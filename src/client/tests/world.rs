@@ -11,6 +11,7 @@ use crate::model::id::{AllocId, RunId, Uuid};
 use crate::model::node::NodeInfo;
 use crate::model::task::{Exit, ExitStatus};
 use crate::model::time::{Mono, Now, Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::local::LocalStore;
 use crate::state::local::tests::Disk;
 use crate::wire::command::AllocUpdate;
@@ -18,7 +19,7 @@ use crate::wire::frame::{self, Body, Frame};
 use crate::wire::keeper::{self, RunReport, RunState};
 use crate::wire::request::Refusal;
 use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest, Peer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub struct Process {

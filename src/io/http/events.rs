@@ -5,11 +5,11 @@ use super::Bytes;
 use super::gate::Gate;
 use crate::api::events::{HEARTBEAT, Next, Ring, Subscription};
 use crate::api::response::Response;
+use crate::model::tree::BTreeMap;
 use crate::wire::event::Events;
 use async_channel::{Receiver, Sender};
 use smol::Timer;
 use smol::future::or;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

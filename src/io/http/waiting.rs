@@ -1,9 +1,9 @@
 //! Blocking queries asleep: the pure registry of `api::watch` with a waker for each of its tokens.
 
 use crate::api::watch::{NotRegistered, Token, WatchKey, Watchers, keys_of};
+use crate::model::tree::BTreeMap;
 use crate::wire::change::Change;
 use async_channel::{Receiver, Sender};
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use super::process;
 use super::spawn::{self, Executed, Failure, Stdio, Waiting};
 use crate::keeper::brain::{ClientId, Input};
 use crate::model::task::{Exit, ExitStatus};
+use crate::model::tree::BTreeMap;
 use crate::wire::keeper::RunSpec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 

@@ -14,8 +14,8 @@ use crate::keeper::mark::value as mark_value;
 use crate::keeper::restore::{Adopted, Stray};
 use crate::model::id::RunId;
 use crate::model::task::{Exit, ExitStatus};
+use crate::model::tree::BTreeMap;
 use crate::wire::keeper::RunSpec;
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 pub struct Tasks {

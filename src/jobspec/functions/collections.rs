@@ -6,8 +6,8 @@ use crate::jobspec::operators;
 use crate::jobspec::types::distinct_sorted;
 use crate::model::gather::Gather;
 use crate::model::order::Order;
+use crate::model::tree::BTreeSet;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 
 pub fn call(name: &str, args: &Arguments<'_>) -> Option<Outcome> {
     Some(match name {

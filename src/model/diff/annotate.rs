@@ -2,7 +2,7 @@
 
 use super::{FieldDiff, GroupDiff, JobDiff, Kind, ObjectDiff, TaskDiff};
 use crate::model::plan::GroupChanges;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 const CREATE: &str = "forces create";
 const DESTROY: &str = "forces destroy";

@@ -3,8 +3,8 @@
 use super::{FieldDiff, Kind, ObjectDiff};
 use crate::model::order::Order;
 use crate::model::time::Span;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::model::value::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// Names and texts of fields. An empty text is the same as none.

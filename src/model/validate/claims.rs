@@ -7,7 +7,7 @@ use super::preference::affinities;
 use crate::model::claims::{DeviceAsk, HOST_MODE, Network, SAME_PORT, TaskAsks};
 use crate::model::job::{DisconnectPolicy, JobSpec, JobType, Task, TaskGroup};
 use crate::model::time::Span;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 const MAX_PORT: i64 = u16::MAX as i64;
 /// More ports, cores or devices of one task or group than this are refused: all of them are looked for on each node.

@@ -12,10 +12,10 @@ mod system;
 
 use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
+use crate::model::tree::BTreeSet;
 use constraint::constraint;
 use policies::{migrate, reschedule, restart, update};
 use preference::{affinities, spreads};
-use std::collections::BTreeSet;
 
 /// What a region allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,7 +306,7 @@ pub mod tests {
     use crate::model::job::{
         HealthCheck, JobUpdate, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
     };
-    use std::collections::BTreeMap;
+    use crate::model::tree::BTreeMap;
 
     /// A small complete job.
     pub fn job(job_type: JobType) -> JobSpec {

@@ -3,7 +3,7 @@
 use super::constraint::{constraint, target};
 use super::nest;
 use crate::model::preference::{Affinity, Spread};
-use std::collections::BTreeSet;
+use crate::model::tree::BTreeSet;
 
 pub fn affinities(all: &[Affinity], errors: &mut Vec<String>) {
     for (i, a) in all.iter().enumerate() {

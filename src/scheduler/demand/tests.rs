@@ -8,8 +8,8 @@ use crate::model::claims::{
 use crate::model::id::NodeId;
 use crate::model::job::JobSpec;
 use crate::model::node::{Node, NodeInfo};
+use crate::model::tree::BTreeMap;
 use crate::scheduler::testing::*;
-use std::collections::BTreeMap;
 
 fn address(alias: &str, ip: &str, reserved: &str) -> NodeAddress {
     let (alias, address) = (alias.to_string(), ip.to_string());
@@ -133,7 +133,7 @@ fn free_ports_follow_the_seed() {
             .flat_map(ports_of)
             .collect::<Vec<_>>()
     };
-    let all: std::collections::BTreeSet<_> = (0..20).map(choice).collect();
+    let all: crate::model::tree::BTreeSet<_> = (0..20).map(choice).collect();
     assert!(all.len() > 15 && choice(3) == choice(3), "{all:?}");
 }
 

@@ -14,10 +14,10 @@ use crate::model::claims::Claim;
 use crate::model::id::NodeId;
 use crate::model::node::{Node, NodeStatus};
 use crate::model::resources::{Amount, Holding};
+use crate::model::tree::{BTreeMap, BTreeSet};
 pub use offered::{Address, Offered};
 use profile::Strings;
 pub use profile::{Own, Profile};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 
 use crate::model::claims::{self, DeviceGroup, HostVolume, NodeAddress, PortRange};
 use crate::model::node::NodeInfo;
+use crate::model::tree::BTreeMap;
 use core::net::IpAddr;
-use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Offered {

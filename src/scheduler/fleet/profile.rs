@@ -4,7 +4,7 @@
 use super::offered::Offered;
 use crate::model::gather::Gather;
 use crate::model::node::Node;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Names = Arc<[Arc<str>]>;

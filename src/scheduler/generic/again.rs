@@ -13,7 +13,7 @@ use crate::model::job::TaskGroup;
 use crate::model::random::Stream;
 use crate::model::reschedule::Reschedule;
 use crate::model::time::Wall;
-use std::collections::BTreeSet;
+use crate::model::tree::BTreeSet;
 
 /// Nothing: its successor and what that remembers say why.
 pub const RESCHEDULED: &str = "";

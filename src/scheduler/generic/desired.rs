@@ -2,8 +2,8 @@
 
 use crate::model::alloc::Allocation;
 use crate::model::plan::GroupChanges;
+use crate::model::tree::BTreeMap;
 use crate::scheduler::reconcile::{Changes, MIGRATING, Update};
-use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Desired(BTreeMap<String, GroupChanges>);

@@ -12,7 +12,7 @@ use crate::model::alloc::{AllocMetric, Allocation, alloc_name};
 use crate::model::eval::Trigger;
 use crate::model::job::{Job, TaskGroup};
 use crate::model::time::Wall;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 const ROLLING: &str = "created for the next nodes of a rolling update";
 

@@ -8,9 +8,9 @@ use crate::model::job::{JobSpec, JobType};
 use crate::model::node::{Node, NodeStatus};
 use crate::model::resources::{Hook, Lifecycle};
 use crate::model::task::{TaskPhase, TaskState};
+use crate::model::tree::BTreeMap;
 use crate::scheduler::testing::*;
 use crate::scheduler::{Attempt, exhausted, schedule};
-use std::collections::BTreeMap;
 
 fn nodes(n: u128) -> Vec<Node> {
     (0..n).map(node).collect()

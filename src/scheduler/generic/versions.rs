@@ -9,7 +9,7 @@ use super::{Placer, Run};
 use crate::model::alloc::Allocation;
 use crate::model::deployment::{Deployment, DeploymentStatus};
 use crate::model::job::{Job, JobSpec, TaskGroup};
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 /// By number: what of the job's older versions may have to be placed. Read only if the newest may be held back.
 pub fn older(

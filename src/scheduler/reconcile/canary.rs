@@ -9,7 +9,7 @@ use crate::model::deployment::DeploymentGroup;
 use crate::model::gather::Gather;
 use crate::model::job::TaskGroup;
 use crate::model::time::Wall;
-use std::collections::BTreeSet;
+use crate::model::tree::BTreeSet;
 
 /// A group's canaries, apart from what else it has: they are beyond its count.
 #[derive(Default)]

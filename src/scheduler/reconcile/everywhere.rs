@@ -9,7 +9,7 @@ use super::{Changes, Input, Replacement, Set, Stop, Update, by_group, reschedule
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::id::NodeId;
 use crate::model::job::{Job, JobType, TaskGroup};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::model::tree::{BTreeMap, BTreeSet};
 
 /// What one node should have once: an allocation of a group, by its index.
 pub type Seat<'a> = (NodeId, &'a str, u64);

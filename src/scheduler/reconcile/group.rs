@@ -13,8 +13,8 @@ use crate::model::id::AllocId;
 use crate::model::job::{Job, TaskGroup};
 use crate::model::order::Order;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeSet;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 pub const NOT_NEEDED: &str = "alloc not needed due to job update";
 pub const UPDATED: &str = "alloc is being updated due to job update";

@@ -31,9 +31,9 @@ use crate::model::id::{AllocId, DeploymentId, NodeId};
 use crate::model::job::{Job, TaskGroup};
 use crate::model::node::NodeStatus;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use group::{Classify, Work};
 use rollout::Rollout;
-use std::collections::BTreeMap;
 use taint::Tainted;
 
 /// Allocations by id.

@@ -8,7 +8,7 @@ use crate::model::deployment::{
 };
 use crate::model::id::{AllocId, DeploymentId};
 use crate::model::job::{Job, TaskGroup, UpdatePolicy};
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 
 pub struct Rollout<'a> {
     /// Batch jobs have no deployments: what changes, changes at once.

@@ -4,8 +4,8 @@ use super::{NameIndex, Set, Stop, group};
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::gather::Gather;
 use crate::model::order::Order;
+use crate::model::tree::BTreeSet;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 /// A group's allocations that are or may be one too many.
 pub struct Held<'s, 'a> {

@@ -7,12 +7,12 @@
 use super::ranked::{Entry, Ranked};
 use crate::model::alloc::Scores;
 use crate::model::gather::Gather;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::scheduler::bits::Bits;
 use crate::scheduler::score::Own;
 use crate::scheduler::spread::{Block, Extent, Part};
 use crate::scheduler::values::Value;
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A node has from one to so many scores of its own that stay with it: its fit, its affinity, its anti-affinity.
 const MOST_OWN_SCORES: usize = 3;

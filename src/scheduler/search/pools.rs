@@ -1,12 +1,12 @@
 //! The candidates of one group by the values of every `distinct_property`: nodes that share them close and open together.
 //! Refuses to know what fits and how good a node is.
 
+use crate::model::tree::BTreeMap;
 use crate::scheduler::bits::Bits;
 use crate::scheduler::distinct::Property;
 use crate::scheduler::fleet::Snapshot;
 use crate::scheduler::proposal::Proposal;
 use crate::scheduler::values::{MISSING, Value, Values};
-use std::collections::BTreeMap;
 
 /// A property with the counts of its values.
 struct Counted<'a> {

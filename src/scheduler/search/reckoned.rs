@@ -9,8 +9,8 @@ use crate::model::id::NodeId;
 use crate::model::node::Node;
 use crate::model::preference::{Affinity, Spread, SpreadTarget};
 use crate::model::random::Stream;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::scheduler::testing::*;
-use std::collections::{BTreeMap, BTreeSet};
 
 const WORLDS: u64 = 600;
 const STEPS: u64 = 24;

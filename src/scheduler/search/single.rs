@@ -3,8 +3,8 @@
 
 use super::{Search, Standing};
 use crate::model::alloc::AllocMetric;
+use crate::model::tree::BTreeSet;
 use crate::scheduler::proposal::Proposal;
-use std::collections::BTreeSet;
 
 /// What one node has to say to one more allocation.
 pub enum Look {

@@ -3,8 +3,8 @@
 use crate::model::job::JobSpec;
 use crate::model::node::Node;
 use crate::model::preference::{Spread, SpreadTarget};
+use crate::model::tree::BTreeMap;
 use crate::scheduler::testing::*;
-use std::collections::BTreeMap;
 
 const SEEDS: u64 = 20;
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::model::counts::Counts;
 use crate::model::node::Node;
+use crate::model::tree::BTreeMap;
 use crate::scheduler::testing::*;
-use std::collections::BTreeMap;
 
 pub(super) fn rules(seed: u64, most_levels: usize) -> Rules {
     Rules { algorithm: Algorithm::Binpack, seed, most_levels }
@@ -83,7 +83,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     };
     let choices: Vec<_> = (0..50).map(choice).collect();
     assert_eq!(choices, (0..50).map(choice).collect::<Vec<_>>());
-    let distinct: std::collections::BTreeSet<_> = choices.into_iter().collect();
+    let distinct: crate::model::tree::BTreeSet<_> = choices.into_iter().collect();
     assert!(distinct.len() > 10, "{distinct:?}");
 }
 

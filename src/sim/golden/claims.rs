@@ -12,8 +12,8 @@ use crate::model::id::RunId;
 use crate::model::job::JobSpec;
 use crate::model::node::Node;
 use crate::model::preference::Affinity;
+use crate::model::tree::BTreeMap;
 use crate::wire::keeper::{Command, FurtherLimits, RunSpec};
-use std::collections::BTreeMap;
 
 pub fn claims(s: &mut Samples, spec: JobSpec, alloc: Allocation, node: Node) {
     s.add::<JobSpec>("asking", &asking(spec));

@@ -4,9 +4,9 @@ use super::Samples;
 use crate::model::drain::{Drain, DrainStatus, LastDrain};
 use crate::model::node::Node;
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::state::samples::{AT, alloc_id, eval, node_id};
 use crate::wire::command::{Command, DrainStep, NodeWish};
-use std::collections::BTreeMap;
 
 fn drain() -> Drain {
     Drain { deadline: Span::hours(1), ignore_system: true, started: AT, force_at: Some(AT + Span::hours(1)) }

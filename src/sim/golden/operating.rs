@@ -3,9 +3,9 @@
 use super::Samples;
 use crate::model::pool::{NodePool, NodePoolSpec};
 use crate::model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
+use crate::model::tree::BTreeMap;
 use crate::state::samples::{AT, Region, eval, key};
 use crate::wire::command::{Command, RevertJob};
-use std::collections::BTreeMap;
 
 fn config() -> SchedulerConfig {
     let settings = SchedulerSettings {

@@ -6,9 +6,9 @@ use crate::model::deployment::{
 };
 use crate::model::id::DeploymentId;
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::state::samples::{AT, alloc_id, eval, eval_id, key};
 use crate::wire::command::{ApplyRollout, Command, StepDeployment};
-use std::collections::BTreeMap;
 
 pub fn verdict() -> Verdict {
     Verdict { alloc: alloc_id(1), deployment: Some(DeploymentId::from_random(4)), healthy: true }

@@ -8,6 +8,7 @@ use crate::model::node::NodeStatus;
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::random::Stream;
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::sim::disk::{Operation, SimDisk};
 use crate::state::batch::LogBatch;
 use crate::state::check::consistent;
@@ -16,7 +17,6 @@ use crate::state::samples::*;
 use crate::state::store::{Committed, OpenError, Options, Recovered, Store};
 use crate::wire::command::Command;
 use crate::wire::record;
-use std::collections::BTreeMap;
 
 /// Commands as a small region makes them, from a seed. Not all of them can succeed.
 struct Workload {

@@ -11,11 +11,11 @@ use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, NodeId};
 use crate::model::node::{Node, NodeEvent, NodeStatus};
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::wire::change::{Change, NodeChange};
 use crate::wire::command::{DrainStep, NodeWish};
 use crate::wire::event::Object;
 use crate::wire::request::{Refusal, RefusalKind};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const STILL_DRAINS: &str = "can not set node's scheduling eligibility to eligible while it is draining";

@@ -184,7 +184,7 @@ impl Turn<'_> {
     }
 
     fn edit_job(&mut self, key: &JobKey) -> Result<&mut JobEdit, Fault> {
-        use std::collections::btree_map::Entry;
+        use crate::model::tree::Entry;
         Ok(match self.jobs.entry(key.clone()) {
             Entry::Occupied(e) => e.into_mut(),
             Entry::Vacant(e) => {

@@ -25,6 +25,7 @@ use crate::model::id::{JobKey, NodeId, Uuid};
 use crate::model::node::Node;
 use crate::model::resources::Holding;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use crate::wire::change::Change;
 use crate::wire::command::{Command, SubmitJob};
 use crate::wire::event::{Events, Object};
@@ -32,7 +33,6 @@ use crate::wire::record::{self, Record};
 use crate::wire::request::{Done, Refusal};
 use job::End;
 use redb::ReadableTable;
-use std::collections::BTreeMap;
 
 /// How many versions of a job are kept and listed by commands that do not say it.
 const TRACKED_VERSIONS: u32 = 6;

@@ -9,10 +9,10 @@ use crate::model::eval::Evaluation;
 use crate::model::id::NodeId;
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus, computed_class};
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use crate::wire::change::{Change, NodeChange};
 use crate::wire::event::Object;
 use crate::wire::request::{Refusal, RefusalKind};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Turn<'_> {

@@ -7,8 +7,8 @@ use crate::model::job::{DisconnectPolicy, JobSpec, JobType, Reconcile, UpdatePol
 use crate::model::node::{Node, NodeStatus};
 use crate::model::plan::Decision;
 use crate::model::time::Span;
+use crate::model::tree::BTreeSet;
 use crate::scheduler::testing::*;
-use std::collections::BTreeSet;
 
 fn nodes(n: u128) -> Vec<Node> {
     (1..=n).map(node).collect()

@@ -7,12 +7,12 @@ use crate::model::id::NodeId;
 use crate::model::node::Node;
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
 use crate::state::check;
 use crate::state::samples::*;
 use crate::wire::change::Change;
 use crate::wire::command::{Command, DrainStep, NodeWish};
 use crate::wire::request::{Done, Refusal, RefusalKind};
-use std::collections::BTreeMap;
 
 fn wish(r: &mut Region, wish: NodeWish) -> Result<Done, Refusal> {
     r.run(&Command::ChangeNode { node: node_id(1), wish, evals: vec![], at: AT }).reply
