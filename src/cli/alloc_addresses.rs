@@ -1,49 +1,41 @@
 //! The ports of an allocation and where they are reached (reference: cli 3.5).
 
 use super::layout;
+use crate::cli::answer::shape;
 use crate::model::gather::Gather;
 use crate::model::tree::{BTreeMap, BTreeSet};
-use serde::Deserialize;
 
-/// `AllocatedResources`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Allocated {
-    shared: Shared,
-    tasks: BTreeMap<String, OfTask>,
-}
+shape! {
+    /// `AllocatedResources`.
+    pub struct Allocated {
+        shared: Shared,
+        tasks: BTreeMap<String, OfTask>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Shared {
-    networks: Option<Vec<Network>>,
-    ports: Option<Vec<Mapping>>,
-}
+    struct Shared {
+        networks: Option<Vec<Network>>,
+        ports: Option<Vec<Mapping>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct OfTask {
-    networks: Option<Vec<Network>>,
-}
+    struct OfTask {
+        networks: Option<Vec<Network>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Network {
-    mode: String,
-    #[serde(rename = "IP")]
-    ip: String,
-    dynamic_ports: Option<Vec<Mapping>>,
-    reserved_ports: Option<Vec<Mapping>>,
-}
+    struct Network {
+        mode: String,
+        #[key = "IP"]
+        ip: String,
+        dynamic_ports: Option<Vec<Mapping>>,
+        reserved_ports: Option<Vec<Mapping>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Mapping {
-    label: String,
-    value: u16,
-    to: i64,
-    #[serde(rename = "HostIP")]
-    host_ip: String,
+    struct Mapping {
+        label: String,
+        value: u16,
+        to: i64,
+        #[key = "HostIP"]
+        host_ip: String,
+    }
 }
 
 impl Mapping {
@@ -91,7 +83,7 @@ mod tests {
 
     #[test]
     fn ports_are_shown_with_where_they_lead() {
-        let allocated: Allocated = serde_json::from_value(json!({
+        let allocated: Allocated = crate::cli::answer::read(&json!({
             "Shared": {
                 "Networks": [{"Mode": "", "DynamicPorts": [{"Label": "db"}], "ReservedPorts": [{"Label": "web"}]}],
                 "Ports": [

@@ -1,13 +1,13 @@
 //! `drover alloc checks`: how the service checks of an allocation went last (reference: cli 3.7).
 
 use crate::cli::Run;
+use crate::cli::answer::shape;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Outcome, objects};
 use crate::cli::session::{Session, argument, path};
 use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
-use serde::Deserialize;
 use std::process::ExitCode;
 
 /// show the service checks of an allocation and how they went last
@@ -28,22 +28,22 @@ pub struct AllocChecks {
     alloc: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Check {
-    #[serde(rename = "ID")]
-    id: String,
-    /// The check's name.
-    check: String,
-    group: String,
-    task: String,
-    service: String,
-    status: String,
-    status_code: u64,
-    mode: String,
-    /// Seconds since 1970.
-    timestamp: i64,
-    output: String,
+shape! {
+    struct Check {
+        #[key = "ID"]
+        id: String,
+        /// The check's name.
+        check: String,
+        group: String,
+        task: String,
+        service: String,
+        status: String,
+        status_code: u64,
+        mode: String,
+        /// Seconds since 1970.
+        timestamp: i64,
+        output: String,
+    }
 }
 
 impl Run for AllocChecks {

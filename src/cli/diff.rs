@@ -1,64 +1,56 @@
 //! Differences between jobs, laid out for people: marks, alignment and colours (reference: cli 3.3).
 
+use crate::cli::answer::shape;
 use crate::cli::output::Output;
 use crate::model::tree::BTreeMap;
 use anstyle::AnsiColor;
-use serde::Deserialize;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct JobDiff {
-    #[serde(rename = "Type")]
-    pub kind: String,
-    #[serde(rename = "ID")]
-    id: String,
-    fields: Vec<FieldDiff>,
-    objects: Vec<ObjectDiff>,
-    task_groups: Vec<GroupDiff>,
-}
+shape! {
+    pub struct JobDiff {
+        #[key = "Type"]
+        pub kind: String,
+        #[key = "ID"]
+        id: String,
+        fields: Vec<FieldDiff>,
+        objects: Vec<ObjectDiff>,
+        task_groups: Vec<GroupDiff>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct GroupDiff {
-    #[serde(rename = "Type")]
-    kind: String,
-    name: String,
-    fields: Vec<FieldDiff>,
-    objects: Vec<ObjectDiff>,
-    tasks: Vec<TaskDiff>,
-    updates: BTreeMap<String, u64>,
-}
+    struct GroupDiff {
+        #[key = "Type"]
+        kind: String,
+        name: String,
+        fields: Vec<FieldDiff>,
+        objects: Vec<ObjectDiff>,
+        tasks: Vec<TaskDiff>,
+        updates: BTreeMap<String, u64>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct TaskDiff {
-    #[serde(rename = "Type")]
-    kind: String,
-    name: String,
-    fields: Vec<FieldDiff>,
-    objects: Vec<ObjectDiff>,
-    annotations: Vec<String>,
-}
+    struct TaskDiff {
+        #[key = "Type"]
+        kind: String,
+        name: String,
+        fields: Vec<FieldDiff>,
+        objects: Vec<ObjectDiff>,
+        annotations: Vec<String>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct ObjectDiff {
-    #[serde(rename = "Type")]
-    kind: String,
-    name: String,
-    fields: Vec<FieldDiff>,
-    objects: Vec<ObjectDiff>,
-}
+    struct ObjectDiff {
+        #[key = "Type"]
+        kind: String,
+        name: String,
+        fields: Vec<FieldDiff>,
+        objects: Vec<ObjectDiff>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct FieldDiff {
-    #[serde(rename = "Type")]
-    kind: String,
-    name: String,
-    old: String,
-    new: String,
-    annotations: Vec<String>,
+    struct FieldDiff {
+        #[key = "Type"]
+        kind: String,
+        name: String,
+        old: String,
+        new: String,
+        annotations: Vec<String>,
+    }
 }
 
 /// `verbose`: what came or went is shown with all that is in it.
@@ -200,12 +192,13 @@ fn pad(widest: usize, kind: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::answer::read;
     use crate::cli::settings::Settings;
-    use serde_json::{from_value, json};
+    use serde_json::json;
 
     fn shown(diff: serde_json::Value, verbose: bool, force_color: bool) -> String {
         let settings = Settings { force_color, ..Settings::default() };
-        render(&from_value(diff).unwrap(), verbose, &Output::new(&settings))
+        render(&read(&diff).unwrap(), verbose, &Output::new(&settings))
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Log streams: JSON objects one after the other, without separators (reference: http-api 3.2). Pure over any reader.
 
+use crate::cli::answer::{read, shape};
 use crate::cli::output::Failure;
 use base64::Engine as _;
-use serde::Deserialize;
+use serde_json::Value;
 use std::io::{self, Read};
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Frame {
-    data: String,
-    file_event: String,
+shape! {
+    struct Frame {
+        data: String,
+        file_event: String,
+    }
 }
 
 /// What a frame carries; a heartbeat carries nothing and is passed over.
@@ -22,9 +23,9 @@ pub enum Chunk {
 
 /// The chunks of a stream, to its end.
 pub fn chunks(stream: impl Read) -> impl Iterator<Item = io::Result<Chunk>> {
-    let frames = serde_json::Deserializer::from_reader(io::BufReader::new(stream)).into_iter::<Frame>();
+    let frames = serde_json::Deserializer::from_reader(io::BufReader::new(stream)).into_iter::<Value>();
     frames.filter_map(|frame| match frame {
-        Ok(frame) => chunk(frame).transpose(),
+        Ok(frame) => read(&frame).map_err(|unlike| io::Error::other(unlike.0)).and_then(chunk).transpose(),
         Err(e) => Some(Err(e.into())),
     })
 }

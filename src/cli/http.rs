@@ -1,14 +1,13 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
+use crate::cli::answer::{self, Shape};
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::settings::Settings;
 use crate::cli::transport::{Answer, Ask, Fault, Patience, Wire};
 use crate::io::entropy;
 use crate::io::http::accept_key;
-use crate::model::gather::Gather;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
@@ -93,8 +92,8 @@ impl Client {
     }
 
     /// GET, decoded. Members that are null count as absent.
-    pub fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
-        self.get_value(path, query).and_then(typed)
+    pub fn get<T: Shape + Default>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
+        self.get_value(path, query).and_then(|value| typed(&value))
     }
 
     pub fn get_value(&self, path: &str, query: Query<'_>) -> Result<Value, RequestError> {
@@ -115,26 +114,26 @@ impl Client {
         Ok((self.whole(answer)?, index.unwrap_or(0)))
     }
 
-    pub fn put<T: DeserializeOwned>(
+    pub fn put<T: Shape + Default>(
         &self,
         path: &str,
         query: Query<'_>,
         body: &Value,
     ) -> Result<T, RequestError> {
-        self.send("PUT", path, query, Some(body)).and_then(typed)
+        self.send("PUT", path, query, Some(body)).and_then(|value| typed(&value))
     }
 
-    pub fn post<T: DeserializeOwned>(
+    pub fn post<T: Shape + Default>(
         &self,
         path: &str,
         query: Query<'_>,
         body: &Value,
     ) -> Result<T, RequestError> {
-        self.send("POST", path, query, Some(body)).and_then(typed)
+        self.send("POST", path, query, Some(body)).and_then(|value| typed(&value))
     }
 
-    pub fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
-        self.send("DELETE", path, query, None).and_then(typed)
+    pub fn delete<T: Shape + Default>(&self, path: &str, query: Query<'_>) -> Result<T, RequestError> {
+        self.send("DELETE", path, query, None).and_then(|value| typed(&value))
     }
 
     /// With a body, as few requests of this kind have one.
@@ -300,26 +299,14 @@ fn checked(mut answer: Answer) -> Result<Answer, RequestError> {
     Err(RequestError::Status { code, text: String::from_utf8_lossy(&bytes).trim().to_string() })
 }
 
-fn typed<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
-    serde_json::from_value(without_nulls(value))
-        .map_err(|e| failed(format!("The agent's answer has another shape than expected: {e}")))
-}
-
-/// Optional members come as null or not at all: one rule for both.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let kept = members.into_iter().filter(|(_, v)| !v.is_null());
-            Value::Object(kept.map(|(k, v)| (k, without_nulls(v))).gather())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
-    }
+fn typed<T: Shape + Default>(value: &Value) -> Result<T, RequestError> {
+    answer::read(value)
+        .map_err(|unlike| failed(format!("The agent's answer has another shape than expected: {}", unlike.0)))
 }
 
 /// Typed again from a value that was fetched for printing.
-pub fn decode<T: DeserializeOwned>(value: &Value) -> Outcome<T> {
-    Ok(typed(value.clone())?)
+pub fn decode<T: Shape + Default>(value: &Value) -> Outcome<T> {
+    Ok(typed(value)?)
 }
 
 /// Percent-encoding for one part of a path or a query (RFC 3986 section 2.3 keeps the unreserved).
@@ -368,11 +355,5 @@ mod tests {
         ] {
             assert_eq!(client.url(target), url);
         }
-    }
-
-    #[test]
-    fn nulls_count_as_absent() {
-        let value = serde_json::json!({"a": null, "b": [{"c": null, "d": 1}]});
-        assert_eq!(without_nulls(value), serde_json::json!({"b": [{"d": 1}]}));
     }
 }

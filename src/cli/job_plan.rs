@@ -1,6 +1,7 @@
 //! `drover job plan`: what `job run` would do.
 
 use crate::cli::Run;
+use crate::cli::answer::shape;
 use crate::cli::diff::{self, JobDiff};
 use crate::cli::http::{RequestError, decode};
 use crate::cli::job_file::{self, Options};
@@ -11,7 +12,6 @@ use crate::cli::session::{Session, argument, path};
 use crate::cli::shapes::AllocMetric;
 use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -56,32 +56,28 @@ pub struct JobPlan {
     path: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct PlanAnswer {
-    annotations: Annotations,
-    #[serde(rename = "FailedTGAllocs")]
-    failed_groups: BTreeMap<String, AllocMetric>,
-    job_modify_index: u64,
-    diff: Option<JobDiff>,
-    warnings: String,
-}
+shape! {
+    struct PlanAnswer {
+        annotations: Annotations,
+        #[key = "FailedTGAllocs"]
+        failed_groups: BTreeMap<String, AllocMetric>,
+        job_modify_index: u64,
+        diff: Option<JobDiff>,
+        warnings: String,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Annotations {
-    #[serde(rename = "DesiredTGUpdates")]
-    desired: BTreeMap<String, GroupChanges>,
-}
+    struct Annotations {
+        #[key = "DesiredTGUpdates"]
+        desired: BTreeMap<String, GroupChanges>,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct GroupChanges {
-    place: u64,
-    stop: u64,
-    migrate: u64,
-    destructive_update: u64,
-    canary: u64,
+    struct GroupChanges {
+        place: u64,
+        stop: u64,
+        migrate: u64,
+        destructive_update: u64,
+        canary: u64,
+    }
 }
 
 impl Run for JobPlan {
@@ -178,7 +174,7 @@ mod tests {
             ("Canary", 1),
         ] {
             let answer = json!({"Annotations": {"DesiredTGUpdates": {"g": {member: 1}, "h": {}}}});
-            let answer: PlanAnswer = serde_json::from_value(answer).unwrap();
+            let answer: PlanAnswer = crate::cli::answer::read(&answer).unwrap();
             assert_eq!(answer.exit_code(), code, "{member}");
         }
     }

@@ -15,6 +15,7 @@ mod alloc_fs;
 mod alloc_logs;
 mod alloc_status;
 mod alloc_stop;
+mod answer;
 mod commands;
 mod completion;
 mod config_validate;

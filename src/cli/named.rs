@@ -1,17 +1,17 @@
 //! What is found by its name and described by a line: namespaces and node pools.
 
+use crate::cli::answer::shape;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, ambiguous};
-use serde::Deserialize;
 use serde_json::Value;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Named {
-    pub name: String,
-    pub description: String,
+shape! {
+    pub struct Named {
+        pub name: String,
+        pub description: String,
+    }
 }
 
 /// The object of this name, or the only one whose name begins so. `list`: where they are listed.

@@ -3,6 +3,7 @@
 //! `Tale` is pure: what was seen last and what is seen now become lines.
 
 use crate::cli::Run;
+use crate::cli::answer::shape;
 use crate::cli::follow::{changed, is_terminal};
 use crate::cli::http::decode;
 use crate::cli::job_stop::confirmed;
@@ -13,7 +14,6 @@ use crate::cli::session::{Session, path};
 use crate::jobspec::duration;
 use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -157,39 +157,31 @@ fn say(session: &Session, text: &str) -> Outcome<()> {
     session.out.line(&format!("{}: {text}", session.time(session.now())))
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Node {
-    drain_strategy: Option<Strategy>,
-    last_drain: Option<LastDrain>,
-}
+shape! {
+    struct Node {
+        drain_strategy: Option<Strategy>,
+        last_drain: Option<LastDrain>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Strategy {
-    force_deadline: String,
-}
+    struct Strategy {
+        force_deadline: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct LastDrain {
-    status: String,
-}
+    struct LastDrain {
+        status: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Alloc {
-    #[serde(rename = "ID")]
-    id: String,
-    desired_status: String,
-    client_status: String,
-    desired_transition: Transition,
-}
+    struct Alloc {
+        #[key = "ID"]
+        id: String,
+        desired_status: String,
+        client_status: String,
+        desired_transition: Transition,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Transition {
-    migrate: bool,
+    struct Transition {
+        migrate: bool,
+    }
 }
 
 /// Until the drain is over.

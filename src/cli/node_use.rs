@@ -1,64 +1,56 @@
 //! What a machine and its allocations use at present, as `node status` shows it (reference: cli 3.6). A node that does not answer
 //! leaves its sections out, with a warning.
 
+use crate::cli::answer::shape;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Node, Usage};
-use serde::Deserialize;
 
-/// What `client/stats` answers.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct HostUse {
-    memory: MemoryUse,
-    #[serde(rename = "CPU")]
-    cpus: Vec<CpuUse>,
-    disk_stats: Vec<DiskUse>,
-    alloc_dir_stats: DiskUse,
-    /// Seconds.
-    pub uptime: u64,
-    #[serde(rename = "CPUTicksConsumed")]
-    used_mhz: f64,
-}
+shape! {
+    /// What `client/stats` answers.
+    pub struct HostUse {
+        memory: MemoryUse,
+        #[key = "CPU"]
+        cpus: Vec<CpuUse>,
+        disk_stats: Vec<DiskUse>,
+        alloc_dir_stats: DiskUse,
+        /// Seconds.
+        pub uptime: u64,
+        #[key = "CPUTicksConsumed"]
+        used_mhz: f64,
+    }
 
-/// Bytes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct MemoryUse {
-    total: u64,
-    available: u64,
-    used: u64,
-    free: u64,
-}
+    /// Bytes.
+    struct MemoryUse {
+        total: u64,
+        available: u64,
+        used: u64,
+        free: u64,
+    }
 
-/// Percent.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct CpuUse {
-    #[serde(rename = "CPU")]
-    name: String,
-    user: f64,
-    system: f64,
-    idle: f64,
-}
+    /// Percent.
+    struct CpuUse {
+        #[key = "CPU"]
+        name: String,
+        user: f64,
+        system: f64,
+        idle: f64,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct DiskUse {
-    device: String,
-    mountpoint: String,
-    size: u64,
-    used: u64,
-    available: u64,
-    used_percent: f64,
-    inodes_used_percent: f64,
-}
+    struct DiskUse {
+        device: String,
+        mountpoint: String,
+        size: u64,
+        used: u64,
+        available: u64,
+        used_percent: f64,
+        inodes_used_percent: f64,
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct AllocUse {
-    resource_usage: Usage,
+    struct AllocUse {
+        resource_usage: Usage,
+    }
 }
 
 /// Nothing when the node does not run or does not answer.

@@ -2,13 +2,13 @@
 //! `system reconcile summaries`, `ui`.
 
 use crate::cli::Run;
+use crate::cli::answer::shape;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::session::Session;
 use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
-use serde::Deserialize;
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -176,41 +176,35 @@ impl Run for Ui {
     }
 }
 
-/// `agent/members`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Members {
-    members: Vec<Member>,
-}
+shape! {
+    /// `agent/members`.
+    struct Members {
+        members: Vec<Member>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct Member {
-    name: String,
-    addr: String,
-    port: u16,
-    status: String,
-    tags: BTreeMap<String, String>,
-    protocol_cur: u8,
-}
+    struct Member {
+        name: String,
+        addr: String,
+        port: u16,
+        status: String,
+        tags: BTreeMap<String, String>,
+        protocol_cur: u8,
+    }
 
-/// `operator/raft/configuration`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct RaftConfiguration {
-    servers: Vec<RaftServer>,
-}
+    /// `operator/raft/configuration`.
+    struct RaftConfiguration {
+        servers: Vec<RaftServer>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct RaftServer {
-    #[serde(rename = "ID")]
-    id: String,
-    node: String,
-    address: String,
-    leader: bool,
-    voter: bool,
-    raft_protocol: String,
+    struct RaftServer {
+        #[key = "ID"]
+        id: String,
+        node: String,
+        address: String,
+        leader: bool,
+        voter: bool,
+        raft_protocol: String,
+    }
 }
 
 #[cfg(test)]

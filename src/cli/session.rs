@@ -1,6 +1,7 @@
 //! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
 
 use crate::cli::alloc_status::alloc_table;
+use crate::cli::answer::Shape;
 use crate::cli::eval_list::table as eval_table;
 use crate::cli::http::{Client, encode};
 use crate::cli::layout;
@@ -10,7 +11,6 @@ use crate::cli::settings::Settings;
 use crate::cli::shapes::{Alloc, Eval, JobStub, NodeStub};
 use crate::model::order::Order;
 use jiff::tz::TimeZone;
-use serde::de::DeserializeOwned;
 use std::cell::OnceCell;
 
 pub struct Session {
@@ -87,7 +87,7 @@ impl Session {
     }
 
     /// Several are shown in a table.
-    pub fn only<T: DeserializeOwned>(
+    pub fn only<T: Shape + Default>(
         &self,
         prefix: &str,
         list: &str,

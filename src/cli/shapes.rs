@@ -1,182 +1,156 @@
 //! What the commands read of the API's answers (reference: http-api). Everything has a default: an older agent may say less.
 
 use super::alloc_addresses::Allocated;
+use crate::cli::answer::shape;
 use crate::cli::output::{Failure, Outcome};
 use crate::model::tree::BTreeMap;
-use serde::Deserialize;
 use serde_json::Value;
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct JobStub {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub name: String,
-    pub namespace: String,
-    #[serde(rename = "Type")]
-    pub kind: String,
-    pub priority: i64,
-    pub periodic: bool,
-    pub parameterized_job: bool,
-    pub stop: bool,
-    pub status: String,
-    pub submit_time: i64,
-    pub job_summary: JobSummary,
-}
+shape! {
+    pub struct JobStub {
+        #[key = "ID"]
+        pub id: String,
+        pub name: String,
+        pub namespace: String,
+        #[key = "Type"]
+        pub kind: String,
+        pub priority: i64,
+        pub periodic: bool,
+        pub parameterized_job: bool,
+        pub stop: bool,
+        pub status: String,
+        pub submit_time: i64,
+        pub job_summary: JobSummary,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Job {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub name: String,
-    pub namespace: String,
-    #[serde(rename = "Type")]
-    pub kind: String,
-    pub priority: i64,
-    pub datacenters: Vec<String>,
-    pub node_pool: String,
-    pub periodic: Option<serde_json::Value>,
-    pub parameterized_job: Option<serde_json::Value>,
-    pub stop: bool,
-    pub status: String,
-    pub submit_time: i64,
-    pub version: u64,
-    pub stable: bool,
-    pub task_groups: Vec<TaskGroup>,
-}
+    pub struct Job {
+        #[key = "ID"]
+        pub id: String,
+        pub name: String,
+        pub namespace: String,
+        #[key = "Type"]
+        pub kind: String,
+        pub priority: i64,
+        pub datacenters: Vec<String>,
+        pub node_pool: String,
+        pub periodic: Option<serde_json::Value>,
+        pub parameterized_job: Option<serde_json::Value>,
+        pub stop: bool,
+        pub status: String,
+        pub submit_time: i64,
+        pub version: u64,
+        pub stable: bool,
+        pub task_groups: Vec<TaskGroup>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct TaskGroup {
-    pub name: String,
-    pub tasks: Vec<Task>,
-}
+    pub struct TaskGroup {
+        pub name: String,
+        pub tasks: Vec<Task>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Task {
-    pub name: String,
-    pub lifecycle: Option<Lifecycle>,
-}
+    pub struct Task {
+        pub name: String,
+        pub lifecycle: Option<Lifecycle>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Lifecycle {
-    pub hook: String,
-    pub sidecar: bool,
-}
+    pub struct Lifecycle {
+        pub hook: String,
+        pub sidecar: bool,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct JobSummary {
-    #[serde(rename = "JobID")]
-    pub job_id: String,
-    pub namespace: String,
-    pub summary: BTreeMap<String, GroupSummary>,
-}
+    pub struct JobSummary {
+        #[key = "JobID"]
+        pub job_id: String,
+        pub namespace: String,
+        pub summary: BTreeMap<String, GroupSummary>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct GroupSummary {
-    pub queued: i64,
-    pub starting: i64,
-    pub running: i64,
-    pub failed: i64,
-    pub complete: i64,
-    pub lost: i64,
-    pub unknown: i64,
-}
+    pub struct GroupSummary {
+        pub queued: i64,
+        pub starting: i64,
+        pub running: i64,
+        pub failed: i64,
+        pub complete: i64,
+        pub lost: i64,
+        pub unknown: i64,
+    }
 
-/// Allocation and its list stub alike: the stub leaves out `job`, `task_resources`, `metrics` and so on.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Alloc {
-    #[serde(rename = "ID")]
-    pub id: String,
-    #[serde(rename = "EvalID")]
-    pub eval_id: String,
-    pub name: String,
-    pub namespace: String,
-    #[serde(rename = "NodeID")]
-    pub node_id: String,
-    pub node_name: String,
-    #[serde(rename = "JobID")]
-    pub job_id: String,
-    pub allocated_resources: Option<Allocated>,
-    pub job_version: u64,
-    pub task_group: String,
-    pub desired_status: String,
-    pub desired_description: String,
-    pub client_status: String,
-    pub client_description: String,
-    pub task_states: BTreeMap<String, TaskState>,
-    #[serde(rename = "DeploymentID")]
-    pub deployment_id: String,
-    pub deployment_status: Option<DeploymentHealth>,
-    #[serde(rename = "FollowupEvalID")]
-    pub followup_eval_id: String,
-    pub next_allocation: String,
-    pub reschedule_tracker: Option<RescheduleTracker>,
-    pub create_index: u64,
-    pub modify_index: u64,
-    pub create_time: i64,
-    pub modify_time: i64,
-    pub job: Option<AllocJob>,
-    pub task_resources: BTreeMap<String, LegacyResources>,
-    pub resources: LegacyResources,
-    pub metrics: AllocMetric,
-}
+    /// Allocation and its list stub alike: the stub leaves out `job`, `task_resources`, `metrics` and so on.
+    pub struct Alloc {
+        #[key = "ID"]
+        pub id: String,
+        #[key = "EvalID"]
+        pub eval_id: String,
+        pub name: String,
+        pub namespace: String,
+        #[key = "NodeID"]
+        pub node_id: String,
+        pub node_name: String,
+        #[key = "JobID"]
+        pub job_id: String,
+        pub allocated_resources: Option<Allocated>,
+        pub job_version: u64,
+        pub task_group: String,
+        pub desired_status: String,
+        pub desired_description: String,
+        pub client_status: String,
+        pub client_description: String,
+        pub task_states: BTreeMap<String, TaskState>,
+        #[key = "DeploymentID"]
+        pub deployment_id: String,
+        pub deployment_status: Option<DeploymentHealth>,
+        #[key = "FollowupEvalID"]
+        pub followup_eval_id: String,
+        pub next_allocation: String,
+        pub reschedule_tracker: Option<RescheduleTracker>,
+        pub create_index: u64,
+        pub modify_index: u64,
+        pub create_time: i64,
+        pub modify_time: i64,
+        pub job: Option<AllocJob>,
+        pub task_resources: BTreeMap<String, LegacyResources>,
+        pub resources: LegacyResources,
+        pub metrics: AllocMetric,
+    }
 
-/// What the tasks of an allocation use.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct AllocFigures {
-    pub tasks: BTreeMap<String, TaskFigures>,
-}
+    /// What the tasks of an allocation use.
+    pub struct AllocFigures {
+        pub tasks: BTreeMap<String, TaskFigures>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct TaskFigures {
-    pub resource_usage: Usage,
-}
+    pub struct TaskFigures {
+        pub resource_usage: Usage,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Usage {
-    pub memory_stats: MemoryUsage,
-    pub cpu_stats: CpuUsage,
-}
+    pub struct Usage {
+        pub memory_stats: MemoryUsage,
+        pub cpu_stats: CpuUsage,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct MemoryUsage {
-    #[serde(rename = "RSS")]
-    pub rss: u64,
-    pub usage: u64,
-    pub max_usage: u64,
-    pub measured: Vec<String>,
-}
+    pub struct MemoryUsage {
+        #[key = "RSS"]
+        pub rss: u64,
+        pub usage: u64,
+        pub max_usage: u64,
+        pub measured: Vec<String>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct CpuUsage {
-    pub user_mode: f64,
-    pub system_mode: f64,
-    pub total_ticks: f64,
-    pub percent: f64,
-}
+    pub struct CpuUsage {
+        pub user_mode: f64,
+        pub system_mode: f64,
+        pub total_ticks: f64,
+        pub percent: f64,
+    }
 
-/// A file of an allocation.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct File {
-    pub name: String,
-    pub is_dir: bool,
-    pub size: u64,
-    pub file_mode: String,
-    pub mod_time: String,
-    pub content_type: String,
+    /// A file of an allocation.
+    pub struct File {
+        pub name: String,
+        pub is_dir: bool,
+        pub size: u64,
+        pub file_mode: String,
+        pub mod_time: String,
+        pub content_type: String,
+    }
 }
 
 impl Alloc {
@@ -198,270 +172,220 @@ impl Alloc {
     }
 }
 
-/// The job within an allocation, whose version stands on the job.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct AllocJob {
-    pub version: u64,
-    pub task_groups: Vec<AllocGroup>,
-}
+shape! {
+    /// The job within an allocation, whose version stands on the job.
+    pub struct AllocJob {
+        pub version: u64,
+        pub task_groups: Vec<AllocGroup>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct AllocGroup {
-    pub name: String,
-    pub tasks: Vec<Task>,
-    pub reschedule_policy: Option<ReschedulePolicy>,
-}
+    pub struct AllocGroup {
+        pub name: String,
+        pub tasks: Vec<Task>,
+        pub reschedule_policy: Option<ReschedulePolicy>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ReschedulePolicy {
-    pub attempts: u64,
-    pub unlimited: bool,
-}
+    pub struct ReschedulePolicy {
+        pub attempts: u64,
+        pub unlimited: bool,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct RescheduleTracker {
-    pub events: Vec<serde_json::Value>,
-}
+    pub struct RescheduleTracker {
+        pub events: Vec<serde_json::Value>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct DeploymentHealth {
-    pub healthy: Option<bool>,
-    pub canary: bool,
-}
+    pub struct DeploymentHealth {
+        pub healthy: Option<bool>,
+        pub canary: bool,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct LegacyResources {
-    #[serde(rename = "CPU")]
-    pub cpu: i64,
-    #[serde(rename = "MemoryMB")]
-    pub memory_mb: i64,
-    #[serde(rename = "MemoryMaxMB")]
-    pub memory_max_mb: i64,
-    #[serde(rename = "DiskMB")]
-    pub disk_mb: i64,
-}
+    pub struct LegacyResources {
+        #[key = "CPU"]
+        pub cpu: i64,
+        #[key = "MemoryMB"]
+        pub memory_mb: i64,
+        #[key = "MemoryMaxMB"]
+        pub memory_max_mb: i64,
+        #[key = "DiskMB"]
+        pub disk_mb: i64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct TaskState {
-    pub state: String,
-    pub failed: bool,
-    pub restarts: u64,
-    pub last_restart: String,
-    pub started_at: String,
-    pub finished_at: String,
-    /// Oldest first.
-    pub events: Vec<TaskEvent>,
-}
+    pub struct TaskState {
+        pub state: String,
+        pub failed: bool,
+        pub restarts: u64,
+        pub last_restart: String,
+        pub started_at: String,
+        pub finished_at: String,
+        /// Oldest first.
+        pub events: Vec<TaskEvent>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct TaskEvent {
-    #[serde(rename = "Type")]
-    pub kind: String,
-    pub time: i64,
-    pub display_message: String,
-}
+    pub struct TaskEvent {
+        #[key = "Type"]
+        pub kind: String,
+        pub time: i64,
+        pub display_message: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct AllocMetric {
-    pub nodes_evaluated: u64,
-    pub nodes_filtered: u64,
-    pub nodes_exhausted: u64,
-    pub nodes_available: BTreeMap<String, u64>,
-    pub class_filtered: BTreeMap<String, u64>,
-    pub constraint_filtered: BTreeMap<String, u64>,
-    pub class_exhausted: BTreeMap<String, u64>,
-    pub dimension_exhausted: BTreeMap<String, u64>,
-    pub quota_exhausted: Vec<String>,
-    pub score_meta_data: Vec<NodeScore>,
-    /// Nanoseconds.
-    pub allocation_time: i64,
-    pub coalesced_failures: u64,
-}
+    pub struct AllocMetric {
+        pub nodes_evaluated: u64,
+        pub nodes_filtered: u64,
+        pub nodes_exhausted: u64,
+        pub nodes_available: BTreeMap<String, u64>,
+        pub class_filtered: BTreeMap<String, u64>,
+        pub constraint_filtered: BTreeMap<String, u64>,
+        pub class_exhausted: BTreeMap<String, u64>,
+        pub dimension_exhausted: BTreeMap<String, u64>,
+        pub quota_exhausted: Vec<String>,
+        pub score_meta_data: Vec<NodeScore>,
+        /// Nanoseconds.
+        pub allocation_time: i64,
+        pub coalesced_failures: u64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeScore {
-    #[serde(rename = "NodeID")]
-    pub node_id: String,
-    pub scores: BTreeMap<String, f64>,
-    pub norm_score: f64,
-}
+    pub struct NodeScore {
+        #[key = "NodeID"]
+        pub node_id: String,
+        pub scores: BTreeMap<String, f64>,
+        pub norm_score: f64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Eval {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub namespace: String,
-    #[serde(rename = "Type")]
-    pub kind: String,
-    pub priority: i64,
-    pub triggered_by: String,
-    #[serde(rename = "JobID")]
-    pub job_id: String,
-    #[serde(rename = "NodeID")]
-    pub node_id: String,
-    #[serde(rename = "DeploymentID")]
-    pub deployment_id: String,
-    pub status: String,
-    pub status_description: String,
-    /// Nanoseconds.
-    pub wait: i64,
-    pub wait_until: String,
-    pub next_eval: String,
-    pub previous_eval: String,
-    pub blocked_eval: String,
-    pub related_evals: Vec<Eval>,
-    #[serde(rename = "FailedTGAllocs")]
-    pub failed_tg_allocs: BTreeMap<String, AllocMetric>,
-    pub create_index: u64,
-    pub create_time: i64,
-    pub modify_time: i64,
-}
+    pub struct Eval {
+        #[key = "ID"]
+        pub id: String,
+        pub namespace: String,
+        #[key = "Type"]
+        pub kind: String,
+        pub priority: i64,
+        pub triggered_by: String,
+        #[key = "JobID"]
+        pub job_id: String,
+        #[key = "NodeID"]
+        pub node_id: String,
+        #[key = "DeploymentID"]
+        pub deployment_id: String,
+        pub status: String,
+        pub status_description: String,
+        /// Nanoseconds.
+        pub wait: i64,
+        pub wait_until: String,
+        pub next_eval: String,
+        pub previous_eval: String,
+        pub blocked_eval: String,
+        pub related_evals: Vec<Eval>,
+        #[key = "FailedTGAllocs"]
+        pub failed_tg_allocs: BTreeMap<String, AllocMetric>,
+        pub create_index: u64,
+        pub create_time: i64,
+        pub modify_time: i64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Namespace {
-    pub name: String,
-    pub description: String,
-    pub quota: String,
-    pub capabilities: NamespaceCapabilities,
-    pub meta: BTreeMap<String, String>,
-}
+    pub struct Namespace {
+        pub name: String,
+        pub description: String,
+        pub quota: String,
+        pub capabilities: NamespaceCapabilities,
+        pub meta: BTreeMap<String, String>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NamespaceCapabilities {
-    pub enabled_task_drivers: Vec<String>,
-    pub disabled_task_drivers: Vec<String>,
-}
+    pub struct NamespaceCapabilities {
+        pub enabled_task_drivers: Vec<String>,
+        pub disabled_task_drivers: Vec<String>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Versions {
-    /// Jobs, newest first.
-    pub versions: Vec<serde_json::Value>,
-    pub diffs: Vec<serde_json::Value>,
-}
+    pub struct Versions {
+        /// Jobs, newest first.
+        pub versions: Vec<serde_json::Value>,
+        pub diffs: Vec<serde_json::Value>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Submission {
-    pub source: String,
-}
+    pub struct Submission {
+        pub source: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct ValidateAnswer {
-    pub error: String,
-    pub warnings: String,
-}
+    pub struct ValidateAnswer {
+        pub error: String,
+        pub warnings: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct RegisterAnswer {
-    #[serde(rename = "EvalID")]
-    pub eval_id: String,
-    pub warnings: String,
-}
+    pub struct RegisterAnswer {
+        #[key = "EvalID"]
+        pub eval_id: String,
+        pub warnings: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct SearchAnswer {
-    pub matches: BTreeMap<String, Vec<String>>,
-}
+    pub struct SearchAnswer {
+        pub matches: BTreeMap<String, Vec<String>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeStub {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub address: String,
-    pub datacenter: String,
-    pub name: String,
-    pub node_pool: String,
-    pub node_class: String,
-    pub version: String,
-    pub drain: bool,
-    pub scheduling_eligibility: String,
-    pub status: String,
-    pub attributes: BTreeMap<String, String>,
-}
+    pub struct NodeStub {
+        #[key = "ID"]
+        pub id: String,
+        pub address: String,
+        pub datacenter: String,
+        pub name: String,
+        pub node_pool: String,
+        pub node_class: String,
+        pub version: String,
+        pub drain: bool,
+        pub scheduling_eligibility: String,
+        pub status: String,
+        pub attributes: BTreeMap<String, String>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Node {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub datacenter: String,
-    pub name: String,
-    pub node_pool: String,
-    pub node_class: String,
-    pub drain: bool,
-    pub scheduling_eligibility: String,
-    pub status: String,
-    pub attributes: BTreeMap<String, String>,
-    pub meta: BTreeMap<String, String>,
-    pub drivers: BTreeMap<String, Driver>,
-    /// Oldest first.
-    pub events: Vec<NodeEvent>,
-    pub node_resources: NodeResources,
-    pub reserved_resources: NodeResources,
-    pub host_volumes: Option<BTreeMap<String, Value>>,
-    pub host_networks: Option<BTreeMap<String, Value>>,
-}
+    pub struct Node {
+        #[key = "ID"]
+        pub id: String,
+        pub datacenter: String,
+        pub name: String,
+        pub node_pool: String,
+        pub node_class: String,
+        pub drain: bool,
+        pub scheduling_eligibility: String,
+        pub status: String,
+        pub attributes: BTreeMap<String, String>,
+        pub meta: BTreeMap<String, String>,
+        pub drivers: BTreeMap<String, Driver>,
+        /// Oldest first.
+        pub events: Vec<NodeEvent>,
+        pub node_resources: NodeResources,
+        pub reserved_resources: NodeResources,
+        pub host_volumes: Option<BTreeMap<String, Value>>,
+        pub host_networks: Option<BTreeMap<String, Value>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct Driver {
-    pub detected: bool,
-    pub healthy: bool,
-    pub health_description: String,
-    pub update_time: String,
-}
+    pub struct Driver {
+        pub detected: bool,
+        pub healthy: bool,
+        pub health_description: String,
+        pub update_time: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeEvent {
-    pub message: String,
-    pub subsystem: String,
-    pub timestamp: String,
-}
+    pub struct NodeEvent {
+        pub message: String,
+        pub subsystem: String,
+        pub timestamp: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeResources {
-    pub cpu: NodeCpu,
-    pub memory: NodeMemory,
-    pub disk: NodeDisk,
-}
+    pub struct NodeResources {
+        pub cpu: NodeCpu,
+        pub memory: NodeMemory,
+        pub disk: NodeDisk,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeCpu {
-    /// MHz.
-    pub cpu_shares: i64,
-}
+    pub struct NodeCpu {
+        /// MHz.
+        pub cpu_shares: i64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeMemory {
-    #[serde(rename = "MemoryMB")]
-    pub memory_mb: i64,
-}
+    pub struct NodeMemory {
+        #[key = "MemoryMB"]
+        pub memory_mb: i64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-pub struct NodeDisk {
-    #[serde(rename = "DiskMB")]
-    pub disk_mb: i64,
+    pub struct NodeDisk {
+        #[key = "DiskMB"]
+        pub disk_mb: i64,
+    }
 }
