@@ -1,6 +1,5 @@
 //! Golden bytes: what each stored or sent record was written as, once and for all. `golden/records.txt` holds one line for
 //! each, `<record>/<what>: <hex>`; `golden/rows.txt` holds the rows of a small region.
-//!
 //! The files are append only. A line is never changed, because disks and peers in the field hold its bytes: a record that
 //! changes becomes its next version, whose lines are added, while the old ones must still be read (docs/ondisk.md).
 
