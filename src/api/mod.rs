@@ -17,6 +17,7 @@ pub mod filter;
 pub mod fuzz;
 mod fuzzy;
 pub mod host;
+pub mod indent;
 mod jobs;
 mod json;
 mod keys;

@@ -154,7 +154,9 @@ impl Query {
 
 /// An element as filters see it.
 pub fn object<T: Serialize>(shape: &T) -> Result<Value, Response> {
-    serde_json::to_value(shape)
+    // by way of the text: a second writer for each shape would be larger than a reader for all
+    serde_json::to_vec(shape)
+        .and_then(|text| serde_json::from_slice(&text))
         .map_err(|why| Response::text(500, format!("an element could not be written as JSON: {why}")))
 }
 

@@ -1,5 +1,6 @@
 //! An answer as a value, and how refusals become statuses.
 
+use super::indent::indented;
 use crate::wire::request::{Refusal, RefusalKind};
 use serde::Serialize;
 
@@ -70,12 +71,11 @@ impl Response {
 }
 
 fn encode<T: Serialize>(value: &T, pretty: bool) -> Result<Vec<u8>, serde_json::Error> {
+    let compact = serde_json::to_vec(value)?;
     if !pretty {
-        return serde_json::to_vec(value);
+        return Ok(compact);
     }
-    let mut out = Vec::new();
-    let four = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, four))?;
+    let mut out = indented(&compact);
     out.push(b'\n');
     Ok(out)
 }

@@ -1,5 +1,6 @@
 //! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
 
+use crate::api::indent::indented;
 use crate::cli::settings::Settings;
 use crate::cli::template;
 use std::fmt;
@@ -156,13 +157,7 @@ impl Output {
 }
 
 pub fn pretty(value: &serde_json::Value) -> String {
-    let mut out = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
-    match serde::Serialize::serialize(value, &mut serializer) {
-        Ok(()) => String::from_utf8_lossy(&out).into_owned(),
-        Err(e) => format!("null // {e}"),
-    }
+    String::from_utf8_lossy(&indented(value.to_string().as_bytes())).into_owned()
 }
 
 fn paint(text: &str, style: anstyle::Style, color: bool) -> String {
