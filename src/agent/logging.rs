@@ -2,150 +2,164 @@
 //! follow it over HTTP, at the level that they ask for.
 
 use super::config::{LogConfig, LogLevel};
+use super::log_lines::{json, text};
 use crate::api::monitor::LogLevel as Shown;
 use crate::io::clock;
 use crate::io::log_file::{LogFile, Rotation};
 use crate::io::monitor::Monitor;
-use std::io;
-use std::sync::{Arc, Mutex};
+use jiff::Timestamp;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing::level_filters::LevelFilter;
-use tracing::{Level, Metadata};
-use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::writer::{BoxMakeWriter, MakeWriterExt};
-use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::reload::{self, Handle};
-use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, fmt};
-
-type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
+use tracing::{Event, Level, Metadata, Subscriber, callsite, span};
 
 pub struct Logging {
-    /// Sets the level of what goes to stderr; false when there is no log any more.
-    set: Box<dyn Fn(LevelFilter) -> bool + Send + Sync>,
+    log: Arc<Log>,
+    /// False: another agent of this process has the log.
+    in_place: bool,
     pub monitor: Arc<Monitor>,
+}
+
+/// Where events go. There are no spans.
+struct Log {
+    /// The level of the agent's own log.
+    own: AtomicU8,
+    /// The level that somebody follows.
+    followed: AtomicU8,
+    json: bool,
+    located: bool,
+    file: Option<Mutex<LogFile>>,
+    monitor: Arc<Monitor>,
 }
 
 /// Once per process.
 pub fn init(config: &LogConfig) -> Result<Logging, String> {
     let monitor = Arc::new(Monitor::default());
-    let (own, own_level) = reload::Layer::new(filter(config.level));
-    let own_log = fmt::layer()
-        .with_writer(writer(config)?)
-        .with_target(false)
-        .with_ansi(false)
-        .with_file(config.include_location)
-        .with_line_number(config.include_location);
-    let own_log: Boxed = if config.json {
-        Box::new(own_log.json().with_filter(own))
-    } else {
-        Box::new(own_log.with_filter(own))
-    };
-    let (text_level, text) = followed(&monitor, false);
-    let (json_level, json) = followed(&monitor, true);
-    // a second agent in one process would find a subscriber in place, and share it
-    let layers: Vec<Boxed> = vec![own_log, text, json];
-    tracing_subscriber::registry().with(layers).try_init().unwrap_or_default();
-    monitor.listen(move |wanted| {
-        for level in [&text_level, &json_level] {
-            // gone with the log itself
-            level.reload(wanted.map_or(LevelFilter::OFF, shown_filter)).unwrap_or_default();
-        }
+    let log = Arc::new(Log {
+        own: AtomicU8::new(config.level as u8),
+        followed: AtomicU8::new(LogLevel::Off as u8),
+        json: config.json,
+        located: config.include_location,
+        file: log_file(config)?.map(Mutex::new),
+        monitor: monitor.clone(),
     });
-    Ok(Logging { set: Box::new(move |level| own_level.reload(level).is_ok()), monitor })
+    // a second agent in one process would find a subscriber in place, and share it
+    let in_place = tracing::subscriber::set_global_default(log.clone()).is_ok();
+    let told = log.clone();
+    monitor.listen(move |wanted| set(&told.followed, wanted.map_or(LogLevel::Off, level_of)));
+    Ok(Logging { log, in_place, monitor })
 }
 
-/// stderr, and the file if there shall be one.
-fn writer(config: &LogConfig) -> Result<BoxMakeWriter, String> {
-    let Some(path) = &config.file else { return Ok(BoxMakeWriter::new(io::stderr)) };
+/// Written besides stderr, if there shall be one.
+fn log_file(config: &LogConfig) -> Result<Option<LogFile>, String> {
+    let Some(path) = &config.file else { return Ok(None) };
     let rotation = Rotation {
         bytes: config.rotate_bytes,
         age: clock::duration(config.rotate_duration),
         keep: config.rotate_max_files,
     };
-    let file = LogFile::open(path, rotation).map_err(|e| format!("log_file {}: {e}", path.display()))?;
-    Ok(BoxMakeWriter::new(io::stderr.and(Mutex::new(file))))
-}
-
-/// Off until somebody follows.
-fn followed(monitor: &Arc<Monitor>, json: bool) -> (Handle<LevelFilter, Registry>, Boxed) {
-    let (filter, level) = reload::Layer::new(LevelFilter::OFF);
-    let writer = ToMonitor { monitor: monitor.clone(), json };
-    let layer = fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
-    (
-        level,
-        if json { Box::new(layer.json().with_filter(filter)) } else { Box::new(layer.with_filter(filter)) },
-    )
+    LogFile::open(path, rotation).map(Some).map_err(|e| format!("log_file {}: {e}", path.display()))
 }
 
 impl Logging {
     pub fn set(&self, level: LogLevel) {
-        if (self.set)(filter(level)) {
+        if self.in_place {
+            set(&self.log.own, level);
             tracing::info!(level = level.name(), "log level set");
         }
     }
 }
 
-fn filter(level: LogLevel) -> LevelFilter {
+/// Places in the code keep whether anybody listens to them, until they are told to ask again.
+fn set(which: &AtomicU8, level: LogLevel) {
+    which.store(level as u8, Ordering::Relaxed);
+    callsite::rebuild_interest_cache();
+}
+
+impl Log {
+    fn level(&self) -> u8 {
+        self.own.load(Ordering::Relaxed).max(self.followed.load(Ordering::Relaxed))
+    }
+
+    /// A log that cannot be written has nobody to tell but stderr, which is as silent when it is closed.
+    fn write(&self, line: &str) {
+        io::stderr().write_all(line.as_bytes()).unwrap_or_default();
+        let Some(file) = &self.file else { return };
+        if let Err(e) = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes()) {
+            writeln!(io::stderr(), "The log file cannot be written: {e}").unwrap_or_default();
+        }
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, about: &Metadata<'_>) -> bool {
+        rank(about.level()) as u8 <= self.level()
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(match self.level() {
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::ERROR,
+            2 => LevelFilter::WARN,
+            3 => LevelFilter::INFO,
+            4 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        })
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let at = Timestamp::now();
+        let level = rank(event.metadata().level());
+        if level as u8 <= self.own.load(Ordering::Relaxed) {
+            let write = if self.json { json } else { text };
+            self.write(&write(event, at, self.located));
+        }
+        if level as u8 <= self.followed.load(Ordering::Relaxed) {
+            self.monitor.line(shown(level), false, text(event, at, false).as_bytes());
+            self.monitor.line(shown(level), true, json(event, at, false).as_bytes());
+        }
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+fn rank(level: &Level) -> LogLevel {
+    match *level {
+        Level::ERROR => LogLevel::Error,
+        Level::WARN => LogLevel::Warn,
+        Level::INFO => LogLevel::Info,
+        Level::DEBUG => LogLevel::Debug,
+        Level::TRACE => LogLevel::Trace,
+    }
+}
+
+fn level_of(shown: Shown) -> LogLevel {
+    match shown {
+        Shown::Error => LogLevel::Error,
+        Shown::Warn => LogLevel::Warn,
+        Shown::Info => LogLevel::Info,
+        Shown::Debug => LogLevel::Debug,
+        Shown::Trace => LogLevel::Trace,
+    }
+}
+
+fn shown(level: LogLevel) -> Shown {
     match level {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    }
-}
-
-fn shown_filter(level: Shown) -> LevelFilter {
-    match level {
-        Shown::Error => LevelFilter::ERROR,
-        Shown::Warn => LevelFilter::WARN,
-        Shown::Info => LevelFilter::INFO,
-        Shown::Debug => LevelFilter::DEBUG,
-        Shown::Trace => LevelFilter::TRACE,
-    }
-}
-
-fn shown(level: Level) -> Shown {
-    match level {
-        Level::ERROR => Shown::Error,
-        Level::WARN => Shown::Warn,
-        Level::INFO => Shown::Info,
-        Level::DEBUG => Shown::Debug,
-        _ => Shown::Trace,
-    }
-}
-
-/// Takes whole lines: a layer writes each event at once.
-struct ToMonitor {
-    monitor: Arc<Monitor>,
-    json: bool,
-}
-
-struct LineWriter<'a> {
-    to: &'a ToMonitor,
-    level: Shown,
-}
-
-impl<'a> MakeWriter<'a> for ToMonitor {
-    type Writer = LineWriter<'a>;
-
-    fn make_writer(&'a self) -> LineWriter<'a> {
-        LineWriter { to: self, level: Shown::Info }
-    }
-
-    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> LineWriter<'a> {
-        LineWriter { to: self, level: shown(*meta.level()) }
-    }
-}
-
-impl io::Write for LineWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.to.monitor.line(self.level, self.to.json, bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        LogLevel::Error => Shown::Error,
+        LogLevel::Warn => Shown::Warn,
+        LogLevel::Info => Shown::Info,
+        LogLevel::Debug => Shown::Debug,
+        LogLevel::Off | LogLevel::Trace => Shown::Trace,
     }
 }

@@ -10,6 +10,7 @@ mod data_dir;
 mod dir_work;
 mod identity;
 mod inbox;
+mod log_lines;
 mod logging;
 mod reload;
 mod server_loop;

@@ -71,7 +71,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("async_tungstenite", &["io", "cli"]),
     ("rustix", &["io", "agent", "cli"]),
     ("libc", &["io"]),
-    ("tracing_subscriber", &["io", "agent", "cli"]),
     ("argh", &["cli"]),
     ("anstyle", &["cli"]),
     ("slog", &["raft"]),
