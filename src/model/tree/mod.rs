@@ -29,7 +29,7 @@ pub struct BTreeMap<K, V> {
 type Place = (usize, usize);
 
 impl<K, V> BTreeMap<K, V> {
-    /// Inserting moves about two pages, at most, however large the items are; but for very large ones.
+    /// Inserting moves a page at most, unless the items are larger than a sixteenth of it.
     const LEAF_ITEMS: usize = {
         let items = 4096 / (size_of::<(K, V)>() + 1);
         if items < 16 {
