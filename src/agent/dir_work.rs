@@ -5,6 +5,7 @@ use super::client_loop::Mail;
 use super::data_dir::DataDir;
 use super::inbox;
 use crate::client::effects::{DirSpec, Input};
+use crate::io::aside;
 use crate::io::dirs::AllocDirs;
 use crate::io::keeper::users;
 use crate::model::id::AllocId;
@@ -38,8 +39,8 @@ impl DirWork {
         let places = Arc::new(places);
         let (builds, to_build) = async_channel::bounded(QUEUED);
         let (removals, to_remove) = async_channel::bounded(QUEUED);
-        executor.spawn(build_all(to_build, places.clone(), own.clone())).detach();
-        executor.spawn(remove_all(to_remove, places, own.clone())).detach();
+        aside::spawn(executor, build_all(to_build, places.clone(), own.clone())).detach();
+        aside::spawn(executor, remove_all(to_remove, places, own.clone())).detach();
         DirWork { builds, removals }
     }
 
@@ -62,7 +63,7 @@ async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Ma
         }
         let places = places.clone();
         let work = move || batch.iter().map(|spec| (spec.alloc, places.build(spec))).collect::<Vec<_>>();
-        for (alloc, result) in smol::unblock(work).await {
+        for (alloc, result) in aside::unblock(work).await {
             tell(&own, Input::DirBuilt { alloc, result }).await;
         }
     }
@@ -71,7 +72,7 @@ async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Ma
 async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<Mail>) {
     while let Ok(alloc) = asked.recv().await {
         let places = places.clone();
-        let result = smol::unblock(move || places.remove(alloc)).await;
+        let result = aside::unblock(move || places.remove(alloc)).await;
         tell(&own, Input::DirRemoved { alloc, result }).await;
     }
 }

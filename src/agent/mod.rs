@@ -20,6 +20,7 @@ mod stores;
 mod supervisor;
 mod workers;
 
+use crate::io::aside;
 use crate::io::http::{self, Ask, Gate, Parts, Published};
 use crate::io::keeper_link::{self, Link, Starter};
 use crate::io::machine::Observer;
@@ -130,12 +131,12 @@ impl Agent {
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
         let gate = gate(&config, &dir, opened.reader(), asks, calls, &logging)?;
-        executor.spawn(forward(to_forward, server_mail.clone(), server_loop::Mail::Ask)).detach();
+        aside::spawn(&executor, forward(to_forward, server_mail.clone(), server_loop::Mail::Ask)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-        executor.spawn(forward(to_brain, client_mail.clone(), client_loop::Mail::Question)).detach();
+        aside::spawn(&executor, forward(to_brain, client_mail.clone(), client_loop::Mail::Question)).detach();
         let places = node::Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, &dir) };
         let answering = node::serve(executor.clone(), to_answer, questions, places);
-        executor.spawn(answering).detach();
+        aside::spawn(&executor, answering).detach();
 
         let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
         let (tell_end, ended) = async_channel::bounded(2);
@@ -186,11 +187,11 @@ impl Agent {
         let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, &self.dir));
         let mail = self.client_mail.clone();
         let look = async move {
-            let info = smol::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
+            let info = aside::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = crate::client::effects::Input::Fingerprint(Box::new(info));
             mail.send(client_loop::Mail::Brain(input)).await.unwrap_or_default();
         };
-        self.executor.spawn(look).detach();
+        aside::spawn(&self.executor, look).detach();
     }
 
     fn serve(mut self, started: impl FnOnce(Started) + Send + 'static) -> Result<(), String> {
@@ -203,14 +204,14 @@ impl Agent {
                 let listener = smol::Async::new(listener).map_err(|e| e.to_string())?.into();
                 let serve =
                     http::serve(self.executor.clone(), listener, self.gate.clone(), http_stops.clone());
-                servers.push(self.executor.spawn(serve));
+                servers.push(aside::spawn(&self.executor, serve));
             }
             tracing::info!(address = %format!("http://{http}"), "drover agent is up");
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
             spawn("started", move || started(Started { http, stop }))?;
             let watchdog = supervisor::watchdog(self.server_mail.clone(), self.client_mail.clone());
-            self.executor.spawn(watchdog).detach();
+            aside::spawn(&self.executor, watchdog).detach();
 
             let outcome = self.wait(&asked_to_stop).await;
             supervisor::stopping();
@@ -435,8 +436,8 @@ fn link_keeper(
     mail: Sender<client_loop::Mail>,
 ) -> Sender<crate::wire::keeper::Command> {
     let (Link { commands, notices }, drive) = keeper_link::open(dir.root().to_path_buf(), starter);
-    executor.spawn(drive).detach();
-    executor.spawn(forward(notices, mail, client_loop::Mail::Keeper)).detach();
+    aside::spawn(executor, drive).detach();
+    aside::spawn(executor, forward(notices, mail, client_loop::Mail::Keeper)).detach();
     commands
 }
 

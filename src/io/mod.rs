@@ -5,6 +5,7 @@
 //! space.
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod aside;
 pub mod clock;
 #[cfg(test)]
 pub mod corpus;

@@ -14,6 +14,7 @@ use super::{BODY_TIMEOUT, Bytes, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, events, moni
 use crate::api::request::{MAX_BODY_BYTES, Method, Request};
 use crate::api::response::Response;
 use crate::api::showing::Showing;
+use crate::io::aside;
 use crate::io::node::Session;
 use crate::wire::ask::Piece;
 use async_channel::Receiver;
@@ -352,7 +353,7 @@ fn shown(executor: &smol::Executor<'static>, pieces: Receiver<Piece>, showing: S
             }
         }
     };
-    executor.spawn(pass_on).detach();
+    aside::spawn(executor, pass_on).detach();
     chunks
 }
 

@@ -4,6 +4,7 @@
 //! as each costs some 300 KiB, and the others go out as they are.
 
 use super::head::Headers;
+use crate::io::aside;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
@@ -35,7 +36,7 @@ pub async fn squeeze(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     match body.len() {
         0..WORTH_IT_BYTES => Err(body),
         WORTH_IT_BYTES..=QUICK_BYTES => compressed(body),
-        _ => smol::unblock(move || compressed(body)).await,
+        _ => aside::unblock(move || compressed(body)).await,
     }
 }
 

@@ -5,6 +5,7 @@ use super::Bytes;
 use super::gate::Gate;
 use crate::api::events::{HEARTBEAT, Next, Ring, Subscription};
 use crate::api::response::Response;
+use crate::io::aside;
 use crate::model::tree::BTreeMap;
 use crate::wire::event::Events;
 use async_channel::{Receiver, Sender};
@@ -100,7 +101,7 @@ pub fn events(
 ) -> Result<Receiver<Bytes>, Response> {
     let reader = enter(gate, subscription.index)?;
     let (sender, lines) = async_channel::bounded(LINES);
-    executor.spawn(pump(reader, subscription, sender)).detach();
+    aside::spawn(executor, pump(reader, subscription, sender)).detach();
     Ok(lines)
 }
 

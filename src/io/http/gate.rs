@@ -14,6 +14,7 @@ use crate::api::response::Response;
 use crate::api::showing::Showing;
 use crate::api::watch::NotRegistered;
 use crate::api::{Context, Held, Outcome, Wait, route};
+use crate::io::aside;
 use crate::io::machine::Observer;
 use crate::io::monitor::Monitor;
 use crate::io::node::{self, Answered, Call, Session};
@@ -191,11 +192,11 @@ impl Gate {
             Outcome::Metrics(mut metrics) => {
                 self.measure(&mut metrics).await;
                 let machine = self.machine.clone();
-                metrics.response(&smol::unblock(move || machine.look()).await)
+                metrics.response(&aside::unblock(move || machine.look()).await)
             }
             Outcome::Host(request) => {
                 let machine = self.machine.clone();
-                request.response(smol::unblock(move || machine.host()).await)
+                request.response(aside::unblock(move || machine.host()).await)
             }
             Outcome::Act(action, answer) => answer.response(self.ask(action).await),
             Outcome::Rehearse(asked, planned) => planned.response(self.rehearse(asked).await),
@@ -279,7 +280,7 @@ impl Gate {
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
         let (rehearse, reader) = (self.rehearse.clone(), self.reader.get());
-        let found = smol::unblock(move || {
+        let found = aside::unblock(move || {
             let found = rehearse(&reader, &asked);
             drop(place);
             found

@@ -30,6 +30,7 @@ pub use incoming::Incoming;
 pub use limits::Limits;
 pub use websocket::accept_key;
 
+use crate::io::aside;
 use async_channel::{Receiver, Sender};
 use connection::Host;
 use limits::{Admission, Turnstile};
@@ -105,14 +106,14 @@ fn admit(host: &Arc<Host>, turnstile: &Arc<Turnstile>, socket: TcpStream, alive:
                 serving.await;
                 drop(alive);
             };
-            host.executor.spawn(serve).detach();
+            aside::spawn(&host.executor, serve).detach();
         }
         Admission::Refused(pass) => {
             let refuse = async move {
                 connection::refuse(socket).await;
                 drop((pass, alive));
             };
-            host.executor.spawn(refuse).detach();
+            aside::spawn(&host.executor, refuse).detach();
         }
         Admission::Dropped => {}
     }

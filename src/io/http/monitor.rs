@@ -4,6 +4,7 @@ use super::Bytes;
 use crate::api::monitor::MonitorRequest;
 use crate::api::response::Response;
 use crate::api::showing::data_frame;
+use crate::io::aside;
 use crate::io::monitor::{Following, Monitor};
 use async_channel::{Receiver, Sender};
 use smol::Timer;
@@ -25,7 +26,7 @@ pub fn log(
     let why = "too many readers follow this agent's log already: close one, or try again later";
     let following = monitor.follow(request).ok_or_else(|| Response::text(429, why))?;
     let (sender, chunks) = async_channel::bounded(CHUNKS);
-    executor.spawn(pump(following, sender, request.plain)).detach();
+    aside::spawn(executor, pump(following, sender, request.plain)).detach();
     Ok((if request.plain { "text/plain; charset=utf-8" } else { "application/json" }, chunks))
 }
 

@@ -3,6 +3,7 @@
 //! Refuses to know: how its caller is reached. The connection to the keeper is the session: when it is dropped, for whatever
 //! reason, the keeper ends the process.
 
+use crate::io::aside;
 use crate::io::keeper::{self, MAX_FDS};
 use crate::io::keeper_link::{read, write};
 use crate::model::id::RunId;
@@ -64,7 +65,7 @@ pub async fn start(
         Ok(Begun::Started(keeper, ends)) => {
             let (input, to_process) = async_channel::bounded(QUEUED);
             let (from_process, output) = async_channel::bounded(QUEUED);
-            executor.spawn(carry(keeper, ends, to_process, from_process)).detach();
+            aside::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
             Ok(Session { input, output })
         }
         Ok(Begun::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),

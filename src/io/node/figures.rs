@@ -4,6 +4,7 @@
 //! Refuses to know: whose tasks they are. Nothing is measured while nobody asks.
 
 use crate::client::effects::LivingRun;
+use crate::io::aside;
 use crate::io::clock;
 use crate::io::keeper::{Cgroups, group_of, processes_of};
 use crate::model::gather::Gather;
@@ -35,14 +36,14 @@ type Processes = BTreeMap<u32, Process>;
 
 /// `core_mhz`: of one core.
 pub async fn of_runs(runs: Vec<LivingRun>, core_mhz: f64) -> AllocFigures {
-    let (began, first, runs) = smol::unblock(move || {
+    let (began, first, runs) = aside::unblock(move || {
         let cgroups = Cgroups::survey();
         let look = |run: &LivingRun| processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
         (Instant::now(), runs.iter().map(look).collect::<Vec<_>>(), runs)
     })
     .await;
     Timer::after(MOMENT).await;
-    smol::unblock(move || {
+    aside::unblock(move || {
         let cgroups = Cgroups::survey();
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
         let task = |(run, before): (&LivingRun, &Processes)| {
@@ -105,9 +106,9 @@ fn process(text: &str, page_bytes: u64) -> Option<Process> {
 }
 
 pub async fn of_host(alloc_dir: PathBuf, core_mhz: f64) -> HostFigures {
-    let first = smol::unblock(|| read("/proc/stat")).await;
+    let first = aside::unblock(|| read("/proc/stat")).await;
     Timer::after(MOMENT).await;
-    smol::unblock(move || {
+    aside::unblock(move || {
         let uptime = read("/proc/uptime");
         HostFigures {
             memory: memory(&read("/proc/meminfo")),

@@ -5,6 +5,7 @@
 
 use super::Door;
 use crate::client::effects::Grant;
+use crate::io::aside;
 use crate::wire::ask::{NodeAsk, Piece};
 use async_channel::{Receiver, Sender};
 use rustix::io::Errno;
@@ -33,7 +34,7 @@ pub fn pieces(
     again: Option<(Door, NodeAsk)>,
 ) -> Receiver<Piece> {
     let (sender, pieces) = async_channel::bounded(PIECES);
-    executor.spawn(pump(source, sender, again)).detach();
+    aside::spawn(executor, pump(source, sender, again)).detach();
     pieces
 }
 
@@ -42,7 +43,7 @@ async fn pump(mut source: impl Source, sender: Sender<Piece>, again: Option<(Doo
     let mut last_sent = Instant::now();
     let mut last_round = again.is_none();
     loop {
-        let (back, piece) = smol::unblock(move || {
+        let (back, piece) = aside::unblock(move || {
             let piece = source.next();
             (source, piece)
         })

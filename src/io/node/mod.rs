@@ -15,6 +15,7 @@ mod logs;
 mod scratch;
 
 use crate::client::effects::Grant;
+use crate::io::aside;
 use crate::model::id::AllocId;
 use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
 use crate::wire::request::{Refusal, RefusalKind};
@@ -116,7 +117,7 @@ pub async fn serve(
             reply.send(node.answer(ask).await).await.unwrap_or_default();
             drop(place);
         };
-        executor.spawn(answer).detach();
+        aside::spawn(&executor, answer).detach();
     }
 }
 
@@ -154,7 +155,7 @@ impl Node {
                 let (alloc, from, follow) = (*alloc, *from, *follow);
                 let alloc_dir = self.places.alloc_dir.join(alloc.to_string());
                 let place = Place { alloc_dir, task: task.clone(), stream: stream.as_str() };
-                let reader = smol::unblock(move || LogReader::open(place, from, follow)).await;
+                let reader = aside::unblock(move || LogReader::open(place, from, follow)).await;
                 let reader = reader.map_err(|error| unreadable(alloc, error))?;
                 let again = follow.then(|| (self.door.clone(), ask));
                 Ok(Answered::Pieces(follow::pieces(&self.executor, reader, again)))
@@ -189,7 +190,7 @@ impl Node {
     ) -> Result<T, Refusal> {
         let dir = self.places.alloc_dir.join(alloc.to_string());
         let look = move || act(&Files::open(&dir).map_err(|e| unreadable(alloc, e))?);
-        smol::unblock(look).await
+        aside::unblock(look).await
     }
 }
 
