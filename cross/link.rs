@@ -1,7 +1,7 @@
 //! What the linker does to make the binary smaller, where it can.
 //!
 //! Addresses that the loader has to move are packed, a quarter of a megabyte less, where the binary is made for the system that it
-//! is built on and that system's C library can load it (glibc 2.36, 2022). Functions of the same code become one, 60 KB less, where
+//! is built on and that system's C library can load it (glibc 2.36, 2022). Functions of the same code become one, some 50 KB less, where
 //! the linker knows how (lld, which is Rust's own for x86_64, mold, gold). A binary for elsewhere, beside an older library or of
 //! another linker is linked as ever.
 
