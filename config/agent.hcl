@@ -90,6 +90,16 @@ server {
   # enable_event_broker = true
   # event_buffer_size   = 100
 
+  # How long what has ended is kept before it is forgotten, if nothing needs it any more: jobs that were stopped and batch jobs that
+  # are done, with all that is theirs; evaluations with their allocations; those of batch jobs; deployments that newer ones
+  # have followed; nodes that are down and run nothing. And how often that is looked after; `drover system gc` does it at once.
+  # job_gc_threshold        = "4h"
+  # eval_gc_threshold       = "1h"
+  # batch_eval_gc_threshold = "24h"
+  # deployment_gc_threshold = "1h"
+  # node_gc_threshold       = "24h"
+  # job_gc_interval         = "5m"
+
   # Search by parts of names: whether it is answered, how many objects of a kind it looks at, how many matches it tells.
   # search {
   #   fuzzy_enabled   = true
@@ -232,15 +242,13 @@ plugin "raw_exec" {
 #   client.template, client.users, enable_syslog, eventlog, keyring, leave_on_interrupt, leave_on_terminate,
 #   limits.https_handshake_timeout, limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client,
 #   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,
-#   server.authoritative_region, server.batch_eval_gc_threshold, server.client_introduction,
-#   server.csi_plugin_gc_threshold, server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
+#   server.authoritative_region, server.client_introduction, server.csi_plugin_gc_threshold, server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
 #   server.data_dir, server.default_scheduler_config.node_limit_for_feasibility_checks,
 #   server.default_scheduler_config.preemption_config.batch_scheduler_enabled,
 #   server.default_scheduler_config.preemption_config.service_scheduler_enabled,
 #   server.default_scheduler_config.preemption_config.sysbatch_scheduler_enabled, server.deploy_query_rate_limit,
-#   server.deployment_gc_threshold, server.enabled_schedulers, server.encrypt, server.eval_gc_threshold,
-#   server.job_gc_interval, server.job_gc_threshold, server.job_max_count, server.log_file,
-#   server.node_gc_threshold, server.non_production, server.non_voting_server, server.oidc_issuer,
+#   server.enabled_schedulers, server.encrypt, server.job_max_count, server.log_file,
+#   server.non_production, server.non_voting_server, server.oidc_issuer,
 #   server.plan_apply_pipeline, server.plan_rejection_tracker, server.raft_boltdb, server.raft_logstore,
 #   server.raft_multiplier, server.raft_snapshot_interval, server.raft_snapshot_threshold,
 #   server.raft_trailing_logs, server.redundancy_zone, server.rejoin_after_leave, server.retry_interval,

@@ -27,6 +27,7 @@ fn server_config(config: &Config) -> crate::server::Config {
         workers: config.server.num_schedulers as usize,
         tracked_versions: config.server.job_tracked_versions,
         scheduler: config.server.default_scheduler_config,
+        garbage: config.server.garbage,
     }
 }
 

@@ -227,6 +227,7 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::NodeWish(..)
         | Route::DeploymentStep(..)
         | Route::ReconcileSummaries => method.is_write(),
+        Route::CollectGarbage => method == Method::Put,
         // not by PUT (reference: corrections, "Placement and change")
         Route::Metadata => matches!(method, Method::Get | Method::Post),
         _ => method == Method::Get,
@@ -381,6 +382,7 @@ impl Call<'_> {
             Route::SchedulerConfiguration => scheduler::answer(self, write),
             Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
             Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
+            Route::CollectGarbage => Ok(operator::collect_garbage(q)),
             Route::Jwks => keys::jwks(self),
             Route::KeyringKeys => keys::list(self),
             Route::Metrics => metrics::collect(self),

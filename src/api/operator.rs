@@ -1,9 +1,10 @@
 //! What an operator asks of the servers as a group: who they are and how they are (reference: http-api 9).
 
-use super::Context;
 use super::query::Query;
 use super::response::Response;
 use super::shape::operator::{AutopilotShape, RaftShape};
+use super::{Answer, AnswerKind, Context, Outcome};
+use crate::wire::request::Action;
 
 pub fn raft_configuration(ctx: &Context<'_>, q: &Query) -> Response {
     Response::json(&RaftShape::new(ctx.agent, ctx.status), q.pretty)
@@ -13,4 +14,9 @@ pub fn raft_configuration(ctx: &Context<'_>, q: &Query) -> Response {
 pub fn autopilot_health(ctx: &Context<'_>, q: &Query) -> Response {
     let shape = AutopilotShape::new(ctx.agent, ctx.status);
     Response::json(&shape, q.pretty).status(if shape.healthy { 200 } else { 429 })
+}
+
+/// Answered as soon as the collector is on its way.
+pub fn collect_garbage(q: &Query) -> Outcome {
+    Outcome::Act(Action::CollectGarbage, Answer { kind: AnswerKind::Written, pretty: q.pretty })
 }

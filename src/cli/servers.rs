@@ -1,5 +1,5 @@
 //! What an operator asks of the servers: `server members`, `operator raft list-peers`, `operator metrics`,
-//! `system reconcile summaries`, `ui`.
+//! `system reconcile summaries`, `system gc`, `ui`.
 
 use crate::cli::Run;
 use crate::cli::answer::shape;
@@ -142,6 +142,23 @@ impl Run for ReconcileSummaries {
         let nothing = serde_json::json!({});
         let _no_body: serde_json::Value =
             session.client.put("/v1/system/reconcile/summaries", &[], &nothing)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// forget at once what has ended and nothing needs
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover system gc")]
+pub struct CollectGarbage {
+    /// not looked at
+    #[argh(positional, hidden_help)]
+    _rest: Vec<String>,
+}
+
+impl Run for CollectGarbage {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let nothing = serde_json::json!({});
+        let _no_body: serde_json::Value = session.client.put("/v1/system/gc", &[], &nothing)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -13,6 +13,7 @@ pub mod deployment;
 pub mod diff;
 pub mod drain;
 pub mod eval;
+pub mod garbage;
 pub mod gather;
 pub mod id;
 pub mod job;

@@ -80,6 +80,7 @@ impl Server {
                 self.deleted((token, later, skip_needed, count), result);
             }
             Op::Drained => self.drainer.settled(),
+            Op::Collected => self.collector.settled(now.mono),
             Op::Watched { deployment } => self.watched.settle(deployment),
             Op::Unattended => {}
         }
@@ -170,6 +171,7 @@ impl Server {
     /// This server leads and has applied all that came before: queues and deadlines are built from the state.
     pub(super) fn take_office(&mut self, now: Now) -> Result<(), Fault> {
         self.ready = true;
+        self.collector.take_office(now.mono);
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());
         self.system_jobs = SystemJobs::of(&view)?;

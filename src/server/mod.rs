@@ -13,6 +13,7 @@ mod deployments;
 mod drainer;
 pub mod effects;
 mod follow;
+mod garbage;
 pub mod heartbeat;
 mod keys;
 mod log;
@@ -23,10 +24,13 @@ mod plans;
 pub mod rehearsal;
 mod reports;
 mod system;
+#[cfg(test)]
+mod testing;
 mod unhurried;
 mod watches;
 
 use crate::model::eval::Evaluation;
+use crate::model::garbage::GarbageRules;
 use crate::model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
 use crate::model::plan::Decision;
 use crate::model::random::Stream;
@@ -49,6 +53,7 @@ use broker::Broker;
 use deployments::Watched;
 use drainer::Drainer;
 use effects::{Effect, Input, ScheduleTask};
+use garbage::Collector;
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
 use measures::Measures;
@@ -70,6 +75,7 @@ pub struct Config {
     pub tracked_versions: u32,
     /// What a new region's scheduler begins with.
     pub scheduler: SchedulerSettings,
+    pub garbage: GarbageRules,
 }
 
 pub struct Server {
@@ -87,6 +93,7 @@ pub struct Server {
     unhurried: Unhurried,
     drainer: Drainer,
     system_jobs: SystemJobs,
+    collector: Collector,
     /// Evaluations that scheduler workers hold.
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// What waits for the entry of each index.
@@ -154,6 +161,8 @@ enum Op {
         skip_needed: bool,
         count: u64,
     },
+    /// What was found to be of no use is gone.
+    Collected,
     /// A deployment's watcher has moved it on.
     Watched {
         deployment: DeploymentId,
@@ -200,6 +209,7 @@ impl Server {
             unhurried: Unhurried::default(),
             drainer: Drainer::default(),
             system_jobs: SystemJobs::default(),
+            collector: Collector::new(config.garbage),
             outstanding: BTreeMap::new(),
             ops: BTreeMap::new(),
             ids: Ids(Stream::new(seed, 2)),
@@ -227,6 +237,7 @@ impl Server {
         self.chores(now);
         self.advance_drains(now)?;
         self.watch_deployments(now)?;
+        self.collect_garbage(now)?;
         self.join_company(now);
         let round = self.log.round()?;
         let worked = had_inputs || round.is_some();
@@ -288,6 +299,7 @@ impl Server {
             self.watched.next_deadline().filter(|_| self.space_free),
             self.unhurried.next_deadline(),
             self.drainer.next_deadline(),
+            self.collector.next_deadline().filter(|_| self.space_free),
             self.measures.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
@@ -354,6 +366,7 @@ impl Server {
         self.closing.clear();
         self.drainer = Drainer::default();
         self.system_jobs = SystemJobs::default();
+        self.collector.leave_office();
     }
 
     /// Free workers get the most urgent evaluations.

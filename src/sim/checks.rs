@@ -44,8 +44,9 @@ impl World {
         {
             return Err(format!("index {index} was applied twice, to different states"));
         }
+        let all = allocs(&view)?;
+        self.check_forgotten(&view, &all)?;
         if index.is_multiple_of(LOOK_EVERY) {
-            let all = allocs(&view)?;
             no_node_is_over_committed(&view, &all)?;
             nothing_is_held_by_two(&all)?;
             self.check_deployments(&view, &all)?;
@@ -182,6 +183,7 @@ impl World {
             return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
         }
         self.acknowledged_is_there(&view)?;
+        self.check_collected(&view)?;
         all_have_ended(&view)?;
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
@@ -205,7 +207,8 @@ impl World {
                     let rolled_back = reverts && job.stable && self.ledger.was_ever_wanted(key, &job.spec);
                     **spec == job.spec || rolled_back
                 }
-                (Left::Spec(_), None) => false,
+                // what was done is forgotten in the end
+                (Left::Spec(spec), None) => spec.job_type == JobType::Batch,
             };
             if !may_be.iter().any(is) {
                 return Err(format!(

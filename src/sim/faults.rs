@@ -88,6 +88,10 @@ pub enum Writer {
 
 /// Every fault by the name under which it is counted.
 pub const KINDS: &[&str] = &[
+    "allocation forgotten",
+    "evaluation forgotten",
+    "deployment forgotten",
+    "dead job gone",
     "server killed",
     "server power cut",
     "server disk full",

@@ -479,8 +479,7 @@ fn rows_lie_where_they_always_lay() {
     let node = region.ready_node(1);
     region.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let nodes = place(vec![alloc(1, &region.job("web"), node, eval_id(1))]);
-    let mut done = eval(1, "web");
-    done.status = EvalStatus::Complete;
+    let done = Evaluation { status: EvalStatus::Complete, ..eval(1, "web") };
     region.run(&Command::ApplyPlan { eval: EvalId(done.id.0), nodes, evals: vec![done], at: AT });
     region.run(&Command::UpdateAllocs {
         node,

@@ -9,6 +9,7 @@ mod checks;
 mod clock;
 pub mod disk;
 mod faults;
+mod garbage;
 mod golden;
 mod http;
 mod keeper_host;

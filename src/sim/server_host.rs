@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::disk::SimDisk;
+use super::garbage::RULES;
 use super::world::{Event, Who, World};
 use crate::model::key::Seed;
 use crate::model::plan::Decision;
@@ -101,6 +102,7 @@ impl ServerHost {
             workers: 2,
             tracked_versions: 3,
             scheduler: Default::default(),
+            garbage: RULES,
         }
     }
 }

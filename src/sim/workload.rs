@@ -292,6 +292,7 @@ fn describe(action: &Action) -> String {
         | Action::SetStability { .. }
         | Action::EvaluateNode { .. }
         | Action::ChangeNode { .. }
+        | Action::CollectGarbage
         | Action::StopAlloc { .. }
         | Action::StepDeployment { .. } => format!("{action:?}"),
     }

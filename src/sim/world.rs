@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::faults::{Fault, Faults};
+use super::garbage::Kept;
 use super::http::Readers;
 use super::ledger::Ledger;
 use super::node_host::NodeHost;
@@ -136,6 +137,7 @@ pub struct World {
     /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
     pub restarted: BTreeSet<AllocId>,
     pub seen: Seen,
+    pub kept: Kept,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
@@ -185,6 +187,7 @@ impl World {
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
             seen: Seen::new(),
+            kept: Kept::default(),
             lag: Span::ZERO,
             links: BTreeMap::new(),
         }

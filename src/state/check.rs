@@ -259,8 +259,8 @@ impl All {
             let of = |s| mine.iter().filter(|a| a.group == *group && a.client == s).count() as u64;
             let g = job.summary.groups.get(group).copied().unwrap_or_default();
             use ClientStatus::{Complete, Failed, Lost, Pending, Running, Unknown};
-            let now = [(Pending, g.starting), (Running, g.running), (Lost, g.lost), (Unknown, g.unknown)];
-            let ever = [(Complete, g.complete), (Failed, g.failed)];
+            let now = [(Pending, g.starting), (Running, g.running), (Unknown, g.unknown)];
+            let ever = [(Complete, g.complete), (Failed, g.failed), (Lost, g.lost)];
             let wrong = now.iter().find(|(s, n)| of(*s) != *n).or(ever.iter().find(|(s, n)| of(*s) > *n));
             if let Some((status, counted)) = wrong {
                 let there = of(*status);
@@ -281,7 +281,7 @@ impl All {
             _ if evals().any(|e| !e.status.is_terminal()) => JobStatus::Pending,
             _ if evals().next().is_some() || allocs().next().is_some() => JobStatus::Dead,
             // its evaluations were deleted
-            _ if job.versions.last().is_some_and(|v| v.status == JobStatus::Dead) => JobStatus::Dead,
+            _ if job.versions.last().is_some_and(|v| v.status != JobStatus::Pending) => JobStatus::Dead,
             _ => JobStatus::Pending,
         }
     }

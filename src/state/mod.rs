@@ -12,6 +12,7 @@ pub mod batch;
 #[cfg(test)]
 pub mod check;
 pub mod fault;
+pub mod garbage;
 pub mod heads;
 pub mod local;
 mod operating;

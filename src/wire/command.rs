@@ -5,6 +5,7 @@ use crate::model::alloc::{ClientStatus, Transition};
 use crate::model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use crate::model::drain::Drain;
 use crate::model::eval::Evaluation;
+use crate::model::garbage::{Cutoffs, Garbage};
 use crate::model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
 use crate::model::key::SigningKey;
@@ -83,6 +84,8 @@ pub enum Command {
     UpsertNodePool { pool: Box<NodePoolSpec> },
     /// Refused while nodes are in it, or jobs in it are not dead.
     DeleteNodePool { name: String },
+    /// What has ended and is old goes, if that is still so.
+    Collect(Box<Collect>),
 }
 
 impl Command {
@@ -112,6 +115,12 @@ impl Command {
             Command::ChangeNode { .. } | Command::AdvanceDrains { .. } => "NodeDrain",
             Command::UpsertNodePool { .. } => "NodePoolUpserted",
             Command::DeleteNodePool { .. } => "NodePoolDeleted",
+            Command::Collect(order) => match &order.garbage {
+                Garbage::Jobs(_) => "JobBatchDeregistered",
+                Garbage::Stop(_) => "JobDeregistered",
+                Garbage::Nodes(_) => "NodeDeregistration",
+                Garbage::Allocs(_) | Garbage::Evals(_) | Garbage::Deployments(_) => "",
+            },
             // they concern the region itself, and nothing that has events
             Command::Init { .. }
             | Command::AddSigningKey { .. }
@@ -210,6 +219,16 @@ pub struct RevertJob {
     /// The job must be of this version.
     pub enforce_prior_version: Option<u64>,
     pub eval: Option<Evaluation>,
+    pub tracked_versions: u32,
+    pub at: Wall,
+}
+
+/// A bounded number of things to be forgotten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collect {
+    pub garbage: Garbage,
+    pub before: Cutoffs,
+    /// How many of the newest versions stay listed, if a job gets another.
     pub tracked_versions: u32,
     pub at: Wall,
 }

@@ -65,6 +65,8 @@ pub enum Action {
         ids: Vec<EvalId>,
         skip_needed: bool,
     },
+    /// Everything that has ended and is not needed is forgotten at once, however young.
+    CollectGarbage,
     /// Stops an allocation and places it anew.
     StopAlloc {
         alloc: AllocId,

@@ -6,6 +6,7 @@
 
 mod asks;
 mod chaos;
+mod collecting;
 mod command_line;
 mod configuration;
 mod damage;

@@ -1,6 +1,6 @@
 //! What a region bears, on one server: its real brain on two cores with raft, a store on a real file, the plan applier and
 //! the scheduler's threads; nodes and users are simulated. `tests/measure region` builds and starts it; alone:
-//! `cargo run --locked --release --example region -- place|rejected|unblocked [allocations]`.
+//! `cargo run --locked --release --example region -- place|rejected|unblocked|gc [allocations]`.
 //!
 //! The crate keeps its rooms private, so this program is made of their source, compiled as the release is.
 //! Refuses to know HTTP, agents and tasks. Files go below `DROVER_MEASURE_DIR`, or the directory for temporary files.
@@ -47,6 +47,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use std::{env, fs};
+use wire::request::Action;
 
 type Outcome = Result<bool, Box<dyn Error>>;
 
@@ -65,7 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "report" => place(&dir.0, number.unwrap_or(ALLOCATIONS), true)?,
         "rejected" => rejected(&dir.0, 2)? & rejected(&dir.0, 8)?,
         "unblocked" => unblocked(&dir.0)?,
-        _ => return Err("what is to be measured? place, report, rejected or unblocked".into()),
+        "gc" => collected(&dir.0, number.unwrap_or(100_000))?,
+        _ => return Err("what is to be measured? place, report, rejected, unblocked or gc".into()),
     };
     if all_well { Ok(()) } else { Err("a target was missed".into()) }
 }
@@ -196,6 +198,37 @@ fn unblocked(dir: &Path) -> Outcome {
     }
     // eight times as many, and not eight times as long for each
     Ok(each[each.len() - 1] <= 2.0 * each[0])
+}
+
+/// Services that ran everywhere and were stopped: all of it is collected at once, while a user keeps asking for more.
+fn collected(dir: &Path, allocations: u64) -> Outcome {
+    let mut world = world(dir, "gc", 2, true)?;
+    world.register(0..NODES);
+    world.submit((0..allocations / OF_A_JOB).map(|n| service("old", n, OF_A_JOB as i64, 10, 10)));
+    world.until("all is running", |w| w.placed() >= allocations && w.running >= allocations && w.at_rest());
+    let keys = world.host.reader.view()?.job_keys(None, usize::MAX)?;
+    world.stop_all(keys);
+    world.until("all has ended", |w| w.running >= 2 * allocations && w.at_rest());
+    let counts = world.host.counts.clone();
+    counts.longest_turn_us.store(0, Relaxed);
+    counts.long_turns.store(0, Relaxed);
+    let (turns, began) = (counts.turns.load(Relaxed), Instant::now());
+    world.act(Action::CollectGarbage);
+    let mut left = allocations;
+    while left > 0 {
+        world.wait(Span::millis(500));
+        let view = world.host.reader.view()?;
+        left = view.job_keys(None, usize::MAX)?.len() as u64 + view.allocs(None, 1)?.len() as u64;
+    }
+    let (seconds, turns) = (began.elapsed().as_secs_f64(), counts.turns.load(Relaxed) - turns);
+    let longest = counts.longest_turn_us.load(Relaxed) as f64 / 1e3;
+    let long = counts.long_turns.load(Relaxed);
+    world.host.stop();
+    println!(
+        "{allocations} allocations and their jobs are collected after {seconds:.1} s and {turns} turns: \
+         the longest took {longest:.1} ms, {long} took more than 20 ms"
+    );
+    Ok(longest <= 20.0)
 }
 
 /// The most memory that this process ever had at once.

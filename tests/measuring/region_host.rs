@@ -22,10 +22,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 const SERVER: u64 = 1;
 /// More than are ever under way: what the server says is never lost here.
 const SAID: usize = 1 << 17;
+const LONG_TURN_US: u64 = 20_000;
 
 /// What the server says to the world outside.
 pub enum Said {
@@ -44,12 +46,16 @@ pub struct Counts {
     pub nodes_in_plans: AtomicU64,
     /// Allocations that the state has taken in.
     pub placed: AtomicU64,
+    /// The longest turn since somebody looked, and how many took more than 20 ms.
+    pub longest_turn_us: AtomicU64,
+    pub long_turns: AtomicU64,
 }
 
 pub struct Host {
     pub mail: Sender<Input>,
     pub said: Receiver<Said>,
     pub counts: Arc<Counts>,
+    pub reader: Reader,
     status: Arc<Mutex<ServerStatus>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -69,9 +75,11 @@ impl Host {
             workers,
             tracked_versions: 6,
             scheduler: Default::default(),
+            garbage: Default::default(),
         };
         let server = Server::new(config, store, recovered, 7).map_err(|e| e.to_string())?;
         let reader = server.reader();
+        let looked_at = reader.clone();
 
         let (mail, inbox) = async_channel::bounded(inbox::CAPACITY);
         let (to_workers, tasks) = async_channel::bounded(inbox::CAPACITY);
@@ -85,7 +93,7 @@ impl Host {
         }
         let brain = Brain { server, to_workers, says, counts: counts.clone(), status: Arc::clone(&status) };
         threads.push(thread::Builder::new().name("brain".into()).spawn(move || brain.run(&inbox))?);
-        Ok(Host { mail, said, counts, status, threads })
+        Ok(Host { mail, said, counts, reader: looked_at, status, threads })
     }
 
     pub fn status(&self) -> ServerStatus {
@@ -112,7 +120,11 @@ struct Brain {
 impl Brain {
     fn run(mut self, inbox: &Receiver<Input>) {
         while let Ok(inputs) = inbox::collect(inbox, self.server.next_deadline()) {
+            let began = Instant::now();
             let turn = self.server.turn(clock::now(), inputs).expect("the storage has no fault");
+            let took = began.elapsed().as_micros() as u64;
+            self.counts.longest_turn_us.fetch_max(took, Relaxed);
+            self.counts.long_turns.fetch_add(u64::from(took > LONG_TURN_US), Relaxed);
             self.obey(turn);
         }
     }

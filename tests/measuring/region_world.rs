@@ -4,7 +4,7 @@
 use crate::inbox;
 use crate::io::clock;
 use crate::model::alloc::ClientStatus;
-use crate::model::id::{AllocId, NodeId, NodeSecret};
+use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
 use crate::model::job::JobSpec;
 use crate::model::random::mix;
 use crate::model::task::{TaskPhase, TaskState};
@@ -34,6 +34,8 @@ pub struct World {
     /// Reports that are not durable yet.
     pub reports: u64,
     pub running: u64,
+    /// What nodes hear of has ended.
+    pub ending: bool,
     unanswered: usize,
     registered: BTreeSet<NodeId>,
     alive: BTreeSet<NodeId>,
@@ -49,6 +51,7 @@ impl World {
             heard: BTreeMap::new(),
             reports: 0,
             running: 0,
+            ending: false,
             unanswered: 0,
             registered: BTreeSet::new(),
             alive: BTreeSet::new(),
@@ -81,19 +84,31 @@ impl World {
     /// Submits jobs, as fast as the server takes them.
     pub fn submit(&mut self, specs: impl Iterator<Item = JobSpec>) {
         for spec in specs {
-            self.token += 1;
-            let action = Action::RegisterJob {
+            self.act(Action::RegisterJob {
                 spec: Box::new(spec),
                 enforce_index: None,
                 eval_priority: None,
                 preserve_counts: false,
                 submission: None,
-            };
-            self.tell(Input::Request { token: self.token, action });
-            self.unanswered += 1;
-            while self.unanswered >= 1_000 {
-                self.step();
-            }
+            });
+        }
+    }
+
+    /// Stops jobs, and lets everything that is somewhere end.
+    pub fn stop_all(&mut self, keys: Vec<JobKey>) {
+        self.ending = true;
+        for job in keys {
+            self.act(Action::DeregisterJob { job, purge: false, eval_priority: None });
+        }
+    }
+
+    /// Asks for something, as soon as not too much is under way.
+    pub fn act(&mut self, action: Action) {
+        self.token += 1;
+        self.tell(Input::Request { token: self.token, action });
+        self.unanswered += 1;
+        while self.unanswered >= 1_000 {
+            self.step();
         }
     }
 
@@ -168,7 +183,8 @@ impl World {
         let news: Vec<AllocId> = set.wanted.iter().filter(|(_, at)| *at > since).map(|(id, _)| *id).collect();
         let secret = NodeSecret::default();
         for some in news.chunks(MAX_UPDATES) {
-            let updates = some.iter().map(|id| running(*id)).collect();
+            let ending = self.ending;
+            let updates = some.iter().map(|id| if ending { ended(*id) } else { running(*id) }).collect();
             self.reports += 1;
             self.running += some.len() as u64;
             self.ask(node, NodeRequest::Report { node, secret, updates });
@@ -192,6 +208,16 @@ fn running(id: AllocId) -> AllocUpdate {
         id,
         client: ClientStatus::Running,
         client_description: "Tasks are running".into(),
+        task_states: [("t".to_string(), task)].into(),
+    }
+}
+
+fn ended(id: AllocId) -> AllocUpdate {
+    let task = TaskState { phase: TaskPhase::Dead, ..TaskState::default() };
+    AllocUpdate {
+        id,
+        client: ClientStatus::Complete,
+        client_description: "All tasks have completed".into(),
         task_states: [("t".to_string(), task)].into(),
     }
 }

@@ -3,6 +3,7 @@
 use super::Config;
 use crate::jobspec::diagnostic::Diagnostic;
 use crate::model::pool::{ALL_POOLS, name_problem};
+use crate::model::time::Span;
 
 /// All that is wrong; nothing when the configuration can be run.
 pub fn check(config: &mut Config) -> Vec<Diagnostic> {
@@ -54,6 +55,9 @@ fn server(config: &Config) -> Option<String> {
                 "not supported yet: server.bootstrap_expect = {n}; this release runs one server"
             ));
         }
+    }
+    if s.garbage.interval < Span::seconds(1) {
+        return Some("server.job_gc_interval must be at least 1s".to_string());
     }
     if !(100..=32_766).contains(&s.job_max_priority) {
         return Some(format!(

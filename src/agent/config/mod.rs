@@ -16,6 +16,7 @@ mod walk;
 use crate::api::agent::SearchRules;
 use crate::jobspec::diagnostic::Diagnostic;
 use crate::model::claims::{HostVolume, PortRange};
+use crate::model::garbage::GarbageRules;
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::Span;
 use crate::model::tree::BTreeMap;
@@ -138,6 +139,8 @@ pub struct ServerConfig {
     pub search: SearchRules,
     /// What a new region begins with.
     pub default_scheduler_config: SchedulerSettings,
+    /// How long what has ended is kept.
+    pub garbage: GarbageRules,
     /// Events are kept and streamed.
     pub event_broker: bool,
     /// How many entries' events are kept for those who stream them.
@@ -325,6 +328,7 @@ impl ServerConfig {
             job_max_source_bytes: 1_000_000,
             search: SearchRules::default(),
             default_scheduler_config: SchedulerSettings::default(),
+            garbage: GarbageRules::default(),
             event_broker: true,
             event_buffer_entries: 100,
         }

@@ -1,87 +1,13 @@
 //! One server without a world: what a pause does to its queues, and deletions in parts.
 
-use super::super::effects::{Effect, Input};
-use super::super::heartbeat::HeartbeatRules;
-use super::super::{Config, Turn};
+use super::super::effects::Input;
+use super::super::testing::Alone;
 use super::*;
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::scheduling::{Algorithm, SchedulerSettings};
-use crate::model::time::{Now, Span};
-use crate::state::samples::{AT, eval, in_memory, spec};
-use crate::state::store::{Options, Store};
+use crate::model::time::Now;
+use crate::state::samples::{AT, eval};
 use crate::wire::request::Action;
-
-const TOKEN: u64 = 7;
-
-struct Alone {
-    server: Server,
-    now: Mono,
-}
-
-impl Alone {
-    /// It leads.
-    fn new(scheduler: SchedulerSettings) -> Alone {
-        let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
-        let heartbeats = HeartbeatRules::default();
-        let config = Config { id: 1, heartbeats, workers: 1, tracked_versions: 6, scheduler };
-        let server = Server::new(config, store, recovered, 3).unwrap();
-        let mut alone = Alone { server, now: Mono(1) };
-        (0..200).for_each(|_| drop(alone.turn(vec![])));
-        assert!(alone.server.ready);
-        alone
-    }
-
-    fn turn(&mut self, inputs: Vec<Input>) -> Turn {
-        self.now = self.now.after(Span::millis(100));
-        self.server.turn(Now { mono: self.now, wall: Some(AT) }, inputs).unwrap()
-    }
-
-    /// What is answered, and what workers get meanwhile.
-    fn ask(&mut self, action: Action) -> (Result<Done, Refusal>, Vec<EvalId>) {
-        let mut given = vec![];
-        let mut inputs = vec![Input::Request { token: TOKEN, action }];
-        for _ in 0..50 {
-            let turn = self.turn(std::mem::take(&mut inputs));
-            let mut answer = None;
-            for effect in turn.effects {
-                match effect {
-                    Effect::Reply { token: TOKEN, result } => answer = Some(result),
-                    Effect::Schedule(task) => given.push(task.eval.id),
-                    _ => {}
-                }
-            }
-            if let Some(answer) = answer {
-                return (answer, given);
-            }
-        }
-        panic!("nobody answers");
-    }
-
-    fn register(&mut self, id: &str) -> Vec<EvalId> {
-        let action = Action::RegisterJob {
-            spec: Box::new(spec(id, 1)),
-            enforce_index: None,
-            eval_priority: None,
-            preserve_counts: false,
-            submission: None,
-        };
-        let (answer, given) = self.ask(action);
-        answer.unwrap();
-        given
-    }
-
-    fn pause(&mut self, pause_eval_broker: bool) -> Vec<EvalId> {
-        let settings = SchedulerSettings { pause_eval_broker, ..SchedulerSettings::default() };
-        let (answer, given) = self.ask(Action::ConfigureScheduler { settings, cas: None });
-        answer.unwrap();
-        given
-    }
-
-    fn open(&self) -> Vec<EvalId> {
-        let view = self.server.reader().view().unwrap();
-        view.open_evals().unwrap().into_iter().map(|e| e.id).collect()
-    }
-}
 
 #[test]
 fn in_a_pause_nothing_is_handed_out_and_afterwards_everything_that_is_open() {

@@ -1,11 +1,13 @@
 //! Samples of what operators want: of versions, of the scheduler, of evaluations and of node pools.
 
 use super::Samples;
+use crate::model::garbage::{Cutoffs, Garbage};
+use crate::model::id::DeploymentId;
 use crate::model::pool::{NodePool, NodePoolSpec};
 use crate::model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
 use crate::model::tree::BTreeMap;
-use crate::state::samples::{AT, Region, eval, key};
-use crate::wire::command::{Command, RevertJob};
+use crate::state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
+use crate::wire::command::{Collect, Command, RevertJob};
 
 fn config() -> SchedulerConfig {
     let settings = SchedulerSettings {
@@ -50,6 +52,17 @@ pub fn operating(s: &mut Samples) {
     s.add("delete evals", &Command::DeleteEvals { ids: vec![eval(1, "web").id], skip_needed: true });
     s.add("upsert node pool", &Command::UpsertNodePool { pool: Box::new(pool.spec) });
     s.add("delete node pool", &Command::DeleteNodePool { name: "boards".into() });
+    for (what, garbage) in [
+        ("collect jobs", Garbage::Jobs(vec![key("web")])),
+        ("collect by stopping", Garbage::Stop(key("web"))),
+        ("collect allocs", Garbage::Allocs(vec![alloc_id(1)])),
+        ("collect evals", Garbage::Evals(vec![eval_id(1)])),
+        ("collect deployments", Garbage::Deployments(vec![DeploymentId::from_random(4)])),
+        ("collect nodes", Garbage::Nodes(vec![node_id(1)])),
+    ] {
+        let before = Cutoffs { jobs: AT, ..Cutoffs::FORCED };
+        s.add(what, &Command::Collect(Box::new(Collect { garbage, before, tracked_versions: 6, at: AT })));
+    }
     s.add("set stability", &Command::SetStability { job: key("web"), version: 300, stable: true });
 }
 

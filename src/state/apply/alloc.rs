@@ -119,17 +119,24 @@ impl Turn<'_> {
         for index_key in tables::keys(&self.rows, &prefix)? {
             let place = Place::at_end(&index_key)?;
             let old: Allocation = tables::must_get(&self.rows, &tables::alloc_key(place))?;
-            self.remove(&index_key)?;
-            self.remove(&tables::alloc_key(place))?;
-            self.remove(&Kind::AllocId.key(&[place.id.as_bytes()]))?;
-            self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
-            self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
-            self.follow_fleet(Some(&old), None);
-            if let Some(row) = self.job(key)? {
-                recount(row, Some(&old), None);
-            }
-            self.alloc_changed(&old, true, !old.client_terminal());
+            self.remove_alloc(&old)?;
         }
+        Ok(())
+    }
+
+    pub(super) fn remove_alloc(&mut self, old: &Allocation) -> Result<(), Fault> {
+        let place = place(old);
+        self.remove(&Part::Alloc.key(&tables::job_bytes(&old.job), &place.bytes()))?;
+        self.remove(&tables::alloc_key(place))?;
+        self.remove(&Kind::AllocId.key(&[place.id.as_bytes()]))?;
+        self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
+        self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
+        self.follow_fleet(Some(old), None);
+        if let Some(row) = self.job(&old.job)? {
+            recount(row, Some(old), None);
+            job::uncount(&mut row.summary, &old.group, old.client);
+        }
+        self.alloc_changed(old, true, !old.client_terminal());
         Ok(())
     }
 

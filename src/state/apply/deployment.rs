@@ -320,11 +320,17 @@ impl Turn<'_> {
         for index_key in tables::keys(&self.rows, &prefix)? {
             let place = Place::at_end(&index_key)?;
             let old: Deployment = tables::must_get(&self.rows, &tables::deployment_key(place))?;
-            self.remove(&index_key)?;
-            self.remove(&tables::deployment_key(place))?;
-            self.remove(&Kind::DeploymentId.key(&[place.id.as_bytes()]))?;
-            self.deployment_changed(&old, false);
+            self.remove_deployment(&old)?;
         }
+        Ok(())
+    }
+
+    pub(super) fn remove_deployment(&mut self, old: &Deployment) -> Result<(), Fault> {
+        let place = place(old);
+        self.remove(&Part::Deployment.key(&tables::job_bytes(&old.job), &place.bytes()))?;
+        self.remove(&tables::deployment_key(place))?;
+        self.remove(&Kind::DeploymentId.key(&[place.id.as_bytes()]))?;
+        self.deployment_changed(old, false);
         Ok(())
     }
 

@@ -159,7 +159,7 @@ impl Turn<'_> {
     }
 
     /// Its allocations stay until a scheduler has seen that it is gone.
-    fn remove_node(&mut self, node: Node) -> Result<(), Fault> {
+    pub(super) fn remove_node(&mut self, node: Node) -> Result<(), Fault> {
         let id = node.info.id;
         self.remove(&tables::node_key(Kind::Node, id))?;
         self.remove(&tables::node_key(Kind::NodeInfo, id))?;

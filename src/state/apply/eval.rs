@@ -134,7 +134,7 @@ impl Turn<'_> {
     }
 
     /// False: it is gone already.
-    fn remove_eval(&mut self, eval: Evaluation) -> Result<bool, Fault> {
+    pub(super) fn remove_eval(&mut self, eval: Evaluation) -> Result<bool, Fault> {
         if self.eval(eval.id)?.is_none() {
             return Ok(false);
         }
@@ -155,7 +155,7 @@ impl Turn<'_> {
         Ok(true)
     }
 
-    fn eval(&self, id: EvalId) -> Result<Option<Evaluation>, Fault> {
+    pub(super) fn eval(&self, id: EvalId) -> Result<Option<Evaluation>, Fault> {
         match tables::place_of(&self.rows, Kind::EvalId, id.0)? {
             None => Ok(None),
             Some(place) => tables::must_get(&self.rows, &tables::eval_key(place)).map(Some),

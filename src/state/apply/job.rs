@@ -160,7 +160,7 @@ impl Turn<'_> {
     }
 
     /// The job, its versions, its summary and its allocations go; its evaluations stay.
-    fn purge_job(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
+    pub(super) fn purge_job(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
         self.remove_allocs_of(key)?;
         self.remove_deployments_of(key)?;
         let bytes = tables::job_bytes(key);
@@ -258,8 +258,8 @@ impl Turn<'_> {
         if tables::any(&self.rows, &Part::OpenEval.key(bytes, &[]))? {
             return Ok(JobStatus::Pending);
         }
-        // what was dead stays so when its evaluations go
-        let evaluated = row.newest()?.status == JobStatus::Dead
+        // what was more than pending stays so when its evaluations go
+        let evaluated = row.newest()?.status != JobStatus::Pending
             || tables::any(&self.rows, &Part::Eval.key(bytes, &[]))?
             || tables::any(&self.rows, &Part::Alloc.key(bytes, &[]))?;
         Ok(if evaluated { JobStatus::Dead } else { JobStatus::Pending })
@@ -354,6 +354,16 @@ pub(super) fn count(summary: &mut JobSummary, group: &str, was: Option<ClientSta
         None => {}
     }
     *bin(g, now) += 1;
+}
+
+/// One that is gone is nowhere any more; what ended keeps being counted.
+pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) {
+    if let Some(g) = summary.groups.get_mut(group)
+        && !was.is_terminal()
+    {
+        let bin = bin(g, was);
+        *bin = bin.saturating_sub(1);
+    }
 }
 
 fn bin(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {

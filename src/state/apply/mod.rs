@@ -9,6 +9,7 @@ mod alloc;
 mod deployment;
 mod drain;
 mod eval;
+mod garbage;
 mod job;
 mod key;
 mod namespace;
@@ -157,6 +158,7 @@ impl Turn<'_> {
             Command::DeleteNodePool { name } => self.delete_node_pool(&name),
             Command::RevertJob(order) => self.revert_for_user(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
+            Command::Collect(order) => self.collect(*order),
         }
     }
 

@@ -1,0 +1,266 @@
+//! The collector: forgets what has ended, is old and is needed by nothing (reference: server 14). It goes round at an interval,
+//! or when it is asked to, in small steps: a step looks at a bounded number of things, and proposes at most one entry with a bounded
+//! number of those that may go. Applying looks at each once more.
+//!
+//! Refuses to know what may go: `model::garbage` says it. Where a round has come to is lost with the leader: the next begins anew.
+
+use super::{Op, Server};
+use crate::model::garbage::{Cutoffs, Garbage, GarbageRules};
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use crate::model::node::NodeStatus;
+use crate::model::time::{Mono, Now, Span, Wall};
+use crate::state::fault::Fault;
+use crate::state::garbage::Fate;
+use crate::state::view::View;
+use crate::wire::command::{Collect, Command};
+use std::collections::BTreeMap;
+
+/// What one step looks at.
+const LOOKED_AT: usize = 256;
+/// What one entry takes away: some milliseconds' work for the thread that applies it.
+const TAKEN: usize = 48;
+/// Each may take its parts along.
+const JOBS_TAKEN: usize = 4;
+/// Between two steps others have their turns.
+const BREATH: Span = Span::millis(10);
+
+/// What a round looks at, in this order, and after what it goes on. Jobs come twice: what had too many parts has fewer at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    Jobs { after: Option<JobKey>, again: bool },
+    Allocs(Option<(u64, AllocId)>),
+    Evals(Option<(u64, EvalId)>),
+    Deployments(Option<(u64, DeploymentId)>),
+    Nodes(Option<NodeId>),
+}
+
+const FIRST: Stage = Stage::Jobs { after: None, again: false };
+
+struct Round {
+    stage: Stage,
+    before: Cutoffs,
+}
+
+#[derive(Default)]
+pub struct Collector {
+    rules: GarbageRules,
+    /// `None`: between two of them.
+    round: Option<Round>,
+    /// When the next step is due. `None`: this server does not lead, or an entry is under way.
+    due: Option<Mono>,
+    /// Somebody wants everything to go that can.
+    forced: bool,
+}
+
+impl Collector {
+    pub fn new(rules: GarbageRules) -> Self {
+        Collector { rules, ..Collector::default() }
+    }
+
+    pub fn take_office(&mut self, now: Mono) {
+        self.due = Some(now.after(self.rules.interval));
+    }
+
+    pub fn leave_office(&mut self) {
+        *self = Collector::new(self.rules);
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.due
+    }
+
+    /// A round under way is given up for one that takes more.
+    fn force(&mut self, now: Mono) {
+        self.forced = true;
+        self.due = self.due.map(|due| due.min(now));
+    }
+
+    pub fn settled(&mut self, now: Mono) {
+        self.due = Some(now.after(BREATH));
+    }
+
+    fn round(&mut self, at: Wall) -> (Stage, Cutoffs) {
+        if std::mem::take(&mut self.forced) {
+            self.round = Some(Round { stage: FIRST, before: Cutoffs::FORCED });
+        }
+        let rules = &self.rules;
+        let round = self.round.get_or_insert_with(|| Round { stage: FIRST, before: Cutoffs::of(rules, at) });
+        (round.stage.clone(), round.before)
+    }
+
+    /// A step has led to `stage`; `None`: the round is over.
+    fn step(&mut self, stage: Option<Stage>, now: Mono) {
+        let next = if stage.is_some() { BREATH } else { self.rules.interval };
+        self.round =
+            self.round.take().and_then(|round| stage.map(|stage| Round { stage, before: round.before }));
+        self.due = Some(now.after(next));
+    }
+}
+
+impl Server {
+    pub(super) fn collect_for_user(&mut self, now: Mono) {
+        self.collector.force(now);
+    }
+
+    /// One step, if it is due.
+    pub(super) fn collect_garbage(&mut self, now: Now) -> Result<(), Fault> {
+        let due = self.collector.due.is_some_and(|due| due <= now.mono);
+        if !self.ready || !self.space_free || !due {
+            return Ok(());
+        }
+        let (at, view) = (self.stamp(now), self.log.reader().view()?);
+        let (stage, before) = self.collector.round(at);
+        let found = find(&view, stage, &before)?;
+        self.collector.step(found.next, now.mono);
+        if let Some(garbage) = found.garbage {
+            let tracked_versions = self.config.tracked_versions;
+            let order = Collect { garbage, before, tracked_versions, at };
+            if self.propose(&Command::Collect(Box::new(order)), Op::Collected).is_some() {
+                self.collector.due = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a step found.
+struct Found {
+    garbage: Option<Garbage>,
+    /// Where the next one begins; `None`: everything was looked at.
+    next: Option<Stage>,
+}
+
+/// A function of the view: looks at some things of a stage, the next ones after those that were looked at before.
+fn find(view: &View, stage: Stage, before: &Cutoffs) -> Result<Found, Fault> {
+    match stage {
+        Stage::Jobs { after, again } => jobs(view, after, again, before),
+        Stage::Allocs(after) => allocs(view, after, before),
+        Stage::Evals(after) => evals(view, after, before),
+        Stage::Deployments(after) => deployments(view, after, before),
+        Stage::Nodes(after) => nodes(view, after, before),
+    }
+}
+
+/// A job with too many parts goes on its own way: an entry of its own stops it.
+fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -> Result<Found, Fault> {
+    let keys = view.job_keys(after.as_ref(), LOOKED_AT)?;
+    let mut more = keys.len() == LOOKED_AT;
+    let mut leaving = Vec::new();
+    let mut stops = None;
+    for key in keys {
+        let fate = view.fate_of(&key, before)?;
+        if leaving.len() == JOBS_TAKEN || (fate == Fate::Stops && !leaving.is_empty()) {
+            more = true;
+            break;
+        }
+        after = Some(key.clone());
+        match fate {
+            Fate::Stays => {}
+            Fate::Goes => leaving.push(key),
+            Fate::Stops => {
+                stops = Some(key);
+                more = true;
+                break;
+            }
+        }
+    }
+    let garbage = match stops {
+        Some(key) => Some(Garbage::Stop(key)),
+        None => (!leaving.is_empty()).then_some(Garbage::Jobs(leaving)),
+    };
+    let next = match (more, again) {
+        (true, _) => Stage::Jobs { after, again },
+        (false, false) => Stage::Allocs(None),
+        (false, true) => Stage::Nodes(None),
+    };
+    Ok(Found { garbage, next: Some(next) })
+}
+
+fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> Result<Found, Fault> {
+    let rows = view.allocs(after, LOOKED_AT)?;
+    let mut more = rows.len() == LOOKED_AT;
+    let (mut leaving, mut holders) = (Vec::new(), BTreeMap::new());
+    for alloc in rows {
+        if leaving.len() == TAKEN {
+            more = true;
+            break;
+        }
+        after = Some((alloc.create_index, alloc.id));
+        if !alloc.terminal() {
+            continue;
+        }
+        if !holders.contains_key(&alloc.job) {
+            holders.insert(alloc.job.clone(), view.holder(&alloc.job)?);
+        }
+        let holder = holders.get(&alloc.job).and_then(Option::as_ref);
+        if view.may_forget_alloc(&alloc, holder, before)? {
+            leaving.push(alloc.id);
+        }
+    }
+    let garbage = (!leaving.is_empty()).then_some(Garbage::Allocs(leaving));
+    let next = if more { Stage::Allocs(after) } else { Stage::Evals(None) };
+    Ok(Found { garbage, next: Some(next) })
+}
+
+fn evals(view: &View, mut after: Option<(u64, EvalId)>, before: &Cutoffs) -> Result<Found, Fault> {
+    let rows = view.evals(after, LOOKED_AT)?;
+    let mut more = rows.len() == LOOKED_AT;
+    let mut leaving = Vec::new();
+    for eval in rows {
+        if leaving.len() == TAKEN {
+            more = true;
+            break;
+        }
+        after = Some((eval.create_index, eval.id));
+        if view.may_forget_eval(&eval, before)? {
+            leaving.push(eval.id);
+        }
+    }
+    let garbage = (!leaving.is_empty()).then_some(Garbage::Evals(leaving));
+    let next = if more { Stage::Evals(after) } else { Stage::Deployments(None) };
+    Ok(Found { garbage, next: Some(next) })
+}
+
+fn deployments(
+    view: &View,
+    mut after: Option<(u64, DeploymentId)>,
+    before: &Cutoffs,
+) -> Result<Found, Fault> {
+    let rows = view.deployments(after, LOOKED_AT)?;
+    let mut more = rows.len() == LOOKED_AT;
+    let mut leaving = Vec::new();
+    for deployment in rows {
+        if leaving.len() == TAKEN {
+            more = true;
+            break;
+        }
+        after = Some((deployment.create_index, deployment.id));
+        if view.may_forget_deployment(&deployment, before)? {
+            leaving.push(deployment.id);
+        }
+    }
+    let garbage = (!leaving.is_empty()).then_some(Garbage::Deployments(leaving));
+    let again = Stage::Jobs { after: None, again: true };
+    Ok(Found { garbage, next: Some(if more { Stage::Deployments(after) } else { again }) })
+}
+
+fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Found, Fault> {
+    let ids = view.node_ids_after(after, LOOKED_AT)?;
+    let mut more = ids.len() == LOOKED_AT;
+    let mut leaving = Vec::new();
+    for id in ids {
+        if leaving.len() == TAKEN {
+            more = true;
+            break;
+        }
+        after = Some(id);
+        if view.fleet().status(id) == Some(NodeStatus::Down) && view.may_forget_node(id, before)? {
+            leaving.push(id);
+        }
+    }
+    let garbage = (!leaving.is_empty()).then_some(Garbage::Nodes(leaving));
+    Ok(Found { garbage, next: more.then_some(Stage::Nodes(after)) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! Rounds of a server without a world.
+
+use super::super::testing::Alone;
+use super::*;
+use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::eval::{EvalStatus, Evaluation};
+use crate::model::job::{JobSpec, JobType};
+use crate::model::scheduling::SchedulerSettings;
+use crate::state::check;
+use crate::state::samples::{AT, alloc, eval, eval_id, key, node_id, place, register, report, spec};
+use crate::wire::request::Action;
+
+impl Alone {
+    fn propose(&mut self, command: &Command) {
+        self.server.propose(command, Op::Unattended).expect("leads");
+        self.turns(3);
+    }
+
+    fn turns(&mut self, n: usize) {
+        (0..n).for_each(|_| drop(self.turn(vec![])));
+    }
+
+    fn view(&self) -> View {
+        self.server.reader().view().unwrap()
+    }
+
+    /// Evaluation `n` has placed these of the job, and is complete.
+    fn placed(&mut self, n: u128, spec: JobSpec, ids: std::ops::Range<u128>) {
+        let key = spec.key();
+        self.propose(&register(spec, None));
+        let job = Allocation::clone(&{
+            let job = self.view().job(&key).unwrap().unwrap();
+            alloc(0, &job, node_id(1), eval_id(n))
+        });
+        let mut done = Evaluation { status: EvalStatus::Complete, ..eval(n, &key.id) };
+        done.job_type = self.view().holder(&key).unwrap().unwrap().job_type;
+        let allocs: Vec<Allocation> =
+            ids.map(|id| Allocation { id: crate::state::samples::alloc_id(id), ..job.clone() }).collect();
+        let nodes = place(allocs);
+        self.propose(&Command::ApplyPlan { eval: eval_id(n), nodes, evals: vec![done], at: AT });
+    }
+
+    fn told(&mut self, ids: std::ops::Range<u128>, client: ClientStatus) {
+        let updates = ids.map(|id| report(id, client)).collect();
+        self.propose(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    }
+
+    fn collect(&mut self) {
+        self.ask(Action::CollectGarbage).0.expect("is taken");
+        self.turns(200);
+        assert!(self.server.collector.round.is_none(), "the round is over");
+        check::consistent(&self.view()).unwrap();
+    }
+}
+
+fn batch(id: &str) -> JobSpec {
+    JobSpec { job_type: JobType::Batch, ..spec(id, 1) }
+}
+
+#[test]
+fn one_round_takes_what_has_ended_and_leaves_what_is_needed() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, spec("web", 2), 1..3);
+    alone.placed(2, batch("done"), 3..4);
+    alone.placed(3, batch("runs"), 4..6);
+    alone.told(1..2, ClientStatus::Running);
+    alone.told(2..5, ClientStatus::Complete);
+    alone.told(5..6, ClientStatus::Running);
+    alone.collect();
+    let view = alone.view();
+    let left: Vec<_> = view.allocs(None, 9).unwrap().into_iter().map(|a| a.name).collect();
+    assert_eq!(left.len(), 3, "of the service the live one, of work that goes on all: {left:?}");
+    assert_eq!(view.job(&key("done")).unwrap(), None, "it was done");
+    let evals: Vec<_> = view.evals(None, 9).unwrap().into_iter().map(|e| e.id).collect();
+    assert_eq!(evals, [eval_id(1), eval_id(3)], "they have placed what is left");
+}
+
+#[test]
+fn a_large_job_is_stopped_first_and_goes_in_parts() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, batch("large"), 1..201);
+    alone.told(1..201, ClientStatus::Complete);
+    let began = alone.server.log.applied();
+    alone.ask(Action::CollectGarbage).0.expect("is taken");
+    alone.turns(4);
+    let job = alone.view().job(&key("large")).unwrap().expect("cannot go at once");
+    assert_eq!((job.spec.stop, job.version), (true, 1));
+    alone.turns(200);
+    assert_eq!(
+        (alone.view().jobs(None, "", None, 9).unwrap(), alone.view().evals(None, 9).unwrap()),
+        (vec![], vec![])
+    );
+    let entries = alone.server.log.applied() - began;
+    assert_eq!(entries, 1 + 5 + 1 + 1, "a stop, 200 allocations by 48, an evaluation, the job");
+    check::consistent(&alone.view()).unwrap();
+}
+
+#[test]
+fn rounds_come_by_themselves_write_nothing_when_there_is_nothing_and_obey_the_thresholds() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, batch("done"), 1..2);
+    alone.told(1..2, ClientStatus::Complete);
+    let before = alone.server.log.applied();
+    let rules = GarbageRules::default();
+    let interval = |alone: &mut Alone| {
+        alone.now = alone.now.after(rules.interval);
+        alone.turns(20);
+    };
+    interval(&mut alone);
+    assert_eq!(alone.server.log.applied(), before, "nothing is old");
+    alone.server.collector.rules.jobs = Span(-1);
+    interval(&mut alone);
+    assert_eq!(alone.view().job(&key("done")).unwrap(), None);
+    let after = alone.server.log.applied();
+    interval(&mut alone);
+    assert_eq!(alone.server.log.applied(), after, "nothing is left");
+}
+
+#[test]
+fn what_came_alive_meanwhile_stays() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, batch("done"), 1..2);
+    alone.told(1..2, ClientStatus::Complete);
+    let found = find(&alone.view(), FIRST, &Cutoffs::FORCED).unwrap();
+    assert_eq!(found.garbage, Some(Garbage::Jobs(vec![key("done")])));
+    alone.register("done-not");
+    alone.propose(&register(JobSpec { priority: 60, ..batch("done") }, Some(eval(7, "done"))));
+    for garbage in [
+        Garbage::Jobs(vec![key("done")]),
+        Garbage::Stop(key("done")),
+        Garbage::Evals(vec![eval_id(7)]),
+        Garbage::Nodes(vec![node_id(1)]),
+    ] {
+        let digest = alone.server.log.reader().view().unwrap().digest();
+        let order = Collect { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
+        alone.propose(&Command::Collect(Box::new(order)));
+        assert_eq!(alone.view().digest(), digest, "nothing is gone");
+    }
+}
+
+#[test]
+fn a_parent_stays_while_what_it_launched_lives() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.placed(1, batch("nightly"), 1..2);
+    alone.told(1..2, ClientStatus::Complete);
+    alone.placed(2, batch("nightly/periodic-1700000000"), 2..3);
+    alone.collect();
+    assert!(alone.view().job(&key("nightly")).unwrap().is_some());
+    alone.told(2..3, ClientStatus::Complete);
+    alone.collect();
+    assert_eq!(alone.view().job_keys(None, 9).unwrap(), []);
+}

@@ -1,0 +1,220 @@
+//! What of the rows may be forgotten: what `model::garbage` judges by, read from a view or in the middle of an entry.
+//! Refuses to know who asks, and when. Every question has a bound, whatever the state holds.
+
+use super::fault::Fault;
+use super::tables::{self, JobRow, Kind, Part, Place, Rows};
+use super::view::{self, View};
+use crate::model::alloc::Allocation;
+use crate::model::deployment::Deployment;
+use crate::model::eval::Evaluation;
+use crate::model::garbage::{Cutoffs, Holder, alloc_may_go, eval_may_go, has_ended};
+use crate::model::id::{JobKey, NodeId};
+use crate::model::job::{JobSpec, JobStatus, JobType};
+use crate::model::node::{Node, NodeStatus};
+
+/// The most parts that a job may have to go as a whole, and the most allocations a node may be named by.
+const MOST_PARTS: usize = 64;
+
+/// What is to become of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Stays,
+    Goes,
+    /// It could go, but for the number of its parts, which first have to go one by one: from a job that nobody wants.
+    Stops,
+}
+
+impl View {
+    pub fn holder(&self, job: &JobKey) -> Result<Option<Holder>, Fault> {
+        read_holder(&self.rows, job)
+    }
+
+    pub fn may_forget_alloc(
+        &self,
+        alloc: &Allocation,
+        holder: Option<&Holder>,
+        before: &Cutoffs,
+    ) -> Result<bool, Fault> {
+        alloc_goes(&self.rows, alloc, holder, before)
+    }
+
+    pub fn may_forget_eval(&self, eval: &Evaluation, before: &Cutoffs) -> Result<bool, Fault> {
+        eval_goes(&self.rows, eval, before)
+    }
+
+    pub fn may_forget_deployment(&self, deployment: &Deployment, before: &Cutoffs) -> Result<bool, Fault> {
+        deployment_goes(&self.rows, deployment, before)
+    }
+
+    pub fn fate_of(&self, job: &JobKey, before: &Cutoffs) -> Result<Fate, Fault> {
+        fate(&self.rows, job, before)
+    }
+
+    pub fn may_forget_node(&self, id: NodeId, before: &Cutoffs) -> Result<bool, Fault> {
+        match view::read_node(&self.rows, id)? {
+            Some(node) => node_goes(&self.rows, &node, before),
+            None => Ok(false),
+        }
+    }
+
+    /// Ordered, after `after`. Decodes none.
+    pub fn job_keys(&self, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobKey>, Fault> {
+        let (after, mut out) = (after.map(tables::job_bytes), Vec::new());
+        tables::each_job(&self.rows, &[], after.as_deref(), |job, _| {
+            out.push(job.clone());
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+
+    /// Ordered, after `after`. Decodes none.
+    pub fn node_ids_after(&self, after: Option<NodeId>, limit: usize) -> Result<Vec<NodeId>, Fault> {
+        let (after, mut out) = (after.map(|id| tables::node_key(Kind::Node, id)), Vec::new());
+        tables::each(&self.rows, &Kind::Node.key(&[]), after.as_deref(), |key, _| {
+            out.push(NodeId(tables::id_at_end(key)?));
+            Ok(out.len() < limit)
+        })?;
+        Ok(out)
+    }
+}
+
+pub(super) fn read_holder(rows: &impl Rows, job: &JobKey) -> Result<Option<Holder>, Fault> {
+    let bytes = tables::job_bytes(job);
+    let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else { return Ok(None) };
+    let newest = row.newest()?;
+    let spec: JobSpec = tables::must_get(rows, &tables::spec_key(&bytes, row.create_index, newest.version))?;
+    Ok(Some(Holder {
+        create_index: row.create_index,
+        version: newest.version,
+        job_modify_index: newest.job_modify_index,
+        job_type: row.job_type,
+        stop: row.stop,
+        groups: spec.groups.into_iter().map(|g| g.name).collect(),
+        deployment: view::read_latest_deployment(rows, &bytes)?.map(|d| (d.id, d.status)),
+    }))
+}
+
+pub(super) fn alloc_goes(
+    rows: &impl Rows,
+    alloc: &Allocation,
+    holder: Option<&Holder>,
+    before: &Cutoffs,
+) -> Result<bool, Fault> {
+    // what nearly all of them are told by costs no read
+    let Some(holder) = holder.filter(|_| alloc.terminal()) else { return Ok(false) };
+    let known = alloc.client_terminal() || is_known(rows, alloc.node_id)?;
+    Ok(alloc_may_go(alloc, known, holder, before))
+}
+
+fn is_known(rows: &impl Rows, node: NodeId) -> Result<bool, Fault> {
+    Ok(rows.get(tables::node_key(Kind::Node, node).as_slice())?.is_some())
+}
+
+/// An evaluation goes after everything that it placed.
+pub(super) fn eval_goes(rows: &impl Rows, eval: &Evaluation, before: &Cutoffs) -> Result<bool, Fault> {
+    let old = eval_may_go(eval, before);
+    Ok(old && !tables::any(rows, &Kind::AllocOfEval.key(&[eval.id.0.as_bytes()]))?)
+}
+
+/// A job's newest stays, and so does one that allocations may name: its version's allocations go first.
+pub(super) fn deployment_goes(
+    rows: &impl Rows,
+    deployment: &Deployment,
+    before: &Cutoffs,
+) -> Result<bool, Fault> {
+    if deployment.status.is_active() || deployment.modify_time > before.deployments {
+        return Ok(false);
+    }
+    let bytes = tables::job_bytes(&deployment.job);
+    let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else { return Ok(false) };
+    let named = |v: &tables::VersionRow| v.version == deployment.job_version && v.allocs > 0;
+    let latest = view::read_latest_deployment(rows, &bytes)?.is_some_and(|d| d.id == deployment.id);
+    Ok(!latest && !row.versions.iter().any(named))
+}
+
+pub(super) fn node_goes(rows: &impl Rows, node: &Node, before: &Cutoffs) -> Result<bool, Fault> {
+    if node.status != NodeStatus::Down || node.status_updated > before.nodes {
+        return Ok(false);
+    }
+    let mut here = Vec::new();
+    let prefix = Kind::AllocOfNode.key(&[node.info.id.0.as_bytes()]);
+    tables::each(rows, &prefix, None, |key, value| {
+        let (create_index, _) = tables::decode_pair(value)?;
+        here.push(Place { create_index, id: tables::id_at_end(key)? });
+        Ok(here.len() <= MOST_PARTS)
+    })?;
+    if here.len() > MOST_PARTS {
+        return Ok(false);
+    }
+    for place in here {
+        let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(place))?;
+        if !alloc.terminal() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A service or system job only goes once it was stopped: what runs no more is still wanted.
+pub(super) fn fate(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<Fate, Fault> {
+    let bytes = tables::job_bytes(job);
+    let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else { return Ok(Fate::Stays) };
+    let newest = row.newest()?;
+    let over = row.stop || matches!(row.job_type, JobType::Batch | JobType::Sysbatch);
+    let dead = newest.status == JobStatus::Dead && row.live_allocs == 0;
+    if !over || !dead || newest.submit_time > before.jobs || has_live_children(rows, job)? {
+        return Ok(Fate::Stays);
+    }
+    let mut parts = 0;
+    for place in some_of(rows, Part::Eval, &bytes)? {
+        let eval: Evaluation = tables::must_get(rows, &tables::eval_key(place))?;
+        if !eval.status.is_terminal() || eval.modify_time > before.jobs {
+            return Ok(Fate::Stays);
+        }
+        parts += 1;
+    }
+    for place in some_of(rows, Part::Alloc, &bytes)? {
+        let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(place))?;
+        let known = is_known(rows, alloc.node_id)?;
+        if !has_ended(&alloc, known) || alloc.modify_time > before.jobs {
+            return Ok(Fate::Stays);
+        }
+        parts += 1;
+    }
+    parts += some_of(rows, Part::Deployment, &bytes)?.len();
+    Ok(match parts > MOST_PARTS {
+        false => Fate::Goes,
+        true if row.stop => Fate::Stays,
+        true => Fate::Stops,
+    })
+}
+
+/// At least as many as tell that there are too many.
+fn some_of(rows: &impl Rows, part: Part, job: &[u8]) -> Result<Vec<Place>, Fault> {
+    let mut out = Vec::new();
+    tables::each(rows, &part.key(job, &[]), None, |key, _| {
+        out.push(Place::at_end(key)?);
+        Ok(out.len() <= MOST_PARTS)
+    })?;
+    Ok(out)
+}
+
+/// What was launched from it, by its name, and is not over.
+fn has_live_children(rows: &impl Rows, job: &JobKey) -> Result<bool, Fault> {
+    let mut live = false;
+    for kind in ["/periodic-", "/dispatch-"] {
+        let prefix = tables::job_prefix_bytes(&job.namespace, &format!("{}{kind}", job.id));
+        tables::each_job(rows, &prefix, None, |_, bytes| {
+            let row: Option<JobRow> = tables::get(rows, &Part::Row.key(bytes, &[]))?;
+            live |= match row {
+                Some(row) => row.newest()?.status != JobStatus::Dead,
+                None => false,
+            };
+            Ok(!live)
+        })?;
+    }
+    Ok(live)
+}
+
+#[cfg(test)]
+mod tests;
