@@ -368,6 +368,7 @@ fn gate(
         actions: asks,
         node: calls,
         rehearse: Arc::new(workers::rehearse),
+        explain: Arc::new(workers::explain),
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
         response_headers: response_headers(config),

@@ -5,10 +5,12 @@ use super::server_loop::Mail;
 use crate::io::clock;
 use crate::server::board;
 use crate::server::effects::{Input, ScheduleTask};
-use crate::server::rehearsal;
+use crate::server::{rehearsal, why};
+use crate::state::fault::Fault;
 use crate::state::store::Reader;
 use crate::wire::rehearsal::{Rehearsal, Rehearse};
 use crate::wire::request::{Refusal, RefusalKind};
+use crate::wire::why::{Subject, Why};
 use async_channel::{Receiver, Sender};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,12 +39,21 @@ pub fn run(tasks: &Receiver<ScheduleTask>, results: &Sender<Mail>, reader: impl 
     }
 }
 
-/// What a job would come to. Its panic is caught as that of an evaluation is.
+/// What a job would come to.
 pub fn rehearse(reader: &Reader, asked: &Rehearse) -> Result<Rehearsal, Refusal> {
+    let at = clock::now().stamp();
+    guarded(|| rehearsal::rehearse(&reader.view()?, asked, at))
+}
+
+pub fn explain(reader: &Reader, subject: &Subject) -> Result<Why, Refusal> {
+    guarded(|| why::explain(&reader.view()?, subject, 0))
+}
+
+/// Its panic is caught as that of an evaluation is.
+fn guarded<T>(work: impl FnOnce() -> Result<Result<T, Refusal>, Fault>) -> Result<T, Refusal> {
     let unavailable = |why: String| Err(Refusal::new(RefusalKind::Unavailable, why));
     GUARDED.set(true);
-    let at = clock::now().stamp();
-    let found = catch_unwind(AssertUnwindSafe(|| rehearsal::rehearse(&reader.view()?, asked, at)));
+    let found = catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(false);
     match found {
         Ok(Ok(answer)) => answer,

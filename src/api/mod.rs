@@ -45,6 +45,7 @@ mod submissions;
 mod tests;
 mod versions;
 pub mod watch;
+pub mod why;
 
 use crate::model::time::{Mono, Span};
 use crate::state::store::Reader;
@@ -53,6 +54,7 @@ use crate::wire::ask::NodeAsk;
 use crate::wire::rehearsal::Rehearse;
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
+use crate::wire::why::Subject;
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
 use host::HostRequest;
@@ -65,6 +67,7 @@ use request::{Method, Request};
 use response::Response;
 use showing::Showing;
 use watch::WatchKey;
+use why::Explained;
 
 /// What is known at present, as values.
 pub struct Context<'a> {
@@ -85,6 +88,8 @@ pub enum Outcome {
     Act(Action, Answer),
     /// Something to be found out, without writing: give it to the scheduler, and what it says to `Planned::response`.
     Rehearse(Rehearse, Planned),
+    /// Why something is as it is: to be found out in the same way.
+    Explain(Subject, Explained),
     /// Nothing to tell yet: ask again, with `held`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
     /// A stream of events.
@@ -327,7 +332,6 @@ struct Call<'a> {
 impl Call<'_> {
     fn answer(&self, route: Route) -> Result<Outcome, Response> {
         let write = self.request.method != Method::Get;
-        let (ctx, q) = (self.ctx, &self.query);
         match route {
             Route::Jobs => self.jobs(write),
             Route::JobsParse => jobs::parse(self).map(Outcome::Respond),
@@ -337,6 +341,9 @@ impl Call<'_> {
             Route::JobSummary(id) => jobs::summary(self, id),
             Route::JobEvaluate(id) => jobs::evaluate(self, id),
             Route::JobPlan(id) => plan::plan(self, &id),
+            Route::JobWhy(id) => why::of_job(self, id),
+            Route::AllocWhy(id) => why::of_alloc(self, &id),
+            Route::EvalWhy(id) => why::of_eval(self, &id),
             Route::JobRevert(id) => versions::revert(self, id),
             Route::JobStability(id) => versions::set_stability(self, id),
             Route::JobsStatuses => statuses::list(self),
@@ -374,15 +381,11 @@ impl Call<'_> {
             Route::AllocStop(id) => allocs::stop(self, &id),
             Route::AllocRestart(id) => on_node::restart(self, &id),
             Route::AllocSignal(id) => on_node::signal(self, &id),
-            Route::Leader => Ok(Outcome::Respond(agent::leader(ctx, q))),
-            Route::Peers => Ok(Outcome::Respond(agent::peers(ctx, q))),
-            Route::Regions => Ok(Outcome::Respond(agent::regions(ctx, q))),
+            Route::Leader | Route::Peers | Route::Regions => Ok(self.of_servers(&route)),
+            Route::AutopilotHealth | Route::RaftConfiguration => Ok(self.of_servers(&route)),
+            Route::ReconcileSummaries | Route::CollectGarbage => Ok(self.of_servers(&route)),
             Route::Agent(what) => self.of_agent(what),
-            Route::AutopilotHealth => Ok(Outcome::Respond(operator::autopilot_health(ctx, q))),
             Route::SchedulerConfiguration => scheduler::answer(self, write),
-            Route::RaftConfiguration => Ok(Outcome::Respond(operator::raft_configuration(ctx, q))),
-            Route::ReconcileSummaries => Ok(Outcome::Respond(Response::text(200, ""))),
-            Route::CollectGarbage => Ok(operator::collect_garbage(q)),
             Route::Jwks => keys::jwks(self),
             Route::KeyringKeys => keys::list(self),
             Route::Metrics => metrics::collect(self),
@@ -395,6 +398,20 @@ impl Call<'_> {
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
             Route::Unknown | Route::UnknownPart => Err(Response::text(404, "")),
         }
+    }
+
+    fn of_servers(&self, route: &Route) -> Outcome {
+        let (ctx, q) = (self.ctx, &self.query);
+        Outcome::Respond(match route {
+            Route::CollectGarbage => return operator::collect_garbage(q),
+            Route::Leader => agent::leader(ctx, q),
+            Route::Peers => agent::peers(ctx, q),
+            Route::Regions => agent::regions(ctx, q),
+            Route::AutopilotHealth => operator::autopilot_health(ctx, q),
+            Route::RaftConfiguration => operator::raft_configuration(ctx, q),
+            // summaries: they are exact
+            _ => Response::text(200, ""),
+        })
     }
 
     fn jobs(&self, write: bool) -> Result<Outcome, Response> {

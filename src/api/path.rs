@@ -32,6 +32,9 @@ pub enum Route {
     EvaluationsCount,
     Evaluation(String),
     EvaluationAllocations(String),
+    JobWhy(String),
+    AllocWhy(String),
+    EvalWhy(String),
     Nodes,
     Node(String),
     NodeAllocations(String),
@@ -183,6 +186,7 @@ fn below(path: &str) -> Route {
     } else if let Some(id) = path.strip_prefix("allocation/") {
         match id.strip_suffix("/stop") {
             Some(id) => Route::AllocStop(id.to_string()),
+            None if id.ends_with("/why") => Route::AllocWhy(id.trim_end_matches("/why").to_string()),
             None if id.ends_with("/services") => Route::NotBuilt("allocation/:id/services"),
             None if id.contains('/') => Route::UnknownPart,
             None => Route::Allocation(id.to_string()),
@@ -190,6 +194,7 @@ fn below(path: &str) -> Route {
     } else if let Some(id) = path.strip_prefix("evaluation/") {
         match id.strip_suffix("/allocations") {
             Some(id) => Route::EvaluationAllocations(id.to_string()),
+            None if id.ends_with("/why") => Route::EvalWhy(id.trim_end_matches("/why").to_string()),
             None => Route::Evaluation(id.to_string()),
         }
     } else if let Some(name) = path.strip_prefix("node/pool/") {
@@ -258,7 +263,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 11] = [
+    const PARTS: [(&str, Make); 12] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -268,6 +273,7 @@ fn job(rest: &str) -> Route {
         ("/deployments", Route::JobDeployments),
         ("/evaluate", Route::JobEvaluate),
         ("/plan", Route::JobPlan),
+        ("/why", Route::JobWhy),
         ("/revert", Route::JobRevert),
         ("/stable", Route::JobStability),
     ];
@@ -379,8 +385,6 @@ mod tests {
             ("/v1/node/x/evaluate", Route::NodeWish(WishRoute::Evaluate, id("x"))),
             ("/v1/jobs/statuses", Route::JobsStatuses),
             ("/v1/system/reconcile/summaries", Route::ReconcileSummaries),
-            ("/v1/system/gc", Route::CollectGarbage),
-            ("/v1/system/gc/x", Route::NotBuilt("system")),
             ("/v1/operator/snapshot", Route::NotBuilt("operator/snapshot")),
             ("/v1/operator/other", Route::NotBuilt("operator")),
             ("/v1/node/x/allocations", Route::NodeAllocations(id("x"))),
@@ -427,6 +431,12 @@ mod tests {
         for (path, expected) in [
             ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
             ("/v1/job/a\0revert", Route::Job(id("a/revert"))),
+            ("/v1/job/a/b/why", Route::JobWhy(id("a/b"))),
+            ("/v1/job/a\0why", Route::Job(id("a/why"))),
+            ("/v1/allocation/x/why", Route::AllocWhy(id("x"))),
+            ("/v1/evaluation/x/why", Route::EvalWhy(id("x"))),
+            ("/v1/system/gc", Route::CollectGarbage),
+            ("/v1/system/gc/x", Route::NotBuilt("system")),
             ("/v1/job/a/stable", Route::JobStability(id("a"))),
             ("/v1/operator/scheduler/configuration", Route::SchedulerConfiguration),
             ("/v1/node/pools", Route::NodePools),

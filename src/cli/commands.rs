@@ -14,7 +14,7 @@ use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
     node_pool_change, node_pool_show, node_status, operator_api, scheduler_config,
 };
-use crate::cli::{servers, status, version};
+use crate::cli::{servers, status, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
 pub struct Command {
@@ -59,6 +59,9 @@ pub static COMMANDS: &[Command] = &[
     networked::<deployment_change::DeploymentUnblock>("deployment unblock", "let a blocked deployment go on"),
     networked::<eval_list::EvalList>("eval list", "list evaluations"),
     networked::<eval_delete::EvalDelete>("eval delete", "delete evaluations while none is handed out"),
+    networked::<why::JobWhy>("job why", "explain where a job finds a place, or why it finds none"),
+    networked::<why::AllocWhy>("alloc why", "explain how an allocation became what it is"),
+    networked::<why::EvalWhy>("eval why", "explain what an evaluation came to"),
     networked::<eval_status::EvalStatus>("eval status", "show an evaluation"),
     networked::<alloc_status::AllocStatus>("alloc status", "show an allocation"),
     networked::<alloc_logs::AllocLogs>("alloc logs", "print the output of a task"),

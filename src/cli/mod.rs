@@ -74,6 +74,7 @@ mod template;
 mod terminal;
 mod transport;
 mod version;
+mod why;
 
 use crate::jobspec::nearest::nearest;
 use commands::{COMMANDS, Command, NOT_SUPPORTED};

@@ -148,6 +148,24 @@ impl<'a> Feasibility<'a> {
         (left, filtered)
     }
 
+    /// Of all nodes of the fleet, those that each condition excludes, whatever the others do; and whether it is about what nodes have
+    /// to offer at all. What is no node's fault comes first: another place, or no new work.
+    pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bits)> {
+        let fleet = self.fleet;
+        let mut all = Bits::none(fleet.slots());
+        fleet.taken_slots().for_each(|slot| all.insert(slot));
+        let but = |kept: &Bits| all.clone().split_off_all_but(kept);
+        let mut out = vec![("datacenter or node pool".to_string(), false, but(&self.targeted))];
+        let mut open = Bits::none(fleet.slots());
+        fleet.taken_slots().filter(|slot| fleet.ready_at(*slot)).for_each(|slot| open.insert(slot));
+        out.push(("down, draining or not eligible".to_string(), false, but(&open)));
+        for check in self.job_checks().chain(group_checks(group)) {
+            let of_offers = matches!(check, Check::HostNetwork(..) | Check::Cores | Check::Devices(_));
+            out.push((check.text(), of_offers, but(&self.set(check))));
+        }
+        out
+    }
+
     fn count_out(&self, out: &Bits, reason: &str, filtered: &mut Tally) {
         let mut by_profile = vec![0; self.fleet.profiles().count()];
         out.iter().for_each(|slot| by_profile[self.fleet.profile_index_at(slot) as usize] += 1);

@@ -28,6 +28,7 @@ mod tests;
 mod update;
 mod values;
 mod version;
+pub mod why;
 
 use crate::model::alloc::Allocation;
 use crate::model::deployment::Deployment;

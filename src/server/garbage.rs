@@ -9,11 +9,11 @@ use crate::model::garbage::{Cutoffs, Garbage, GarbageRules};
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::node::NodeStatus;
 use crate::model::time::{Mono, Now, Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::state::fault::Fault;
 use crate::state::garbage::Fate;
 use crate::state::view::View;
 use crate::wire::command::{Collect, Command};
-use std::collections::BTreeMap;
 
 /// What one step looks at.
 const LOOKED_AT: usize = 256;

@@ -28,6 +28,7 @@ mod system;
 mod testing;
 mod unhurried;
 mod watches;
+pub mod why;
 
 use crate::model::eval::Evaluation;
 use crate::model::garbage::GarbageRules;

@@ -10,7 +10,7 @@ use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey};
 use crate::model::job::{Job, JobStatus, JobType};
 use crate::model::time::{Span, Wall};
 use crate::state::view::View;
-use std::collections::BTreeMap;
+use crate::model::tree::BTreeMap;
 use std::sync::Arc;
 
 /// So short that everything is old within a storm.

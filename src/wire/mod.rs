@@ -21,3 +21,4 @@ pub mod rehearsal;
 pub mod request;
 pub mod rpc;
 pub mod status;
+pub mod why;

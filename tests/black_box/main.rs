@@ -31,3 +31,4 @@ mod system;
 mod tasks;
 mod wait;
 mod web;
+mod why;

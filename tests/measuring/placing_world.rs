@@ -1,4 +1,4 @@
-//! The fleets and jobs that placing is measured on. Refuses to know time.
+//! The fleets and jobs that placing is measured on.
 
 use crate::model::eval::Evaluation;
 use crate::model::job::{JobSpec, JobType};
@@ -7,9 +7,12 @@ use crate::model::plan::Decision;
 use crate::model::preference::{Affinity, Spread};
 use crate::model::random::mix;
 use crate::model::resources::{Amount, Holding};
+use crate::model::scheduling::Scheduling;
 use crate::scheduler::fleet::{Fleet, Snapshot};
+use crate::scheduler::why::outlook;
 use crate::scheduler::{Attempt, schedule};
 use crate::testing::{self, NOW, amount, constraint, eval_of, node_with};
+use std::time::{Duration, Instant};
 
 const INDEX: u64 = 100;
 const RACKS: usize = 50;
@@ -81,6 +84,16 @@ impl World {
         let mut state = testing::World::of_nodes([]);
         state.register(spec.clone());
         Prepared { state, fleet: self.fleet.snapshot(), eval: eval_of(spec) }
+    }
+
+    /// How long it takes to explain the job's group.
+    pub fn explain(&self, spec: &JobSpec, seed: u64) -> Duration {
+        let fleet = self.fleet.snapshot();
+        let began = Instant::now();
+        let seen = outlook(spec, &spec.groups[0], &fleet, &[], Scheduling::default(), seed);
+        let took = began.elapsed();
+        assert_eq!(seen.nodes, self.nodes as u64);
+        took
     }
 
     /// How many find a place.

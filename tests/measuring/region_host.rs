@@ -46,9 +46,11 @@ pub struct Counts {
     pub nodes_in_plans: AtomicU64,
     /// Allocations that the state has taken in.
     pub placed: AtomicU64,
-    /// The longest turn since somebody looked, and how many took more than 20 ms.
+    /// The longest turn since somebody looked: on the clock, and on a processor. How many took more than 20 ms of each.
     pub longest_turn_us: AtomicU64,
     pub long_turns: AtomicU64,
+    pub longest_work_us: AtomicU64,
+    pub long_work: AtomicU64,
 }
 
 pub struct Host {
@@ -120,11 +122,14 @@ struct Brain {
 impl Brain {
     fn run(mut self, inbox: &Receiver<Input>) {
         while let Ok(inputs) = inbox::collect(inbox, self.server.next_deadline()) {
-            let began = Instant::now();
+            let (began, worked) = (Instant::now(), worked_us());
             let turn = self.server.turn(clock::now(), inputs).expect("the storage has no fault");
             let took = began.elapsed().as_micros() as u64;
             self.counts.longest_turn_us.fetch_max(took, Relaxed);
             self.counts.long_turns.fetch_add(u64::from(took > LONG_TURN_US), Relaxed);
+            let work = worked_us().saturating_sub(worked);
+            self.counts.longest_work_us.fetch_max(work, Relaxed);
+            self.counts.long_work.fetch_add(u64::from(work > LONG_TURN_US), Relaxed);
             self.obey(turn);
         }
     }
@@ -151,6 +156,12 @@ impl Brain {
             self.says.try_send(said).expect("the world listens");
         }
     }
+}
+
+/// How long this thread has been on a processor so far.
+fn worked_us() -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    told.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0) / 1_000
 }
 
 fn work(tasks: &Receiver<ScheduleTask>, results: &Sender<Input>, reader: &Reader, counts: &Counts) {

@@ -25,6 +25,7 @@ pub mod pool;
 pub mod preference;
 pub mod search;
 pub mod stub;
+pub mod why;
 
 use crate::model::constraint::Constraint;
 use crate::model::time::Wall;

@@ -127,6 +127,7 @@ impl World {
             Outcome::Respond(response) => response,
             Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
             Outcome::Rehearse(asked, _) => panic!("{target}: {asked:?}"),
+            Outcome::Explain(subject, _) => panic!("{target}: {subject:?}"),
             Outcome::Wait(_) => panic!("{target}: a wait"),
             Outcome::Events(subscription) => panic!("{target}: {subscription:?}"),
             Outcome::Metrics(metrics) => metrics.response(&self.machine),

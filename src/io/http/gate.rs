@@ -25,6 +25,7 @@ use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
 use crate::wire::rehearsal::{Rehearsal, Rehearse};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
+use crate::wire::why::{Subject, Why};
 use async_channel::{Receiver, Sender, TrySendError};
 use smol::Timer;
 use smol::future::or;
@@ -70,6 +71,9 @@ impl Reply {
 /// Finds out what a job would come to, on the state that is open now; a panic of it ends nothing.
 pub type Rehearsing = Arc<dyn Fn(&Reader, &Rehearse) -> Result<Rehearsal, Refusal> + Send + Sync>;
 
+/// Finds out why something is as it is, in the same way.
+pub type Explaining = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
+
 /// So many are found out at the same time: each costs as much as an evaluation.
 const REHEARSALS_AT_ONCE: usize = 2;
 
@@ -86,6 +90,7 @@ pub struct Parts {
     /// Questions to this agent's node. Bounded, as `actions`.
     pub node: Sender<Call>,
     pub rehearse: Rehearsing,
+    pub explain: Explaining,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
@@ -111,6 +116,7 @@ pub struct Gate {
     actions: Sender<Ask>,
     node: Sender<Call>,
     rehearse: Rehearsing,
+    explain: Explaining,
     rehearsals: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
@@ -151,6 +157,7 @@ impl Gate {
             actions: parts.actions,
             node: parts.node,
             rehearse: parts.rehearse,
+            explain: parts.explain,
             rehearsals: Arc::new(Semaphore::new(REHEARSALS_AT_ONCE)),
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
@@ -199,7 +206,14 @@ impl Gate {
                 request.response(aside::unblock(move || machine.host()).await)
             }
             Outcome::Act(action, answer) => answer.response(self.ask(action).await),
-            Outcome::Rehearse(asked, planned) => planned.response(self.rehearse(asked).await),
+            Outcome::Rehearse(asked, planned) => {
+                let rehearse = self.rehearse.clone();
+                planned.response(self.find_out(move |reader| rehearse(reader, &asked)).await)
+            }
+            Outcome::Explain(subject, explained) => {
+                let explain = self.explain.clone();
+                explained.response(self.find_out(move |reader| explain(reader, &subject)).await)
+            }
         }))
     }
 
@@ -274,14 +288,17 @@ impl Gate {
     }
 
     /// Beside the executor's thread. Whoever does not wait for the end of it leaves its place taken until then.
-    async fn rehearse(&self, asked: Rehearse) -> Result<Rehearsal, Refusal> {
+    async fn find_out<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         let Some(place) = self.rehearsals.try_acquire_arc() else {
-            let message = "too many jobs are being planned: try again in a second";
+            let message = "too many jobs are being planned or explained: try again in a second";
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
-        let (rehearse, reader) = (self.rehearse.clone(), self.reader.get());
+        let reader = self.reader.get();
         let found = aside::unblock(move || {
-            let found = rehearse(&reader, &asked);
+            let found = work(&reader);
             drop(place);
             found
         });

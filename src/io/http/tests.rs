@@ -20,6 +20,7 @@ use crate::wire::command::Command;
 use crate::wire::measured::Measured;
 use crate::wire::rehearsal::Rehearsal;
 use crate::wire::request::{Action, Done};
+use crate::wire::request::{Refusal, RefusalKind};
 use crate::wire::status::ServerStatus;
 use std::fs;
 use std::io::{Read, Write};
@@ -67,6 +68,7 @@ impl Server {
         };
         let gate = Arc::new(Gate::new(Parts {
             rehearse: Arc::new(|_, _| Ok(Rehearsal::default())),
+            explain: Arc::new(|_, _| Err(Refusal::new(RefusalKind::NotFound, "job not found"))),
             agent,
             reader: region.store.reader(),
             status: Arc::new(Published::new(status)),

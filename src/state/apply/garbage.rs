@@ -9,9 +9,9 @@ use crate::model::eval::Evaluation;
 use crate::model::garbage::{Cutoffs, Garbage};
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
+use crate::model::tree::BTreeMap;
 use crate::wire::command::Collect;
 use crate::wire::request::Done;
-use std::collections::BTreeMap;
 
 impl Turn<'_> {
     pub(super) fn collect(&mut self, order: Collect) -> Result<Reply, Fault> {

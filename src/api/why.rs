@@ -1,0 +1,41 @@
+//! `GET /v1/job/:id/why`, `/v1/allocation/:id/why`, `/v1/evaluation/:id/why`: drover's own; no other API has them.
+//!
+//! Refuses to know: how the answer is found out. It is asked for, and shown.
+
+use super::response::Response;
+use super::shape::why::shown;
+use super::{Call, Outcome, page};
+use crate::model::id::{AllocId, EvalId, JobKey};
+use crate::wire::request::Refusal;
+use crate::wire::why::{Subject, Why};
+
+/// How what was found out becomes a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explained {
+    pretty: bool,
+}
+
+fn ask(call: &Call<'_>, subject: Subject) -> Outcome {
+    Outcome::Explain(subject, Explained { pretty: call.query.pretty })
+}
+
+pub(super) fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+    Ok(ask(call, Subject::Job(JobKey::new(call.namespace(), id))))
+}
+
+pub(super) fn of_alloc(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    Ok(ask(call, Subject::Alloc(page::full_id::<AllocId>("alloc", id)?)))
+}
+
+pub(super) fn of_eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    Ok(ask(call, Subject::Eval(page::full_id::<EvalId>("eval", id)?)))
+}
+
+impl Explained {
+    pub fn response(self, result: Result<Why, Refusal>) -> Response {
+        match result {
+            Ok(why) => Response::json(&shown(&why), self.pretty).with("X-Nomad-Index", why.index.max(1)),
+            Err(refusal) => refusal.into(),
+        }
+    }
+}

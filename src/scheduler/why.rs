@@ -1,0 +1,214 @@
+//! Why a group finds a node or does not: each reason with the nodes that it excludes, and those that it alone excludes; the node where
+//! least is missing; the best nodes. Found by the parts that place, on the state as it is.
+//!
+//! Refuses to know: who asks, names of nodes, and why it came to be so.
+
+use super::bits::Bits;
+use super::demand::{Demand, Lack, Site};
+use super::distinct::Distinct;
+use super::feasible::Feasibility;
+use super::fleet::Snapshot;
+use super::proposal::Proposal;
+use super::search::{MOST_LEVELS, Rules, Search};
+use crate::model::alloc::{Allocation, NodeScore};
+use crate::model::id::NodeId;
+use crate::model::job::{JobSpec, TaskGroup};
+use crate::model::order::Order;
+use crate::model::random::Stream;
+use crate::model::resources::Amount;
+use crate::model::scheduling::Scheduling;
+use crate::model::tree::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+
+/// What excludes nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    pub text: String,
+    pub nodes: u64,
+    pub alone: u64,
+    /// Of an amount: what is asked for, and with how much at most some node would do.
+    pub amount: Option<(i64, Option<i64>)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nearby {
+    pub node: NodeId,
+    /// By name: what is missing, and what is asked for.
+    pub missing: Vec<(&'static str, i64, i64)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outlook {
+    pub nodes: u64,
+    pub feasible: u64,
+    pub barriers: Vec<Barrier>,
+    pub nearest: Option<Nearby>,
+    pub best: Vec<NodeScore>,
+}
+
+/// Barriers are named by their texts; the same text is the same barrier.
+struct Tally {
+    barriers: Vec<Barrier>,
+    known: BTreeMap<String, u16>,
+    /// By slot: how many exclude it, and the last of them.
+    against: Vec<(u16, u16)>,
+}
+
+impl Tally {
+    fn barrier(&mut self, text: &str) -> u16 {
+        if let Some(known) = self.known.get(text) {
+            return *known;
+        }
+        let number = self.barriers.len() as u16;
+        self.barriers.push(Barrier { text: text.into(), nodes: 0, alone: 0, amount: None });
+        self.known.insert(text.into(), number);
+        number
+    }
+
+    fn exclude(&mut self, barrier: u16, slot: u32) {
+        let (count, last) = &mut self.against[slot as usize];
+        if *count > 0 && *last == barrier {
+            return;
+        }
+        (*count, *last) = (*count + 1, barrier);
+        self.barriers[usize::from(barrier)].nodes += 1;
+    }
+
+    fn exclude_all(&mut self, text: &str, slots: &Bits) {
+        if slots.len() > 0 {
+            let barrier = self.barrier(text);
+            slots.iter().for_each(|slot| self.exclude(barrier, slot));
+        }
+    }
+}
+
+/// Every dimension of an amount, by the name that metrics use.
+fn dimensions(a: Amount) -> [(&'static str, i64); 3] {
+    [("cpu", a.cpu_mhz), ("memory", a.memory_mb), ("disk", a.disk_mb)]
+}
+
+/// `allocs`: all of the job's.
+pub fn outlook(
+    job: &JobSpec,
+    group: &TaskGroup,
+    fleet: &Snapshot,
+    allocs: &[Allocation],
+    scheduling: Scheduling,
+    seed: u64,
+) -> Outlook {
+    let proposal = Proposal::new(fleet, allocs);
+    let mut feasibility = Feasibility::new(job, fleet);
+    let excluded = feasibility.excluded(group);
+    let mut tally = Tally { barriers: vec![], known: BTreeMap::new(), against: vec![(0, 0); fleet.slots()] };
+    let mut offers_nothing = Bits::none(fleet.slots());
+    for (text, is_offer, slots) in &excluded {
+        tally.exclude_all(text, slots);
+        if *is_offer {
+            slots.iter().for_each(|slot| offers_nothing.insert(slot));
+        }
+    }
+    let distinct = Distinct::new(job, group);
+    exclude_by_others(&distinct, fleet, &proposal, &mut tally);
+    let nearest = exclude_by_room(group, fleet, &proposal, &offers_nothing, &mut tally);
+    let feasible = fleet.taken_slots().filter(|slot| tally.against[*slot as usize].0 == 0).count() as u64;
+    for slot in fleet.taken_slots() {
+        if let (1, last) = tally.against[slot as usize] {
+            tally.barriers[usize::from(last)].alone += 1;
+        }
+    }
+    let mut barriers = tally.barriers;
+    barriers.order_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
+    let mut best = vec![];
+    if feasible > 0 {
+        let rules = Rules { algorithm: scheduling.algorithm, seed, most_levels: MOST_LEVELS };
+        let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
+        best = search.select(&proposal, &BTreeSet::new()).1.scores;
+    }
+    Outlook { nodes: fleet.taken_slots().count() as u64, feasible, barriers, nearest, best }
+}
+
+/// Where the job's other allocations are.
+fn exclude_by_others(distinct: &Distinct, fleet: &Snapshot, proposal: &Proposal, tally: &mut Tally) {
+    let used: Vec<_> = distinct.properties.iter().map(|p| p.used(fleet, proposal)).collect();
+    for slot in fleet.taken_slots() {
+        if distinct.host_taken(proposal, slot) {
+            let barrier = tally.barrier("distinct_hosts");
+            tally.exclude(barrier, slot);
+        }
+        for (property, used) in distinct.properties.iter().zip(&used) {
+            let text = match property.value(fleet, slot) {
+                None => format!("missing property {:?}", property.name),
+                Some(value) if used.get(&value).copied().unwrap_or(0) >= property.allowed => {
+                    format!("distinct_property: {}", property.name)
+                }
+                Some(_) => continue,
+            };
+            let barrier = tally.barrier(&text);
+            tally.exclude(barrier, slot);
+        }
+    }
+}
+
+/// What is free, against what is asked. Gives the node that nothing but amounts excludes, and these least.
+fn exclude_by_room(
+    group: &TaskGroup,
+    fleet: &Snapshot,
+    proposal: &Proposal,
+    offers_nothing: &Bits,
+    tally: &mut Tally,
+) -> Option<Nearby> {
+    let mut demand = Demand::of(group);
+    let plain = group.resources().total();
+    let mut nearest: Option<(f64, f64, u32)> = None;
+    let mut would_do: BTreeMap<&'static str, i64> = BTreeMap::new();
+    let short = |slot: u32, ask: Amount| {
+        let free = dimensions(fleet.available_at(slot).minus(proposal.used(slot)));
+        let each = dimensions(ask).into_iter().zip(free);
+        each.filter(|((_, ask), (_, free))| ask > free).map(|((what, ask), (_, free))| (what, ask, free))
+    };
+    let ask_at = |demand: &Option<Demand>, slot| match (demand, fleet.own_at(slot)) {
+        (Some(demand), Some(own)) => demand.amount(own),
+        _ => plain,
+    };
+    for slot in fleet.taken_slots() {
+        if let Some(demand) = &mut demand
+            && let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot))
+        {
+            let site = Site { profile, own, taken: proposal.taken(slot) };
+            let lack = demand.lay(site, &mut Stream::new(0, 0)).err();
+            let known = |lack: &Lack| matches!(lack, Lack::PortTaken(_) | Lack::NoPortLeft);
+            if let Some(lack) = lack.filter(|l| known(l) || !offers_nothing.contains(slot)) {
+                let barrier = tally.barrier(&demand.text(lack));
+                tally.exclude(barrier, slot);
+            }
+        }
+        let others = tally.against[slot as usize].0;
+        let lacking: Vec<_> = short(slot, ask_at(&demand, slot)).collect();
+        let parts = || lacking.iter().map(|(_, ask, free)| (ask - free) as f64 / (*ask).max(1) as f64);
+        let (worst, sum) = (parts().fold(0.0, f64::max), parts().sum());
+        let better = nearest.is_none_or(|(w, s, _)| (worst, sum) < (w, s));
+        if others == 0 && !lacking.is_empty() && better {
+            nearest = Some((worst, sum, slot));
+        }
+        for (what, _, free) in &lacking {
+            let barrier = tally.barrier(what);
+            tally.exclude(barrier, slot);
+            if others == 0 && lacking.len() == 1 {
+                let most = would_do.entry(what).or_insert(*free);
+                *most = (*most).max(*free);
+            }
+        }
+    }
+    for (what, asked) in dimensions(plain) {
+        if let Some(number) = tally.known.get(what) {
+            let most = would_do.get(what).copied().filter(|most| *most > 0);
+            tally.barriers[usize::from(*number)].amount = Some((asked, most));
+        }
+    }
+    let (_, _, slot) = nearest?;
+    let missing = short(slot, ask_at(&demand, slot)).map(|(what, ask, free)| (what, ask - free, ask));
+    Some(Nearby { node: fleet.id_at(slot), missing: missing.collect() })
+}
+
+#[cfg(test)]
+mod tests;

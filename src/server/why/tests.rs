@@ -1,0 +1,154 @@
+//! What is told of a small history, on a real store in memory.
+
+use super::*;
+use crate::model::alloc::ClientStatus;
+use crate::model::eval::Trigger;
+use crate::model::id::{AllocId, EvalId};
+use crate::model::job::JobSpec;
+use crate::model::node::{NodeEvent, NodeStatus};
+use crate::model::plan::{AllocStop, NodePlan};
+use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
+use crate::state::samples::*;
+use crate::wire::command::{AllocUpdate, Command};
+
+fn why(r: &Region, subject: Subject) -> Why {
+    explain(&r.view(), &subject, 1).unwrap().unwrap()
+}
+
+fn at(seconds: i64) -> Wall {
+    AT + Span::seconds(seconds)
+}
+
+/// A service `web` runs on node 1, which dies; its successor runs on node 2.
+fn moved() -> Region {
+    let mut r = Region::new();
+    let (one, two) = (r.ready_node(1), r.ready_node(2));
+    r.run(&register(spec("web", 1), Some(eval(1, "web"))));
+    let job = r.job("web");
+    let done = |e: Evaluation, snapshot_index| {
+        vec![Evaluation { status: EvalStatus::Complete, snapshot_index, ..e }]
+    };
+    let nodes = place(vec![alloc(1, &job, one, eval_id(1))]);
+    let seen = r.store.applied();
+    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: done(eval(1, "web"), seen), at: at(1) });
+    let mut told = report(1, ClientStatus::Running);
+    let started = crate::model::task::TaskEvent {
+        kind: "Started".into(),
+        at: at(2),
+        message: "Task started by client".into(),
+        details: BTreeMap::new(),
+    };
+    told.task_states.values_mut().for_each(|t| t.events = vec![started.clone()]);
+    let updates: Vec<AllocUpdate> = vec![told];
+    r.run(&Command::UpdateAllocs { node: one, updates, evals: vec![], at: at(2) });
+    let event = NodeEvent {
+        subsystem: "Cluster".into(),
+        message: "Node heartbeat missed".into(),
+        details: BTreeMap::new(),
+        at: at(60),
+        create_index: 0,
+    };
+    let mut lost = Evaluation { trigger: Trigger::NodeUpdate, node_id: Some(one), ..eval(2, "web") };
+    lost.create_time = at(60);
+    let (status, event) = (NodeStatus::Down, Some(Box::new(event)));
+    r.run(&Command::UpdateNodeStatus { node: one, status, event, evals: vec![lost], at: at(60) });
+    let lost = r.view().eval(eval_id(2)).unwrap().unwrap();
+    let stop = AllocStop {
+        id: alloc_id(1),
+        description: "alloc is lost since its node is down".into(),
+        client: Some(ClientStatus::Lost),
+    };
+    let mut next = alloc(2, &job, two, eval_id(2));
+    next.previous = Some(alloc_id(1));
+    let nodes = vec![
+        NodePlan { node_id: one, stops: vec![stop], places: vec![] },
+        NodePlan { node_id: two, stops: vec![], places: vec![next] },
+    ];
+    let seen = r.store.applied();
+    r.run(&Command::ApplyPlan { eval: eval_id(2), nodes, evals: done(lost, seen), at: at(61) });
+    r
+}
+
+fn told(why: &Why) -> Vec<(&'static str, &str)> {
+    why.history.iter().map(|l| (l.kind, l.text.as_str())).collect()
+}
+
+#[test]
+fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
+    let r = moved();
+    let old = why(&r, Subject::Alloc(alloc_id(1)));
+    assert_eq!(old.summary, "web.g[0] on node: wanted stop, is lost");
+    assert_eq!(
+        told(&old),
+        [
+            ("evaluation", "job-register, complete"),
+            ("plan", "was placed on node, of 0 nodes looked at"),
+            ("task", "t: Started: Task started by client"),
+            ("node", "node-1: Node heartbeat missed"),
+            ("evaluation", "node-update, complete"),
+            ("allocation", "servers found it lost"),
+            ("plan", "was told to stop: alloc is lost since its node is down"),
+            ("allocation", "takes its place on node (pending)"),
+        ]
+    );
+    assert!(old.history.is_sorted_by_key(|l| l.at));
+    let new = why(&r, Subject::Alloc(alloc_id(2)));
+    let story = told(&new);
+    let replaced = "replaces this one on node (lost: alloc is lost since its node is down)";
+    assert!(story.contains(&("allocation", replaced)), "{story:?}");
+    assert!(story.contains(&("node", "node-1: Node heartbeat missed")), "{story:?}");
+    let job = why(&r, Subject::Job(key("web")));
+    assert_eq!((job.groups[0].live, job.groups[0].nodes, job.groups[0].feasible), (1, 2, 1));
+    assert_eq!(job.groups[0].reasons[0].text, "down, draining or not eligible");
+}
+
+#[test]
+fn what_finds_no_place_is_explained_and_what_is_not_there_is_refused() {
+    let mut r = moved();
+    let mut large = spec("large", 1);
+    large.groups[0].tasks[0].memory_mb = 1024 - 64 + 12;
+    r.run(&register(JobSpec { groups: large.groups, ..spec("large", 1) }, Some(eval(3, "large"))));
+    let mut blocked = Evaluation { status: EvalStatus::Blocked, ..eval(3, "large") };
+    blocked.failed_groups.insert("g".into(), Default::default());
+    r.run(&Command::UpdateEvals { evals: vec![blocked], at: AT });
+    for subject in [Subject::Job(key("large")), Subject::Eval(eval_id(3))] {
+        let found = why(&r, subject);
+        let group = &found.groups[0];
+        let nearest = group.nearest.as_ref().unwrap();
+        assert_eq!((nearest.name.as_str(), nearest.missing[0].missing), ("node-2", 12));
+        let memory = group.reasons.iter().find(|reason| reason.text == "memory").unwrap();
+        assert_eq!((memory.alone, memory.amount.and_then(|a| a.would_do)), (1, Some(960)));
+    }
+    assert!(why(&r, Subject::Job(key("large"))).summary.ends_with("some of it waits for a place"));
+    let view = r.view();
+    for (subject, message) in [
+        (Subject::Job(key("nosuch")), "job not found"),
+        (Subject::Alloc(AllocId::default()), "alloc not found"),
+        (Subject::Eval(EvalId::default()), "eval not found"),
+    ] {
+        let refused = explain(&view, &subject, 1).unwrap().unwrap_err();
+        assert_eq!((refused.kind, refused.message.as_str()), (RefusalKind::NotFound, message));
+    }
+}
+
+#[test]
+fn a_long_story_fits_a_screen() {
+    let mut r = moved();
+    let event = |n: i64| crate::model::task::TaskEvent {
+        kind: "Restarting".into(),
+        at: at(100 + n),
+        message: "again".into(),
+        details: BTreeMap::new(),
+    };
+    let mut told = report(2, ClientStatus::Running);
+    let state = told.task_states["t"].clone();
+    for task in ["a", "b", "c"] {
+        let events = (0..10).map(event).collect();
+        told.task_states.insert(task.into(), crate::model::task::TaskState { events, ..state.clone() });
+    }
+    r.run(&Command::UpdateAllocs { node: node_id(2), updates: vec![told], evals: vec![], at: at(200) });
+    let why = why(&r, Subject::Alloc(alloc_id(2)));
+    assert_eq!(why.history.len(), 18);
+    assert!(why.history[0].at <= at(61) && why.history[17].at == at(109), "its beginning and its end");
+}
