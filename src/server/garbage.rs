@@ -19,8 +19,10 @@ use crate::wire::command::{Collect, Command};
 const LOOKED_AT: usize = 256;
 /// What one entry takes away: some milliseconds' work for the thread that applies it.
 const TAKEN: usize = 48;
+/// Jobs and dead nodes are judged by what is theirs, which is much more to look at.
+const JUDGED: usize = 8;
 /// Each may take its parts along.
-const JOBS_TAKEN: usize = 4;
+const JOBS_TAKEN: usize = 2;
 /// Between two steps others have their turns.
 const BREATH: Span = Span::millis(10);
 
@@ -143,8 +145,8 @@ fn find(view: &View, stage: Stage, before: &Cutoffs) -> Result<Found, Fault> {
 
 /// A job with too many parts goes on its own way: an entry of its own stops it.
 fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -> Result<Found, Fault> {
-    let keys = view.job_keys(after.as_ref(), LOOKED_AT)?;
-    let mut more = keys.len() == LOOKED_AT;
+    let keys = view.job_keys(after.as_ref(), JUDGED)?;
+    let mut more = keys.len() == JUDGED;
     let mut leaving = Vec::new();
     let mut stops = None;
     for key in keys {
@@ -247,15 +249,16 @@ fn deployments(
 fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Found, Fault> {
     let ids = view.node_ids_after(after, LOOKED_AT)?;
     let mut more = ids.len() == LOOKED_AT;
-    let mut leaving = Vec::new();
+    let (mut leaving, mut judged) = (Vec::new(), 0);
     for id in ids {
-        if leaving.len() == TAKEN {
+        if judged == JUDGED {
             more = true;
             break;
         }
         after = Some(id);
-        if view.fleet().status(id) == Some(NodeStatus::Down) && view.may_forget_node(id, before)? {
-            leaving.push(id);
+        if view.fleet().status(id) == Some(NodeStatus::Down) {
+            judged += 1;
+            leaving.extend(view.may_forget_node(id, before)?.then_some(id));
         }
     }
     let garbage = (!leaving.is_empty()).then_some(Garbage::Nodes(leaving));
