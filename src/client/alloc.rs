@@ -4,6 +4,7 @@ use super::driver;
 use super::effects::{DirSpec, DirTask, Effect, LivingRun};
 use super::events;
 use super::health::Watch;
+use super::kill::{KillPhase, KillPlan};
 use super::lifecycle::{Role, Stage, TaskView};
 use super::room;
 use super::runner::{Dirty, Runner, Spec, Turn};
@@ -28,31 +29,6 @@ enum Dir {
         again: Mono,
     },
     Built,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KillPhase {
-    Delay { until: Mono },
-    Leader,
-    Others,
-    Sidecars,
-    Done,
-}
-
-/// The allocation is being stopped: first the leader, then the others, sidecars last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KillPlan {
-    phase: KillPhase,
-    /// Poststop tasks do not run any more either.
-    poststop_too: bool,
-    /// No shutdown delays.
-    pub(super) hurry: bool,
-}
-
-impl KillPlan {
-    fn means(&self, role: Role) -> bool {
-        role != Role::Poststop || self.poststop_too
-    }
 }
 
 /// What the servers have been told.

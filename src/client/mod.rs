@@ -17,6 +17,7 @@ mod events;
 mod exclusive;
 mod health;
 mod interpolate;
+mod kill;
 mod lifecycle;
 mod measures;
 mod metadata;

@@ -9,8 +9,8 @@ use crate::model::garbage::GarbageRules;
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey};
 use crate::model::job::{Job, JobStatus, JobType};
 use crate::model::time::{Span, Wall};
-use crate::state::view::View;
 use crate::model::tree::BTreeMap;
+use crate::state::view::View;
 use std::sync::Arc;
 
 /// So short that everything is old within a storm.

@@ -193,7 +193,6 @@ fn proven(code: &[&str], comments: &[&str], at: usize) -> bool {
     std::iter::once(at).chain((0..at).rev().take_while(passes)).any(|line| comments[line].contains("SAFETY:"))
 }
 
-/// The bans of .clippy.toml and on `unsafe` are lifted at the heads of three rooms and in the black-box tests, nowhere else.
 /// What ships has no map that the standard library makes anew for each pair of types.
 pub fn standard_trees(source: &Source) -> Vec<String> {
     let in_sim = source.room() == Some("sim");
@@ -209,6 +208,7 @@ pub fn standard_trees(source: &Source) -> Vec<String> {
     found.map(tell).collect()
 }
 
+/// The bans of .clippy.toml and on `unsafe` are lifted at the heads of three rooms and in the black-box tests, nowhere else.
 pub fn bans_lifted(source: &Source) -> Vec<String> {
     let at_a_head = source.room().is_some_and(|room| {
         OUTSIDE_ROOMS.contains(&room)
