@@ -7,7 +7,7 @@ use super::server_loop::Opened;
 use super::space::Space;
 use super::{SERVER_ID, alloc_dir, supervisor};
 use crate::client::{self, Client};
-use crate::io::{clock, entropy};
+use crate::io::{clock, entropy, zones};
 use crate::server::heartbeat::HeartbeatRules;
 use crate::state::local::LocalStore;
 use std::thread;
@@ -28,6 +28,7 @@ fn server_config(config: &Config) -> crate::server::Config {
         tracked_versions: config.server.job_tracked_versions,
         scheduler: config.server.default_scheduler_config,
         garbage: config.server.garbage,
+        zones: zones::zone,
     }
 }
 

@@ -157,6 +157,7 @@ impl World {
             reader: &reader,
             status: &self.status,
             agent: &self.agent,
+            zones: |_| None,
             client: Some(&self.client),
             now: NOW,
             seed: 3,

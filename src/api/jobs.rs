@@ -173,6 +173,7 @@ pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Res
     let limits = Limits {
         max_priority: call.ctx.agent.job_max_priority,
         memory_oversubscription: scheduling.memory_oversubscription,
+        zones: call.ctx.zones,
         ..Limits::default()
     };
     Ok(validate(spec, &limits))
@@ -256,7 +257,7 @@ pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 }
 
 /// What a done action says of its job: evaluation, where that was created, and the job's modify index.
-fn of_job(done: &Done) -> (String, u64, u64) {
+pub fn of_job(done: &Done) -> (String, u64, u64) {
     match done {
         Done::Job { eval: Some(eval), job_modify_index, index } => {
             (eval.to_string(), *index, *job_modify_index)

@@ -12,6 +12,7 @@ pub mod cors;
 mod deployments;
 mod evals;
 pub mod events;
+mod family;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -47,6 +48,7 @@ mod versions;
 pub mod watch;
 pub mod why;
 
+use crate::model::cron::Zones;
 use crate::model::time::{Mono, Span};
 use crate::state::store::Reader;
 use crate::state::view::View;
@@ -74,6 +76,7 @@ pub struct Context<'a> {
     pub reader: &'a Reader,
     pub status: &'a ServerStatus,
     pub agent: &'a AgentInfo,
+    pub zones: Zones,
     /// `None` when this agent runs no node.
     pub client: Option<&'a ClientReport>,
     pub now: Mono,
@@ -140,6 +143,7 @@ enum AnswerKind {
     SchedulerConfigured,
     EvalsDeleted,
     JobEvaluated,
+    JobLaunched,
     StabilitySet,
     NodeEvaluated,
     NodeChanged,
@@ -158,6 +162,7 @@ impl Answer {
                 AnswerKind::SchedulerConfigured => scheduler::configured(&done, self.pretty),
                 AnswerKind::EvalsDeleted => evals::deleted(&done, self.pretty),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
+                AnswerKind::JobLaunched => family::launched(&done, self.pretty),
                 AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
                 AnswerKind::DeploymentStepped => deployments::stepped(&done, self.pretty),
@@ -229,6 +234,7 @@ fn takes(route: &Route, method: Method) -> bool {
         | Route::JobPlan(_)
         | Route::JobRevert(_)
         | Route::JobStability(_)
+        | Route::JobLaunch(_)
         | Route::NodeWish(..)
         | Route::DeploymentStep(..)
         | Route::ReconcileSummaries => method.is_write(),
@@ -346,6 +352,7 @@ impl Call<'_> {
             Route::EvalWhy(id) => why::of_eval(self, &id),
             Route::JobRevert(id) => versions::revert(self, id),
             Route::JobStability(id) => versions::set_stability(self, id),
+            Route::JobLaunch(id) => Ok(family::force(self, id)),
             Route::JobsStatuses => statuses::list(self),
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),

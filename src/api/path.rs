@@ -25,6 +25,7 @@ pub enum Route {
     JobPlan(String),
     JobRevert(String),
     JobStability(String),
+    JobLaunch(String),
     JobsStatuses,
     Allocations,
     Allocation(String),
@@ -263,7 +264,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 12] = [
+    const PARTS: [(&str, Make); 13] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -276,6 +277,7 @@ fn job(rest: &str) -> Route {
         ("/why", Route::JobWhy),
         ("/revert", Route::JobRevert),
         ("/stable", Route::JobStability),
+        ("/periodic/force", Route::JobLaunch),
     ];
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
@@ -291,7 +293,6 @@ fn job(rest: &str) -> Route {
 
 /// Those that are not built.
 const JOB_PARTS: &[(&str, &str)] = &[
-    ("/periodic/force", "job/:id/periodic/force"),
     ("/dispatch", "job/:id/dispatch"),
     ("/scale", "job/:id/scale"),
     ("/services", "job/:id/services"),
@@ -374,7 +375,7 @@ mod tests {
             ("/v1/job/a/deployment", Route::JobDeployment(id("a"))),
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
             ("/v1/job/a/b/plan", Route::JobPlan(id("a/b"))),
-            ("/v1/job/a/periodic/force", Route::NotBuilt("job/:id/periodic/force")),
+            ("/v1/job/a/periodic/force", Route::JobLaunch(id("a"))),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
             ("/v1/allocation/x/stop", Route::AllocStop(id("x"))),

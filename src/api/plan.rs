@@ -36,7 +36,8 @@ pub(super) fn plan(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         return Err(Response::text(500, validation.error_text()));
     }
     let spec = Arc::new(wanted.spec);
-    let asked = Rehearse { spec: spec.clone(), seed: call.ctx.seed };
+    let schedule = spec.periodic.as_ref().and_then(|p| p.schedule(call.ctx.zones));
+    let asked = Rehearse { spec: spec.clone(), schedule, seed: call.ctx.seed };
     let warnings = validation.warning_text();
     Ok(Outcome::Rehearse(asked, Planned { spec, with_diff, warnings, pretty: call.query.pretty }))
 }

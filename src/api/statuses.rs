@@ -7,7 +7,7 @@ use super::response::Response;
 use super::shape::job::JobShape;
 use super::shape::job_answers::JobStatusShape;
 use super::watch::WatchKey;
-use super::{Call, Outcome, blocking, json};
+use super::{Call, Outcome, blocking, family, json};
 use crate::model::id::JobKey;
 use crate::model::job::Job;
 use crate::model::order::Order;
@@ -17,23 +17,27 @@ use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let wanted = wanted(call)?;
-    // No job has children yet: there are none to include.
-    call.query.flag("include_children", false)?;
+    let with_children = call.query.flag("include_children", false)? || !wanted.is_empty();
     let view = call.view()?;
     let index = view.table_index(Table::Jobs).max(view.table_index(Table::Allocs));
     blocking::answer(call, index, vec![WatchKey::Jobs, WatchKey::Allocs], view.index(), || {
         let from = token(&call.query.next_token)?;
         let (key, name) = (|job: &Arc<Job>| place(job), |job: &Arc<Job>| name(job));
         let matches = |job: &Arc<Job>| call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)));
-        let rows = jobs(call, &view, &wanted)?.into_iter().map(Ok);
+        let mut jobs = jobs(call, &view, &wanted)?;
+        jobs.retain(|job| with_children || job.spec.parent.is_empty());
+        let rows = jobs.into_iter().map(Ok);
         let page = page::cut(rows, &call.query, from.as_ref(), key, name, matches)?;
         let of = |job: &Arc<Job>| {
             let key = job.spec.key();
-            Ok((job.clone(), view.allocs_of_job(&key)?, view.latest_deployment(&key)?))
+            let (allocs, latest) = (view.allocs_of_job(&key)?, view.latest_deployment(&key)?);
+            Ok((job.clone(), allocs, latest, family::states_of_children(&view, job)?))
         };
         let told = page.items.iter().map(of).collect::<Result<Vec<_>, Response>>()?;
-        let shapes: Vec<_> =
-            told.iter().map(|(job, allocs, d)| JobStatusShape::new(job, allocs, d.as_ref())).collect();
+        let shapes: Vec<_> = told
+            .iter()
+            .map(|(job, allocs, d, children)| JobStatusShape::new(job, allocs, d.as_ref(), children))
+            .collect();
         Ok(page.mark(Response::json(&shapes, call.query.pretty)))
     })
 }

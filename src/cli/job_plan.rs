@@ -6,6 +6,7 @@ use crate::cli::diff::{self, JobDiff};
 use crate::cli::http::{RequestError, decode};
 use crate::cli::job_file::{self, Options};
 use crate::cli::job_run::{go_where_the_job_says, warn};
+use crate::cli::layout;
 use crate::cli::monitor::failed_groups;
 use crate::cli::output::{Failure, Outcome, objects};
 use crate::cli::session::{Session, argument, path};
@@ -63,6 +64,7 @@ shape! {
         failed_groups: BTreeMap<String, AllocMetric>,
         job_modify_index: u64,
         diff: Option<JobDiff>,
+        next_periodic_launch: String,
         warnings: String,
     }
 
@@ -132,6 +134,11 @@ impl JobPlan {
             let warning = "- WARNING: Failed to place all allocations.";
             out.line(&out.colored(warning, anstyle::AnsiColor::Yellow))?;
             failed_groups(&answer.failed_groups).iter().try_for_each(|l| out.line(&format!("  {l}")))?;
+        }
+        if !answer.next_periodic_launch.is_empty() {
+            let (next, now) = (layout::unix_nanos(&answer.next_periodic_launch), session.now());
+            let when = format!("{} ({})", session.time(next), layout::relative(next, now));
+            out.line(&format!("- If submitted now, next periodic launch would be at {when}."))?;
         }
         out.line("")?;
         warn(session, &answer.warnings)?;

@@ -3,6 +3,7 @@
 use crate::cli::Run;
 use crate::cli::deployment_change::follow_both;
 use crate::cli::http::RequestError;
+use crate::cli::job_family;
 use crate::cli::job_file::{self, JobFile, Options};
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::Session;
@@ -76,7 +77,7 @@ impl Run for JobRun {
         let answer = register(session, &self.request(&file))?;
         warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
-            return registered(session, &answer);
+            return registered(session, &answer, &file);
         }
         Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
     }
@@ -134,8 +135,12 @@ pub fn register(session: &Session, request: &Value) -> Outcome<RegisterAnswer> {
 
 const ENFORCING: &str = "Enforcing job modify index";
 
-fn registered(session: &Session, answer: &RegisterAnswer) -> Outcome<ExitCode> {
+fn registered(session: &Session, answer: &RegisterAnswer, file: &JobFile) -> Outcome<ExitCode> {
     session.out.line("Job registration successful")?;
+    let periodic = file.job.get("Periodic").filter(|p| p.is_object());
+    if let Some(next) = periodic.and_then(|p| job_family::next_launch(session, p)) {
+        session.out.line(&format!("Approximate next launch time: {next}"))?;
+    }
     if !answer.eval_id.is_empty() {
         session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
     }

@@ -5,13 +5,14 @@ use crate::cli::alloc_status::alloc_table;
 use crate::cli::deployment::{self, Deployment};
 use crate::cli::eval_list::failures;
 use crate::cli::follow::changed;
+
 use crate::cli::http::decode;
-use crate::cli::layout;
 use crate::cli::monitor::{is_settled, placement_failures};
 use crate::cli::output::{Failure, Objects, Outcome, objects};
 use crate::cli::screen::{Page, Screen, Size};
 use crate::cli::session::{Session, at_home, job_state, job_table, path};
 use crate::cli::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
+use crate::cli::{job_family, layout};
 use crate::model::order::Order;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -147,7 +148,11 @@ fn one(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>, pre
     }
     let job: Job = session.client.get(&path("job", &stub.id), &at_home(&stub))?;
     let mut page = Page::default();
-    page.text(&basics(&job, &session.time(job.submit_time)));
+    let next = job.periodic.as_ref().map(|periodic| match job.stop {
+        true => "none (job stopped)".to_string(),
+        false => job_family::next_launch(session, periodic).unwrap_or_else(|| "none".to_string()),
+    });
+    page.text(&basics(&job, &session.time(job.submit_time), next));
     if !command.short {
         sections(session, command, &stub, &mut page)?;
     }
@@ -175,6 +180,10 @@ fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> Outcome<()> 
 fn sections(session: &Session, command: &JobStatus, stub: &JobStub, page: &mut Page) -> Outcome<Vec<Alloc>> {
     let parts = fetch(session, command, &stub.id, &stub.job_summary.namespace)?;
     let summary: JobSummary = decode(&parts.summary)?;
+    if stub.periodic {
+        job_family::children(session, stub, &summary, page)?;
+        return Ok(Vec::new());
+    }
     page.section("Summary");
     page.text(&summary_table(&summary));
     let evals: Vec<Eval> = decode(&parts.evals)?;
@@ -203,8 +212,8 @@ fn sections(session: &Session, command: &JobStatus, stub: &JobStub, page: &mut P
     Ok(allocs)
 }
 
-fn basics(job: &Job, submitted: &str) -> String {
-    layout::key_values(&[
+fn basics(job: &Job, submitted: &str, next_launch: Option<String>) -> String {
+    let mut rows = vec![
         ("ID", job.id.clone()),
         ("Name", job.name.clone()),
         ("Submit Date", submitted.to_string()),
@@ -216,7 +225,9 @@ fn basics(job: &Job, submitted: &str) -> String {
         ("Status", job_state(&job.status, job.stop)),
         ("Periodic", job.periodic.is_some().to_string()),
         ("Parameterized", job.parameterized_job.is_some().to_string()),
-    ])
+    ];
+    rows.extend(next_launch.map(|next| ("Next Periodic Launch", next)));
+    layout::key_values(&rows)
 }
 
 fn summary_table(summary: &JobSummary) -> String {
@@ -306,7 +317,7 @@ Status        = running
 Periodic      = false
 Parameterized = false
 ";
-        assert_eq!(basics(&job, "2024-05-01T10:20:30+02:00"), expected);
+        assert_eq!(basics(&job, "2024-05-01T10:20:30+02:00", None), expected);
     }
 
     #[test]

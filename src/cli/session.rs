@@ -40,7 +40,13 @@ impl Session {
 
     /// The job with this id, or the only one whose id begins so.
     pub fn job(&self, prefix: &str) -> Outcome<JobStub> {
-        let jobs: Vec<JobStub> = self.client.get("/v1/jobs", &[("prefix", prefix)])?;
+        self.job_among(prefix, &[])
+    }
+
+    /// The same among those that the query leaves.
+    pub fn job_among(&self, prefix: &str, query: &[(&str, &str)]) -> Outcome<JobStub> {
+        let query = [&[("prefix", prefix)], query].concat();
+        let jobs: Vec<JobStub> = self.client.get("/v1/jobs", &query)?;
         let exact: Vec<&JobStub> = jobs.iter().filter(|j| j.id == prefix).collect();
         if let [only] = exact[..] {
             return Ok(only.clone());

@@ -10,6 +10,8 @@ shape! {
     pub struct JobStub {
         #[key = "ID"]
         pub id: String,
+        #[key = "ParentID"]
+        pub parent_id: String,
         pub name: String,
         pub namespace: String,
         #[key = "Type"]
@@ -63,6 +65,13 @@ shape! {
         pub job_id: String,
         pub namespace: String,
         pub summary: BTreeMap<String, GroupSummary>,
+        pub children: Children,
+    }
+
+    pub struct Children {
+        pub pending: u64,
+        pub running: u64,
+        pub dead: u64,
     }
 
     pub struct GroupSummary {

@@ -92,6 +92,9 @@ fn identity(config: &Config, info: &NodeInfo, a: &Assignment, task: &Task) -> BT
     set("NOMAD_GROUP_NAME", a.group.name.clone());
     set("NOMAD_JOB_ID", a.job.id.clone());
     set("NOMAD_JOB_NAME", a.job_name.clone());
+    if !a.job_parent.is_empty() {
+        set("NOMAD_JOB_PARENT_ID", a.job_parent.clone());
+    }
     set("NOMAD_NAMESPACE", a.job.namespace.clone());
     set("NOMAD_DC", info.datacenter.clone());
     set("NOMAD_REGION", config.region.clone());

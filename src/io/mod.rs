@@ -23,3 +23,4 @@ pub mod log_file;
 pub mod machine;
 pub mod monitor;
 pub mod node;
+pub mod zones;

@@ -4,6 +4,7 @@
 //! Refuses to know: whether the job makes sense as a whole (`model::validate` does).
 
 mod asks;
+mod family;
 
 use super::schema;
 use super::submitted::{Checker, Refused};
@@ -126,6 +127,8 @@ impl Decoder<'_> {
             update: whole,
             meta: job.map("Meta"),
             stop: job.flag("Stop").unwrap_or(false),
+            periodic: job.inner("Periodic").map(|p| self.periodic(p)),
+            parent: String::new(),
         }
     }
 

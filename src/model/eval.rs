@@ -49,6 +49,7 @@ pub enum Trigger {
     DeploymentWatcher,
     Reconnect,
     RollingUpdate,
+    PeriodicJob,
 }
 
 impl Trigger {
@@ -68,6 +69,7 @@ impl Trigger {
             Trigger::DeploymentWatcher => "deployment-watcher",
             Trigger::Reconnect => "reconnect",
             Trigger::RollingUpdate => "rolling-update",
+            Trigger::PeriodicJob => "periodic-job",
         }
     }
 }

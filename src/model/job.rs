@@ -4,6 +4,7 @@
 
 use super::claims::{GroupAsks, TaskAsks, TaskHoldings};
 use super::constraint::Constraint;
+use super::family::{Children, Periodic};
 use super::id::JobKey;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, Lifecycle, TaskResources};
@@ -74,6 +75,11 @@ pub struct JobSpec {
     pub meta: BTreeMap<String, String>,
     /// The user asked for the job to be stopped: part of the spec, so that stopping makes a version.
     pub stop: bool,
+    #[serde(default)]
+    pub periodic: Option<Periodic>,
+    /// Which job has made it; servers alone say so. Empty: none.
+    #[serde(default)]
+    pub parent: String,
 }
 
 impl JobSpec {
@@ -351,4 +357,6 @@ pub struct JobSummary {
     pub groups: BTreeMap<String, GroupSummary>,
     pub create_index: u64,
     pub modify_index: u64,
+    #[serde(default)]
+    pub children: Children,
 }

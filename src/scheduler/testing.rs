@@ -155,6 +155,8 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         update: None,
         meta: BTreeMap::new(),
         stop: false,
+        periodic: None,
+        parent: String::new(),
     }
 }
 

@@ -72,6 +72,7 @@ impl Server {
             Action::StopAlloc { alloc, transition } => {
                 self.stop_alloc(token, alloc, transition, &view, at)?
             }
+            Action::ForceLaunch { job } => self.force_launch(token, job, at),
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
             Action::ChangeNode { node, wish } => self.change_node(token, node, wish, &view, at)?,
@@ -137,6 +138,10 @@ impl Server {
             self.reply(token, Err(Refusal::new(RefusalKind::Validation, "job not found")));
             return Ok(());
         };
+        if known.spec.periodic.is_some() {
+            self.reply(token, Err(Refusal::new(RefusalKind::Validation, "can't evaluate periodic job")));
+            return Ok(());
+        }
         let mut eval = self.eval(job, known.spec.job_type, known.spec.priority, Trigger::JobRegister, at);
         eval.job_modify_index = known.modify_index;
         self.evaluate(token, vec![eval], known.modify_index, at);

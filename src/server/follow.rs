@@ -4,7 +4,6 @@
 use super::blocked::Entry;
 use super::log::Round;
 use super::nodes::Asker;
-use super::system::SystemJobs;
 use super::{Effect, Op, Server};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::id::NodeId;
@@ -174,7 +173,9 @@ impl Server {
         self.collector.take_office(now.mono);
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());
-        self.system_jobs = SystemJobs::of(&view)?;
+        for key in view.jobs_to_follow()? {
+            self.follow_job(&key)?;
+        }
         for node in view.nodes()? {
             if node.status != NodeStatus::Down {
                 self.heartbeats.expect_after_failover(node.info.id, now.mono);

@@ -20,6 +20,7 @@ mod log;
 mod measures;
 mod nodes;
 mod pause;
+mod periodic;
 mod plans;
 pub mod rehearsal;
 mod reports;
@@ -30,6 +31,7 @@ mod unhurried;
 mod watches;
 pub mod why;
 
+use crate::model::cron::Zones;
 use crate::model::eval::Evaluation;
 use crate::model::garbage::GarbageRules;
 use crate::model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
@@ -59,6 +61,7 @@ use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
 use measures::Measures;
 use nodes::Asker;
+use periodic::Launches;
 use plans::{InFlight, Then};
 use std::sync::Arc;
 use system::SystemJobs;
@@ -77,6 +80,7 @@ pub struct Config {
     /// What a new region's scheduler begins with.
     pub scheduler: SchedulerSettings,
     pub garbage: GarbageRules,
+    pub zones: Zones,
 }
 
 pub struct Server {
@@ -95,6 +99,7 @@ pub struct Server {
     drainer: Drainer,
     system_jobs: SystemJobs,
     collector: Collector,
+    launches: Launches,
     /// Evaluations that scheduler workers hold.
     outstanding: BTreeMap<EvalId, Outstanding>,
     /// What waits for the entry of each index.
@@ -211,6 +216,7 @@ impl Server {
             drainer: Drainer::default(),
             system_jobs: SystemJobs::default(),
             collector: Collector::new(config.garbage),
+            launches: Launches::default(),
             outstanding: BTreeMap::new(),
             ops: BTreeMap::new(),
             ids: Ids(Stream::new(seed, 2)),
@@ -231,6 +237,7 @@ impl Server {
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
         self.note_wall(now);
         self.expire(now)?;
+        self.launch_due(now);
         let had_inputs = !inputs.is_empty();
         for input in inputs {
             self.take(input, now)?;
@@ -302,6 +309,7 @@ impl Server {
             self.drainer.next_deadline(),
             self.collector.next_deadline().filter(|_| self.space_free),
             self.measures.next_deadline(),
+            self.next_launch(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -368,6 +376,7 @@ impl Server {
         self.drainer = Drainer::default();
         self.system_jobs = SystemJobs::default();
         self.collector.leave_office();
+        self.launches = Launches::default();
     }
 
     /// Free workers get the most urgent evaluations.

@@ -380,5 +380,6 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         previous: alloc.previous,
         alloc_modify_index: alloc.alloc_modify_index,
         deployment: alloc.deployment,
+        job_parent: spec.parent.clone(),
     }))
 }

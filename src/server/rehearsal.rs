@@ -5,6 +5,7 @@ use super::admission;
 use crate::model::alloc::Allocation;
 use crate::model::deployment::Deployment;
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::family::Kinship;
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{Job, JobSpec, JobStatus};
 use crate::model::random::Stream;
@@ -18,9 +19,15 @@ use crate::wire::request::{Refusal, RefusalKind};
 use std::sync::Arc;
 
 pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
-    let spec = &asked.spec;
+    let mut spec = JobSpec::clone(&asked.spec);
     let before = view.job(&spec.key())?;
-    let unfit = before.as_ref().and_then(|job| job.spec.job_type.refuses(spec.job_type));
+    if let Some(job) = &before {
+        spec.parent.clone_from(&job.spec.parent);
+    }
+    let spec = &spec;
+    let kinship = |job: &Job| Kinship::of_new(&job.spec, job.submit_time).refuses(spec);
+    let unfit = |job: &Arc<Job>| job.spec.job_type.refuses(spec.job_type).or_else(|| kinship(job));
+    let unfit = before.as_ref().and_then(unfit);
     if let Some(refusal) = admission::misplaced(spec, view)? {
         return Ok(Err(refusal));
     }
@@ -28,7 +35,7 @@ pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehear
         return Ok(Err(Refusal::new(RefusalKind::Conflict, why)));
     }
     let job = match &before {
-        Some(job) if job.spec == **spec => job.clone(),
+        Some(job) if job.spec == *spec => job.clone(),
         _ => Arc::new(supposed(spec, before.as_deref(), view.index() + 1, at)),
     };
     let id = EvalId::from_random(Stream::new(asked.seed, 0).next_u128());
@@ -49,6 +56,7 @@ pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehear
         desired: decision.desired,
         failed: decision.eval.failed_groups,
         created: decision.created,
+        next_launch: asked.schedule.as_ref().and_then(|s| s.next(at)),
         index: view.index(),
     }))
 }

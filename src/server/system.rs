@@ -23,10 +23,6 @@ use std::sync::Arc;
 pub struct SystemJobs(BTreeSet<JobKey>);
 
 impl SystemJobs {
-    pub fn of(view: &View) -> Result<SystemJobs, Fault> {
-        Ok(SystemJobs(view.system_jobs()?.into_iter().collect()))
-    }
-
     /// Those that are wanted on such a node, but for `others`.
     fn wanted_on(
         &self,
@@ -44,13 +40,14 @@ impl SystemJobs {
 
 impl Server {
     pub(super) fn follow_job(&mut self, key: &JobKey) -> Result<(), Fault> {
-        let job = self.log.reader().view()?.job(key)?;
-        if job.is_some_and(|j| j.spec.job_type == JobType::System) {
+        let view = self.log.reader().view()?;
+        let job = view.job(key)?;
+        if job.as_ref().is_some_and(|j| j.spec.job_type == JobType::System) {
             self.system_jobs.0.insert(key.clone());
         } else {
             self.system_jobs.0.remove(key);
         }
-        Ok(())
+        self.follow_launches(key, job.as_deref(), &view)
     }
 
     /// One for each system job that is wanted on such a node and is not in `evals`.

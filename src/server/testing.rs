@@ -1,11 +1,12 @@
-//! One server without a world, for tests: it leads, and time passes with each of its turns.
+//! For tests: one server without a world; it leads, and time is what the test says.
 
 use super::effects::{Effect, Input};
 use super::heartbeat::HeartbeatRules;
 use super::{Config, Server, Turn};
 use crate::model::id::EvalId;
+use crate::model::job::JobSpec;
 use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::{Mono, Now, Span};
+use crate::model::time::{Mono, Now, Span, Wall};
 use crate::state::samples::{AT, in_memory, spec};
 use crate::state::store::{Options, Store};
 use crate::wire::request::{Action, Done, Refusal};
@@ -15,6 +16,7 @@ const TOKEN: u64 = 7;
 pub struct Alone {
     pub server: Server,
     pub now: Mono,
+    pub wall: Wall,
 }
 
 impl Alone {
@@ -23,17 +25,30 @@ impl Alone {
         let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
         let heartbeats = HeartbeatRules::default();
         let garbage = Default::default();
-        let config = Config { id: 1, heartbeats, workers: 1, tracked_versions: 6, scheduler, garbage };
+        let config = Config {
+            id: 1,
+            heartbeats,
+            workers: 1,
+            tracked_versions: 6,
+            scheduler,
+            garbage,
+            zones: |_| None,
+        };
         let server = Server::new(config, store, recovered, 3).unwrap();
-        let mut alone = Alone { server, now: Mono(1) };
-        (0..200).for_each(|_| drop(alone.turn(vec![])));
-        assert!(alone.server.ready);
+        let mut alone = Alone { server, now: Mono(1), wall: AT };
+        alone.lead();
         alone
+    }
+
+    /// Until it leads.
+    pub fn lead(&mut self) {
+        (0..200).for_each(|_| drop(self.turn(vec![])));
+        assert!(self.server.ready);
     }
 
     pub fn turn(&mut self, inputs: Vec<Input>) -> Turn {
         self.now = self.now.after(Span::millis(100));
-        self.server.turn(Now { mono: self.now, wall: Some(AT) }, inputs).unwrap()
+        self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs).unwrap()
     }
 
     /// What is answered, and what workers get meanwhile.
@@ -58,8 +73,12 @@ impl Alone {
     }
 
     pub fn register(&mut self, id: &str) -> Vec<EvalId> {
+        self.submit(spec(id, 1))
+    }
+
+    pub fn submit(&mut self, spec: JobSpec) -> Vec<EvalId> {
         let action = Action::RegisterJob {
-            spec: Box::new(spec(id, 1)),
+            spec: Box::new(spec),
             enforce_index: None,
             eval_priority: None,
             preserve_counts: false,

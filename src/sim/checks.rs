@@ -54,6 +54,7 @@ impl World {
         if index.is_multiple_of(READ_ALL_EVERY) {
             check::consistent(&view)?;
         }
+        self.check_launches(&view)?;
         let Some(server) = &self.server.server else { return Ok(()) };
         self.check_pause()?;
         if let Some(queued) = server.queued_at_rest() {
@@ -230,6 +231,10 @@ impl World {
             } else {
                 Err(format!("{key} is stopped, {running} allocations are not"))
             };
+        }
+        if job.spec.periodic.is_some() {
+            let none = view.evals_of_job(&key).map_err(|e| e.to_string())?.is_empty() && live.is_empty();
+            return none.then_some(()).ok_or(format!("{key} runs something itself"));
         }
         if job.spec.job_type == JobType::System {
             return is_on_every_node(view, job);

@@ -169,6 +169,10 @@ pub const KINDS: &[&str] = &[
     "deployment too slow",
     "deployment unhealthy",
     "job rolled back",
+    "launch by hand",
+    "launched in time",
+    "launches were missed",
+    "launch skipped",
 ];
 
 pub struct Faults {

@@ -7,12 +7,13 @@
 
 mod claims;
 mod drains;
+mod families;
 mod operating;
 mod rollouts;
 
 use crate::keeper::journal::{Entry, Process};
 use crate::model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
-use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::id::{DeploymentId, EvalId, RunId, Uuid};
 use crate::model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
 use crate::model::key::{Seed, SigningKey};
@@ -106,6 +107,7 @@ fn assignment() -> Assignment {
         previous: Some(alloc_id(2)),
         alloc_modify_index: 9,
         deployment: Some(DeploymentId::from_random(4)),
+        job_parent: "clock".into(),
     }
 }
 
@@ -128,17 +130,7 @@ fn objects(s: &mut Samples) {
         running.transition.migrate = Some(how);
         s.add(&format!("{how:?}").to_lowercase(), &running);
     }
-    for trigger in [
-        Trigger::AllocReschedule,
-        Trigger::MaxDisconnectTimeout,
-        Trigger::NodeDrain,
-        Trigger::DeploymentWatcher,
-        Trigger::Reconnect,
-        Trigger::RollingUpdate,
-    ] {
-        let later = Evaluation { trigger, wait_until: Some(AT), ..eval(1, "web") };
-        s.add(trigger.as_str(), &later);
-    }
+    families::triggers(s);
     let mut region = Region::new();
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
@@ -433,6 +425,7 @@ fn samples() -> Samples {
     commands(&mut s);
     node_commands(&mut s);
     operating(&mut s);
+    families::families(&mut s);
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);
@@ -491,6 +484,7 @@ fn rows_lie_where_they_always_lay() {
     region.run(&submit(spec("written", 0), "job \"written\" {}", 6));
     region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
     operating::operated(&mut region);
+    families::launched(&mut region);
     let view = region.view();
     check::consistent(&view).expect("whole");
     let rows = check::rows(&view).expect("reads");

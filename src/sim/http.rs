@@ -10,7 +10,7 @@ use crate::api::response::Response;
 use crate::api::{Answer, Context, Held, Outcome, route};
 use crate::model::job::{JobSpec, JobType};
 use crate::model::tree::BTreeMap;
-use crate::wire::request::Action;
+use crate::wire::request::{Action, Done};
 use serde_json::{Value, json};
 
 /// What HTTP users remember.
@@ -20,7 +20,7 @@ pub struct Readers {
     answers: BTreeMap<u64, Answer>,
     /// The newest index that each target has shown.
     shown: BTreeMap<&'static str, u64>,
-    /// The newest index that a write was acknowledged with.
+    /// The newest index that a write was acknowledged with, but of jobs that run nothing themselves.
     pub acknowledged: u64,
     pub reads: u64,
 }
@@ -53,6 +53,7 @@ impl World {
             reader: &reader,
             status: &status,
             agent,
+            zones: super::launches::zone,
             client: None,
             now: self.now,
             seed: self.now.0,
@@ -103,9 +104,12 @@ impl World {
     pub fn respond(
         &mut self,
         token: u64,
-        result: &Result<crate::wire::request::Done, crate::wire::request::Refusal>,
+        result: &Result<Done, crate::wire::request::Refusal>,
     ) -> Result<(), String> {
-        if let Ok(done) = result {
+        let runs_nothing = matches!(result, Ok(Done::Job { eval: None, .. }));
+        if let Ok(done) = result
+            && !runs_nothing
+        {
             self.readers.acknowledged = self.readers.acknowledged.max(done.index());
         }
         let Some(answer) = self.readers.answers.remove(&token) else { return Ok(()) };
@@ -145,7 +149,7 @@ impl World {
         if index < shown {
             return Err(format!("{target} showed index {shown}, and now {index}"));
         }
-        // every write that is acknowledged with an index stores an evaluation under it
+        // every such write stores an evaluation under the index that it is acknowledged with
         let acknowledged = self.readers.acknowledged;
         if target == "/v1/evaluations" && index < acknowledged {
             return Err(format!("{acknowledged} was acknowledged, but {target} shows {index}"));
@@ -182,7 +186,12 @@ fn job(spec: &JobSpec) -> Value {
         })
         .collect();
     let kind = if spec.job_type == JobType::Batch { "batch" } else { "service" };
-    json!({ "ID": spec.id, "Name": spec.id, "Type": kind, "Priority": spec.priority, "TaskGroups": groups })
+    let mut job = json!({ "ID": spec.id, "Name": spec.id, "Type": kind, "Priority": spec.priority, "TaskGroups": groups });
+    if let Some(p) = &spec.periodic {
+        let rules = (p.enabled, p.prohibit_overlap);
+        job["Periodic"] = json!({ "Enabled": rules.0, "ProhibitOverlap": rules.1, "Specs": p.specs, "TimeZone": p.time_zone });
+    }
+    job
 }
 
 fn plain(value: &crate::model::value::Value) -> Value {

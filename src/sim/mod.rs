@@ -13,6 +13,7 @@ mod garbage;
 mod golden;
 mod http;
 mod keeper_host;
+mod launches;
 mod ledger;
 mod node_host;
 mod operators;

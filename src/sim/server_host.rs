@@ -103,6 +103,7 @@ impl ServerHost {
             tracked_versions: 3,
             scheduler: Default::default(),
             garbage: RULES,
+            zones: super::launches::zone,
         }
     }
 }

@@ -21,6 +21,8 @@ const STORMY: Span = Span::minutes(10);
 /// Until then drains with a deadline have ended.
 const DRAINED: Span = Span::minutes(8);
 const CALM: Span = Span::minutes(20);
+/// What was launched last comes to its end.
+const LAST_LAUNCHES: Span = Span::minutes(5);
 
 struct Run {
     hash: u64,
@@ -50,6 +52,10 @@ fn weather(world: &mut World) -> Result<(), String> {
     world.run_until(world.now.after(DRAINED))?;
     world.check_drained()?;
     let rest = world.now.after(CALM);
+    world.run_until(rest)?;
+    world.check_launched()?;
+    world.stop_the_clock();
+    let rest = world.now.after(LAST_LAUNCHES);
     world.run_until(rest)?;
     world.check_settled()
 }

@@ -1,6 +1,7 @@
 //! The users: jobs registered, changed, stopped and purged, at random but from the seed. A task's command says what the
 //! simulated process does: `run <milliseconds> <exit code> [stubborn]`; zero milliseconds is forever.
 
+use super::launches::CLOCK_JOB;
 use super::ledger::Left;
 use super::rollouts;
 use super::world::{Event, World};
@@ -63,7 +64,8 @@ impl Workload {
 
     fn spec(&mut self, job: &JobKey) -> JobSpec {
         // a job keeps its type: changing it is refused
-        let batch = job.id.as_bytes().last().is_some_and(|b| b % 3 == 0);
+        let clock = job.id == CLOCK_JOB;
+        let batch = clock || job.id.as_bytes().last().is_some_and(|b| b % 3 == 0);
         let system = job.id == SYSTEM_JOB;
         let count = self.draws.below(4) as i64;
         let mut spec = match (system, batch) {
@@ -90,6 +92,7 @@ impl Workload {
             task.memory_mb = 16 + self.draws.below(200) as i64;
             task.kill_timeout = Span::seconds(1 + self.draws.below(8) as i64);
         }
+        spec.periodic = clock.then(|| self.times());
         spec.priority = 1 + self.draws.below(100) as i64;
         if let Some(group) = spec.groups.first_mut().filter(|_| !batch && !system) {
             group.update = Some(rollouts::update(&mut self.draws));
@@ -144,6 +147,12 @@ impl World {
         }
         let n = self.workload.draws.below(JOBS);
         let job = JobKey::new("default", format!("job-{n}"));
+        if self.workload.one_in(8) {
+            self.ask_for(JobKey::new("default", CLOCK_JOB))?;
+        }
+        if self.workload.one_in(12) {
+            self.launch_by_hand();
+        }
         match self.workload.one_in(12) {
             true => self.go_back(job),
             false => self.ask_for(job)?,
@@ -212,6 +221,7 @@ impl World {
 
     pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
+        self.note_launch(token, &result);
         if self.ledger.answered_aside(token) || self.operators.answered(token, &result)? {
             return Ok(());
         }
@@ -284,6 +294,7 @@ fn describe(action: &Action) -> String {
         Action::UpsertNamespace { namespace } => format!("writes namespace {}", namespace.name),
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
         Action::EvaluateJob { .. }
+        | Action::ForceLaunch { .. }
         | Action::UpsertNodePool { .. }
         | Action::DeleteNodePool { .. }
         | Action::ConfigureScheduler { .. }
@@ -412,5 +423,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         update: None,
         meta: BTreeMap::new(),
         stop: false,
+        periodic: None,
+        parent: String::new(),
     }
 }

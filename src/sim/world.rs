@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::faults::{Fault, Faults};
 use super::garbage::Kept;
 use super::http::Readers;
+use super::launches::Launched;
 use super::ledger::Ledger;
 use super::node_host::NodeHost;
 use super::operators::Operators;
@@ -12,7 +13,7 @@ use super::rollouts::Seen;
 use super::server_host::ServerHost;
 use super::workload::Workload;
 use crate::keeper;
-use crate::model::id::{AllocId, RunId};
+use crate::model::id::{AllocId, EvalId, RunId};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span, Wall};
 use crate::model::tree::{BTreeMap, BTreeSet};
@@ -136,6 +137,9 @@ pub struct World {
     pub stopped: BTreeSet<AllocId>,
     /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
     pub restarted: BTreeSet<AllocId>,
+    pub launched: Launched,
+    /// Launches that users asked for, by question, and what they came to if that was told.
+    pub by_hand: BTreeMap<u64, Option<EvalId>>,
     pub seen: Seen,
     pub kept: Kept,
     /// How long the disk takes of the machine whose turn it is.
@@ -186,6 +190,8 @@ impl World {
             turns: 0,
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
+            launched: Launched::new(),
+            by_hand: BTreeMap::new(),
             seen: Seen::new(),
             kept: Kept::default(),
             lag: Span::ZERO,

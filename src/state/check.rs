@@ -9,6 +9,7 @@ use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
+use crate::model::family::Children;
 use crate::model::id::{JobKey, NodeId};
 use crate::model::job::{JobSpec, JobStatus, JobType};
 use crate::model::key::SigningKey;
@@ -223,6 +224,7 @@ impl All {
                 return Err(format!("job {key}: changed in the future"));
             }
             self.job_counts(key, job)?;
+            self.children(key, job)?;
             let status = self.status_of(key, job);
             if newest.status != status {
                 return Err(format!("job {key} is {:?}, but should be {status:?}", newest.status));
@@ -270,12 +272,29 @@ impl All {
         Ok(())
     }
 
+    /// Of the dead, some may be gone.
+    fn children(&self, key: &JobKey, job: &JobRow) -> Result<(), String> {
+        let mut there = Children::default();
+        for (child, row) in &self.jobs {
+            if child.namespace == key.namespace && row.kinship.parent() == key.id {
+                there.count(None, Some(row.newest().map_err(say)?.status));
+            }
+        }
+        let counted = job.summary.children;
+        let right = counted == Children { dead: counted.dead, ..there } && counted.dead >= there.dead;
+        if right || !job.kinship.is_parent() {
+            return Ok(());
+        }
+        Err(format!("job {key} counts {counted:?}, there are {there:?}"))
+    }
+
     fn status_of(&self, key: &JobKey, job: &JobRow) -> JobStatus {
         let evals = || self.evals.iter().filter(|e| e.job == *key);
         let allocs = || self.allocs.iter().filter(|a| a.job == *key);
-        match job.job_type {
-            JobType::System if job.stop => JobStatus::Dead,
-            JobType::System => JobStatus::Running,
+        let always = job.job_type == JobType::System || job.kinship.is_parent();
+        match job.stop {
+            true if always => JobStatus::Dead,
+            false if always => JobStatus::Running,
             _ if allocs().any(|a| !a.terminal()) => JobStatus::Running,
             _ if self.deployments.iter().any(|d| d.job == *key && d.status.is_active()) => JobStatus::Running,
             _ if evals().any(|e| !e.status.is_terminal()) => JobStatus::Pending,

@@ -7,6 +7,7 @@ use super::fault::Fault;
 use super::tables::{self, JobRow, Kind, Part, Place, Rows, VersionRow};
 use super::view::View;
 use crate::model::eval::Evaluation;
+use crate::model::family::Kinship;
 use crate::model::id::JobKey;
 use crate::model::job::{JobSpec, JobSummary, JobType};
 use crate::wire::layout;
@@ -27,6 +28,7 @@ pub struct JobHead {
     /// Of the newest version.
     pub version: VersionRow,
     pub summary: JobSummary,
+    pub kinship: Kinship,
 }
 
 /// How a `JobSpec` begins. What follows is not looked at.
@@ -131,6 +133,7 @@ fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
         create_index: row.create_index,
         version,
         summary: row.summary,
+        kinship: row.kinship,
     })
 }
 

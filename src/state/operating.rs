@@ -2,27 +2,38 @@
 //! Refuses to know what follows from any of it.
 
 use super::fault::Fault;
-use super::tables::{self, Kind, Place, Rows};
+use super::tables::{self, JobRow, Kind, Place, Rows};
 use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::Evaluation;
+use crate::model::family::Kinship;
 use crate::model::id::JobKey;
 use crate::model::job::JobType;
 use crate::model::pool::NodePool;
 use crate::model::scheduling::{SchedulerConfig, Scheduling};
+use crate::model::time::Wall;
 use crate::wire::record;
 
 impl View {
-    /// Of all namespaces. Decodes no job.
-    pub fn system_jobs(&self) -> Result<Vec<JobKey>, Fault> {
+    /// System jobs and periodic ones, of all namespaces. Decodes no job.
+    pub fn jobs_to_follow(&self) -> Result<Vec<JobKey>, Fault> {
         let mut out = Vec::new();
         tables::each_job(&self.rows, &[], None, |job, bytes| {
-            if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System) {
+            let periodic = |row: &JobRow| matches!(row.kinship, Kinship::Periodic { .. });
+            if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System || periodic(&row)) {
                 out.push(job.clone());
             }
             Ok(true)
         })?;
         Ok(out)
+    }
+
+    /// Up to when the launches of a periodic job are decided.
+    pub fn launched(&self, key: &JobKey) -> Result<Option<Wall>, Fault> {
+        Ok(match self.job_row(&tables::job_bytes(key))?.map(|row| row.kinship) {
+            Some(Kinship::Periodic { launched }) => Some(launched),
+            _ => None,
+        })
     }
 
     pub fn node_pool(&self, name: &str) -> Result<Option<NodePool>, Fault> {

@@ -13,11 +13,12 @@ pub(super) use applied::Applied;
 
 use super::fault::Fault;
 use crate::model::drain::{Drain, LastDrain};
+use crate::model::family::Kinship;
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, CLAIMS, DRAINS, Record, records};
+use crate::wire::record::{self, CLAIMS, DRAINS, FAMILIES, Record, records};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -343,6 +344,8 @@ pub(super) struct JobRow {
     /// Allocations that are neither server-terminal nor client-terminal.
     pub live_allocs: u64,
     pub summary: JobSummary,
+    #[serde(default)]
+    pub kinship: Kinship,
 }
 
 impl JobRow {
@@ -384,7 +387,7 @@ pub(super) struct Region {
 }
 
 records! {
-    JobRow = "job row" 1;
+    JobRow = "job row" 2 since 1 &[FAMILIES];
     Described = "node description" 2 since 1 &[CLAIMS];
     NodeRow = "node row" 2 since 1 &[DRAINS];
     Region = "region" 1;

@@ -86,6 +86,8 @@ pub enum Command {
     DeleteNodePool { name: String },
     /// What has ended and is old goes, if that is still so.
     Collect(Box<Collect>),
+    /// A periodic job makes a child.
+    LaunchJob(Box<LaunchJob>),
 }
 
 impl Command {
@@ -95,6 +97,7 @@ impl Command {
             Command::RegisterJob(_)
             | Command::SubmitJob(_)
             | Command::RevertJob(_)
+            | Command::LaunchJob(_)
             | Command::SetStability { .. } => "JobRegistered",
             Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
             Command::RegisterNode { .. } => "NodeRegistration",
@@ -229,6 +232,20 @@ pub struct Collect {
     pub garbage: Garbage,
     pub before: Cutoffs,
     /// How many of the newest versions stay listed, if a job gets another.
+    pub tracked_versions: u32,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchJob {
+    pub job: JobKey,
+    /// The moment that the child is named after.
+    pub moment: Wall,
+    /// The version whose times name that moment: of another one nothing happens. The launches up to that moment are decided by
+    /// this, and none of them happens once more. `None`: a user wants it, whatever the times say.
+    pub timed_by: Option<u64>,
+    /// Of the child.
+    pub eval: Evaluation,
     pub tracked_versions: u32,
     pub at: Wall,
 }

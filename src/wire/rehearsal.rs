@@ -1,9 +1,11 @@
 //! A job that somebody plans to register: the question what would come of it, and the answer. Nothing is written.
 
 use crate::model::alloc::AllocMetric;
+use crate::model::cron::Schedule;
 use crate::model::eval::Evaluation;
 use crate::model::job::{Job, JobSpec};
 use crate::model::plan::GroupChanges;
+use crate::model::time::Wall;
 use crate::model::tree::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use std::sync::Arc;
 pub struct Rehearse {
     /// Canonical and valid by itself.
     pub spec: Arc<JobSpec>,
+    /// When it would launch children.
+    pub schedule: Option<Schedule>,
     /// Decides what is random in the answer.
     pub seed: u64,
 }
@@ -25,6 +29,7 @@ pub struct Rehearsal {
     pub failed: BTreeMap<String, AllocMetric>,
     /// What would look again later.
     pub created: Vec<Evaluation>,
+    pub next_launch: Option<Wall>,
     /// Of the state that was looked at.
     pub index: u64,
 }

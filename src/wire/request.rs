@@ -72,6 +72,10 @@ pub enum Action {
         alloc: AllocId,
         transition: Transition,
     },
+    /// Launches a periodic job now.
+    ForceLaunch {
+        job: JobKey,
+    },
     /// Looks at a job again: an evaluation, and nothing else changes.
     EvaluateJob {
         job: JobKey,

@@ -141,4 +141,7 @@ pub struct Assignment {
     /// Whose member it is, if that is under way or was.
     #[serde(default)]
     pub deployment: Option<DeploymentId>,
+    /// The job that has made this one. Empty: none.
+    #[serde(default)]
+    pub job_parent: String,
 }

@@ -23,6 +23,7 @@ mod node;
 mod observe;
 mod operating;
 mod paths;
+mod periodic;
 mod planning;
 mod ports;
 mod screen;

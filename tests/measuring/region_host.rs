@@ -78,6 +78,7 @@ impl Host {
             tracked_versions: 6,
             scheduler: Default::default(),
             garbage: Default::default(),
+            zones: |_| None,
         };
         let server = Server::new(config, store, recovered, 7).map_err(|e| e.to_string())?;
         let reader = server.reader();

@@ -1,6 +1,7 @@
 //! The whole job as JSON: what its user wrote after defaults, and what the servers know of it.
 
 use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
+use super::family::PeriodicShape;
 use super::preference::{AffinityShape, SpreadShape};
 use super::{ConstraintShape, Null, map_or_null};
 use crate::model::claims::HeldNetwork;
@@ -22,7 +23,7 @@ pub struct JobShape<'a> {
     #[serde(rename = "ID")]
     id: &'a str,
     #[serde(rename = "ParentID")]
-    parent_id: &'static str,
+    parent_id: &'a str,
     name: &'a str,
     #[serde(rename = "Type")]
     job_type: &'static str,
@@ -36,7 +37,7 @@ pub struct JobShape<'a> {
     task_groups: Vec<GroupShape<'a>>,
     update: UpdateShape,
     multiregion: Null,
-    periodic: Null,
+    periodic: Option<PeriodicShape<'a>>,
     parameterized_job: Null,
     dispatched: bool,
     dispatch_idempotency_token: &'static str,
@@ -84,7 +85,7 @@ impl<'a> JobShape<'a> {
             region: &spec.region,
             namespace: &spec.namespace,
             id: &spec.id,
-            parent_id: "",
+            parent_id: &spec.parent,
             name: &spec.name,
             job_type: spec.job_type.as_str(),
             priority: spec.priority,
@@ -97,7 +98,7 @@ impl<'a> JobShape<'a> {
             task_groups: spec.groups.iter().map(GroupShape::new).collect(),
             update: UpdateShape::of_job(spec),
             multiregion: (),
-            periodic: (),
+            periodic: spec.periodic.as_ref().map(PeriodicShape::new),
             parameterized_job: (),
             dispatched: false,
             dispatch_idempotency_token: "",

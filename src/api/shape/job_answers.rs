@@ -2,6 +2,7 @@
 //! registration or deregistration.
 
 use super::diff::DiffShape;
+use super::family::ChildrenShape;
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use crate::model::alloc::Allocation;
@@ -21,7 +22,7 @@ pub struct JobStub<'a> {
     #[serde(rename = "ID")]
     id: &'a str,
     #[serde(rename = "ParentID")]
-    parent_id: &'static str,
+    parent_id: &'a str,
     name: &'a str,
     namespace: &'a str,
     datacenters: Option<&'a [String]>,
@@ -48,7 +49,7 @@ impl<'a> JobStub<'a> {
     pub fn new(head: &'a JobHead, whole: Option<&'a Job>) -> Self {
         JobStub {
             id: &head.key.id,
-            parent_id: "",
+            parent_id: head.kinship.parent(),
             name: &head.name,
             namespace: &head.key.namespace,
             datacenters: list_or_null(&head.datacenters),
@@ -56,7 +57,7 @@ impl<'a> JobStub<'a> {
             multiregion: (),
             job_type: head.job_type.as_str(),
             priority: head.priority,
-            periodic: false,
+            periodic: head.kinship.is_periodic(),
             parameterized_job: false,
             stop: head.stop,
             status: head.version.status.as_str(),
@@ -90,7 +91,7 @@ impl<'a> SummaryShape<'a> {
             job_id: &job.id,
             namespace: &job.namespace,
             summary: &summary.groups,
-            children: ChildrenShape::default(),
+            children: ChildrenShape::new(&summary.children),
             create_index: summary.create_index,
             modify_index: summary.modify_index,
         }
@@ -125,15 +126,6 @@ impl GroupSummaryShape {
             unknown: s.unknown,
         }
     }
-}
-
-/// Never null (reference: corrections, "Jobs"); no job has children yet.
-#[derive(Default, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct ChildrenShape {
-    pending: u64,
-    running: u64,
-    dead: u64,
 }
 
 /// `GET /v1/job/:id/versions`.
@@ -258,16 +250,22 @@ pub struct JobStatusShape<'a> {
     stop: bool,
     status: &'static str,
     #[serde(rename = "ParentID")]
-    parent_id: &'static str,
+    parent_id: &'a str,
     is_pack: bool,
     latest_deployment: Option<LatestShape>,
     allocs: Vec<AllocStatusShape<'a>>,
     group_count_sum: i64,
-    child_statuses: Null,
+    child_statuses: &'a Option<Vec<&'static str>>,
 }
 
 impl<'a> JobStatusShape<'a> {
-    pub fn new(job: &'a Job, allocs: &'a [Allocation], latest: Option<&Deployment>) -> Self {
+    /// `children`: their states, if it is a job that makes some.
+    pub fn new(
+        job: &'a Job,
+        allocs: &'a [Allocation],
+        latest: Option<&Deployment>,
+        children: &'a Option<Vec<&'static str>>,
+    ) -> Self {
         let spec = &job.spec;
         JobStatusShape {
             id: &spec.id,
@@ -282,12 +280,12 @@ impl<'a> JobStatusShape<'a> {
             modify_index: job.modify_index,
             stop: spec.stop,
             status: job.status.as_str(),
-            parent_id: "",
+            parent_id: &spec.parent,
             is_pack: spec.meta.contains_key("pack.name"),
             latest_deployment: latest.map(LatestShape::new),
             allocs: allocs.iter().map(AllocStatusShape::new).collect(),
             group_count_sum: spec.groups.iter().map(|g| g.count).sum(),
-            child_statuses: (),
+            child_statuses: children,
         }
     }
 }

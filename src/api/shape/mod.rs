@@ -12,6 +12,7 @@ pub mod deployment;
 pub mod diff;
 pub mod eval;
 pub mod event;
+pub mod family;
 pub mod figures;
 pub mod file;
 pub mod job;

@@ -4,6 +4,7 @@ use super::Null;
 use super::alloc::MetricShape;
 use super::diff::DiffShape;
 use super::eval::EvalShape;
+use super::rfc3339;
 use crate::model::diff::JobDiff;
 use crate::model::gather::Gather;
 use crate::model::plan::GroupChanges;
@@ -20,7 +21,7 @@ pub struct PlanShape<'a> {
     job_modify_index: u64,
     created_evals: Option<Vec<EvalShape<'a>>>,
     diff: Option<DiffShape<'a>>,
-    next_periodic_launch: Null,
+    next_periodic_launch: Option<String>,
     warnings: &'a str,
     index: u64,
     last_contact: u64,
@@ -78,7 +79,7 @@ impl<'a> PlanShape<'a> {
             job_modify_index: r.before.as_ref().map_or(0, |job| job.job_modify_index),
             created_evals: (!r.created.is_empty()).then(evals),
             diff: diff.map(DiffShape::new),
-            next_periodic_launch: (),
+            next_periodic_launch: r.next_launch.and_then(rfc3339),
             warnings,
             index: r.index,
             last_contact: 0,

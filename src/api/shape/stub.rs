@@ -10,7 +10,8 @@ use std::io::Write;
 /// `whole`: to show `meta`, which otherwise is `null`.
 pub fn job(out: &mut Vec<u8>, head: &JobHead, whole: Option<&Job>) {
     member(out, "{\"ID\":", &head.key.id);
-    member(out, ",\"ParentID\":\"\",\"Name\":", &head.name);
+    member(out, ",\"ParentID\":", head.kinship.parent());
+    member(out, ",\"Name\":", &head.name);
     member(out, ",\"Namespace\":", &head.key.namespace);
     piece(out, ",\"Datacenters\":");
     match head.datacenters.as_slice() {
@@ -24,7 +25,8 @@ pub fn job(out: &mut Vec<u8>, head: &JobHead, whole: Option<&Job>) {
     member(out, ",\"NodePool\":", &head.node_pool);
     member(out, ",\"Multiregion\":null,\"Type\":", head.job_type.as_str());
     number(out, ",\"Priority\":", head.priority);
-    flag(out, ",\"Periodic\":false,\"ParameterizedJob\":false,\"Stop\":", head.stop);
+    flag(out, ",\"Periodic\":", head.kinship.is_periodic());
+    flag(out, ",\"ParameterizedJob\":false,\"Stop\":", head.stop);
     member(out, ",\"Status\":", head.version.status.as_str());
     piece(out, ",\"StatusDescription\":\"\",\"JobSummary\":");
     summary(out, head);
@@ -58,7 +60,10 @@ fn summary(out: &mut Vec<u8>, head: &JobHead) {
         self::group(out, group);
         before = ",";
     }
-    piece(out, "},\"Children\":{\"Pending\":0,\"Running\":0,\"Dead\":0}");
+    number(out, "},\"Children\":{\"Pending\":", head.summary.children.pending);
+    number(out, ",\"Running\":", head.summary.children.running);
+    number(out, ",\"Dead\":", head.summary.children.dead);
+    piece(out, "}");
     number(out, ",\"CreateIndex\":", head.summary.create_index);
     number(out, ",\"ModifyIndex\":", head.summary.modify_index);
     piece(out, "}");

@@ -115,6 +115,7 @@ impl World {
             reader: &reader,
             status: &self.status,
             agent: &self.agent,
+            zones: |_| None,
             client: self.client.as_ref(),
             now: self.now,
             seed: 3,

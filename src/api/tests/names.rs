@@ -168,9 +168,8 @@ fn a_job_is_validated_without_being_registered() {
     let told = validate(&good.replace("\"raw_exec\"", "\"\""));
     assert_eq!(told["ValidationErrors"].as_array().map(Vec::len), Some(1));
     assert!(told["Error"].as_str().unwrap().contains("* Missing task driver"), "{told}");
-    let told = validate(
-        &good.replace("\"batch\"", "\"batch\",\"Periodic\":{\"Spec\":\"* * * * *\",\"Enabled\":true}"),
-    );
+    let told =
+        validate(&good.replace("\"batch\"", "\"batch\",\"ParameterizedJob\":{\"Payload\":\"optional\"}"));
     assert!(told["Error"].as_str().unwrap().contains("not supported yet: "), "{told}");
     for (body, part) in [("", "Request body is empty"), ("{}", "Job must be specified"), ("{", "EOF")] {
         let response = world.respond(Method::Put, "/v1/validate/job", body);

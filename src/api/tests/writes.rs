@@ -74,7 +74,7 @@ fn what_cannot_be_registered_is_told_why() {
         ),
         (
             "/v1/jobs",
-            &format!(r#"{{"Job":{}}}"#, job("a", r#","Periodic":{"Enabled":true,"Spec":"* * * * *"}"#)),
+            &format!(r#"{{"Job":{}}}"#, job("a", r#","ParameterizedJob":{"Payload":"optional"}"#)),
             501,
             "not supported yet",
         ),

@@ -121,5 +121,6 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         previous: None,
         alloc_modify_index: 10,
         deployment: None,
+        job_parent: String::new(),
     }
 }

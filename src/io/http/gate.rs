@@ -18,6 +18,7 @@ use crate::io::aside;
 use crate::io::machine::Observer;
 use crate::io::monitor::Monitor;
 use crate::io::node::{self, Answered, Call, Session};
+use crate::io::zones;
 use crate::model::id::AllocId;
 use crate::model::time::Mono;
 use crate::state::store::Reader;
@@ -251,6 +252,7 @@ impl Gate {
             reader: &reader,
             status: &status,
             agent: &self.agent,
+            zones: zones::zone,
             client: client.as_ref().as_ref(),
             now: (self.clock)(),
             seed: self.seed.fetch_add(1, Ordering::Relaxed),

@@ -38,7 +38,7 @@ pub static JOB: Block = hooked(
             one("reschedule", "Reschedule", &RESCHEDULE),
             maybe("meta", "Meta", TextMap),
             soon(one("multiregion", "Multiregion", &MULTIREGION)),
-            soon(one("periodic", "Periodic", &PERIODIC)),
+            one("periodic", "Periodic", &PERIODIC),
             soon(one("parameterized", "ParameterizedJob", &PARAMETERIZED)),
             soon(one("vault", "", &VAULT)),
             soon(maybe("vault_token", "VaultToken", Text)),

@@ -4,6 +4,7 @@ mod accepted;
 mod asks;
 mod cost;
 mod depth;
+mod family;
 mod inputs;
 mod parsing;
 mod samples;

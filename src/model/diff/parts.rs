@@ -4,6 +4,7 @@ use super::fields::{Flat, Part, changes, object, set, texts};
 use super::{Kind, ObjectDiff};
 use crate::model::claims::{DeviceAsk, Network, Port, VolumeAsk, VolumeMount};
 use crate::model::constraint::Constraint;
+use crate::model::family::Periodic;
 use crate::model::job::{
     DisconnectPolicy, JobSpec, LogConfig, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
     UpdatePolicy,
@@ -21,6 +22,8 @@ pub fn of_job(old: Option<&JobSpec>, new: &JobSpec) -> Vec<ObjectDiff> {
     let mut objects = set("Affinity", old_of(affinities), affinities(new));
     objects.extend(set("Constraint", old_of(constraints), constraints(new)));
     objects.extend(texts("Datacenters", datacenters, &new.datacenters));
+    let periodic = |j: &JobSpec| j.periodic.as_ref().map(periodic);
+    objects.extend(object("Periodic", old.and_then(periodic), periodic(new)));
     objects.extend(set("Spread", old_of(spreads), spreads(new)));
     objects
 }
@@ -64,6 +67,19 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
 
 fn all<T>(list: &[T], part: fn(&T) -> Part) -> Vec<Part> {
     list.iter().map(part).collect()
+}
+
+fn periodic(p: &Periodic) -> Flat {
+    let mut flat = Flat::default()
+        .with("Enabled", p.enabled)
+        .with("ProhibitOverlap", p.prohibit_overlap)
+        .with("Spec", &p.spec)
+        .with("SpecType", Periodic::SPEC_TYPE)
+        .with("TimeZone", &p.time_zone);
+    for (i, spec) in p.specs.iter().enumerate() {
+        flat = flat.with(&format!("Specs[{i}]"), spec);
+    }
+    flat
 }
 
 fn condition(c: &Constraint) -> Flat {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::constraint::Constraint;
+use crate::model::family::Periodic;
 use crate::model::job::{DisconnectPolicy, JobType, Reconcile};
 use crate::model::plan::GroupChanges;
 use crate::model::preference::{Affinity, Spread, SpreadTarget};
@@ -48,9 +49,29 @@ fn equal_jobs_have_no_difference() {
 
 #[test]
 fn each_field_and_block_of_a_job_is_compared() {
-    let cases: [(Change, &[&str]); 8] = [
+    let cases: [(Change, &[&str]); 9] = [
         (|j| j.priority = 70, &["E Priority: \"50\" \"70\""]),
         (|j| j.stop = true, &["E Stop: \"false\" \"true\""]),
+        (
+            |j| {
+                j.periodic = Some(Periodic {
+                    enabled: true,
+                    spec: String::new(),
+                    specs: vec!["@daily".into()],
+                    prohibit_overlap: false,
+                    time_zone: "UTC".into(),
+                })
+            },
+            &[
+                "Added Periodic",
+                "A Enabled: \"\" \"true\"",
+                "A ProhibitOverlap: \"\" \"false\"",
+                "= Spec: \"\" \"\"",
+                "A SpecType: \"\" \"cron\"",
+                "A Specs[0]: \"\" \"@daily\"",
+                "A TimeZone: \"\" \"UTC\"",
+            ],
+        ),
         (|j| j.all_at_once = true, &["E AllAtOnce: \"false\" \"true\""]),
         (|j| drop(j.meta.insert("foo".into(), "bar".into())), &["A Meta[foo]: \"\" \"bar\""]),
         (

@@ -5,11 +5,13 @@
 
 mod claims;
 mod constraint;
+mod family;
 pub mod names;
 mod policies;
 mod preference;
 mod system;
 
+use super::cron::Zones;
 use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
 use crate::model::tree::BTreeSet;
@@ -18,18 +20,19 @@ use policies::{migrate, reschedule, restart, update};
 use preference::{affinities, spreads};
 
 /// What a region allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub max_priority: i64,
     /// Allocations of one job, all groups together.
     pub max_count: i64,
     /// Whether `memory_max` has an effect.
     pub memory_oversubscription: bool,
+    pub zones: Zones,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { max_priority: 100, max_count: 50_000, memory_oversubscription: false }
+        Limits { max_priority: 100, max_count: 50_000, memory_oversubscription: false, zones: |_| None }
     }
 }
 
@@ -86,6 +89,7 @@ const MIN_DISK_MB: i64 = 10;
 pub fn validate(spec: &JobSpec, limits: &Limits) -> Validation {
     let mut errors = Vec::new();
     head(spec, limits, &mut errors);
+    family::periodic(spec, limits.zones, &mut errors);
     for (i, c) in spec.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
     }
@@ -271,7 +275,7 @@ fn logs(l: &LogConfig, disk_mb: i64, errors: &mut Vec<String>) {
 }
 
 fn warnings(spec: &JobSpec, limits: &Limits) -> Vec<String> {
-    let mut out = Vec::new();
+    let mut out: Vec<String> = family::warnings(spec).into_iter().collect();
     for g in &spec.groups {
         out.extend(claims::warnings(g, limits.memory_oversubscription));
     }
@@ -366,6 +370,8 @@ pub mod tests {
             update: service.then_some(JobUpdate::DEFAULT),
             meta: BTreeMap::new(),
             stop: false,
+            periodic: None,
+            parent: String::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::wire::command::Command;
 const SEED: u64 = 5;
 
 fn asked(spec: &JobSpec) -> Rehearse {
-    Rehearse { spec: Arc::new(spec.clone()), seed: SEED }
+    Rehearse { spec: Arc::new(spec.clone()), schedule: None, seed: SEED }
 }
 
 fn foretold(region: &Region, spec: &JobSpec) -> Rehearsal {

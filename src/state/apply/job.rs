@@ -9,11 +9,13 @@ use super::{JobEdit, Reply, Turn};
 use crate::model::alloc::ClientStatus;
 use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
+use crate::model::family::{Children, Kinship};
 use crate::model::id::JobKey;
 use crate::model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
 use crate::model::namespace::nonexistent;
 use crate::model::submission::Submission;
 use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
 use crate::wire::change::Change;
 use crate::wire::command::{RegisterJob, SubmitJob};
 use crate::wire::event::Object;
@@ -29,13 +31,16 @@ pub(super) enum End {
 impl Turn<'_> {
     pub(super) fn submit_job(&mut self, submit: SubmitJob) -> Result<Reply, Fault> {
         let SubmitJob { register, submission, tracked_versions } = submit;
-        let RegisterJob { spec, enforce_index, eval, at } = register;
+        let RegisterJob { mut spec, enforce_index, eval, at } = register;
         let key = spec.key();
         let index = self.index();
         if let Some(refusal) = self.homeless(&spec)? {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
+        if let Some(Kinship::Child { parent }) = row.as_ref().map(|row| &row.kinship) {
+            spec.parent.clone_from(parent);
+        }
         if let Some(refusal) = conflict(&spec, enforce_index, row.as_ref())? {
             return Ok(Err(refusal));
         }
@@ -75,26 +80,34 @@ impl Turn<'_> {
         at: Wall,
     ) -> Result<Reply, Fault> {
         let index = self.index();
-        let job_modify_index = match self.job(key)? {
-            Some(row) => row.newest()?.job_modify_index,
-            None => index,
+        let (job_modify_index, runs) = match self.job(key)? {
+            Some(row) => (row.newest()?.job_modify_index, !row.kinship.is_parent()),
+            None => (index, true),
         };
-        let eval = eval.map(|e| Evaluation { job_modify_index, ..e });
+        let eval = eval.filter(|_| runs).map(|e| Evaluation { job_modify_index, ..e });
         let id = eval.as_ref().map(|e| e.id);
         self.put_evals(eval.into_iter().collect(), at)?;
         Ok(Ok(Done::Job { eval: id, job_modify_index: answer, index }))
     }
 
     /// Gives the new job's modify index, as `add_version` does.
-    fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
+    pub(super) fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
         let index = self.index();
+        let kinship = Kinship::of_new(spec, at);
+        let children = if kinship.is_parent() { self.children_of(key)? } else { Children::default() };
         let mut row = JobRow {
             create_index: index,
             job_type: spec.job_type,
             stop: spec.stop,
             versions: vec![version(0, index, at)],
             live_allocs: 0,
-            summary: JobSummary { create_index: index, modify_index: index, ..JobSummary::default() },
+            summary: JobSummary {
+                create_index: index,
+                modify_index: index,
+                groups: BTreeMap::new(),
+                children,
+            },
+            kinship,
         };
         add_groups(&mut row.summary, spec);
         self.put(&tables::spec_key(&tables::job_bytes(key), index, 0), spec)?;
@@ -116,6 +129,10 @@ impl Turn<'_> {
         let (create_index, number) = (row.create_index, next.version);
         row.versions.push(next);
         row.stop = spec.stop;
+        // its times may be others now: what lies behind is decided
+        if let Kinship::Periodic { launched } = &mut row.kinship {
+            *launched = at;
+        }
         add_groups(&mut row.summary, spec);
         let dropped = track_newest(&mut row.versions, tracked_versions);
         let bytes = tables::job_bytes(key);
@@ -153,6 +170,7 @@ impl Turn<'_> {
                 }
             }
         }
+        let eval = eval.filter(|_| !row.kinship.is_parent());
         let eval = eval.map(|e| Evaluation { job_modify_index: index, ..e });
         let id = eval.as_ref().map(|e| e.id);
         self.put_evals(eval.into_iter().collect(), at)?;
@@ -197,19 +215,22 @@ impl Turn<'_> {
 
     /// Writes every job that the entry touched, with the status that follows from the entry.
     pub(super) fn settle_jobs(&mut self) -> Result<(), Fault> {
-        for (key, edit) in std::mem::take(&mut self.jobs) {
+        // a parent is before its children, and comes once more when they have moved
+        while let Some((key, edit)) = self.jobs.pop_first() {
             let bytes = tables::job_bytes(&key);
             let row_key = Part::Row.key(&bytes, &[]);
             let visible = match (edit.was, edit.now) {
                 (None, None) => false,
-                (Some(_), None) => {
+                (Some(was), None) => {
                     self.remove(&row_key)?;
+                    self.tell_parent(&key, Some(&was), None)?;
                     true
                 }
                 (was, Some(mut now)) => {
                     self.drop_unused_versions(&bytes, &mut now)?;
                     self.settle_job(&bytes, was.as_ref(), &mut now)?;
                     self.put(&row_key, &now)?;
+                    self.tell_parent(&key, was.as_ref(), Some(&now))?;
                     let visible = was.is_none_or(|was| seen(&was) != seen(&now));
                     if visible {
                         self.job_event(&bytes, &now, false)?;
@@ -248,7 +269,7 @@ impl Turn<'_> {
 
     /// Reference: server 3.1, first match.
     fn status_of(&self, bytes: &[u8], row: &JobRow) -> Result<JobStatus, Fault> {
-        if row.job_type == JobType::System {
+        if row.job_type == JobType::System || row.kinship.is_parent() {
             return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
         }
         let deployed = |d: Deployment| d.status.is_active();
@@ -276,10 +297,10 @@ impl Turn<'_> {
 }
 
 /// What readers see of a job's row: allocation counts are ours alone.
-fn seen(row: &JobRow) -> (Option<VersionRow>, usize, usize, &JobSummary) {
+fn seen(row: &JobRow) -> (Option<VersionRow>, usize, usize, &JobSummary, &Kinship) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
     let tracked = || row.versions.iter().filter(|v| v.tracked);
-    (newest, tracked().count(), tracked().filter(|v| v.stable).count(), &row.summary)
+    (newest, tracked().count(), tracked().filter(|v| v.stable).count(), &row.summary, &row.kinship)
 }
 
 fn version(version: u64, index: u64, at: Wall) -> VersionRow {
@@ -334,7 +355,8 @@ fn conflict(spec: &JobSpec, enforce: Option<u64>, row: Option<&JobRow>) -> Resul
         }
         _ => {}
     }
-    row.and_then(|row| row.job_type.refuses(spec.job_type)).map_or(Ok(None), refuse)
+    let refuses = |row: &JobRow| row.job_type.refuses(spec.job_type).or_else(|| row.kinship.refuses(spec));
+    row.and_then(refuses).map_or(Ok(None), refuse)
 }
 
 /// Moves one allocation of `group` between the summary's counts. `complete` and `failed` only grow

@@ -9,6 +9,7 @@ mod alloc;
 mod deployment;
 mod drain;
 mod eval;
+mod family;
 mod garbage;
 mod job;
 mod key;
@@ -157,6 +158,7 @@ impl Turn<'_> {
             Command::UpsertNodePool { pool } => self.upsert_node_pool(*pool),
             Command::DeleteNodePool { name } => self.delete_node_pool(&name),
             Command::RevertJob(order) => self.revert_for_user(*order),
+            Command::LaunchJob(order) => self.launch_job(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
             Command::Collect(order) => self.collect(*order),
         }

@@ -2,6 +2,7 @@
 
 mod deployments;
 mod drains;
+mod families;
 mod names;
 mod operating;
 mod versions;

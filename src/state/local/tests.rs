@@ -116,6 +116,7 @@ fn head(n: u8) -> AllocHead {
         previous: None,
         alloc_modify_index: 7,
         deployment: None,
+        job_parent: String::new(),
     };
     AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None }
 }

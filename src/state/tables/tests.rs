@@ -1,6 +1,7 @@
 //! Keys that sort and come apart, hashes that differ, and the golden rows of every format.
 
 use super::*;
+use crate::model::family::Children;
 use crate::model::job::GroupSummary;
 
 #[test]
@@ -89,7 +90,8 @@ fn rows_of_the_first_format_open_for_ever() {
         allocs: 4,
     };
     let groups = [("g".to_string(), GroupSummary { queued: 1, running: 2, ..GroupSummary::default() })];
-    let summary = JobSummary { groups: groups.into(), create_index: 5, modify_index: 6 };
+    let summary =
+        JobSummary { groups: groups.into(), create_index: 5, modify_index: 6, children: Children::default() };
     let job = JobRow {
         create_index: 5,
         job_type: JobType::Batch,
@@ -97,8 +99,11 @@ fn rows_of_the_first_format_open_for_ever() {
         versions: vec![version],
         live_allocs: 2,
         summary,
+        kinship: Kinship::Alone,
     };
-    opens_as(job, "01050100010201010105ac02ad020402010167010002000000000506");
+    let old = "01050100010201010105ac02ad020402010167010002000000000506";
+    assert_eq!(record::decode::<JobRow>(&unhex(old)), Ok(job.clone()), "before there were families");
+    opens_as(job, "02050100010201010105ac02ad02040201016701000200000000050600000000");
     let event = NodeEvent {
         subsystem: "Cluster".into(),
         message: "m".into(),

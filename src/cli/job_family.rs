@@ -1,0 +1,83 @@
+//! `drover job periodic force`, and how jobs that make others are shown: when the next one comes, and what became of the others
+//! (reference: cli 3.2).
+
+use crate::cli::Run;
+use crate::cli::layout;
+use crate::cli::monitor;
+use crate::cli::output::Outcome;
+use crate::cli::screen::Page;
+use crate::cli::session::{Session, argument, at_home, job_state, path};
+use crate::cli::shapes::{JobStub, JobSummary, RegisterAnswer};
+use crate::io::zones;
+use crate::model::family::Periodic;
+use crate::model::time::Wall;
+use argh::{ArgsInfo, FromArgs};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// launch a periodic job now, whatever its times say
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job periodic force backup")]
+pub struct JobPeriodicForce {
+    /// do not wait for the evaluation: print its id
+    #[argh(switch)]
+    detach: bool,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    job: Option<String>,
+}
+
+impl Run for JobPeriodicForce {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let periodic = [("filter", "Periodic is not nil")];
+        let stub = session.job_among(argument(&self.job, "job id")?, &periodic)?;
+        let target = format!("{}/periodic/force", path("job", &stub.id));
+        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &Value::Null)?;
+        if self.detach {
+            session.out.line("Force periodic successful")?;
+            session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into())
+    }
+}
+
+/// When the next child comes, by this machine's clock and zones. `None`: never, or nobody here could tell.
+pub fn next_launch(session: &Session, periodic: &Value) -> Option<String> {
+    let text = |name: &str| periodic[name].as_str().unwrap_or_default().to_string();
+    let specs = periodic["Specs"].as_array().into_iter().flatten();
+    let zone = text("TimeZone");
+    let periodic = Periodic {
+        enabled: periodic["Enabled"].as_bool().unwrap_or(true),
+        spec: text("Spec"),
+        specs: specs.filter_map(|s| Some(s.as_str()?.to_string())).collect(),
+        prohibit_overlap: false,
+        time_zone: if zone.is_empty() { Periodic::UTC.into() } else { zone },
+    };
+    let now = session.now();
+    let next = periodic.schedule(zones::zone)?.next(Wall(now))?;
+    Some(format!("{} ({})", session.time(next.0), layout::relative(next.0, now)))
+}
+
+/// The children of a job that makes some.
+pub fn children(session: &Session, parent: &JobStub, summary: &JobSummary, page: &mut Page) -> Outcome<()> {
+    page.section("Children Job Summary");
+    let children = &summary.children;
+    let counts = [children.pending, children.running, children.dead].map(|n| n.to_string());
+    page.text(&layout::table(&["Pending", "Running", "Dead"], &[counts.to_vec()]));
+    let prefix = format!("{}/periodic-", parent.id);
+    let query: Vec<_> = at_home(parent).into_iter().chain([("prefix", prefix.as_str())]).collect();
+    let mut launched: Vec<JobStub> = session.client.get("/v1/jobs", &query)?;
+    launched.retain(|child| child.parent_id == parent.id);
+    page.section("Previously Launched Jobs");
+    if launched.is_empty() {
+        page.line("No instances of periodic job found");
+        return Ok(());
+    }
+    let row = |child: &JobStub| vec![child.id.clone(), job_state(&child.status, child.stop)];
+    page.text(&layout::table(&["ID", "Status"], &launched.iter().map(row).collect::<Vec<_>>()));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! What a job that makes others may say (reference: jobspec 8).
+
+use crate::model::cron::{Cron, Zones};
+use crate::model::family::Periodic;
+use crate::model::job::{JobSpec, JobType};
+
+pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
+    let Some(periodic) = &spec.periodic else { return };
+    if !matches!(spec.job_type, JobType::Batch | JobType::Sysbatch) {
+        errors.push("Periodic can only be used with \"batch\" or \"sysbatch\" scheduler".into());
+    }
+    // what is switched off may be anything
+    if periodic.enabled {
+        times(periodic, zones, errors);
+    }
+}
+
+fn times(periodic: &Periodic, zones: Zones, errors: &mut Vec<String>) {
+    if !periodic.spec.is_empty() && !periodic.specs.is_empty() {
+        errors.push("Only cron or crons may be used".into());
+    }
+    if periodic.expressions().next().is_none() {
+        errors.push("Must specify a spec".into());
+    }
+    if periodic.zone(zones).is_none() {
+        let name = &periodic.time_zone;
+        errors.push(format!(
+            "Invalid time zone {name:?}: this machine knows no such zone; its names are those below /usr/share/zoneinfo"
+        ));
+    }
+    for text in periodic.expressions() {
+        if let Err(why) = Cron::parse(text) {
+            errors.push(format!("Invalid cron spec {text:?}: {why}"));
+        }
+    }
+}
+
+pub fn warnings(spec: &JobSpec) -> Option<String> {
+    let single = spec.periodic.as_ref().is_some_and(|p| !p.spec.is_empty());
+    single.then(|| "cron is deprecated and may be removed in a future release. Use crons instead".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::job;
+    use super::super::{Limits, validate};
+    use super::*;
+
+    fn every(spec: &str) -> Periodic {
+        Periodic {
+            enabled: true,
+            spec: String::new(),
+            specs: vec![spec.into()],
+            prohibit_overlap: false,
+            time_zone: Periodic::UTC.into(),
+        }
+    }
+
+    #[test]
+    fn what_times_make_no_sense_is_told() {
+        let good = every("*/5 * * * *");
+        for (job_type, periodic, why) in [
+            (JobType::Batch, good.clone(), None),
+            (JobType::Sysbatch, good.clone(), None),
+            (
+                JobType::Service,
+                good.clone(),
+                Some("Periodic can only be used with \"batch\" or \"sysbatch\""),
+            ),
+            (JobType::Batch, Periodic { specs: vec![], ..good.clone() }, Some("Must specify a spec")),
+            (JobType::Batch, Periodic { spec: "@daily".into(), ..good.clone() }, Some("Only cron or crons")),
+            (JobType::Batch, every("* * *"), Some("Invalid cron spec \"* * *\": it has 3 fields")),
+            (
+                JobType::Batch,
+                Periodic { time_zone: "Mars/Olympus".into(), ..good.clone() },
+                Some("Invalid time zone \"Mars/Olympus\""),
+            ),
+            (JobType::Batch, Periodic { enabled: false, ..every("nonsense") }, None),
+        ] {
+            let spec = JobSpec { periodic: Some(periodic.clone()), ..job(job_type) };
+            let told = validate(&spec, &Limits::default()).error_text();
+            match why {
+                Some(why) => assert!(told.contains(why), "{periodic:?}: {told}"),
+                None => assert_eq!(told, "", "{periodic:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_older_spelling_is_warned_of() {
+        let old = Periodic { spec: "@daily".into(), specs: vec![], ..every("") };
+        let warned = |periodic| {
+            let spec = JobSpec { periodic: Some(periodic), ..job(JobType::Batch) };
+            validate(&spec, &Limits::default()).warning_text().contains("cron is deprecated")
+        };
+        assert!(warned(old) && !warned(every("@daily")));
+    }
+}

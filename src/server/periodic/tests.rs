@@ -1,0 +1,141 @@
+//! Launches by the clock of one server: in time, once, and after it was away.
+
+use super::super::testing::Alone;
+use super::*;
+use crate::model::family::Periodic;
+use crate::model::job::JobSpec;
+use crate::model::scheduling::SchedulerSettings;
+use crate::model::time::Span;
+use crate::state::samples::{key, spec};
+use crate::wire::request::{Action, Done};
+
+/// A minute begins there.
+const START: Wall = Wall(1_699_999_980_000_000_000);
+
+fn clock(cron: &str) -> JobSpec {
+    let periodic = Periodic {
+        enabled: true,
+        spec: cron.into(),
+        specs: vec![],
+        prohibit_overlap: false,
+        time_zone: Periodic::UTC.into(),
+    };
+    JobSpec { job_type: JobType::Batch, periodic: Some(periodic), ..spec("clock", 1) }
+}
+
+fn timed(cron: &str) -> Alone {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    alone.wall = START;
+    alone.submit(clock(cron));
+    alone
+}
+
+impl Alone {
+    fn wait(&mut self, seconds: i64) {
+        self.wall = self.wall + Span::seconds(seconds);
+        (0..10).for_each(|_| drop(self.turn(vec![])));
+    }
+
+    /// In seconds from the start, with how often each was launched.
+    fn launches(&self) -> Vec<(i64, usize)> {
+        let view = self.server.reader().view().unwrap();
+        let children = view.jobs(None, "clock/periodic-", None, usize::MAX).unwrap();
+        let told = |job: &std::sync::Arc<Job>| {
+            let moment: i64 = job.spec.id.rsplit_once('-').unwrap().1.parse().unwrap();
+            (moment - START.unix_seconds(), view.evals_of_job(&job.spec.key()).unwrap().len())
+        };
+        children.iter().map(told).collect()
+    }
+
+    /// Another leader takes over.
+    fn change_leader(&mut self) {
+        self.server.leave_office();
+        assert_eq!(self.server.next_launch(), None);
+        self.server.take_office(Now { mono: self.server.wall.1, wall: Some(self.wall) }).unwrap();
+    }
+}
+
+#[test]
+fn each_moment_has_its_launch() {
+    let mut alone = timed("* * * * *");
+    for minute in 1..=5 {
+        alone.wait(59);
+        assert_eq!(alone.launches().len() as i64, minute - 1, "it is not due");
+        alone.wait(1);
+        assert_eq!(alone.launches().last(), Some(&(60 * minute, 1)));
+    }
+}
+
+#[test]
+fn the_next_turn_is_due_when_a_launch_is() {
+    let mut alone = timed("*/30 * * * *");
+    alone.wait(0);
+    // the start lies 13 minutes after the hour
+    let (wall, mono) = alone.server.wall;
+    let due = alone.server.next_launch().map(|due| due.since(mono));
+    assert_eq!(due, Some(Span::minutes(17)), "{wall:?}");
+}
+
+#[test]
+fn of_what_was_missed_the_newest_comes_and_no_leader_repeats_it() {
+    let mut alone = timed("* * * * *");
+    alone.wait(60);
+    alone.change_leader();
+    alone.wait(0);
+    assert_eq!(alone.launches(), [(60, 1)]);
+    alone.server.leave_office();
+    alone.wall = START + Span::seconds(605);
+    alone.change_leader();
+    alone.wait(0);
+    assert_eq!(alone.launches(), [(60, 1), (600, 1)]);
+    alone.change_leader();
+    alone.wait(1);
+    assert_eq!(alone.launches(), [(60, 1), (600, 1)]);
+}
+
+#[test]
+fn a_clock_that_steps_back_repeats_nothing() {
+    let mut alone = timed("* * * * *");
+    alone.wait(125);
+    assert_eq!(alone.launches(), [(120, 1)]);
+    alone.wait(-100);
+    alone.wait(60);
+    assert_eq!(alone.launches(), [(120, 1)]);
+    alone.wait(120);
+    assert_eq!(alone.launches(), [(120, 1), (180, 1)]);
+}
+
+#[test]
+fn stopped_or_switched_off_nothing_comes_and_another_time_counts_from_its_version() {
+    let mut alone = timed("* * * * *");
+    alone.wait(30);
+    let job = key("clock");
+    alone.ask(Action::DeregisterJob { job, purge: false, eval_priority: None }).0.unwrap();
+    alone.wait(600);
+    assert_eq!(alone.launches(), []);
+    assert_eq!(alone.server.timed_jobs().map(|jobs| jobs.len()), Some(0));
+    alone.submit(clock("0 * * * *"));
+    // 13 minutes after the hour, and 10.5 more
+    alone.wait(60 * 36);
+    assert_eq!(alone.launches(), []);
+    alone.wait(60);
+    assert_eq!(alone.launches(), [(60 * 47, 1)]);
+    let mut off = clock("* * * * *");
+    off.periodic.iter_mut().for_each(|p| p.enabled = false);
+    alone.submit(off);
+    alone.wait(600);
+    assert_eq!(alone.launches().len(), 1);
+}
+
+#[test]
+fn by_hand_it_comes_at_once_and_its_times_go_on() {
+    let mut alone = timed("* * * * *");
+    alone.wait(10);
+    let (answer, given) = alone.ask(Action::ForceLaunch { job: key("clock") });
+    assert!(matches!(answer, Ok(Done::Job { eval: Some(_), .. })), "{answer:?}");
+    assert_eq!((alone.launches(), given.len()), (vec![(10, 1)], 1));
+    alone.wait(50);
+    assert_eq!(alone.launches(), [(10, 1), (60, 1)]);
+    let (answer, _) = alone.ask(Action::EvaluateJob { job: key("clock") });
+    assert_eq!(answer.unwrap_err().message, "can't evaluate periodic job");
+}

@@ -1,0 +1,115 @@
+//! Jobs that make others: their launches, each decided once and in the order of the log, and the children they count (reference:
+//! server 3.2, 10).
+//!
+//! Refuses to know: what time it is. The moment of a launch is part of the command.
+
+use super::super::fault::Fault;
+use super::super::tables::{self, JobRow};
+use super::{Reply, Turn};
+use crate::model::eval::Evaluation;
+use crate::model::family::{self, Children, Kinship};
+use crate::model::id::JobKey;
+use crate::model::job::JobSpec;
+use crate::model::time::Wall;
+use crate::wire::command::LaunchJob;
+use crate::wire::request::{Refusal, RefusalKind};
+
+impl Turn<'_> {
+    pub(super) fn launch_job(&mut self, order: LaunchJob) -> Result<Reply, Fault> {
+        let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        let Some(row) = self.job(&order.job)?.cloned() else { return refuse("job not found".into()) };
+        let Kinship::Periodic { launched } = row.kinship else {
+            return refuse("can't force launch non-periodic job".into());
+        };
+        let spec = self.newest_spec(&order.job, &row)?;
+        if spec.stop || !spec.periodic.as_ref().is_some_and(|p| p.enabled) {
+            let JobKey { namespace, id } = &order.job;
+            return refuse(format!("can't force run non-tracked job {id:?} ({namespace})"));
+        }
+        let timed = order.timed_by.is_some();
+        if timed && !self.decide_launch(&order, &row, &spec, launched)? {
+            return Ok(self.nothing());
+        }
+        let child = family::launched(&spec, order.moment);
+        self.make_child(&child, order.eval, order.tracked_versions, order.at)
+    }
+
+    /// Whether it is to happen. It is decided either way.
+    fn decide_launch(
+        &mut self,
+        order: &LaunchJob,
+        row: &JobRow,
+        spec: &JobSpec,
+        launched: Wall,
+    ) -> Result<bool, Fault> {
+        let current = order.timed_by == Some(row.newest()?.job_modify_index);
+        if !current || order.moment <= launched {
+            return Ok(false);
+        }
+        if let Some(row) = self.job(&order.job)? {
+            row.kinship = Kinship::Periodic { launched: order.moment };
+        }
+        let alone = spec.periodic.as_ref().is_some_and(|p| p.prohibit_overlap);
+        let child = family::launched(spec, order.moment).key();
+        Ok(!(alone && row.summary.children.are_alive()) && self.job(&child)?.is_none())
+    }
+
+    /// One that is there already is changed.
+    fn make_child(
+        &mut self,
+        child: &JobSpec,
+        eval: Evaluation,
+        tracked_versions: u32,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
+        let key = child.key();
+        let answer = match self.job(&key)?.cloned() {
+            None => self.create_job(&key, child, at)?,
+            Some(row) if self.newest_spec(&key, &row)? == *child => row.newest()?.modify_index,
+            Some(_) => self.add_version(&key, child, tracked_versions, at)?,
+        };
+        let (job_type, priority) = (child.job_type, child.priority);
+        self.evaluate_newest(
+            &key,
+            Some(Evaluation { job: key.clone(), job_type, priority, ..eval }),
+            answer,
+            at,
+        )
+    }
+
+    /// A child that moved is counted where it is now.
+    pub(super) fn tell_parent(
+        &mut self,
+        child: &JobKey,
+        was: Option<&JobRow>,
+        now: Option<&JobRow>,
+    ) -> Result<(), Fault> {
+        let Some(Kinship::Child { parent }) = now.or(was).map(|row| &row.kinship) else { return Ok(()) };
+        let status = |row: Option<&JobRow>| row?.versions.last().map(|newest| newest.status);
+        let (was, now) = (status(was), status(now));
+        if was == now {
+            return Ok(());
+        }
+        let parent = JobKey::new(child.namespace.clone(), parent.clone());
+        if let Some(row) = self.job(&parent)?.filter(|row| row.kinship.is_parent()) {
+            row.summary.children.count(was, now);
+        }
+        Ok(())
+    }
+
+    /// What an earlier job of this id has left.
+    pub(super) fn children_of(&self, parent: &JobKey) -> Result<Children, Fault> {
+        let begin = tables::job_prefix_bytes(&parent.namespace, &format!("{}/", parent.id));
+        let mut children = Children::default();
+        tables::each_job(&self.rows, &begin, None, |_, bytes| {
+            let row: Option<JobRow> = tables::get(&self.rows, &tables::Part::Row.key(bytes, &[]))?;
+            if let Some(row) = row
+                && matches!(&row.kinship, Kinship::Child { parent: named } if *named == parent.id)
+            {
+                children.count(None, Some(row.newest()?.status));
+            }
+            Ok(true)
+        })?;
+        Ok(children)
+    }
+}

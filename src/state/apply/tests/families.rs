@@ -1,0 +1,154 @@
+//! Launches and children: each launch is decided once, and parents count what there is.
+
+use super::*;
+use crate::model::eval::Evaluation;
+use crate::model::family::{Children, Periodic};
+use crate::model::job::JobSpec;
+use crate::wire::command::LaunchJob;
+use crate::wire::request::Refusal;
+
+fn clock(prohibit_overlap: bool) -> JobSpec {
+    let periodic = Periodic {
+        enabled: true,
+        spec: "* * * * *".into(),
+        specs: vec![],
+        prohibit_overlap,
+        time_zone: Periodic::UTC.into(),
+    };
+    JobSpec { job_type: JobType::Batch, periodic: Some(periodic), ..spec("clock", 1) }
+}
+
+/// Of the job's first version in a new region, unless it is forced.
+fn launch(minutes: i64, forced: bool) -> Command {
+    launch_of(if forced { None } else { Some(1) }, minutes)
+}
+
+fn launch_of(timed_by: Option<u64>, minutes: i64) -> Command {
+    let (eval, moment) = (eval(100 + minutes as u128, "clock"), AT + Span::minutes(minutes));
+    let (job, tracked_versions, at) = (key("clock"), 6, AT);
+    Command::LaunchJob(Box::new(LaunchJob { job, moment, timed_by, eval, tracked_versions, at }))
+}
+
+fn child(minutes: i64) -> String {
+    format!("clock/periodic-{}", (AT + Span::minutes(minutes)).unix_seconds())
+}
+
+fn children(region: &Region) -> Children {
+    region.view().job_summary(&key("clock")).expect("reads").expect("is there").children
+}
+
+fn told(region: &mut Region, command: &Command) -> Result<Done, Refusal> {
+    region.run(command).reply
+}
+
+fn end(region: &mut Region, minutes: i64) {
+    let eval = region.view().evals_of_job(&key(&child(minutes))).expect("reads").remove(0);
+    let done = Evaluation { status: EvalStatus::Complete, ..eval };
+    region.run(&Command::UpdateEvals { evals: vec![done], at: AT });
+}
+
+#[test]
+fn a_launch_makes_one_child_with_its_evaluation_and_only_once() {
+    let mut region = Region::new();
+    let done = told(&mut region, &register(clock(false), Some(eval(1, "clock")))).expect("is taken");
+    assert!(matches!(done, Done::Job { eval: None, .. }), "what makes others runs nothing: {done:?}");
+    assert_eq!(region.job("clock").status, JobStatus::Running);
+    assert!(matches!(told(&mut region, &launch(1, false)), Ok(Done::Job { eval: Some(_), .. })));
+    let made = region.job(&child(1));
+    assert_eq!((made.spec.name.as_str(), made.spec.parent.as_str()), (child(1).as_str(), "clock"));
+    assert_eq!((made.spec.periodic, made.status), (None, JobStatus::Pending));
+    for (minutes, why) in [(1, "it was launched"), (0, "it lies behind")] {
+        assert!(matches!(told(&mut region, &launch(minutes, false)), Ok(Done::Nothing { .. })), "{why}");
+    }
+    assert_eq!(region.job(&child(1)).version, 0);
+    assert_eq!(region.view().evals_of_job(&key(&child(1))).expect("reads").len(), 1);
+    assert_eq!(region.view().launched(&key("clock")).expect("reads"), Some(AT + Span::minutes(1)));
+}
+
+#[test]
+fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
+    let mut region = Region::new();
+    told(&mut region, &register(clock(true), None)).expect("is taken");
+    told(&mut region, &launch(1, false)).expect("is launched");
+    assert!(matches!(told(&mut region, &launch(2, false)), Ok(Done::Nothing { .. })));
+    assert_eq!(
+        region.view().launched(&key("clock")).expect("reads"),
+        Some(AT + Span::minutes(2)),
+        "it is decided"
+    );
+    told(&mut region, &launch(3, true)).expect("by hand it is launched all the same");
+    assert_eq!(
+        region.view().launched(&key("clock")).expect("reads"),
+        Some(AT + Span::minutes(2)),
+        "by hand counts not"
+    );
+    assert_eq!(children(&region), Children { pending: 2, running: 0, dead: 0 });
+    [1, 3].into_iter().for_each(|n| end(&mut region, n));
+    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 2 });
+    assert!(matches!(told(&mut region, &launch(4, false)), Ok(Done::Job { .. })));
+}
+
+#[test]
+fn children_outlive_their_parent_and_are_counted_by_the_next_one() {
+    let mut region = Region::new();
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    [1, 2].into_iter().for_each(|n| drop(told(&mut region, &launch(n, false))));
+    end(&mut region, 1);
+    let purge = |id: &str| Command::DeregisterJob { job: key(id), purge: true, eval: None, at: AT };
+    told(&mut region, &purge("clock")).expect("goes");
+    assert_eq!(region.job(&child(2)).status, JobStatus::Pending);
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    assert_eq!(children(&region), Children { pending: 1, running: 0, dead: 1 });
+    told(&mut region, &purge(&child(2))).expect("goes");
+    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 2 }, "what is gone has ended");
+    told(&mut region, &purge(&child(1))).expect("goes");
+    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 2 });
+}
+
+#[test]
+fn what_cannot_be_launched_or_become_another_is_refused() {
+    let mut region = Region::new();
+    let refused = |region: &mut Region, command: &Command, why: &str| {
+        let refusal = told(region, command).expect_err(why);
+        assert!(refusal.message.contains(why), "{refusal}");
+    };
+    refused(&mut region, &launch(1, true), "job not found");
+    told(&mut region, &register(spec("clock", 1), None)).expect("is taken");
+    refused(&mut region, &launch(1, true), "can't force launch non-periodic job");
+    let batch = JobSpec { periodic: None, ..clock(false) };
+    let mut region = Region::new();
+    told(&mut region, &register(batch.clone(), None)).expect("is taken");
+    refused(&mut region, &register(clock(false), None), "cannot update non-periodic job to being periodic");
+    let mut region = Region::new();
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    refused(&mut region, &register(batch, None), "cannot update periodic job to being non-periodic");
+    told(&mut region, &Command::StopJob { job: key("clock"), eval: None, tracked_versions: 6, at: AT })
+        .expect("stops");
+    assert_eq!(region.job("clock").status, JobStatus::Dead);
+    refused(&mut region, &launch(1, true), "can't force run non-tracked job \"clock\" (default)");
+}
+
+#[test]
+fn a_new_version_begins_with_its_own_time_and_a_child_keeps_its_parent() {
+    let mut region = Region::new();
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    told(&mut region, &launch(1, false)).expect("is launched");
+    let again = |spec: JobSpec, at: Wall| {
+        let register = crate::wire::command::RegisterJob { spec, enforce_index: None, eval: None, at };
+        Command::RegisterJob(Box::new(register))
+    };
+    told(&mut region, &again(clock(false), AT + Span::hours(1))).expect("is taken");
+    let launched = |region: &Region| region.view().launched(&key("clock")).expect("reads");
+    assert_eq!(launched(&region), Some(AT + Span::minutes(1)), "nothing has changed");
+    told(&mut region, &again(clock(true), AT + Span::hours(1))).expect("is taken");
+    assert_eq!(launched(&region), Some(AT + Span::hours(1)));
+    let old = told(&mut region, &launch_of(Some(1), 120));
+    assert!(matches!(old, Ok(Done::Nothing { .. })), "the times were those of an older version: {old:?}");
+    assert_eq!(launched(&region), Some(AT + Span::hours(1)));
+    let mut changed = region.job(&child(1)).spec;
+    (changed.parent, changed.priority) = (String::new(), 80);
+    told(&mut region, &again(changed, AT)).expect("is taken");
+    let child = region.job(&child(1));
+    assert_eq!((child.version, child.spec.parent.as_str()), (1, "clock"));
+    assert_eq!(children(&region), Children { pending: 1, running: 0, dead: 0 });
+}
