@@ -3,6 +3,7 @@
 
 use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ type Map = BTreeMap<String, u64>;
 static NONE: Map = Map::new();
 
 /// Written as the map that it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Counts(Option<Arc<Map>>);
 
 impl Counts {
@@ -48,6 +49,12 @@ impl Deref for Counts {
 impl From<Map> for Counts {
     fn from(map: Map) -> Counts {
         Counts((!map.is_empty()).then(|| Arc::new(map)))
+    }
+}
+
+impl fmt::Debug for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 

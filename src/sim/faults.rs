@@ -1,6 +1,8 @@
 //! What can go wrong, how often, and how often it did. A fault that never fired over all seeds proves nothing and fails
 //! the run.
 
+mod kinds;
+
 use super::clock::Clock;
 use super::disk::Operation;
 use super::rot::Rot;
@@ -9,6 +11,7 @@ use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
 use crate::model::tree::BTreeMap;
 use crate::wire::rpc::Peer;
+pub use kinds::KINDS;
 
 /// Strikes once, at its event's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,95 +88,6 @@ pub enum Writer {
     Client { operations: u64 },
     Keeper { operations: u64 },
 }
-
-/// Every fault by the name under which it is counted.
-pub const KINDS: &[&str] = &[
-    "allocation forgotten",
-    "evaluation forgotten",
-    "deployment forgotten",
-    "dead job gone",
-    "server killed",
-    "server power cut",
-    "server disk full",
-    "server disk error",
-    "server disk slow",
-    "server paused",
-    "server did not open",
-    "server lost sectors",
-    "server tore writes",
-    "server bits rotten",
-    "server found rot alive",
-    "server refused rotten state",
-    "server state restored",
-    "agent killed",
-    "agent disk error",
-    "agent did not open",
-    "client store lost sectors",
-    "client store tore writes",
-    "client bits rotten",
-    "agent found rot alive",
-    "agent refused rotten store",
-    "client store restored",
-    "node disk full",
-    "node disk slow",
-    "node refused for space",
-    "keeper killed",
-    "keeper upgraded",
-    "keeper disk error",
-    "keeper stalled",
-    "keeper journal lost sectors",
-    "keeper journal rots",
-    "keeper killed in a start",
-    "stray ended",
-    "node power cut",
-    "node paused",
-    "frame lost on a cut link",
-    "frame lost",
-    "frame doubled",
-    "frame delayed",
-    "clock stepped",
-    "clock drifts",
-    "clock at 1970",
-    "boot in 1970",
-    "PIDs came round",
-    "worker lost",
-    "node disconnected",
-    "allocation unknown",
-    "allocation known again",
-    "task crashed",
-    "task crashes at once",
-    "task ignored its signal",
-    "start failed",
-    "register storm",
-    "asked over HTTP",
-    "drain with a deadline",
-    "drain without a deadline",
-    "drain by force",
-    "drain ended",
-    "node made ineligible",
-    "node made eligible",
-    "lost node purged",
-    "algorithm changed",
-    "broker paused",
-    "broker goes on",
-    "evaluations deleted",
-    "job reverted",
-    "version called good",
-    "deployment paused",
-    "deployment resumed",
-    "promotion asked for",
-    "deployment failed by a user",
-    "health set by a user",
-    "deployment succeeded",
-    "deployment cancelled",
-    "deployment too slow",
-    "deployment unhealthy",
-    "job rolled back",
-    "launch by hand",
-    "launched in time",
-    "launches were missed",
-    "launch skipped",
-];
 
 pub struct Faults {
     draws: Stream,

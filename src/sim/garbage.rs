@@ -150,7 +150,10 @@ pub fn left_over(now: &Kept, old: Wall) -> Result<(), String> {
         let over = job.spec.stop || matches!(job.spec.job_type, JobType::Batch | JobType::Sysbatch);
         let young = |a: &Allocation| a.job == job.spec.key() && a.modify_time >= old;
         let evaluated = now.evals.values().any(|e| e.job == job.spec.key() && e.modify_time >= old);
-        if over && !evaluated && !now.allocs.values().any(young) {
+        let children = format!("{}/", job.spec.id);
+        let parent =
+            now.jobs.values().any(|j| j.status != JobStatus::Dead && j.spec.id.starts_with(&children));
+        if over && !evaluated && !parent && !now.allocs.values().any(young) {
             return Err(format!("{} should have been forgotten", job.spec.key()));
         }
     }

@@ -49,29 +49,9 @@ fn equal_jobs_have_no_difference() {
 
 #[test]
 fn each_field_and_block_of_a_job_is_compared() {
-    let cases: [(Change, &[&str]); 9] = [
+    let cases: [(Change, &[&str]); 8] = [
         (|j| j.priority = 70, &["E Priority: \"50\" \"70\""]),
         (|j| j.stop = true, &["E Stop: \"false\" \"true\""]),
-        (
-            |j| {
-                j.periodic = Some(Periodic {
-                    enabled: true,
-                    spec: String::new(),
-                    specs: vec!["@daily".into()],
-                    prohibit_overlap: false,
-                    time_zone: "UTC".into(),
-                })
-            },
-            &[
-                "Added Periodic",
-                "A Enabled: \"\" \"true\"",
-                "A ProhibitOverlap: \"\" \"false\"",
-                "= Spec: \"\" \"\"",
-                "A SpecType: \"\" \"cron\"",
-                "A Specs[0]: \"\" \"@daily\"",
-                "A TimeZone: \"\" \"UTC\"",
-            ],
-        ),
         (|j| j.all_at_once = true, &["E AllAtOnce: \"false\" \"true\""]),
         (|j| drop(j.meta.insert("foo".into(), "bar".into())), &["A Meta[foo]: \"\" \"bar\""]),
         (
@@ -125,6 +105,25 @@ fn each_field_and_block_of_a_job_is_compared() {
         assert_eq!(lines(&diff.fields, &diff.objects), want);
         assert_eq!((diff.kind, diff.groups[0].kind), (Kind::Edited, Kind::None), "{want:?}");
     }
+}
+
+#[test]
+fn times_of_launches_are_compared() {
+    let diff = changed(|j| {
+        let specs = vec!["@daily".to_string()];
+        let (spec, time_zone) = (String::new(), "UTC".to_string());
+        j.periodic = Some(Periodic { enabled: true, spec, specs, prohibit_overlap: false, time_zone });
+    });
+    let want = [
+        "Added Periodic",
+        "A Enabled: \"\" \"true\"",
+        "A ProhibitOverlap: \"\" \"false\"",
+        "= Spec: \"\" \"\"",
+        "A SpecType: \"\" \"cron\"",
+        "A Specs[0]: \"\" \"@daily\"",
+        "A TimeZone: \"\" \"UTC\"",
+    ];
+    assert_eq!(lines(&diff.fields, &diff.objects), want);
 }
 
 #[test]
