@@ -310,3 +310,6 @@ fn evals_of(decision: Decision) -> Vec<Evaluation> {
     evals.extend(decision.created);
     evals
 }
+
+#[cfg(test)]
+mod tests;
