@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::disk::SimDisk;
 use super::garbage::RULES;
 use super::world::{Event, Who, World};
+use crate::model::garbage::GarbageRules;
 use crate::model::key::Seed;
 use crate::model::plan::Decision;
 use crate::model::time::{Mono, Span};
@@ -29,6 +30,7 @@ const SEGMENT_BYTES: u64 = 48 << 10;
 pub struct ServerHost {
     pub disk: SimDisk,
     pub options: Options,
+    pub garbage: GarbageRules,
     seed: u64,
     lives: u64,
     failed_opens: u32,
@@ -56,6 +58,7 @@ impl ServerHost {
         ServerHost {
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options { cache_bytes: CACHE_BYTES, segment_bytes: SEGMENT_BYTES, ..Options::default() },
+            garbage: RULES,
             seed,
             lives: 0,
             failed_opens: 0,
@@ -102,7 +105,7 @@ impl ServerHost {
             workers: 2,
             tracked_versions: 3,
             scheduler: Default::default(),
-            garbage: RULES,
+            garbage: self.garbage,
             zones: super::launches::zone,
         }
     }

@@ -4,6 +4,7 @@
 
 use super::disk::Counts;
 use super::world::World;
+use crate::model::garbage::GarbageRules;
 use crate::model::time::{Mono, Span};
 use crate::state::local;
 use crate::state::store::Options;
@@ -39,6 +40,8 @@ fn settled() -> World {
     world.faults.heal();
     // as much memory as in life: with less, pages are written earlier and more often
     world.server.options = Options::default();
+    // and what has ended is kept as long
+    world.server.garbage = GarbageRules::default();
     world.nodes.iter_mut().for_each(|n| n.cache_bytes = local::CACHE_BYTES);
     world.start_server().expect("a fresh disk opens");
     for n in 0..NODES {
