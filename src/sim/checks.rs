@@ -185,7 +185,7 @@ impl World {
         }
         self.acknowledged_is_there(&view)?;
         self.check_collected(&view)?;
-        all_have_ended(&view)?;
+        all_have_ended(&view, self.long_since())?;
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
         }

@@ -62,8 +62,11 @@ impl World {
     /// When all is at rest, nothing old is left that nothing needs.
     pub fn check_collected(&self, view: &View) -> Result<(), String> {
         let allocs = view.allocs(None, usize::MAX).map_err(|e| e.to_string())?;
-        let old = EPOCH + Span(self.now.0 as i64 - LONG_SINCE.0);
-        left_over(&read(view, &allocs)?, old)
+        left_over(&read(view, &allocs)?, self.long_since())
+    }
+
+    pub fn long_since(&self) -> Wall {
+        EPOCH + Span(self.now.0 as i64 - LONG_SINCE.0)
     }
 }
 

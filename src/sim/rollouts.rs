@@ -10,7 +10,7 @@ use crate::model::id::{AllocId, DeploymentId, JobKey};
 use crate::model::job::{HealthCheck, Job, UpdatePolicy};
 use crate::model::node::NodeStatus;
 use crate::model::random::Stream;
-use crate::model::time::Span;
+use crate::model::time::{Span, Wall};
 use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::server::effects::Input;
 use crate::state::view::View;
@@ -225,15 +225,16 @@ pub fn given_up(view: &View, job: &Job) -> Result<bool, String> {
     Ok(latest.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Failed))
 }
 
-/// At the end every deployment has come to its own, but for those that wait for room; and no canary is left of one that has
-/// failed.
-pub fn all_have_ended(view: &View) -> Result<(), String> {
+/// At the end every deployment has come to its own, but for those that wait for room, or found it only after `settled`; and no
+/// canary is left of one that has failed.
+pub fn all_have_ended(view: &View, settled: Wall) -> Result<(), String> {
     let mut blocked = view.open_evals().map_err(|e| e.to_string())?;
     blocked.retain(|e| e.status == EvalStatus::Blocked);
     for deployment in view.deployments(None, usize::MAX).map_err(|e| e.to_string())? {
         let allocs = view.allocs_of_deployment(&deployment).map_err(|e| e.to_string())?;
         let waits = blocked.iter().any(|e| e.job == deployment.job);
-        if deployment.status.is_active() && !waits {
+        let young = allocs.iter().any(|a| a.create_time > settled);
+        if deployment.status.is_active() && !waits && !young {
             return Err(format!("nothing ends {deployment:#?} with {allocs:#?}"));
         }
         let trial = |a: &&Allocation| a.is_canary() && !a.terminal();
