@@ -16,11 +16,8 @@ pub fn text(event: &Event<'_>, at: Timestamp, located: bool) -> String {
     let about = event.metadata();
     let mut line = Text { line: format!("{at:.6} {:>5} ", about.level().as_str()), begun: false };
     if let Some(file) = about.file().filter(|_| located) {
-        line.write(format_args!("{file}:"));
-        match about.line() {
-            Some(number) => line.write(format_args!("{number}: ")),
-            None => line.line.push(' '),
-        }
+        let number = about.line().map_or_else(String::new, |number| format!("{number}:"));
+        line.line.push_str(&format!("{file}:{number} "));
     }
     event.record(&mut line);
     line.line.push('\n');
@@ -47,13 +44,6 @@ struct Text {
     begun: bool,
 }
 
-impl Text {
-    fn write(&mut self, what: fmt::Arguments<'_>) {
-        // a string takes all, and a value that cannot be shown is left out
-        self.line.write_fmt(what).unwrap_or_default();
-    }
-}
-
 impl Visit for Text {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
@@ -67,10 +57,13 @@ impl Visit for Text {
             self.line.push(' ');
         }
         self.begun = true;
+        let mut line = Harmless(&mut self.line);
+        // a string takes all, and a value that cannot be shown is left out
         match field.name() {
-            MESSAGE => write!(Harmless(&mut self.line), "{value:?}").unwrap_or_default(),
-            name => self.write(format_args!("{}={value:?}", name.strip_prefix("r#").unwrap_or(name))),
+            MESSAGE => write!(line, "{value:?}"),
+            name => write!(line, "{}={value:?}", name.strip_prefix("r#").unwrap_or(name)),
         }
+        .unwrap_or_default();
     }
 }
 
@@ -168,7 +161,7 @@ mod tests {
         let kept = Arc::new(Kept::default());
         tracing::subscriber::with_default(kept.clone(), || {
             tracing::info!(name = "a\n", count = 3_u64, below = -1, share = 0.5, so = true, "a \"sentence\"");
-            tracing::warn!(error = %"it {broke}", shape = ?Some("x"), "red: \x1b[31m \u{9b}");
+            tracing::warn!(error = %"it {broke} \x07", shape = ?Some("x"), "red: \x1b[31m \u{9b}");
             tracing::error!("nothing else");
             tracing::debug!(r#type = "t");
         });
@@ -188,10 +181,10 @@ mod tests {
                 ),
             ],
             [
-                begin(" WARN") + "red: \\x1b[31m \\u{9b} error=it {broke} shape=Some(\"x\")\n",
+                begin(" WARN") + "red: \\x1b[31m \\u{9b} error=it {broke} \\x07 shape=Some(\"x\")\n",
                 object(
                     "WARN",
-                    "\"message\":\"red: \\u001b[31m \u{9b}\",\"error\":\"it {broke}\",\"shape\":\"Some(\\\"x\\\")\"",
+                    "\"message\":\"red: \\u001b[31m \u{9b}\",\"error\":\"it {broke} \\u0007\",\"shape\":\"Some(\\\"x\\\")\"",
                 ),
             ],
             [begin("ERROR") + "nothing else\n", object("ERROR", r#""message":"nothing else""#)],
