@@ -42,7 +42,9 @@ struct Taking {
 /// What a worker makes of its task: on the latest state, beside what others are about to take.
 pub fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, String> {
     let key = (task.eval.id, task.token);
-    for look in 1.. {
+    let mut looks = 0;
+    loop {
+        looks += 1;
         let view = reader.view().map_err(|e| e.to_string())?;
         if view.index() < task.min_index {
             return Err(format!("the state has not reached index {}", task.min_index));
@@ -50,7 +52,7 @@ pub fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, Str
         let on = |fleet| scheduler::schedule(&view, fleet, &task.eval, task.attempt, task.at, task.seed);
         let beside = task.board.beside(key, view.index(), view.fleet());
         let mut decision = on(beside.as_ref().unwrap_or(view.fleet()));
-        let mut last = look == LOOKS;
+        let mut last = looks == LOOKS;
         if beside.is_some() && !decision.eval.failed_groups.is_empty() {
             // what seems to be taken may never be, and nobody would tell who waits for it: only the state says that there is no room
             decision = on(view.fleet());
@@ -63,7 +65,6 @@ pub fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, Str
             return Ok(Box::new(decision));
         }
     }
-    Err("no look was the last".into())
 }
 
 impl Board {
