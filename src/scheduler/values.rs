@@ -1,4 +1,5 @@
-//! The values that one property has in a fleet, as small numbers: for whoever counts allocations by value.
+//! The values that one property has in a fleet, as small numbers, and so the combinations of several properties' values: for
+//! whoever counts allocations by value.
 //! Refuses to know what is counted and why.
 
 use super::fleet::{Profile, Snapshot};
@@ -84,10 +85,68 @@ impl<'a> Numbers<'a> {
     }
 }
 
+/// Combinations of a value of each of several properties, numbered in the order in which they come.
+pub struct Combinations {
+    first: First,
+    further: Vec<Further>,
+}
+
+struct First {
+    /// By value, the last for a node without one.
+    known: Vec<u32>,
+    next: u32,
+}
+
+#[derive(Default)]
+struct Further {
+    /// By the number of the combination so far, and the value.
+    known: BTreeMap<(u32, Value), u32>,
+    next: u32,
+}
+
+impl Combinations {
+    /// `lens`: of each property's values.
+    pub fn new(lens: impl Iterator<Item = usize>) -> Self {
+        let mut lens = lens.fuse();
+        let first = First { known: vec![UNSEEN; lens.next().unwrap_or(0) + 1], next: 0 };
+        Combinations { first, further: lens.map(|_| Further::default()).collect() }
+    }
+
+    /// `values`: of each property. Numbers begin at 0; the next new combination has the next number.
+    pub fn number(&mut self, values: &[Value]) -> u32 {
+        let First { known, next } = &mut self.first;
+        let missing = known.len() - 1;
+        let first = &mut known[values.first().map_or(missing, |v| missing.min(*v as usize))];
+        if *first == UNSEEN {
+            *first = *next;
+            *next += 1;
+        }
+        let mut number = *first;
+        for (Further { known, next }, value) in self.further.iter_mut().zip(values.iter().skip(1)) {
+            number = *known.entry((number, *value)).or_insert(*next);
+            *next = (*next).max(number + 1);
+        }
+        number
+    }
+}
+
+const UNSEEN: u32 = u32::MAX;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scheduler::testing::{World, node, node_id, node_with};
+
+    #[test]
+    fn combinations_are_numbered_as_they_come() {
+        let mut combinations = Combinations::new([2, 3, 2].into_iter());
+        let seen = [[0, 1, 0], [1, 1, 0], [0, 1, 0], [0, MISSING, 0], [MISSING, 1, 0], [0, 1, 1], [1, 1, 0]];
+        assert_eq!(seen.map(|values| combinations.number(&values)), [0, 1, 0, 2, 3, 4, 1]);
+        let mut none = Combinations::new(std::iter::empty());
+        assert_eq!([none.number(&[]), none.number(&[])], [0, 0]);
+        let mut one = Combinations::new([2].into_iter());
+        assert_eq!([1, MISSING, 0, 1].map(|v| one.number(&[v])), [0, 1, 2, 0]);
+    }
 
     #[test]
     fn equal_values_have_one_number_and_missing_ones_have_none() {

@@ -6,13 +6,13 @@
 
 use super::ranked::{Entry, Ranked};
 use crate::model::alloc::Scores;
-use crate::model::gather::Gather;
 use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::scheduler::bits::Bits;
 use crate::scheduler::score::Own;
 use crate::scheduler::spread::{Block, Extent, Part};
-use crate::scheduler::values::Value;
+use crate::scheduler::values::{Combinations, Value};
 use std::cmp::{Ordering, Reverse};
+use std::ops::Range;
 
 /// A node has from one to so many scores of its own that stay with it: its fit, its affinity, its anti-affinity.
 const MOST_OWN_SCORES: usize = 3;
@@ -39,13 +39,21 @@ impl Choice {
 
 /// Nodes that share the value of every block.
 struct Combination {
-    values: Vec<Value>,
     used: i64,
     /// Of the group's count, the part that belongs there.
     share: f64,
     level: u32,
-    /// Empty where nodes never change their level.
-    members: Vec<u32>,
+    /// In `Levels::members`.
+    members: Range<usize>,
+}
+
+/// The combinations of each value of one block, as a list from one to the next: there may be as many as nodes.
+#[derive(Default)]
+struct Sharing {
+    /// By value, the last for none. Empty: what is worth more or less there is told by the value itself, or does not change.
+    first: Vec<u32>,
+    /// By combination.
+    next: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -70,6 +78,10 @@ pub struct Levels<'a> {
     seed_order: Vec<u64>,
     blocks: Vec<Block<'a>>,
     combinations: Vec<Combination>,
+    /// As many for each combination as there are blocks.
+    values: Vec<Value>,
+    /// The candidates by combination. Empty where nodes never change their level.
+    members: Vec<u32>,
     /// By slot.
     combination_of: Vec<u32>,
     places: Vec<Place>,
@@ -77,11 +89,11 @@ pub struct Levels<'a> {
     /// How evenly the combinations are used, each by its share; only for several blocks.
     balance: Extent,
     levels: Vec<Level>,
-    /// Of the levels, where nodes change them.
-    by_key: BTreeMap<(Vec<Part>, i64, u64), u32>,
+    /// Of the levels, where nodes change them: by what nodes have in common there.
+    by_key: BTreeMap<Vec<i64>, u32>,
     moving: bool,
-    /// For each block that is not told apart by value: the combinations of each value.
-    combinations_at: Vec<BTreeMap<Value, Vec<u32>>>,
+    /// By block.
+    sharing: Vec<Sharing>,
 }
 
 const UNKNOWN: u32 = u32::MAX;
@@ -103,9 +115,11 @@ impl<'a> Levels<'a> {
         let moving = tell_apart(&mut blocks, most);
         let mut levels = Levels {
             seed_order: order,
-            combinations_at: vec![BTreeMap::new(); blocks.len()],
+            sharing: blocks.iter().map(Sharing::new).collect(),
             blocks,
             combinations: Vec::new(),
+            values: Vec::new(),
+            members: Vec::new(),
             combination_of: vec![UNKNOWN; slots],
             places: vec![Place::default(); slots],
             stamps: vec![0; slots],
@@ -123,39 +137,49 @@ impl<'a> Levels<'a> {
     }
 
     fn combine(&mut self, candidates: &Bits, present: &[(u32, i64)]) {
-        let mut known: BTreeMap<Vec<Value>, u32> = BTreeMap::new();
+        let mut known = Combinations::new(self.blocks.iter().map(|b| b.values().len()));
         let mut values = Vec::new();
         for slot in candidates.iter().chain(present.iter().map(|(slot, _)| *slot)) {
-            if self.combination_of[slot as usize] != UNKNOWN {
-                continue;
-            }
             values.clear();
             values.extend(self.blocks.iter().map(|b| b.values().at(slot)));
-            let next = self.combinations.len() as u32;
-            let number = known.get(values.as_slice()).copied().unwrap_or(next);
-            if number == next {
-                known.insert(values.clone(), next);
-                self.combinations.push(self.combination(&values));
-                self.note(next, &values);
+            let number = known.number(&values);
+            if number as usize == self.combinations.len() {
+                let share = self.blocks.iter().zip(&values).map(|(b, v)| b.share(*v)).product();
+                self.combinations.push(Combination { used: 0, share, level: UNKNOWN, members: 0..0 });
+                self.values.extend(&values);
+                self.sharing
+                    .iter_mut()
+                    .zip(&values)
+                    .for_each(|(sharing, value)| sharing.note(number, *value));
             }
             self.combination_of[slot as usize] = number;
-            if self.moving && candidates.contains(slot) {
-                self.combinations[number as usize].members.push(slot);
-            }
+        }
+        if self.moving {
+            self.gather_members(candidates);
         }
     }
 
-    fn combination(&self, values: &[Value]) -> Combination {
-        let share = self.blocks.iter().zip(values).map(|(b, v)| b.share(*v)).product();
-        Combination { values: values.to_vec(), used: 0, share, level: UNKNOWN, members: Vec::new() }
+    fn gather_members(&mut self, candidates: &Bits) {
+        for slot in candidates.iter() {
+            self.combinations[self.combination_of[slot as usize] as usize].members.end += 1;
+        }
+        let mut from = 0;
+        for combination in &mut self.combinations {
+            let members = combination.members.len();
+            combination.members = from..from;
+            from += members;
+        }
+        self.members = vec![0; from];
+        for slot in candidates.iter() {
+            let members = &mut self.combinations[self.combination_of[slot as usize] as usize].members;
+            self.members[members.end] = slot;
+            members.end += 1;
+        }
     }
 
-    fn note(&mut self, combination: u32, values: &[Value]) {
-        for ((block, at), value) in self.blocks.iter().zip(&mut self.combinations_at).zip(values) {
-            if !block.by_value && block.is_even() {
-                at.entry(*value).or_default().push(combination);
-            }
-        }
+    fn values_of(&self, combination: u32) -> &[Value] {
+        let blocks = self.blocks.len();
+        &self.values[combination as usize * blocks..][..blocks]
     }
 
     /// `more` allocations of the group are on the node.
@@ -165,9 +189,10 @@ impl<'a> Levels<'a> {
             let Combination { level, used, .. } = self.combinations[number as usize];
             return self.levels[level as usize].used = used;
         }
-        let values = &self.combinations[number as usize].values;
-        let shared = self.combinations_at.iter().zip(values).filter_map(|(at, value)| at.get(value));
-        let moved: BTreeSet<u32> = shared.flatten().copied().chain([number]).gather();
+        let shared = self.sharing.iter().zip(self.values_of(number)).flat_map(|(s, value)| s.of(*value));
+        let mut moved: Vec<u32> = shared.chain([number]).collect();
+        moved.sort_unstable();
+        moved.dedup();
         moved.into_iter().for_each(|c| self.level_out(c));
     }
 
@@ -189,26 +214,34 @@ impl<'a> Levels<'a> {
 
     /// Brings a combination, with its nodes, to the level where it belongs.
     fn level_out(&mut self, number: u32) {
-        let Combination { values, used, share, level, .. } = &self.combinations[number as usize];
-        let (used, share, from) = (*used, *share, *level);
-        let parts: Vec<Part> = self.blocks.iter().zip(values).map(|(b, v)| b.part(*v)).collect();
+        let Combination { used, share, level: from, ref members } = self.combinations[number as usize];
+        let members = members.clone();
+        let parts = self.blocks.iter().zip(self.values_of(number)).map(|(b, v)| b.part(*v));
+        let mut key: Vec<i64> = parts.collect();
         let next = self.levels.len() as u32;
-        let to = match self.moving {
-            false => next,
-            true => *self.by_key.entry((parts.clone(), used, share.to_bits())).or_insert(next),
+        let to = if self.moving {
+            key.extend([used, share.to_bits() as i64]);
+            self.by_key.get(key.as_slice()).copied().unwrap_or(next)
+        } else {
+            next
         };
         if to == next {
+            let parts = key[..self.blocks.len()].to_vec();
             self.levels.push(Level { parts, used, share, ..Level::default() });
+            if self.moving {
+                self.by_key.insert(key, next);
+            }
         }
         if from == to {
             return;
         }
-        let members = std::mem::take(&mut self.combinations[number as usize].members);
-        let ranked: Vec<u32> = members.iter().copied().filter(|s| self.places[*s as usize].ranked).collect();
-        ranked.iter().for_each(|slot| self.take_out(*slot));
         self.combinations[number as usize].level = to;
-        ranked.iter().for_each(|slot| self.put(*slot, self.places[*slot as usize].scores));
-        self.combinations[number as usize].members = members;
+        for i in members {
+            let slot = self.members[i];
+            let Place { scores, own, ranked: true } = self.places[slot as usize] else { continue };
+            self.levels[from as usize].ranked[own.scores - 1].stale = true;
+            self.put(slot, scores);
+        }
     }
 
     /// Ranks a candidate by its own scores.
@@ -283,6 +316,27 @@ impl<'a> Levels<'a> {
             _ if level.share > 0.0 => single + self.balance.boost(by_share(level.used, level.share)),
             _ => single + UNWANTED,
         }
+    }
+}
+
+impl Sharing {
+    fn new(block: &Block) -> Self {
+        let values = if block.by_value || !block.is_even() { 0 } else { block.values().len() + 1 };
+        Sharing { first: vec![UNKNOWN; values], next: Vec::new() }
+    }
+
+    /// `combination`: the next one, with its value.
+    fn note(&mut self, combination: u32, value: Value) {
+        let Some(last) = self.first.len().checked_sub(1) else { return };
+        let before = std::mem::replace(&mut self.first[last.min(value as usize)], combination);
+        self.next.push(before);
+    }
+
+    fn of(&self, value: Value) -> impl Iterator<Item = u32> {
+        let at = (value as usize).min(self.first.len().saturating_sub(1));
+        let known = |c: &u32| *c != UNKNOWN;
+        let first = self.first.get(at).copied().filter(known);
+        std::iter::successors(first, move |c| self.next.get(*c as usize).copied().filter(known))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::scheduler::bits::Bits;
 use crate::scheduler::distinct::Property;
 use crate::scheduler::fleet::Snapshot;
 use crate::scheduler::proposal::Proposal;
-use crate::scheduler::values::{MISSING, Value, Values};
+use crate::scheduler::values::{Combinations, MISSING, Value, Values};
 
 /// A property with the counts of its values.
 struct Counted<'a> {
@@ -50,8 +50,8 @@ impl<'a> Pools<'a> {
 
     /// Sorts the candidates into pools. Those that lack a property are returned, each with its name.
     pub fn fill(&mut self, candidates: &Bits) -> Vec<(u32, &'a str)> {
-        let (mut missing, mut known, mut values) =
-            (Vec::new(), BTreeMap::<Vec<Value>, u32>::new(), Vec::new());
+        let mut known = Combinations::new(self.counted.iter().map(|c| c.values.len()));
+        let (mut missing, mut values) = (Vec::new(), Vec::new());
         for slot in candidates.iter() {
             values.clear();
             values.extend(self.counted.iter().map(|c| c.values.at(slot)));
@@ -59,10 +59,10 @@ impl<'a> Pools<'a> {
                 missing.push((slot, self.counted[lacking].property.name));
                 continue;
             }
-            let number = known.get(values.as_slice()).copied().unwrap_or_else(|| {
-                known.insert(values.clone(), self.pools.len() as u32);
-                self.open(values.clone())
-            });
+            let number = known.number(&values);
+            if number as usize == self.pools.len() {
+                self.open(values.clone());
+            }
             self.pool_of[slot as usize] = number;
             self.pools[number as usize].members.push(slot);
         }
@@ -72,13 +72,12 @@ impl<'a> Pools<'a> {
         missing
     }
 
-    fn open(&mut self, values: Vec<Value>) -> u32 {
+    fn open(&mut self, values: Vec<Value>) {
         let number = self.pools.len() as u32;
         for (counted, value) in self.counted.iter_mut().zip(&values) {
             counted.pools.entry(*value).or_default().push(number);
         }
         self.pools.push(Pool { values, members: Vec::new(), closed: None });
-        number
     }
 
     /// `more` allocations of the group are on the node. The pools that this may close or open.
