@@ -13,6 +13,7 @@ use crate::model::time::Wall;
 use crate::wire::change::{AllocChange, Change};
 use crate::wire::command::AllocUpdate;
 use crate::wire::event::Object;
+use crate::wire::record;
 use std::sync::Arc;
 
 impl Turn<'_> {
@@ -56,7 +57,7 @@ impl Turn<'_> {
         }
         new.modify_index = self.index();
         new.modify_time = at;
-        self.write_alloc(Some(&old), &new)
+        self.write_alloc(Some(&old), new)
     }
 
     /// One that is unknown was collected meanwhile: there is nothing left to ask of it.
@@ -72,7 +73,7 @@ impl Turn<'_> {
             new.transition = old.transition.updated(transition);
             new.modify_index = self.index();
             new.modify_time = at;
-            self.write_alloc(Some(&old), &new)?;
+            self.write_alloc(Some(&old), new)?;
         }
         self.put_evals(evals, at)?;
         Ok(self.nothing())
@@ -86,9 +87,10 @@ impl Turn<'_> {
     }
 
     /// Writes an allocation whose job and version exist, in place of `old`.
-    pub(super) fn write_alloc(&mut self, old: Option<&Allocation>, new: &Allocation) -> Result<(), Fault> {
-        let place = place(new);
-        self.put(&tables::alloc_key(place), new)?;
+    pub(super) fn write_alloc(&mut self, old: Option<&Allocation>, new: Allocation) -> Result<(), Fault> {
+        let new = Arc::new(new);
+        let place = place(&new);
+        self.write_bytes(&tables::alloc_key(place), &record::encode(&*new))?;
         if let Some(old) = old {
             if old.node_id != new.node_id {
                 self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
@@ -97,20 +99,24 @@ impl Turn<'_> {
                 self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
             }
         } else {
-            self.put_bytes(&Kind::AllocId.key(&[new.id.0.as_bytes()]), &new.create_index.to_be_bytes())?;
-            self.put_bytes(&Part::Alloc.key(&tables::job_bytes(&new.job), &place.bytes()), &[])?;
+            self.write_bytes(&Kind::AllocId.key(&[new.id.0.as_bytes()]), &new.create_index.to_be_bytes())?;
+            self.write_bytes(&Part::Alloc.key(&tables::job_bytes(&new.job), &place.bytes()), &[])?;
         }
-        let wanted = tables::encode_pair(new.create_index, new.alloc_modify_index);
-        self.put_bytes(&tables::alloc_of_node_key(new.node_id, new.id), &wanted)?;
-        self.put_bytes(&tables::alloc_of_eval_key(new.eval_id, place), &[])?;
-        self.follow_fleet(old, Some(new));
+        if old.is_none_or(|o| fetched(o) != fetched(&new)) {
+            let wanted = tables::encode_pair(new.create_index, new.alloc_modify_index);
+            self.write_bytes(&tables::alloc_of_node_key(new.node_id, new.id), &wanted)?;
+        }
+        if old.is_none_or(|o| o.eval_id != new.eval_id) {
+            self.write_bytes(&tables::alloc_of_eval_key(new.eval_id, place), &[])?;
+        }
+        self.follow_fleet(old, Some(&new));
         if let Some(row) = self.job(&new.job)? {
-            recount(row, old, Some(new));
+            recount(row, old, Some(&new));
             job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client);
         }
-        self.count_in_deployment(old, new, new.modify_time)?;
-        self.events.push(Object::Alloc(Arc::new(new.clone())));
-        self.alloc_changed(new, old.is_none_or(|o| fetched(o) != fetched(new)), freed(old, new));
+        self.count_in_deployment(old, &new, new.modify_time)?;
+        self.alloc_changed(&new, old.is_none_or(|o| fetched(o) != fetched(&new)), freed(old, &new));
+        self.events.push(Object::Alloc(new));
         Ok(())
     }
 

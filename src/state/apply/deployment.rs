@@ -195,7 +195,7 @@ impl Turn<'_> {
             let mut new = old.clone();
             new.health = old.health.map(|h| Health { canary: false, ..h });
             (new.modify_index, new.modify_time) = (self.index(), at);
-            self.write_alloc(Some(old), &new)?;
+            self.write_alloc(Some(old), new)?;
         }
         Ok(None)
     }
@@ -216,7 +216,7 @@ impl Turn<'_> {
         let mut new = old.clone();
         new.health = Some(judged(old.health, healthy, at, self.index()));
         (new.modify_index, new.modify_time) = (self.index(), at);
-        self.write_alloc(Some(&old), &new)
+        self.write_alloc(Some(&old), new)
     }
 
     /// Follows an allocation that was written. Each is counted once for each deployment that it becomes part of.

@@ -155,7 +155,7 @@ impl Turn<'_> {
             return Ok(());
         }
         (new.modify_index, new.modify_time) = (self.index(), at);
-        self.write_alloc(Some(&old), &new)
+        self.write_alloc(Some(&old), new)
     }
 
     /// Its allocations stay until a scheduler has seen that it is gone.

@@ -191,14 +191,15 @@ impl Turn<'_> {
 
     /// Writes nothing when the row is there already.
     fn put_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
-        let old = self.rows.get(key)?.map(|old| (old.value() == value, tables::row_hash(key, old.value())));
-        match old {
-            Some((true, _)) => return Ok(()),
-            Some((false, hash)) => self.applied.digest = self.applied.digest.wrapping_sub(hash),
-            None => {}
-        }
-        self.rows.insert(key, value)?;
-        self.applied.digest = self.applied.digest.wrapping_add(tables::row_hash(key, value));
+        let is_there = self.rows.get(key)?.is_some_and(|old| old.value() == value);
+        if is_there { Ok(()) } else { self.write_bytes(key, value) }
+    }
+
+    /// For a row that is new, or another than what is there: without looking first.
+    fn write_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+        let old = self.rows.insert(key, value)?.map(|old| tables::row_hash(key, old.value()));
+        let digest = self.applied.digest.wrapping_sub(old.unwrap_or(0));
+        self.applied.digest = digest.wrapping_add(tables::row_hash(key, value));
         Ok(())
     }
 

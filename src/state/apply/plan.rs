@@ -87,7 +87,7 @@ impl Turn<'_> {
     fn name_next(&mut self, previous: AllocId, next: AllocId, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(previous)? else { return Ok(()) };
         let new = Allocation { next: Some(next), modify_index: self.index(), modify_time: at, ..old.clone() };
-        self.write_alloc(Some(&old), &new)
+        self.write_alloc(Some(&old), new)
     }
 
     fn write_planned(
@@ -110,6 +110,6 @@ impl Turn<'_> {
             new.alloc_modify_index = self.index();
         }
         new.modify_time = at;
-        self.write_alloc(old, &new)
+        self.write_alloc(old, new)
     }
 }
