@@ -24,6 +24,8 @@ pub const MAX_FAILED_OPENS: u32 = 4;
 /// So little that a store is read from its disk all the time, and not from memory.
 pub const CACHE_BYTES: usize = 64 << 10;
 
+/// So few that rows become durable before a segment is full, now and then.
+const UNSAVED_ROWS: usize = 500;
 /// So little that segments are full all the time.
 const SEGMENT_BYTES: u64 = 48 << 10;
 
@@ -57,7 +59,12 @@ impl ServerHost {
     pub fn new(seed: u64) -> Self {
         ServerHost {
             disk: SimDisk::new(seed ^ 0x5e1),
-            options: Options { cache_bytes: CACHE_BYTES, segment_bytes: SEGMENT_BYTES, ..Options::default() },
+            options: Options {
+                cache_bytes: CACHE_BYTES,
+                segment_bytes: SEGMENT_BYTES,
+                unsaved_rows: UNSAVED_ROWS,
+                ..Options::default()
+            },
             garbage: RULES,
             seed,
             lives: 0,

@@ -30,6 +30,9 @@ pub struct Options {
     /// A segment of the log that holds more is full. What a crash leaves to be applied again is at most about twice as
     /// much.
     pub segment_bytes: u64,
+    /// A turn with which more rows have changed than this since the last durable commit makes them durable: what is put off must
+    /// not become a long turn.
+    pub unsaved_rows: usize,
     /// What rots is not looked for: shows that somebody else would find it.
     #[cfg(test)]
     pub unverified: bool,
@@ -40,6 +43,7 @@ impl Default for Options {
         Options {
             cache_bytes: 1 << 20,
             segment_bytes: 1 << 20,
+            unsaved_rows: 4096,
             #[cfg(test)]
             unverified: false,
         }
@@ -140,13 +144,15 @@ impl<E: Into<Fault>> From<E> for OpenError {
 pub struct Store {
     shared: Arc<Shared>,
     log: Segments,
-    segment_bytes: u64,
+    options: Options,
     /// What a new segment of the log begins with.
     book: LogBatch,
     /// Of what the segment before the one that is written holds.
     last_before: u64,
     /// As of the last commit, durable or not.
     applied: Applied,
+    /// Changed since the last durable commit.
+    unsaved_rows: usize,
     fleet: Fleet,
     /// Of the log; the compacted one's index when it is empty.
     last_index: u64,
@@ -206,8 +212,9 @@ impl Store {
         let fleet = rebuild_fleet(&database)?;
         let published = Mutex::new(Published { applied, fleet: fleet.snapshot() });
         let shared = Arc::new(Shared { database, published });
-        let segment_bytes = options.segment_bytes;
-        Ok((Store { shared, log, segment_bytes, book, last_before, applied, fleet, last_index }, recovered))
+        let store =
+            Store { shared, log, options, book, last_before, applied, unsaved_rows: 0, fleet, last_index };
+        Ok((store, recovered))
     }
 
     /// ONE sync, of the log alone; where that fills a segment, a durable commit of what is applied, and another one.
@@ -226,7 +233,7 @@ impl Store {
             }
         }
         self.book.compact_to = batch.compact_to.or(self.book.compact_to);
-        if self.log.bytes() > self.segment_bytes {
+        if self.log.bytes() > self.options.segment_bytes {
             self.begin_segment()?;
         }
         Ok(Receipt(()))
@@ -238,6 +245,7 @@ impl Store {
             return Ok(());
         }
         self.shared.database.begin_write()?.commit()?;
+        self.unsaved_rows = 0;
         self.log.begin(self.applied.digest, &record::encode(&self.book)).map_err(Fault::of_log)?;
         self.last_before = self.last_index;
         Ok(())
@@ -280,9 +288,14 @@ impl Store {
             return Ok(Vec::new());
         }
         let mut transaction = self.shared.database.begin_write()?;
-        transaction.set_durability(Durability::None)?;
-        let Applying { outcomes, applied, fleet } =
+        let Applying { outcomes, applied, fleet, rows_changed } =
             apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
+        self.unsaved_rows += rows_changed;
+        if self.unsaved_rows <= self.options.unsaved_rows {
+            transaction.set_durability(Durability::None)?;
+        } else {
+            self.unsaved_rows = 0;
+        }
         transaction.open_table(BOOK)?.insert(tables::BOOK_APPLIED, record::encode(&applied).as_slice())?;
         let mut published = self.shared.published();
         transaction.commit()?;

@@ -193,7 +193,12 @@ impl Trial {
     fn recover(&mut self) -> Result<Store, OpenError> {
         let (mut store, recovered) = Store::open(
             self.disk.media(),
-            Options { cache_bytes: 64 << 10, segment_bytes: 48 << 10, ..Options::default() },
+            Options {
+                cache_bytes: 64 << 10,
+                segment_bytes: 48 << 10,
+                unsaved_rows: 50,
+                ..Options::default()
+            },
         )?;
         let Recovered { entries, applied, truncated, .. } = recovered;
         let start = truncated.map_or(0, |(index, _)| index);

@@ -10,7 +10,8 @@ use crate::state::samples::*;
 use crate::state::store::{Committed, OpenError, Options, Store};
 use crate::wire::record;
 
-const SMALL: Options = Options { cache_bytes: 4096, segment_bytes: 64 << 10, unverified: false };
+const SMALL: Options =
+    Options { cache_bytes: 4096, segment_bytes: 64 << 10, unsaved_rows: 50, unverified: false };
 /// With its seal.
 const HEADER_BYTES: usize = 328;
 

@@ -55,6 +55,8 @@ pub(super) struct Applying {
     pub outcomes: Vec<Outcome>,
     pub applied: Applied,
     pub fleet: Vec<FleetEdit>,
+    /// How many rows were written or removed.
+    pub rows_changed: usize,
 }
 
 type WriteTable<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
@@ -65,8 +67,15 @@ pub(super) fn apply(
     applied: Applied,
     entries: &[Committed<'_>],
 ) -> Result<Applying, Fault> {
-    let mut turn =
-        Turn { rows, applied, jobs: BTreeMap::new(), changes: vec![], events: vec![], fleet: vec![] };
+    let mut turn = Turn {
+        rows,
+        applied,
+        jobs: BTreeMap::new(),
+        changes: vec![],
+        events: vec![],
+        fleet: vec![],
+        rows_changed: 0,
+    };
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
         if entry.index != turn.applied.index + 1 {
@@ -78,7 +87,7 @@ pub(super) fn apply(
         turn.settle_jobs()?;
         outcomes.push(turn.outcome(kind, reply));
     }
-    Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet })
+    Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet, rows_changed: turn.rows_changed })
 }
 
 struct Turn<'t> {
@@ -89,6 +98,7 @@ struct Turn<'t> {
     changes: Vec<Change>,
     events: Vec<Object>,
     fleet: Vec<FleetEdit>,
+    rows_changed: usize,
 }
 
 /// A job's row as the entry found it and as it leaves it.
@@ -198,6 +208,7 @@ impl Turn<'_> {
     /// For a row that is new, or another than what is there: without looking first.
     fn write_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let old = self.rows.insert(key, value)?.map(|old| tables::row_hash(key, old.value()));
+        self.rows_changed += 1;
         let digest = self.applied.digest.wrapping_sub(old.unwrap_or(0));
         self.applied.digest = digest.wrapping_add(tables::row_hash(key, value));
         Ok(())
@@ -206,6 +217,7 @@ impl Turn<'_> {
     fn remove(&mut self, key: &[u8]) -> Result<(), Fault> {
         let old = self.rows.remove(key)?.map(|old| tables::row_hash(key, old.value()));
         if let Some(hash) = old {
+            self.rows_changed += 1;
             self.applied.digest = self.applied.digest.wrapping_sub(hash);
         }
         Ok(())
