@@ -97,7 +97,8 @@ fn used(session: &Session, allocs: &[Alloc]) -> Vec<Usage> {
 }
 
 fn of_allocs(used: &[Usage], node: &Node) -> String {
-    let mhz: f64 = used.iter().map(|u| u.cpu_stats.total_ticks).sum();
+    // a sum of nothing begins below zero
+    let mhz = used.iter().fold(0.0, |sum, u| sum + u.cpu_stats.total_ticks);
     let rss = used.iter().map(|u| u.memory_stats.rss).sum();
     let memory = format!("{}/{}", layout::size(rss), layout::mib(node.node_resources.memory.memory_mb));
     layout::table(&["CPU", "Memory"], &[vec![processor(mhz, node), memory]])

@@ -61,7 +61,7 @@ pub enum News {
     Fetched(Vec<Assignment>),
     /// The report that was under way is durable, or it is not known to be.
     Reported(bool),
-    /// The servers may have given this node up: they are to be told everything again.
+    /// The servers have given this node up, or may have: they are to be told everything again.
     Reconnected,
 }
 
@@ -201,9 +201,11 @@ impl Servers {
     ) {
         match (ask, reply) {
             (Ask::Presence, NodeReply::Alive { ttl }) => {
-                if self.alive(ttl, now) {
-                    news.push(News::Reconnected);
-                }
+                news.extend(self.alive(ttl, now).then_some(News::Reconnected));
+            }
+            (Ask::Presence, NodeReply::Missed { ttl }) => {
+                self.alive(ttl, now);
+                news.push(News::Reconnected);
             }
             (Ask::Watch, NodeReply::Allocs(set)) => news.extend(self.watched(set, now, random)),
             (Ask::Fetch, NodeReply::Fetched { assignments }) => {
@@ -273,8 +275,7 @@ impl Servers {
     }
 
     pub fn report_can_go(&self, now: Mono) -> bool {
-        let slot = &self.slots[Ask::Report as usize];
-        self.registered && !self.list.is_empty() && slot.flight.is_none() && slot.due <= now
+        !self.list.is_empty() && self.report_due().is_some_and(|due| due <= now)
     }
 
     /// When the next report may be tried, if none is under way.
@@ -305,7 +306,7 @@ impl Servers {
 
     /// Times out what is overdue and asks what is due.
     pub fn advance(&mut self, now: Mono, config: &Config, random: &mut Stream, held: &mut Held) -> Vec<News> {
-        let mut news = Vec::new();
+        let mut news = vec![];
         for ask in ASKS {
             let slot = self.slots[ask as usize];
             if slot.flight.is_some_and(|f| f.deadline <= now) {

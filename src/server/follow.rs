@@ -3,10 +3,8 @@
 
 use super::blocked::Entry;
 use super::log::Round;
-use super::nodes::Asker;
 use super::{Effect, Op, Server};
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::id::NodeId;
 use crate::model::node::NodeStatus;
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::{Mono, Now, Span};
@@ -71,7 +69,7 @@ impl Server {
                 };
                 self.reply(token, result.map(named));
             }
-            Op::Alive { asker, node } => self.alive(asker, node, result, now),
+            Op::Alive { asker, node } => self.alive(asker, node, result, now)?,
             Op::Reported { asker } => self.answer(asker, NodeReply::Reported),
             Op::Plan { eval, token, then } => self.plan_applied(eval, token, then, now)?,
             Op::Failed { eval } => self.broker.settle_failed(&eval),
@@ -84,14 +82,6 @@ impl Server {
             Op::Unattended => {}
         }
         Ok(())
-    }
-
-    fn alive(&mut self, asker: Asker, node: NodeId, result: Result<Done, Refusal>, now: Now) {
-        let reply = match result {
-            Ok(_) => NodeReply::Alive { ttl: self.heartbeats.heard(node, now.mono) },
-            Err(refusal) => NodeReply::Refused { message: refusal.message },
-        };
-        self.answer(asker, reply);
     }
 
     fn follow_change(&mut self, change: &Change, index: u64, now: Mono) -> Result<(), Fault> {

@@ -15,6 +15,7 @@ use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{AllocUpdate, Command};
 use crate::wire::frame::{self, Body, Frame};
+use crate::wire::request::{Done, Refusal};
 use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
 
 /// Nodes declared down in one turn; the rest follows in the next.
@@ -137,7 +138,7 @@ impl Server {
         let at = self.stamp(now);
         if awaits_reports(node, view, at)? {
             let ttl = self.heartbeats.heard(id, now.mono);
-            self.answer(asker, NodeReply::Alive { ttl });
+            self.answer(asker, NodeReply::Missed { ttl });
             return Ok(());
         }
         let (status, message) = match node.status {
@@ -150,6 +151,24 @@ impl Server {
         let evals = self.node_evals(id, view, at)?;
         let command = Command::UpdateNodeStatus { node: id, status, event, evals, at };
         self.propose(&command, Op::Alive { asker, node: id });
+        Ok(())
+    }
+
+    /// What changed it is applied.
+    pub(super) fn alive(
+        &mut self,
+        asker: Asker,
+        id: NodeId,
+        result: Result<Done, Refusal>,
+        now: Now,
+    ) -> Result<(), Fault> {
+        if let Err(refusal) = result {
+            self.answer(asker, refused(refusal.message));
+            return Ok(());
+        }
+        let ttl = self.heartbeats.heard(id, now.mono);
+        let missed = self.log.reader().view()?.node(id)?.is_some_and(|node| was_missed(&node));
+        self.answer(asker, if missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } });
         Ok(())
     }
 
@@ -274,11 +293,14 @@ impl Server {
 /// How long a node that is heard of again may take to say what became of its allocations.
 const REPORT_PATIENCE: Span = Span::minutes(1);
 
+/// It was disconnected, and has not yet reported anything since.
+fn was_missed(node: &Node) -> bool {
+    node.status == NodeStatus::Initializing && node.last_missed_heartbeat_index > node.last_alloc_update_index
+}
+
 /// It was disconnected, and has not yet said what became of its allocations.
 fn awaits_reports(node: &Node, view: &View, at: Wall) -> Result<bool, Fault> {
-    let silent = node.status == NodeStatus::Initializing
-        && node.last_missed_heartbeat_index > node.last_alloc_update_index
-        && node.status_updated + REPORT_PATIENCE > at;
+    let silent = was_missed(node) && node.status_updated + REPORT_PATIENCE > at;
     let unknown = |a: &Allocation| a.client == ClientStatus::Unknown && !a.server_terminal();
     Ok(silent && view.allocs_of_node(node.info.id)?.iter().any(unknown))
 }

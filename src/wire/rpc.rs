@@ -103,6 +103,10 @@ pub enum NodeReply {
     Refused {
         message: String,
     },
+    /// As `Alive`, after heartbeats that the servers have missed: the node is to report all its allocations again.
+    Missed {
+        ttl: Span,
+    },
 }
 
 pub const MAX_ASSIGNMENTS: usize = 64;

@@ -12,6 +12,7 @@ mod configuration;
 mod damage;
 mod deployments;
 mod dev;
+mod disconnecting;
 mod drains;
 mod exec;
 mod full_disk;

@@ -323,6 +323,18 @@ fn a_node_that_the_servers_lost_registers_again_and_tells_everything() {
 }
 
 #[test]
+fn servers_that_missed_the_node_are_told_everything_again() {
+    let mut w = World::new(&[assignment(1, &[task("web")])]);
+    w.pass(s(5));
+    w.told.clear();
+    w.pass(s(15));
+    assert!(w.told.is_empty(), "nothing is told twice without need");
+    w.missed = true;
+    w.pass(s(15));
+    assert_eq!((w.status(1), w.missed), ("running", false));
+}
+
+#[test]
 fn a_node_that_was_given_up_beats_first_and_then_tells() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(3));

@@ -20,6 +20,7 @@ impl World {
 
     pub fn hear_all(&mut self, updates: Vec<AllocUpdate>, verdicts: Vec<Verdict>) -> NodeReply {
         self.reports += 1;
+        self.missed = false;
         self.verdicts.extend(verdicts);
         for update in updates {
             self.hear(update);

@@ -54,6 +54,8 @@ pub struct World {
     /// The servers have lost the node, or have given it up.
     pub unknown_node: bool,
     pub wants_heartbeat: bool,
+    /// The servers have missed heartbeats, and say so until something is reported.
+    pub missed: bool,
     pub registrations: u64,
     pub registered: Box<NodeInfo>,
     pub reports: u64,
@@ -91,6 +93,7 @@ impl World {
             leader: 1,
             unknown_node: false,
             wants_heartbeat: false,
+            missed: false,
             registrations: 0,
             registered: Box::new(samples::info()),
             reports: 0,
@@ -426,7 +429,8 @@ impl World {
             _ if self.unknown_node => NodeReply::UnknownNode,
             NodeRequest::Heartbeat { .. } => {
                 self.wants_heartbeat = false;
-                NodeReply::Alive { ttl: Span::seconds(10) }
+                let ttl = Span::seconds(10);
+                if self.missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } }
             }
             NodeRequest::Report { .. } | NodeRequest::ReportHealth { .. } if self.wants_heartbeat => {
                 NodeReply::HeartbeatFirst

@@ -1,0 +1,87 @@
+//! A machine that is not heard of for a while, and comes back: what `disconnect` says of its work.
+
+use crate::node::{Node, is_alive, path, shell_job, text};
+use crate::wait;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Longer than the servers wait for a heartbeat here.
+const SILENCE: Duration = Duration::from_secs(4);
+
+/// An agent whose node is given up, or disconnected, after two seconds.
+fn impatient() -> Node {
+    let mut node = Node::new();
+    let text = format!(
+        "data_dir = \"{}\"\nbind_addr = \"127.0.0.1\"\nports {{ http = {} }}\n\
+         server {{\n enabled = true\n bootstrap_expect = 1\n min_heartbeat_ttl = \"1s\"\n heartbeat_grace = \"1s\"\n}}\n\
+         client {{ enabled = true }}\nplugin \"raw_exec\" {{\n config {{ enabled = true }}\n}}\n",
+        path(&node.data_dir()),
+        node.port
+    );
+    node.write("agent.hcl", &text);
+    node.start();
+    node
+}
+
+/// The whole machine stands still, until its node was missed.
+fn be_silent(node: &Node) {
+    node.signal(Signal::STOP);
+    assert_eq!(wait::within(SILENCE, || None::<()>), None);
+    node.signal(Signal::CONT);
+    wait::until("the servers have missed it", || {
+        let events = node.get(&format!("/v1/node/{}", text(&node.get("/v1/nodes").json()[0]["ID"]))).json();
+        let missed = |e: &Value| e["Message"] == "Node heartbeat missed";
+        events["Events"].as_array()?.iter().any(missed).then_some(())
+    });
+}
+
+fn patient_job(id: &str, disconnect: Value) -> Value {
+    let mut job = shell_job(id, "echo pid $$; exec sleep 1000");
+    job["TaskGroups"][0]["Disconnect"] = disconnect;
+    job
+}
+
+fn statuses(node: &Node, alloc: &str) -> Vec<String> {
+    let alloc = node.get(&format!("/v1/allocation/{alloc}")).json();
+    let states = alloc["AllocStates"].as_array().cloned().unwrap_or_default();
+    states.iter().map(|s| text(&s["Value"]).to_string()).collect()
+}
+
+#[test]
+fn what_sits_a_silence_out_is_unknown_meanwhile_and_runs_on() {
+    let node = impatient();
+    let hour = 3_600_000_000_000_u64;
+    node.register(&patient_job("stays", json!({"LostAfter": hour, "Replace": false})));
+    let (alloc, pid) = (node.await_alloc("stays", "running"), node.await_pid("stays"));
+    let id = text(&alloc["ID"]);
+    for silence in 1..=2 {
+        be_silent(&node);
+        wait::until("it was unknown and is known again", || {
+            let unknown = statuses(&node, id).iter().filter(|s| *s == "unknown").count() == silence;
+            (unknown && node.allocs("stays")[0]["ClientStatus"] == "running").then_some(())
+        });
+        wait::until("the node is ready", || {
+            (node.get("/v1/nodes").json()[0]["Status"] == "ready").then_some(())
+        });
+    }
+    let allocs = node.allocs("stays");
+    assert_eq!((allocs.len(), text(&allocs[0]["ID"])), (1, id));
+    assert!(is_alive(pid), "a silence is no reason to end a process");
+}
+
+#[test]
+fn what_does_not_sit_it_out_is_lost_and_placed_again() {
+    let node = impatient();
+    node.run("goes", "echo pid $$; exec sleep 1000");
+    let alloc = node.await_alloc("goes", "running");
+    let pid = node.await_pid("goes");
+    be_silent(&node);
+    wait::until("another is running, and the first has ended", || {
+        let allocs = node.allocs("goes");
+        let other = |a: &&Value| a["ID"] != alloc["ID"] && a["ClientStatus"] == "running";
+        (allocs.iter().find(other).is_some() && !is_alive(pid)).then_some(())
+    });
+    let first = node.get(&format!("/v1/allocation/{}", text(&alloc["ID"]))).json();
+    assert_eq!(text(&first["DesiredStatus"]), "stop");
+}
