@@ -93,7 +93,11 @@ impl Places {
                 "" => None,
                 name => Some(users::find(name)?),
             };
-            dirs.build(spec.alloc, &task.name, user.map(|u| (u.uid, u.gid)))?;
+            let owner = user.map(|u| (u.uid, u.gid));
+            dirs.build(spec.alloc, &task.name, owner)?;
+            if let Some(file) = &task.file {
+                dirs.put_file(spec.alloc, &task.name, owner, &file.path, &file.bytes)?;
+            }
         }
         Ok(())
     }

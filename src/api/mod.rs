@@ -22,6 +22,7 @@ pub mod indent;
 mod jobs;
 mod json;
 mod keys;
+mod methods;
 pub mod metrics;
 pub mod monitor;
 mod namespaces;
@@ -60,6 +61,7 @@ use crate::wire::why::Subject;
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
 use host::HostRequest;
+use methods::{is_list, takes};
 use metrics::Metrics;
 use monitor::MonitorRequest;
 use path::{AgentRoute, PoolRoute, Route};
@@ -144,6 +146,7 @@ enum AnswerKind {
     EvalsDeleted,
     JobEvaluated,
     JobLaunched,
+    JobDispatched,
     StabilitySet,
     NodeEvaluated,
     NodeChanged,
@@ -163,6 +166,7 @@ impl Answer {
                 AnswerKind::EvalsDeleted => evals::deleted(&done, self.pretty),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
                 AnswerKind::JobLaunched => family::launched(&done, self.pretty),
+                AnswerKind::JobDispatched => family::dispatched(&done, self.pretty),
                 AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
                 AnswerKind::DeploymentStepped => deployments::stepped(&done, self.pretty),
@@ -210,64 +214,6 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
         return Ok(Outcome::Wait(wait));
     }
     Call { request, query, ctx, held }.answer(route)
-}
-
-fn takes(route: &Route, method: Method) -> bool {
-    match route {
-        Route::Jobs | Route::NodePools | Route::SchedulerConfiguration => {
-            method == Method::Get || method.is_write()
-        }
-        Route::Job(_) | Route::Namespace(_) | Route::NodePool(PoolRoute::Itself, _) => {
-            method == Method::Get || method == Method::Delete || method.is_write()
-        }
-        Route::Evaluations => matches!(method, Method::Get | Method::Delete),
-        Route::JobsStatuses => matches!(method, Method::Get | Method::Post),
-        Route::JobsParse
-        | Route::Search
-        | Route::SearchFuzzy
-        | Route::ValidateJob
-        | Route::NamespaceWrite
-        | Route::AllocRestart(_)
-        | Route::AllocStop(_)
-        | Route::AllocSignal(_)
-        | Route::JobEvaluate(_)
-        | Route::JobPlan(_)
-        | Route::JobRevert(_)
-        | Route::JobStability(_)
-        | Route::JobLaunch(_)
-        | Route::NodeWish(..)
-        | Route::DeploymentStep(..)
-        | Route::ReconcileSummaries => method.is_write(),
-        Route::CollectGarbage => method == Method::Put,
-        // not by PUT (reference: corrections, "Placement and change")
-        Route::Metadata => matches!(method, Method::Get | Method::Post),
-        _ => method == Method::Get,
-    }
-}
-
-/// Where a `filter` chooses.
-fn is_list(route: &Route) -> bool {
-    matches!(
-        route,
-        Route::Jobs
-            | Route::JobsStatuses
-            | Route::JobAllocations(_)
-            | Route::JobDeployments(_)
-            | Route::JobEvaluations(_)
-            | Route::JobVersions(_)
-            | Route::Allocations
-            | Route::Evaluations
-            | Route::EvaluationsCount
-            | Route::EvaluationAllocations(_)
-            | Route::Nodes
-            | Route::NodePools
-            | Route::NodePool(PoolRoute::Nodes | PoolRoute::Jobs, _)
-            | Route::NodeAllocations(_)
-            | Route::Deployments
-            | Route::DeploymentAllocations(_)
-            | Route::Namespaces
-            | Route::KeyringKeys
-    )
 }
 
 /// Only the own region is known; `global` is another name for it.
@@ -352,7 +298,7 @@ impl Call<'_> {
             Route::EvalWhy(id) => why::of_eval(self, &id),
             Route::JobRevert(id) => versions::revert(self, id),
             Route::JobStability(id) => versions::set_stability(self, id),
-            Route::JobLaunch(id) => Ok(family::force(self, id)),
+            Route::JobLaunch(_) | Route::JobDispatch(_) => family::make(self, route),
             Route::JobsStatuses => statuses::list(self),
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),
@@ -403,7 +349,7 @@ impl Call<'_> {
             Route::NamespaceWrite => namespaces::write(self, None),
             Route::Namespace(name) => self.one_namespace(name),
             Route::NotBuilt(name) => Err(Response::not_supported(name)),
-            Route::Unknown | Route::UnknownPart => Err(Response::text(404, "")),
+            Route::Unknown | Route::UnknownPart | Route::JobDispatchPayload => Err(Response::text(404, "")),
         }
     }
 

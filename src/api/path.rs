@@ -26,6 +26,9 @@ pub enum Route {
     JobRevert(String),
     JobStability(String),
     JobLaunch(String),
+    JobDispatch(String),
+    /// Its children have the payloads.
+    JobDispatchPayload,
     JobsStatuses,
     Allocations,
     Allocation(String),
@@ -264,7 +267,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 13] = [
+    const PARTS: [(&str, Make); 15] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -278,6 +281,8 @@ fn job(rest: &str) -> Route {
         ("/revert", Route::JobRevert),
         ("/stable", Route::JobStability),
         ("/periodic/force", Route::JobLaunch),
+        ("/dispatch", Route::JobDispatch),
+        ("/dispatch/payload", |_| Route::JobDispatchPayload),
     ];
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
@@ -293,7 +298,6 @@ fn job(rest: &str) -> Route {
 
 /// Those that are not built.
 const JOB_PARTS: &[(&str, &str)] = &[
-    ("/dispatch", "job/:id/dispatch"),
     ("/scale", "job/:id/scale"),
     ("/services", "job/:id/services"),
     ("/actions", "job/:id/actions"),
@@ -376,6 +380,9 @@ mod tests {
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
             ("/v1/job/a/b/plan", Route::JobPlan(id("a/b"))),
             ("/v1/job/a/periodic/force", Route::JobLaunch(id("a"))),
+            ("/v1/job/a/dispatch", Route::JobDispatch(id("a"))),
+            ("/v1/job/a/dispatch/payload", Route::JobDispatchPayload),
+            ("/v1/job/a/dispatch-1700000000-1a2b3c4d", Route::Job(id("a/dispatch-1700000000-1a2b3c4d"))),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
             ("/v1/allocation/x/stop", Route::AllocStop(id("x"))),

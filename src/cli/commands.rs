@@ -8,8 +8,8 @@ use crate::cli::{
 use crate::cli::{deployment_change, deployment_show};
 use crate::cli::{eval_delete, eval_list, eval_status, fmt_command};
 use crate::cli::{
-    job_allocs, job_family, job_init, job_inspect, job_plan, job_revert, job_run, job_status, job_stop,
-    job_validate,
+    job_allocs, job_dispatch, job_family, job_init, job_inspect, job_plan, job_revert, job_run, job_status,
+    job_stop, job_validate,
 };
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
@@ -46,6 +46,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_inspect::JobHistory>("job history", "list the versions of a job"),
     networked::<job_revert::JobRevert>("job revert", "bring an older version of a job back"),
     networked::<job_family::JobPeriodicForce>("job periodic force", "launch a periodic job now"),
+    networked::<job_dispatch::JobDispatch>("job dispatch", "run a job with a payload and metadata"),
     networked::<job_validate::JobValidate>("job validate", "check a job file without running it"),
     networked::<job_allocs::JobAllocs>("job allocs", "list the allocations of a job"),
     networked::<job_allocs::JobEval>("job eval", "let the scheduler look at a job again"),
@@ -181,7 +182,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job start",
     "job scale",
     "job scaling-events",
-    "job dispatch",
     "job restart",
     "job action",
     "job tag",

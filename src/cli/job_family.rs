@@ -7,7 +7,7 @@ use crate::cli::monitor;
 use crate::cli::output::Outcome;
 use crate::cli::screen::Page;
 use crate::cli::session::{Session, argument, at_home, job_state, path};
-use crate::cli::shapes::{JobStub, JobSummary, RegisterAnswer};
+use crate::cli::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
 use crate::io::zones;
 use crate::model::family::Periodic;
 use crate::model::time::Wall;
@@ -62,19 +62,59 @@ pub fn next_launch(session: &Session, periodic: &Value) -> Option<String> {
     Some(format!("{} ({})", session.time(next.0), layout::relative(next.0, now)))
 }
 
+/// What a dispatch of this job must or may bring along.
+pub fn rules(job: &Job, page: &mut Page) {
+    let Some(rules) = job.parameterized_job.as_ref().filter(|_| !job.dispatched) else { return };
+    let keys = |name: &str| {
+        let listed = rules[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let listed = listed.collect::<Vec<_>>().join(", ");
+        if listed.is_empty() { "<none>".to_string() } else { listed }
+    };
+    page.section("Parameterized Job");
+    page.text(&layout::key_values(&[
+        ("Payload", rules["Payload"].as_str().unwrap_or_default().to_string()),
+        ("Required Metadata", keys("MetaRequired")),
+        ("Optional Metadata", keys("MetaOptional")),
+    ]));
+}
+
+/// How the children of such a job are spoken of.
+struct Words {
+    summary: &'static str,
+    /// How their ids go on after the parent's.
+    infix: &'static str,
+    title: &'static str,
+    none: &'static str,
+}
+
+const PERIODIC: Words = Words {
+    summary: "Children Job Summary",
+    infix: "periodic-",
+    title: "Previously Launched Jobs",
+    none: "No instances of periodic job found",
+};
+
+const PARAMETERIZED: Words = Words {
+    summary: "Parameterized Job Summary",
+    infix: "dispatch-",
+    title: "Dispatched Jobs",
+    none: "No dispatched instances of parameterized job found",
+};
+
 /// The children of a job that makes some.
 pub fn children(session: &Session, parent: &JobStub, summary: &JobSummary, page: &mut Page) -> Outcome<()> {
-    page.section("Children Job Summary");
+    let words = if parent.parameterized_job { &PARAMETERIZED } else { &PERIODIC };
+    page.section(words.summary);
     let children = &summary.children;
     let counts = [children.pending, children.running, children.dead].map(|n| n.to_string());
     page.text(&layout::table(&["Pending", "Running", "Dead"], &[counts.to_vec()]));
-    let prefix = format!("{}/periodic-", parent.id);
+    let prefix = format!("{}/{}", parent.id, words.infix);
     let query: Vec<_> = at_home(parent).into_iter().chain([("prefix", prefix.as_str())]).collect();
     let mut launched: Vec<JobStub> = session.client.get("/v1/jobs", &query)?;
     launched.retain(|child| child.parent_id == parent.id);
-    page.section("Previously Launched Jobs");
+    page.section(words.title);
     if launched.is_empty() {
-        page.line("No instances of periodic job found");
+        page.line(words.none);
         return Ok(());
     }
     let row = |child: &JobStub| vec![child.id.clone(), job_state(&child.status, child.stop)];

@@ -137,7 +137,8 @@ const ENFORCING: &str = "Enforcing job modify index";
 
 fn registered(session: &Session, answer: &RegisterAnswer, file: &JobFile) -> Outcome<ExitCode> {
     session.out.line("Job registration successful")?;
-    let periodic = file.job.get("Periodic").filter(|p| p.is_object());
+    let is = |block: &str| file.job.get(block).filter(|p| p.is_object());
+    let periodic = is("Periodic").filter(|_| is("ParameterizedJob").is_none());
     if let Some(next) = periodic.and_then(|p| job_family::next_launch(session, p)) {
         session.out.line(&format!("Approximate next launch time: {next}"))?;
     }

@@ -148,12 +148,13 @@ fn one(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>, pre
     }
     let job: Job = session.client.get(&path("job", &stub.id), &at_home(&stub))?;
     let mut page = Page::default();
-    let next = job.periodic.as_ref().map(|periodic| match job.stop {
+    let next = job.periodic.as_ref().filter(|_| !is_parameterized(&job)).map(|periodic| match job.stop {
         true => "none (job stopped)".to_string(),
         false => job_family::next_launch(session, periodic).unwrap_or_else(|| "none".to_string()),
     });
     page.text(&basics(&job, &session.time(job.submit_time), next));
     if !command.short {
+        job_family::rules(&job, &mut page);
         sections(session, command, &stub, &mut page)?;
     }
     page.print(&session.out)
@@ -180,7 +181,7 @@ fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> Outcome<()> 
 fn sections(session: &Session, command: &JobStatus, stub: &JobStub, page: &mut Page) -> Outcome<Vec<Alloc>> {
     let parts = fetch(session, command, &stub.id, &stub.job_summary.namespace)?;
     let summary: JobSummary = decode(&parts.summary)?;
-    if stub.periodic {
+    if stub.periodic || stub.parameterized_job {
         job_family::children(session, stub, &summary, page)?;
         return Ok(Vec::new());
     }
@@ -224,10 +225,18 @@ fn basics(job: &Job, submitted: &str, next_launch: Option<String>) -> String {
         ("Node Pool", job.node_pool.clone()),
         ("Status", job_state(&job.status, job.stop)),
         ("Periodic", job.periodic.is_some().to_string()),
-        ("Parameterized", job.parameterized_job.is_some().to_string()),
+        ("Parameterized", is_parameterized(job).to_string()),
     ];
+    if !job.dispatch_idempotency_token.is_empty() {
+        rows.push(("Idempotency Token", job.dispatch_idempotency_token.clone()));
+    }
     rows.extend(next_launch.map(|next| ("Next Periodic Launch", next)));
     layout::key_values(&rows)
+}
+
+/// What was dispatched says what it was dispatched from, too.
+fn is_parameterized(job: &Job) -> bool {
+    job.parameterized_job.is_some() && !job.dispatched
 }
 
 fn summary_table(summary: &JobSummary) -> String {

@@ -34,6 +34,7 @@ mod follow;
 mod frames;
 mod http;
 mod job_allocs;
+mod job_dispatch;
 mod job_family;
 mod job_file;
 mod job_init;

@@ -10,7 +10,7 @@ use crate::cli::job_stop::confirmed;
 use crate::cli::layout;
 use crate::cli::node_eligibility::node;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
+use crate::cli::session::{Session, meta_pair, path};
 use crate::jobspec::duration;
 use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
@@ -123,10 +123,7 @@ impl NodeDrain {
     fn body(&self) -> Outcome<Option<Value>> {
         let mut meta = BTreeMap::new();
         for pair in &self.meta {
-            let (key, value) = pair
-                .split_once('=')
-                .filter(|(key, _)| !key.is_empty())
-                .ok_or_else(|| Failure::usage(format!("-meta wants key=value, not {pair:?}")))?;
+            let (key, value) = meta_pair(pair)?;
             meta.insert(key, value);
         }
         meta.extend(self.message.as_deref().map(|text| ("message", text)));

@@ -127,6 +127,12 @@ pub fn argument<'a>(given: &'a Option<String>, what: &str) -> Outcome<&'a str> {
     given.as_deref().ok_or_else(missing)
 }
 
+/// The key and the value of a `-meta`.
+pub fn meta_pair(given: &str) -> Outcome<(&str, &str)> {
+    let pair = given.split_once('=').filter(|(key, _)| !key.is_empty());
+    pair.ok_or_else(|| Failure::usage(format!("-meta wants key=value, not {given:?}")))
+}
+
 /// Refuses the first flag that was given. `flags`: whether it was, and its name.
 pub fn refuse_unbuilt(flags: &[(bool, &str)]) -> Outcome<()> {
     match flags.iter().find(|(given, _)| *given) {

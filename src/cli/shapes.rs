@@ -37,6 +37,8 @@ shape! {
         pub node_pool: String,
         pub periodic: Option<serde_json::Value>,
         pub parameterized_job: Option<serde_json::Value>,
+        pub dispatched: bool,
+        pub dispatch_idempotency_token: String,
         pub stop: bool,
         pub status: String,
         pub submit_time: i64,
@@ -322,6 +324,13 @@ shape! {
         #[key = "EvalID"]
         pub eval_id: String,
         pub warnings: String,
+    }
+
+    pub struct DispatchAnswer {
+        #[key = "DispatchedJobID"]
+        pub dispatched_job_id: String,
+        #[key = "EvalID"]
+        pub eval_id: String,
     }
 
     pub struct SearchAnswer {

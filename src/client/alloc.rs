@@ -1,7 +1,7 @@
 //! One allocation: its directory, its tasks in their order, and the ways it ends (reference: client 5, 6, 10).
 
 use super::driver;
-use super::effects::{DirSpec, DirTask, Effect, LivingRun};
+use super::effects::{DirFile, DirSpec, DirTask, Effect, LivingRun};
 use super::events;
 use super::health::Watch;
 use super::kill::{KillPhase, KillPlan};
@@ -358,7 +358,12 @@ impl Alloc {
             let why = format!("task name {:?} cannot be the name of a directory", bad.name);
             return self.fail_setup(turn.now.stamp(), &why);
         }
-        let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone() };
+        let payload = &self.head.assignment.payload;
+        let file = |t: &Task| {
+            let wanted = Some(&t.payload_file).filter(|file| !file.is_empty() && !payload.is_empty())?;
+            Some(DirFile { path: wanted.clone(), bytes: payload.clone() })
+        };
+        let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
         let tasks = group.tasks.iter().map(dir).collect();
         turn.held.push(Effect::BuildDir(DirSpec { alloc: self.id(), tasks }));
         self.dir = Dir::Building { again: turn.now.mono.after(DIR_PATIENCE) };

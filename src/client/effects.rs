@@ -79,6 +79,14 @@ pub struct DirTask {
     pub name: String,
     /// Empty: the agent's own.
     pub user: String,
+    pub file: Option<DirFile>,
+}
+
+/// Below the task's `local/`, before the task may start. One that is there stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirFile {
+    pub path: String,
+    pub bytes: Vec<u8>,
 }
 
 /// What an ask comes to.

@@ -5,13 +5,14 @@
 //! that `secrets` and `private` belong to the task's user alone (0700 instead of 0777: others on the machine have no
 //! business there).
 
+use crate::model::family::dispatch::payload_path;
 use crate::model::id::AllocId;
 use crate::model::validate::names::MAX_TASK_NAME_BYTES as MAX_NAME_BYTES;
-use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,29 @@ impl AllocDirs {
         Ok(())
     }
 
+    /// A file below the task's `local/`, whole or not at all. One that is there, or whatever the task has put in its place, stays.
+    pub fn put_file(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        user: Option<(u32, u32)>,
+        path: &str,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        check_name(task)?;
+        let names = payload_path(path)?;
+        let (name, dirs) = names.split_last().ok_or("the payload's file has no name")?;
+        let put = || {
+            let task = enter(&enter(&self.fd, alloc.to_string())?, task)?;
+            let mut dir = make(&task, "local", OPEN, user)?;
+            for name in dirs {
+                dir = make(&dir, name, OPEN, user)?;
+            }
+            write_once(&make(&task, "private", OWN, user)?, &dir, name, user, bytes)
+        };
+        put().map_err(|e: io::Error| format!("the payload's file {path:?} of task {task:?}: {e}"))
+    }
+
     /// The allocations that have a directory.
     #[cfg(test)]
     pub fn list(&self) -> io::Result<Vec<AllocId>> {
@@ -163,6 +187,39 @@ fn make(parent: &OwnedFd, name: &str, mode: u32, user: Option<(u32, u32)>) -> io
         rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
     }
     Ok(dir)
+}
+
+/// Written beside, and durable before it has its name.
+fn write_once(
+    beside: &OwnedFd,
+    dir: &OwnedFd,
+    name: &str,
+    user: Option<(u32, u32)>,
+    bytes: &[u8],
+) -> io::Result<()> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => return Ok(()),
+        Err(Errno::NOENT) => {}
+        Err(e) => return Err(e.into()),
+    }
+    const UNFINISHED: &str = ".payload";
+    match rustix::fs::unlinkat(beside, UNFINISHED, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(beside, UNFINISHED, flags, Mode::from_raw_mode(OWN))?;
+    if let Some((uid, gid)) = user {
+        rustix::fs::fchown(&fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    }
+    rustix::fs::fchmod(&fd, Mode::from_raw_mode(OPEN))?;
+    let mut file = fs::File::from(fd);
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    match rustix::fs::renameat_with(beside, UNFINISHED, dir, name, RenameFlags::NOREPLACE) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 struct Removal {
@@ -345,6 +402,41 @@ mod tests {
         // The allocation's directory itself, replaced.
         symlink(&outside, base.join("allocs").join(alloc.to_string())).expect("a link");
         assert!(dirs.build(alloc, "web", None).is_err() && dirs.remove(alloc, ALL).is_err());
+        done(&base);
+    }
+
+    #[test]
+    fn a_payload_is_put_once_where_it_belongs_and_nowhere_else() {
+        let (base, dirs, alloc) = world("payload");
+        let paths = dirs.build(alloc, "web", None).expect("built");
+        let put = |path: &str, bytes: &[u8]| dirs.put_file(alloc, "web", None, path, bytes);
+        put("in/put.json", b"first").expect("put");
+        let file = paths.local.join("in/put.json");
+        assert_eq!(fs::read(&file).expect("there"), b"first");
+        assert_eq!(fs::metadata(&file).expect("there").mode() & 0o7777, 0o777);
+        put("in/put.json", b"second").expect("is there");
+        assert_eq!(fs::read(&file).expect("there"), b"first", "what is there stays");
+        assert_eq!(
+            fs::read_dir(paths.task.join("private")).expect("reads").count(),
+            0,
+            "nothing is left over"
+        );
+        // what an agent left that died while it wrote
+        fs::write(paths.task.join("private/.payload"), "torn").expect("a file");
+        put("other", b"whole").expect("put");
+        assert_eq!(fs::read(paths.local.join("other")).expect("there"), b"whole");
+        for bad in ["", "../x", "a/../../x", "dir/", "a\0b"] {
+            assert!(put(bad, b"x").is_err(), "{bad:?}");
+        }
+        let outside = base.join("outside");
+        symlink(&outside, paths.local.join("dir")).expect("a link");
+        symlink(outside.join("new"), paths.local.join("file")).expect("a link");
+        assert!(put("dir/kept", b"x").expect_err("a link").contains("dir is no directory"));
+        put("file", b"x").expect("the task's own business");
+        symlink(outside.join("kept"), paths.task.join("private/.payload")).expect("a link");
+        put("beside", b"x").expect("put");
+        assert!(!outside.join("new").exists() && paths.local.join("beside").exists());
+        assert!(dirs.remove(alloc, ALL).expect("removed"));
         done(&base);
     }
 

@@ -129,6 +129,8 @@ impl Decoder<'_> {
             stop: job.flag("Stop").unwrap_or(false),
             periodic: job.inner("Periodic").map(|p| self.periodic(p)),
             parent: String::new(),
+            parameterized: job.inner("ParameterizedJob").map(|p| self.parameterized(p)),
+            dispatch: None,
         }
     }
 
@@ -263,6 +265,7 @@ impl Decoder<'_> {
                 disabled: logs.and_then(|l| l.flag("Disabled")).unwrap_or(false),
             },
             asks: Self::task_asks(t),
+            payload_file: self.payload_file(t, path),
         }
     }
 

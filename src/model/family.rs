@@ -3,9 +3,12 @@
 //!
 //! Refuses to know: what time it is, and who launches.
 
+pub mod dispatch;
+
 use super::cron::{Cron, Schedule, Zones};
 use super::job::{JobSpec, JobStatus};
 use super::time::Wall;
+use dispatch::Dispatch;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
@@ -52,40 +55,68 @@ pub enum Kinship {
     Periodic { launched: Wall },
     /// It was made by another job of its namespace.
     Child { parent: String },
+    /// It is dispatched. `periodic`: what is dispatched launches children.
+    Parameterized { periodic: bool },
+    /// It was dispatched by a job of its namespace, and launches children.
+    PeriodicChild { parent: String, launched: Wall },
 }
 
 impl Kinship {
     pub fn of_new(spec: &JobSpec, at: Wall) -> Kinship {
-        match &spec.periodic {
-            Some(_) => Kinship::Periodic { launched: at },
-            None if spec.parent.is_empty() => Kinship::Alone,
-            None => Kinship::Child { parent: spec.parent.clone() },
+        let (periodic, parent) = (spec.periodic.is_some(), spec.parent.clone());
+        match (periodic, parent.is_empty()) {
+            _ if spec.is_parameterized() => Kinship::Parameterized { periodic },
+            (true, true) => Kinship::Periodic { launched: at },
+            (true, false) => Kinship::PeriodicChild { parent, launched: at },
+            (false, true) => Kinship::Alone,
+            (false, false) => Kinship::Child { parent },
         }
     }
 
     pub fn is_periodic(&self) -> bool {
-        matches!(self, Kinship::Periodic { .. })
+        self.launched().is_some() || matches!(self, Kinship::Parameterized { periodic: true })
+    }
+
+    pub fn is_parameterized(&self) -> bool {
+        matches!(self, Kinship::Parameterized { .. })
+    }
+
+    /// Up to when launches are decided. `None`: it has none.
+    pub fn launched(&self) -> Option<Wall> {
+        match self {
+            Kinship::Periodic { launched } | Kinship::PeriodicChild { launched, .. } => Some(*launched),
+            _ => None,
+        }
+    }
+
+    /// Launches up to `moment` are decided now, if it has any.
+    pub fn decide_launches(&mut self, moment: Wall) {
+        if let Kinship::Periodic { launched } | Kinship::PeriodicChild { launched, .. } = self {
+            *launched = moment;
+        }
     }
 
     /// Empty: it has none.
     pub fn parent(&self) -> &str {
         match self {
-            Kinship::Child { parent } => parent,
+            Kinship::Child { parent } | Kinship::PeriodicChild { parent, .. } => parent,
             _ => "",
         }
     }
 
     /// It makes others, and runs nothing itself.
     pub fn is_parent(&self) -> bool {
-        matches!(self, Kinship::Periodic { .. })
+        self.is_parameterized() || self.launched().is_some()
     }
 
     /// Why a job cannot become what `spec` says, if it cannot.
     pub fn refuses(&self, spec: &JobSpec) -> Option<String> {
-        let is = self.is_periodic();
-        let shown = |periodic: bool| if periodic { "periodic" } else { "non-periodic" };
-        let becomes = spec.periodic.is_some();
-        (is != becomes).then(|| format!("cannot update {} job to being {}", shown(is), shown(becomes)))
+        let changes = |what: &str, is: bool, becomes: bool| {
+            let shown = |so: bool| if so { what.to_string() } else { format!("non-{what}") };
+            (is != becomes).then(|| format!("cannot update {} job to being {}", shown(is), shown(becomes)))
+        };
+        changes("periodic", self.is_periodic(), spec.periodic.is_some())
+            .or_else(|| changes("parameterized", self.is_parameterized(), spec.is_parameterized()))
     }
 }
 
@@ -128,7 +159,13 @@ impl Children {
 /// The child that `parent` launches at that moment.
 pub fn launched(parent: &JobSpec, at: Wall) -> JobSpec {
     let id = format!("{}/periodic-{}", parent.id, at.unix_seconds());
-    JobSpec { name: id.clone(), id, periodic: None, parent: parent.id.clone(), stop: false, ..parent.clone() }
+    let dispatch = parent.dispatch.as_ref().map(Dispatch::handed_on);
+    JobSpec { periodic: None, dispatch, ..child(parent, id) }
+}
+
+/// All of the parent, under a name of its own.
+pub(super) fn child(parent: &JobSpec, id: String) -> JobSpec {
+    JobSpec { name: id.clone(), id, parent: parent.id.clone(), stop: false, ..parent.clone() }
 }
 
 #[cfg(test)]

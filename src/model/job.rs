@@ -4,6 +4,7 @@
 
 use super::claims::{GroupAsks, TaskAsks, TaskHoldings};
 use super::constraint::Constraint;
+use super::family::dispatch::{Dispatch, Parameterized};
 use super::family::{Children, Periodic};
 use super::id::JobKey;
 use super::preference::{Affinity, Spread};
@@ -80,6 +81,11 @@ pub struct JobSpec {
     /// Which job has made it; servers alone say so. Empty: none.
     #[serde(default)]
     pub parent: String,
+    #[serde(default)]
+    pub parameterized: Option<Parameterized>,
+    /// What it was dispatched with; servers alone say so.
+    #[serde(default)]
+    pub dispatch: Option<Dispatch>,
 }
 
 impl JobSpec {
@@ -89,6 +95,11 @@ impl JobSpec {
 
     pub fn group(&self, name: &str) -> Option<&TaskGroup> {
         self.groups.iter().find(|g| g.name == name)
+    }
+
+    /// It is there to be dispatched, and runs nothing itself. What was dispatched from it says what it was, too.
+    pub fn is_parameterized(&self) -> bool {
+        self.parameterized.is_some() && self.dispatch.is_none()
     }
 }
 
@@ -158,6 +169,9 @@ pub struct Task {
     pub logs: LogConfig,
     #[serde(default)]
     pub asks: TaskAsks,
+    /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
+    #[serde(default)]
+    pub payload_file: String,
 }
 
 impl Task {

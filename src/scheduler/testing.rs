@@ -120,6 +120,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
         asks: TaskAsks::default(),
+        payload_file: String::new(),
     };
     let group = TaskGroup {
         name: "g".into(),
@@ -157,6 +158,8 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         stop: false,
         periodic: None,
         parent: String::new(),
+        parameterized: None,
+        dispatch: None,
     }
 }
 

@@ -4,13 +4,14 @@
 use super::{Op, Server};
 use crate::model::alloc::Transition;
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
+use crate::model::family::dispatch::Wish;
 use crate::model::id::{AllocId, JobKey, NodeId};
 use crate::model::job::{JobSpec, JobType};
 use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::{Command, NodeWish, RegisterJob, RevertJob, SubmitJob};
+use crate::wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, SubmitJob};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 
 impl Server {
@@ -73,6 +74,7 @@ impl Server {
                 self.stop_alloc(token, alloc, transition, &view, at)?
             }
             Action::ForceLaunch { job } => self.force_launch(token, job, at),
+            Action::DispatchJob { wish } => self.dispatch_job(token, *wish, at),
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
             Action::ChangeNode { node, wish } => self.change_node(token, node, wish, &view, at)?,
@@ -108,6 +110,12 @@ impl Server {
         Ok(())
     }
 
+    /// What is wrong with it, applying tells.
+    fn dispatch_job(&mut self, token: u64, wish: Wish, at: Wall) {
+        let order = DispatchJob { wish, eval: self.ids.eval(), at };
+        self.propose(&Command::DispatchJob(Box::new(order)), Op::Reply { token });
+    }
+
     /// Of what is not there, applying tells.
     fn revert_job(
         &mut self,
@@ -138,8 +146,13 @@ impl Server {
             self.reply(token, Err(Refusal::new(RefusalKind::Validation, "job not found")));
             return Ok(());
         };
-        if known.spec.periodic.is_some() {
-            self.reply(token, Err(Refusal::new(RefusalKind::Validation, "can't evaluate periodic job")));
+        let kind = match &known.spec {
+            spec if spec.is_parameterized() => Some("parameterized"),
+            spec => spec.periodic.as_ref().map(|_| "periodic"),
+        };
+        if let Some(kind) = kind {
+            let why = format!("can't evaluate {kind} job");
+            self.reply(token, Err(Refusal::new(RefusalKind::Validation, why)));
             return Ok(());
         }
         let mut eval = self.eval(job, known.spec.job_type, known.spec.priority, Trigger::JobRegister, at);

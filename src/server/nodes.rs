@@ -5,7 +5,7 @@ use super::{Op, Server};
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
-use crate::model::job::{Job, JobType};
+use crate::model::job::{Job, JobSpec, JobType, TaskGroup};
 use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use crate::model::order::Order;
 use crate::model::pool::{self, ALL_POOLS};
@@ -387,6 +387,7 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         return Ok(None);
     };
     let Some(group) = spec.group(&alloc.group).cloned() else { return Ok(None) };
+    let (job_meta, payload) = dispatched_with(&spec, &group);
     Ok(Some(Assignment {
         id: alloc.id,
         name: alloc.name.clone(),
@@ -394,7 +395,7 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         job_name: spec.name.clone(),
         job_type: spec.job_type,
         job_version: alloc.job_version,
-        job_meta: spec.meta.clone(),
+        job_meta,
         region: spec.region.clone(),
         group,
         resources: alloc.resources.clone(),
@@ -403,5 +404,18 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         alloc_modify_index: alloc.alloc_modify_index,
         deployment: alloc.deployment,
         job_parent: spec.parent.clone(),
+        payload,
     }))
+}
+
+/// The meta that tasks see: what a dispatch might have said and did not is there, and empty. The payload if a task wants it.
+fn dispatched_with(spec: &JobSpec, group: &TaskGroup) -> (BTreeMap<String, String>, Vec<u8>) {
+    let Some(dispatch) = &spec.dispatch else { return (spec.meta.clone(), vec![]) };
+    let mut meta = BTreeMap::new();
+    for key in spec.parameterized.iter().flat_map(|rules| &rules.meta_optional) {
+        meta.insert(key.clone(), String::new());
+    }
+    meta.extend(spec.meta.clone());
+    let wanted = group.tasks.iter().any(|task| !task.payload_file.is_empty());
+    (meta, if wanted { dispatch.payload.clone() } else { vec![] })
 }

@@ -64,7 +64,8 @@ impl Server {
         job: Option<&Job>,
         view: &View,
     ) -> Result<(), Fault> {
-        let periodic = job.filter(|j| !j.spec.stop).and_then(|j| Some((j, j.spec.periodic.as_ref()?)));
+        let timed = job.filter(|j| !j.spec.stop && !j.spec.is_parameterized());
+        let periodic = timed.and_then(|j| Some((j, j.spec.periodic.as_ref()?)));
         let Some((job, periodic)) = periodic else {
             self.launches.forget(key);
             return Ok(());

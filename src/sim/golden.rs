@@ -108,6 +108,7 @@ fn assignment() -> Assignment {
         alloc_modify_index: 9,
         deployment: Some(DeploymentId::from_random(4)),
         job_parent: "clock".into(),
+        payload: vec![1, 2],
     }
 }
 
@@ -427,6 +428,7 @@ fn samples() -> Samples {
     node_commands(&mut s);
     operating(&mut s);
     families::families(&mut s);
+    families::dispatches(&mut s);
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);

@@ -295,6 +295,7 @@ fn describe(action: &Action) -> String {
         Action::DeleteNamespace { name } => format!("deletes namespace {name}"),
         Action::EvaluateJob { .. }
         | Action::ForceLaunch { .. }
+        | Action::DispatchJob { .. }
         | Action::UpsertNodePool { .. }
         | Action::DeleteNodePool { .. }
         | Action::ConfigureScheduler { .. }
@@ -388,6 +389,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false },
         asks: TaskAsks::default(),
+        payload_file: String::new(),
     };
     let group = TaskGroup {
         name: "group".into(),
@@ -425,5 +427,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         stop: false,
         periodic: None,
         parent: String::new(),
+        parameterized: None,
+        dispatch: None,
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Refuses to know how rows came to be: it computes everything anew, from the rows that nothing else can tell.
 
+use super::family;
 use super::fault::Fault;
 use super::tables::{self, Described, JobRow, Kind, NodeRow, Part, Place};
 use super::view::View;
@@ -52,7 +53,8 @@ pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
 struct All {
     index: u64,
     jobs: BTreeMap<JobKey, JobRow>,
-    specs: BTreeSet<Vec<u8>>,
+    /// As they lie there.
+    specs: BTreeMap<Vec<u8>, JobSpec>,
     submissions: BTreeSet<Vec<u8>>,
     evals: Vec<Evaluation>,
     allocs: Vec<Allocation>,
@@ -75,7 +77,7 @@ impl All {
         let mut all = All {
             index: view.index(),
             jobs: BTreeMap::new(),
-            specs: BTreeSet::new(),
+            specs: BTreeMap::new(),
             submissions: BTreeSet::new(),
             evals: Vec::new(),
             allocs: Vec::new(),
@@ -153,8 +155,7 @@ impl All {
                 self.jobs.insert(job, row(value)?);
             }
             Some(p) if *p == Part::Spec as u8 => {
-                row::<JobSpec>(value)?;
-                self.specs.insert(key.to_vec());
+                self.specs.insert(key.to_vec(), row(value)?);
             }
             Some(p) if *p == Part::Submission as u8 => {
                 row::<Submission>(value)?;
@@ -193,6 +194,7 @@ impl All {
             wanted.insert(Kind::DeploymentId.key(&[place.id.as_bytes()]), created);
             wanted.insert(Part::Deployment.key(&tables::job_bytes(&d.job), &place.bytes()), vec![]);
         }
+        self.dispatched(&mut wanted)?;
         if let Some((key, _)) = wanted.iter().find(|(k, v)| self.indexes.get(*k) != Some(*v)) {
             return Err(format!("the index row {key:02x?} is missing or wrong"));
         }
@@ -200,6 +202,28 @@ impl All {
             Some(key) => Err(format!("the index row {key:02x?} names nothing")),
             None => Ok(()),
         }
+    }
+
+    /// What says which versions dispatched jobs were made of, and with which tokens.
+    fn dispatched(&self, wanted: &mut Bytes) -> Result<(), String> {
+        let mut uses: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        for (key, job) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
+            let newest = job.newest().map_err(say)?.version;
+            let spec = tables::spec_key(&tables::job_bytes(key), job.create_index, newest);
+            let Some(spec) = self.specs.get(&spec) else { continue };
+            if let Some((parent, create_index, version)) = family::origin(spec) {
+                *uses
+                    .entry(tables::uses_key(&tables::job_bytes(&parent), create_index, version))
+                    .or_default() += 1;
+            }
+            let token = spec.dispatch.as_ref().map(|d| d.token.as_str()).filter(|token| !token.is_empty());
+            if let Some(token) = token {
+                let parent = tables::job_bytes(&JobKey::new(key.namespace.clone(), job.kinship.parent()));
+                wanted.insert(Part::Token.key(&parent, token.as_bytes()), key.id.as_bytes().to_vec());
+            }
+        }
+        wanted.extend(uses.into_iter().map(|(key, uses)| (key, uses.to_be_bytes().to_vec())));
+        Ok(())
     }
 
     fn jobs(&self) -> Result<(), String> {
@@ -230,7 +254,10 @@ impl All {
                 return Err(format!("job {key} is {:?}, but should be {status:?}", newest.status));
             }
         }
-        if specs != self.specs {
+        for key in self.indexes.keys() {
+            specs.extend(spec_of_uses(key));
+        }
+        if !specs.iter().eq(self.specs.keys()) {
             return Err("specs and versions of jobs differ".into());
         }
         if self.submissions.is_subset(&described) {
@@ -388,6 +415,24 @@ impl All {
         }
         Ok(())
     }
+}
+
+/// Of a job: which of its parts a row is, and where its key says so.
+fn part(key: &[u8]) -> Option<(u8, usize)> {
+    let (_, rest) = tables::split_job(key.strip_prefix(&[Kind::OfJob as u8])?)?;
+    Some((*rest.first()?, key.len() - rest.len()))
+}
+
+pub fn is_spec(key: &[u8]) -> bool {
+    part(key).is_some_and(|(part, _)| part == Part::Spec as u8)
+}
+
+/// The row of the version whose uses are counted there.
+fn spec_of_uses(key: &[u8]) -> Option<Vec<u8>> {
+    let (_, at) = part(key).filter(|(part, _)| *part == Part::Uses as u8)?;
+    let mut spec = key.to_vec();
+    spec[at] = Part::Spec as u8;
+    Some(spec)
 }
 
 fn at_its_place(key: &[u8], create_index: u64, id: &str) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! What of the rows may be forgotten: what `model::garbage` judges by, read from a view or in the middle of an entry.
 //! Refuses to know who asks, and when. Every question has a bound, whatever the state holds.
 
+use super::family::must_read_spec;
 use super::fault::Fault;
 use super::tables::{self, JobRow, Kind, Part, Place, Rows};
 use super::view::{self, View};
@@ -9,7 +10,7 @@ use crate::model::deployment::Deployment;
 use crate::model::eval::Evaluation;
 use crate::model::garbage::{Cutoffs, Holder, alloc_may_go, eval_may_go, has_ended};
 use crate::model::id::{JobKey, NodeId};
-use crate::model::job::{JobSpec, JobStatus, JobType};
+use crate::model::job::{JobStatus, JobType};
 use crate::model::node::{Node, NodeStatus};
 
 /// The most parts that a job may have to go as a whole, and the most allocations a node may be named by.
@@ -82,7 +83,7 @@ pub(super) fn read_holder(rows: &impl Rows, job: &JobKey) -> Result<Option<Holde
     let bytes = tables::job_bytes(job);
     let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else { return Ok(None) };
     let newest = row.newest()?;
-    let spec: JobSpec = tables::must_get(rows, &tables::spec_key(&bytes, row.create_index, newest.version))?;
+    let spec = must_read_spec(rows, &bytes, row.create_index, newest.version)?;
     Ok(Some(Holder {
         create_index: row.create_index,
         version: newest.version,

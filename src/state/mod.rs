@@ -11,6 +11,7 @@ pub mod apply;
 pub mod batch;
 #[cfg(test)]
 pub mod check;
+mod family;
 pub mod fault;
 pub mod garbage;
 pub mod heads;

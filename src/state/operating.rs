@@ -6,7 +6,6 @@ use super::tables::{self, JobRow, Kind, Place, Rows};
 use super::view::View;
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::Evaluation;
-use crate::model::family::Kinship;
 use crate::model::id::JobKey;
 use crate::model::job::JobType;
 use crate::model::pool::NodePool;
@@ -19,7 +18,7 @@ impl View {
     pub fn jobs_to_follow(&self) -> Result<Vec<JobKey>, Fault> {
         let mut out = Vec::new();
         tables::each_job(&self.rows, &[], None, |job, bytes| {
-            let periodic = |row: &JobRow| matches!(row.kinship, Kinship::Periodic { .. });
+            let periodic = |row: &JobRow| row.kinship.launched().is_some();
             if self.job_row(bytes)?.is_some_and(|row| row.job_type == JobType::System || periodic(&row)) {
                 out.push(job.clone());
             }
@@ -30,10 +29,7 @@ impl View {
 
     /// Up to when the launches of a periodic job are decided.
     pub fn launched(&self, key: &JobKey) -> Result<Option<Wall>, Fault> {
-        Ok(match self.job_row(&tables::job_bytes(key))?.map(|row| row.kinship) {
-            Some(Kinship::Periodic { launched }) => Some(launched),
-            _ => None,
-        })
+        Ok(self.job_row(&tables::job_bytes(key))?.and_then(|row| row.kinship.launched()))
     }
 
     pub fn node_pool(&self, name: &str) -> Result<Option<NodePool>, Fault> {

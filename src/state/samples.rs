@@ -61,6 +61,8 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         stop: false,
         periodic: None,
         parent: String::new(),
+        parameterized: None,
+        dispatch: None,
     }
 }
 
@@ -111,6 +113,7 @@ fn task(name: &str, restart: RestartPolicy) -> Task {
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
         asks: TaskAsks::default(),
+        payload_file: String::new(),
     }
 }
 

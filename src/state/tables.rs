@@ -100,6 +100,10 @@ pub(super) enum Part {
     Submission = 5,
     /// create index, id to nothing
     Deployment = 6,
+    /// create index, version to how many jobs were made of it by dispatching: that version's `JobSpec` stays, whatever becomes of this job
+    Uses = 7,
+    /// an idempotency token to the id of the job that was dispatched with it
+    Token = 8,
 }
 
 impl Part {
@@ -411,6 +415,10 @@ pub(super) fn spec_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {
 
 pub(super) fn submission_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {
     version_key(Part::Submission, job, create_index, version)
+}
+
+pub(super) fn uses_key(job: &[u8], create_index: u64, version: u64) -> Vec<u8> {
+    version_key(Part::Uses, job, create_index, version)
 }
 
 fn version_key(part: Part, job: &[u8], create_index: u64, version: u64) -> Vec<u8> {

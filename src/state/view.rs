@@ -3,6 +3,7 @@
 //! Refuses to know who asks and how long they wait. Every read can fail, because disks can; a damaged row is a fault of
 //! that read. Lists are ordered as their doc says, and bounded where the caller says so.
 
+use super::family::{must_read_spec, read_spec};
 use super::fault::Fault;
 use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place, Region, Rows, VersionRow};
 use crate::model::alloc::Allocation;
@@ -211,8 +212,7 @@ impl View {
         create_index: u64,
         version: u64,
     ) -> Result<Option<Arc<JobSpec>>, Fault> {
-        let spec = tables::spec_key(&tables::job_bytes(key), create_index, version);
-        Ok(tables::get(&self.rows, &spec)?.map(Arc::new))
+        Ok(read_spec(&self.rows, &tables::job_bytes(key), create_index, version)?.map(Arc::new))
     }
 
     /// The text that this version was made from, if it was kept.
@@ -461,7 +461,7 @@ pub(super) fn read_version(
     v: &VersionRow,
 ) -> Result<Job, Fault> {
     Ok(Job {
-        spec: tables::must_get(rows, &tables::spec_key(bytes, row.create_index, v.version))?,
+        spec: must_read_spec(rows, bytes, row.create_index, v.version)?,
         version: v.version,
         stable: v.stable,
         status: v.status,

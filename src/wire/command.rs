@@ -5,6 +5,7 @@ use crate::model::alloc::{ClientStatus, Transition};
 use crate::model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use crate::model::drain::Drain;
 use crate::model::eval::Evaluation;
+use crate::model::family::dispatch::Wish;
 use crate::model::garbage::{Cutoffs, Garbage};
 use crate::model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
 use crate::model::job::JobSpec;
@@ -88,6 +89,8 @@ pub enum Command {
     Collect(Box<Collect>),
     /// A periodic job makes a child.
     LaunchJob(Box<LaunchJob>),
+    /// A parameterized job makes a child, unless the token has made one.
+    DispatchJob(Box<DispatchJob>),
 }
 
 impl Command {
@@ -98,6 +101,7 @@ impl Command {
             | Command::SubmitJob(_)
             | Command::RevertJob(_)
             | Command::LaunchJob(_)
+            | Command::DispatchJob(_)
             | Command::SetStability { .. } => "JobRegistered",
             Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
             Command::RegisterNode { .. } => "NodeRegistration",
@@ -247,6 +251,14 @@ pub struct LaunchJob {
     /// Of the child.
     pub eval: Evaluation,
     pub tracked_versions: u32,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DispatchJob {
+    pub wish: Wish,
+    /// The child's evaluation. The child is named after it.
+    pub eval: EvalId,
     pub at: Wall,
 }
 

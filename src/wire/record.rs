@@ -114,6 +114,8 @@ pub const CLAIMS: Change = &[
 ];
 /// No job made others, or was made by another one.
 pub const FAMILIES: Change = &[("JobSpec", 16), ("JobSummary", 3), ("JobRow", 6), ("Assignment", 14)];
+/// No job was dispatched.
+pub const DISPATCHES: Change = &[("JobSpec", 18), ("Task", 18), ("Assignment", 15)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(since $($older:literal $change:expr)+)?;)*) => { $(
@@ -137,9 +139,12 @@ pub(crate) use records;
 records! {
     crate::model::eval::Evaluation = "evaluation" 3 since 2 &[CLAIMS];
     crate::model::alloc::Allocation = "allocation" 3 since 2 &[CLAIMS];
-    crate::model::job::Job = "job" 4 since 2 &[CLAIMS, FAMILIES] 3 &[FAMILIES];
-    crate::model::job::JobSpec = "job version" 4 since 2 &[CLAIMS, FAMILIES] 3 &[FAMILIES];
-    super::command::Command = "command" 4 since 2 &[CLAIMS, FAMILIES] 3 &[FAMILIES];
+    crate::model::job::Job = "job" 5
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
+    crate::model::job::JobSpec = "job version" 5
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
+    super::command::Command = "command" 5
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
     crate::model::job::JobSummary = "job summary" 2 since 1 &[FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
@@ -148,7 +153,9 @@ records! {
     crate::model::key::SigningKey = "signing key" 1;
     crate::model::node::Node = "node" 3 since 1 &[DRAINS, CLAIMS] 2 &[CLAIMS];
     super::rpc::NodeRequest = "node request" 2 since 1 &[CLAIMS];
-    NodeReply = "node reply" 5 since 2 &[HEALTH, CLAIMS, FAMILIES] 3 &[CLAIMS, FAMILIES] 4 &[FAMILIES];
+    NodeReply = "node reply" 6
+        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES] 3 &[CLAIMS, FAMILIES, DISPATCHES]
+        4 &[FAMILIES, DISPATCHES] 5 &[DISPATCHES];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;

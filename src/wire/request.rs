@@ -1,6 +1,7 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
 use crate::model::alloc::Transition;
+use crate::model::family::dispatch::Wish;
 use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use crate::model::job::JobSpec;
 use crate::model::namespace::NamespaceSpec;
@@ -76,6 +77,10 @@ pub enum Action {
     ForceLaunch {
         job: JobKey,
     },
+    /// Sound by itself.
+    DispatchJob {
+        wish: Box<Wish>,
+    },
     /// Looks at a job again: an evaluation, and nothing else changes.
     EvaluateJob {
         job: JobKey,
@@ -122,6 +127,13 @@ pub enum Done {
     Nothing {
         index: u64,
     },
+    /// `eval` `None`: it was there already.
+    Dispatched {
+        job: String,
+        eval: Option<EvalId>,
+        create_index: u64,
+        index: u64,
+    },
     /// A namespace or a node pool was written or deleted.
     Written {
         index: u64,
@@ -155,6 +167,7 @@ impl Done {
         match self {
             Done::Job { index, .. } | Done::Nothing { index } | Done::Written { index } => *index,
             Done::Evals { index, .. } | Done::Deployment { index, .. } => *index,
+            Done::Dispatched { index, .. } => *index,
             Done::SchedulerConfig { index, .. } | Done::Deleted { index, .. } => *index,
         }
     }

@@ -148,4 +148,7 @@ pub struct Assignment {
     /// The job that has made this one. Empty: none.
     #[serde(default)]
     pub job_parent: String,
+    /// What it was dispatched with, if one of its tasks wants that.
+    #[serde(default)]
+    pub payload: Vec<u8>,
 }

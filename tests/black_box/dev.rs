@@ -13,6 +13,7 @@ type Example = (&'static str, &'static str, &'static str, &'static [(&'static st
 const EXAMPLES: &[Example] = &[
     ("batch", "count", "complete", &[("count", "0: 5\n")]),
     ("constraints", "placed", "running", &[("where", ", amd64\n")]),
+    ("dispatch", "thumbnail", "", &[]),
     (
         "dynamic",
         "sensors",

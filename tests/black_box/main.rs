@@ -13,6 +13,7 @@ mod damage;
 mod deployments;
 mod dev;
 mod disconnecting;
+mod dispatch;
 mod drains;
 mod exec;
 mod full_disk;

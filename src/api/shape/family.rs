@@ -1,6 +1,9 @@
 //! Jobs that make others, as JSON: their blocks, and how many children they have (reference: jobspec 3.14, http-api 1.2).
 
+use crate::model::family::dispatch::{Dispatch, Parameterized};
 use crate::model::family::{Children, Periodic};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -25,6 +28,56 @@ impl<'a> PeriodicShape<'a> {
             time_zone: &p.time_zone,
         }
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ParameterizedShape<'a> {
+    payload: &'static str,
+    meta_required: Option<&'a [String]>,
+    meta_optional: Option<&'a [String]>,
+}
+
+impl<'a> ParameterizedShape<'a> {
+    pub fn new(p: &'a Parameterized) -> Self {
+        let some = |list: &'a Vec<String>| Some(list.as_slice()).filter(|list| !list.is_empty());
+        ParameterizedShape {
+            payload: p.payload.as_str(),
+            meta_required: some(&p.meta_required),
+            meta_optional: some(&p.meta_optional),
+        }
+    }
+}
+
+pub fn payload_text(dispatch: &Dispatch) -> Option<String> {
+    let payload = Some(&dispatch.payload).filter(|payload| !payload.is_empty())?;
+    Some(STANDARD.encode(payload))
+}
+
+/// Of a task.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PayloadFileShape<'a> {
+    file: &'a str,
+}
+
+impl<'a> PayloadFileShape<'a> {
+    pub fn new(file: &'a str) -> Option<Self> {
+        (!file.is_empty()).then_some(PayloadFileShape { file })
+    }
+}
+
+/// What dispatching led to.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DispatchedShape<'a> {
+    #[serde(rename = "DispatchedJobID")]
+    pub dispatched_job_id: &'a str,
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub eval_create_index: u64,
+    pub job_create_index: u64,
+    pub index: u64,
 }
 
 /// Never null (reference: corrections, "Jobs").

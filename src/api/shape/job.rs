@@ -1,7 +1,7 @@
 //! The whole job as JSON: what its user wrote after defaults, and what the servers know of it.
 
 use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
-use super::family::PeriodicShape;
+use super::family::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
 use super::preference::{AffinityShape, SpreadShape};
 use super::{ConstraintShape, Null, map_or_null};
 use crate::model::claims::HeldNetwork;
@@ -38,10 +38,10 @@ pub struct JobShape<'a> {
     update: UpdateShape,
     multiregion: Null,
     periodic: Option<PeriodicShape<'a>>,
-    parameterized_job: Null,
+    parameterized_job: Option<ParameterizedShape<'a>>,
     dispatched: bool,
-    dispatch_idempotency_token: &'static str,
-    payload: Null,
+    dispatch_idempotency_token: &'a str,
+    payload: Option<String>,
     meta: Option<&'a BTreeMap<String, String>>,
     consul_token: &'static str,
     consul_namespace: &'static str,
@@ -99,10 +99,10 @@ impl<'a> JobShape<'a> {
             update: UpdateShape::of_job(spec),
             multiregion: (),
             periodic: spec.periodic.as_ref().map(PeriodicShape::new),
-            parameterized_job: (),
-            dispatched: false,
-            dispatch_idempotency_token: "",
-            payload: (),
+            parameterized_job: spec.parameterized.as_ref().map(ParameterizedShape::new),
+            dispatched: spec.dispatch.is_some(),
+            dispatch_idempotency_token: spec.dispatch.as_ref().map_or("", |d| &d.token),
+            payload: spec.dispatch.as_ref().and_then(payload_text),
             meta: map_or_null(&spec.meta),
             consul_token: "",
             consul_namespace: "",
@@ -207,7 +207,7 @@ struct TaskShape<'a> {
     affinities: Option<Vec<AffinityShape<'a>>>,
     resources: ResourcesShape<'a>,
     restart_policy: RestartShape,
-    dispatch_payload: Null,
+    dispatch_payload: Option<PayloadFileShape<'a>>,
     lifecycle: Option<LifecycleShape>,
     meta: Option<&'a BTreeMap<String, String>>,
     /// Nanoseconds.
@@ -247,7 +247,7 @@ impl<'a> TaskShape<'a> {
             affinities: AffinityShape::list(&t.affinities),
             resources: ResourcesShape::asked(t),
             restart_policy: RestartShape::new(&t.restart),
-            dispatch_payload: (),
+            dispatch_payload: PayloadFileShape::new(&t.payload_file),
             lifecycle: t.lifecycle.map(LifecycleShape::new),
             meta: map_or_null(&t.meta),
             kill_timeout: t.kill_timeout.as_nanos(),

@@ -58,7 +58,7 @@ impl<'a> JobStub<'a> {
             job_type: head.job_type.as_str(),
             priority: head.priority,
             periodic: head.kinship.is_periodic(),
-            parameterized_job: false,
+            parameterized_job: head.kinship.is_parameterized(),
             stop: head.stop,
             status: head.version.status.as_str(),
             status_description: "",

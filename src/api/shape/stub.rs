@@ -26,7 +26,8 @@ pub fn job(out: &mut Vec<u8>, head: &JobHead, whole: Option<&Job>) {
     member(out, ",\"Multiregion\":null,\"Type\":", head.job_type.as_str());
     number(out, ",\"Priority\":", head.priority);
     flag(out, ",\"Periodic\":", head.kinship.is_periodic());
-    flag(out, ",\"ParameterizedJob\":false,\"Stop\":", head.stop);
+    flag(out, ",\"ParameterizedJob\":", head.kinship.is_parameterized());
+    flag(out, ",\"Stop\":", head.stop);
     member(out, ",\"Status\":", head.version.status.as_str());
     piece(out, ",\"StatusDescription\":\"\",\"JobSummary\":");
     summary(out, head);

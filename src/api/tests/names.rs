@@ -169,7 +169,7 @@ fn a_job_is_validated_without_being_registered() {
     assert_eq!(told["ValidationErrors"].as_array().map(Vec::len), Some(1));
     assert!(told["Error"].as_str().unwrap().contains("* Missing task driver"), "{told}");
     let told =
-        validate(&good.replace("\"batch\"", "\"batch\",\"ParameterizedJob\":{\"Payload\":\"optional\"}"));
+        validate(&good.replace("\"batch\"", "\"batch\",\"Multiregion\":{\"Regions\":[{\"Name\":\"a\"}]}"));
     assert!(told["Error"].as_str().unwrap().contains("not supported yet: "), "{told}");
     for (body, part) in [("", "Request body is empty"), ("{}", "Job must be specified"), ("{", "EOF")] {
         let response = world.respond(Method::Put, "/v1/validate/job", body);

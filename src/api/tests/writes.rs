@@ -74,7 +74,7 @@ fn what_cannot_be_registered_is_told_why() {
         ),
         (
             "/v1/jobs",
-            &format!(r#"{{"Job":{}}}"#, job("a", r#","ParameterizedJob":{"Payload":"optional"}"#)),
+            &format!(r#"{{"Job":{}}}"#, job("a", r#","Multiregion":{"Regions":[{"Name":"a"}]}"#)),
             501,
             "not supported yet",
         ),

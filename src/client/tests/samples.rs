@@ -85,6 +85,7 @@ pub fn task(name: &str) -> Task {
         shutdown_delay: Span::ZERO,
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
         asks: TaskAsks::default(),
+        payload_file: String::new(),
     }
 }
 
@@ -122,5 +123,6 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         alloc_modify_index: 10,
         deployment: None,
         job_parent: String::new(),
+        payload: Vec::new(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Decoder, Given};
 use crate::model::family::Periodic;
+use crate::model::family::dispatch::{Parameterized, PayloadRule};
 
 impl Decoder<'_> {
     pub(super) fn periodic(&mut self, p: Given<'_>) -> Periodic {
@@ -16,5 +17,24 @@ impl Decoder<'_> {
             prohibit_overlap: p.flag("ProhibitOverlap").unwrap_or(false),
             time_zone: zone.to_string(),
         }
+    }
+
+    pub(super) fn parameterized(&mut self, p: Given<'_>) -> Parameterized {
+        let rules = PayloadRule::ALL.map(|rule| (rule.as_str(), rule));
+        Parameterized {
+            payload: self.one_of(p, "Payload", "ParameterizedJob", &rules, PayloadRule::Optional),
+            meta_required: p.texts("MetaRequired"),
+            meta_optional: p.texts("MetaOptional"),
+        }
+    }
+
+    /// Of a task. Empty: it wants none.
+    pub(super) fn payload_file(&mut self, t: Given<'_>, path: &str) -> String {
+        let Some(block) = t.inner("DispatchPayload") else { return String::new() };
+        let file = block.owned("File");
+        if file.is_empty() {
+            self.checker.wrong(format!("{path}.DispatchPayload.File: a dispatch payload needs a file"));
+        }
+        file
     }
 }

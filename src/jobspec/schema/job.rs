@@ -39,7 +39,7 @@ pub static JOB: Block = hooked(
             maybe("meta", "Meta", TextMap),
             soon(one("multiregion", "Multiregion", &MULTIREGION)),
             one("periodic", "Periodic", &PERIODIC),
-            soon(one("parameterized", "ParameterizedJob", &PARAMETERIZED)),
+            one("parameterized", "ParameterizedJob", &PARAMETERIZED),
             soon(one("vault", "", &VAULT)),
             soon(maybe("vault_token", "VaultToken", Text)),
             soon(maybe("consul_token", "ConsulToken", Text)),
@@ -124,7 +124,7 @@ pub(super) static TASK: Block = labelled(
         soon(many("template", "Templates", &TEMPLATE)),
         soon(many("service", "Services", &SERVICE)),
         many("volume_mount", "VolumeMounts", &VOLUME_MOUNT),
-        soon(one("dispatch_payload", "DispatchPayload", &DISPATCH_PAYLOAD)),
+        one("dispatch_payload", "DispatchPayload", &DISPATCH_PAYLOAD),
         soon(many("scaling", "ScalingPolicies", &TASK_SCALING)),
         soon(many("identity", "Identities", &IDENTITY)),
         soon(filled(

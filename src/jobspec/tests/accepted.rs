@@ -131,7 +131,6 @@ fn what_servers_own_or_nomad_fills_in_is_no_reason_to_refuse() {
 #[test]
 fn what_is_not_built_is_refused_by_name() {
     for (path, value, name) in [
-        ("/ParameterizedJob", json!({"Payload": "optional"}), "parameterized (ParameterizedJob)"),
         ("/Multiregion", json!({"Regions": [{"Name": "a"}]}), "multiregion"),
         (
             "/TaskGroups/0/Networks",

@@ -4,6 +4,7 @@ use super::accepted::{changed, decode};
 use super::*;
 use crate::jobspec::decode_job;
 use crate::model::family::Periodic;
+use crate::model::family::dispatch::{Parameterized, PayloadRule};
 use serde_json::json;
 
 #[test]
@@ -48,4 +49,36 @@ fn times_of_another_kind_are_refused_and_servers_alone_name_parents() {
     let refused = decode_job(&changed("/Periodic", json!({"SpecType": "moon"}))).expect_err("no such kind");
     assert!(refused.to_string().contains("Unknown periodic specification type \"moon\""), "{refused}");
     assert_eq!(decode(&changed("/ParentID", json!("other"))).parent, "");
+}
+
+#[test]
+fn what_a_dispatch_brings_along_is_read_with_its_defaults() {
+    let rules = |payload, required: &[&str], optional: &[&str]| Parameterized {
+        payload,
+        meta_required: required.iter().map(ToString::to_string).collect(),
+        meta_optional: optional.iter().map(ToString::to_string).collect(),
+    };
+    let words = "payload = \"forbidden\"\n meta_required = [\"a\"]\n meta_optional = [\"b\", \"c\"]";
+    let members = json!({"Payload": "forbidden", "MetaRequired": ["a"], "MetaOptional": ["b", "c"]});
+    for (words, members, expected) in [
+        ("", json!({}), rules(PayloadRule::Optional, &[], &[])),
+        ("payload = \"required\"", json!({"Payload": "required"}), rules(PayloadRule::Required, &[], &[])),
+        (words, members, rules(PayloadRule::Forbidden, &["a"], &["b", "c"])),
+    ] {
+        let file = with(&format!("parameterized {{\n{words}\n}}"));
+        assert_eq!(decode(&file).parameterized.as_ref(), Some(&expected), "{words}");
+        let body = changed("/ParameterizedJob", members);
+        assert_eq!(decode(&body).parameterized, Some(expected), "{body}");
+    }
+    let dispatched = changed("/Dispatched", json!(true));
+    assert_eq!((decode(&dispatched).parameterized, decode(&dispatched).dispatch), (None, None));
+    let file = changed("/TaskGroups/0/Tasks/0/DispatchPayload", json!({"File": "in/put"}));
+    assert_eq!(decode(&file).groups[0].tasks[0].payload_file, "in/put");
+    for (path, value, why) in [
+        ("/ParameterizedJob", json!({"Payload": "never"}), "\"never\" is unknown"),
+        ("/TaskGroups/0/Tasks/0/DispatchPayload", json!({"File": ""}), "a dispatch payload needs a file"),
+    ] {
+        let refused = decode_job(&changed(path, value)).expect_err(why);
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
 }

@@ -351,7 +351,6 @@ fn what_is_not_built_is_named_where_it_is() {
         parsed.not_supported.iter().map(Diagnostic::to_string).collect::<Vec<_>>()
     };
     for (body, name) in [
-        ("parameterized {}", "parameterized"),
         ("multiregion {}", "multiregion"),
         ("group \"g\" {\n volume \"v\" {\n per_alloc = true\n}\n}", "per_alloc"),
         ("group \"g\" {\n ephemeral_disk {\n sticky = true\n}\n}", "sticky"),

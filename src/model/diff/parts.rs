@@ -1,10 +1,11 @@
 //! The blocks of jobs, groups and tasks as names and texts, named and ordered as users of the API know them.
 
-use super::fields::{Flat, Part, changes, object, set, texts};
+use super::fields::{Flat, Part, changes, kind_of, object, set, texts};
 use super::{Kind, ObjectDiff};
 use crate::model::claims::{DeviceAsk, Network, Port, VolumeAsk, VolumeMount};
 use crate::model::constraint::Constraint;
 use crate::model::family::Periodic;
+use crate::model::family::dispatch::Parameterized;
 use crate::model::job::{
     DisconnectPolicy, JobSpec, LogConfig, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
     UpdatePolicy,
@@ -23,6 +24,7 @@ pub fn of_job(old: Option<&JobSpec>, new: &JobSpec) -> Vec<ObjectDiff> {
     objects.extend(set("Constraint", old_of(constraints), constraints(new)));
     objects.extend(texts("Datacenters", datacenters, &new.datacenters));
     let periodic = |j: &JobSpec| j.periodic.as_ref().map(periodic);
+    objects.extend(parameterized(old, new));
     objects.extend(object("Periodic", old.and_then(periodic), periodic(new)));
     objects.extend(set("Spread", old_of(spreads), spreads(new)));
     objects
@@ -57,6 +59,9 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
     let mut objects = sets("Affinity", |t| all(&t.affinities, affinity));
     objects.extend(one("Config", config));
     objects.extend(sets("Constraint", |t| all(&t.constraints, constraint)));
+    let payload: fn(&Task) -> Option<Flat> =
+        |t| (!t.payload_file.is_empty()).then(|| Flat::default().with("File", &t.payload_file));
+    objects.extend(one("DispatchPayload", payload));
     objects.extend(one("Lifecycle", |t| t.lifecycle.as_ref().map(lifecycle)));
     objects.extend(one("LogConfig", |t| Some(logs(&t.logs))));
     objects.extend(of_resources(old, new));
@@ -67,6 +72,25 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
 
 fn all<T>(list: &[T], part: fn(&T) -> Part) -> Vec<Part> {
     list.iter().map(part).collect()
+}
+
+/// Its two lists are parts of it.
+fn parameterized(old: Option<&JobSpec>, new: &JobSpec) -> Option<ObjectDiff> {
+    let (old, new) = (old.and_then(|j| j.parameterized.as_ref()), new.parameterized.as_ref());
+    let flat = |p: &Parameterized| Flat::default().with("Payload", p.payload.as_str());
+    let listed = |name, list: fn(&Parameterized) -> &[String]| {
+        texts(name, old.map(list).unwrap_or_default(), new.map(list).unwrap_or_default())
+    };
+    let optional = listed("MetaOptional", |p| &p.meta_optional);
+    let lists: Vec<ObjectDiff> =
+        optional.into_iter().chain(listed("MetaRequired", |p| &p.meta_required)).collect();
+    let whole = || ObjectDiff {
+        kind: kind_of(old, new),
+        name: "ParameterizedJob",
+        fields: changes(&old.map(flat).unwrap_or_default(), &new.map(flat).unwrap_or_default(), true),
+        objects: lists,
+    };
+    (old != new).then(whole)
 }
 
 fn periodic(p: &Periodic) -> Flat {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::constraint::Constraint;
 use crate::model::family::Periodic;
+use crate::model::family::dispatch::{Parameterized, PayloadRule};
 use crate::model::job::{DisconnectPolicy, JobType, Reconcile};
 use crate::model::plan::GroupChanges;
 use crate::model::preference::{Affinity, Spread, SpreadTarget};
@@ -124,6 +125,25 @@ fn times_of_launches_are_compared() {
         "A TimeZone: \"\" \"UTC\"",
     ];
     assert_eq!(lines(&diff.fields, &diff.objects), want);
+}
+
+#[test]
+fn rules_of_dispatches_are_compared_with_their_lists() {
+    let diff = changed(|j| {
+        let (meta_required, meta_optional) = (vec!["a".to_string()], vec![]);
+        j.parameterized =
+            Some(Parameterized { payload: PayloadRule::Required, meta_required, meta_optional });
+        edited(j).payload_file = "in/put".into();
+    });
+    let want = [
+        "Added ParameterizedJob",
+        "A Payload: \"\" \"required\"",
+        "Added MetaRequired",
+        "A MetaRequired: \"\" \"a\"",
+    ];
+    assert_eq!(lines(&diff.fields, &diff.objects), want);
+    let task = &diff.groups[0].tasks[0];
+    assert_eq!(lines(&task.fields, &task.objects), ["Added DispatchPayload", "A File: \"\" \"in/put\""]);
 }
 
 #[test]

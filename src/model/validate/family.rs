@@ -2,7 +2,8 @@
 
 use crate::model::cron::{Cron, Zones};
 use crate::model::family::Periodic;
-use crate::model::job::{JobSpec, JobType};
+use crate::model::family::dispatch::payload_path;
+use crate::model::job::{JobSpec, JobType, Task};
 
 pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
     let Some(periodic) = &spec.periodic else { return };
@@ -12,6 +13,29 @@ pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
     // what is switched off may be anything
     if periodic.enabled {
         times(periodic, zones, errors);
+    }
+}
+
+pub fn parameterized(spec: &JobSpec, errors: &mut Vec<String>) {
+    let Some(rules) = &spec.parameterized else { return };
+    if !matches!(spec.job_type, JobType::Batch | JobType::Sysbatch) {
+        errors.push("Parameterized job can only be used with \"batch\" or \"sysbatch\" scheduler".into());
+    }
+    let mut both = rules.meta_required.iter().filter(|key| rules.meta_optional.contains(key)).peekable();
+    if both.peek().is_some() {
+        let both = both.map(String::as_str).collect::<Vec<_>>().join(" ");
+        errors.push(format!(
+            "Required and optional meta keys should be disjoint. Following keys exist in both: [{both}]"
+        ));
+    }
+}
+
+pub fn payload_file(task: &Task, errors: &mut Vec<String>) {
+    if task.payload_file.is_empty() {
+        return;
+    }
+    if let Err(why) = payload_path(&task.payload_file) {
+        errors.push(format!("Dispatch Payload validation failed: {why}"));
     }
 }
 
@@ -94,5 +118,28 @@ mod tests {
             validate(&spec, &Limits::default()).warning_text().contains("cron is deprecated")
         };
         assert!(warned(old) && !warned(every("@daily")));
+    }
+
+    #[test]
+    fn what_is_dispatched_has_rules_of_its_own() {
+        use crate::model::family::dispatch::{Parameterized, PayloadRule};
+        let rules = |required: &[&str], optional: &[&str]| Parameterized {
+            payload: PayloadRule::Optional,
+            meta_required: required.iter().map(ToString::to_string).collect(),
+            meta_optional: optional.iter().map(ToString::to_string).collect(),
+        };
+        for (job_type, rules, file, why) in [
+            (JobType::Batch, rules(&["a"], &["b"]), "in/put", ""),
+            (JobType::Sysbatch, rules(&[], &[]), "", ""),
+            (JobType::Service, rules(&[], &[]), "", "Parameterized job can only be used with \"batch\""),
+            (JobType::System, rules(&[], &[]), "", "Parameterized job can only be used with \"batch\""),
+            (JobType::Batch, rules(&["a", "b"], &["b"]), "", "Following keys exist in both: [b]"),
+            (JobType::Batch, rules(&[], &[]), "../out", "Dispatch Payload validation failed: file escapes"),
+        ] {
+            let mut spec = JobSpec { parameterized: Some(rules), ..job(job_type) };
+            spec.groups[0].tasks[0].payload_file = file.into();
+            let told = validate(&spec, &Limits::default()).error_text();
+            assert!(told.contains(why) && told.is_empty() == why.is_empty(), "{why}: {told}");
+        }
     }
 }

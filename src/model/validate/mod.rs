@@ -90,6 +90,7 @@ pub fn validate(spec: &JobSpec, limits: &Limits) -> Validation {
     let mut errors = Vec::new();
     head(spec, limits, &mut errors);
     family::periodic(spec, limits.zones, &mut errors);
+    family::parameterized(spec, &mut errors);
     for (i, c) in spec.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
     }
@@ -118,15 +119,13 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
     };
     check(spec.region.is_empty(), "Missing job region");
     check(spec.id.is_empty(), "Missing job ID");
-    check(spec.id.contains(' '), "Job ID contains a space");
-    check(spec.id.contains('\0'), "Job ID contains a null character");
     check(spec.name.is_empty(), "Missing job name");
     check(spec.name.contains('\0'), "Job Name contains a null character");
     check(spec.namespace.is_empty(), "Job must be in a namespace");
     check(spec.datacenters.is_empty(), "Missing job datacenters");
     check(spec.datacenters.iter().any(String::is_empty), "Job datacenter must be non-empty string");
     check(spec.groups.is_empty(), "Missing job task groups");
-    names::job("Job ID", &spec.id, errors);
+    id(&spec.id, errors);
     names::job("Job Name", &spec.name, errors);
     if !(1..=limits.max_priority).contains(&spec.priority) {
         errors.push(format!("Job priority must be between [1, {}]", limits.max_priority));
@@ -136,6 +135,17 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
         errors.push(format!("total count was {total}, which exceeds the maximum of {}", limits.max_count));
     }
     system::preferences(spec.job_type, &spec.affinities, &spec.spreads, errors);
+}
+
+/// Of a job.
+pub fn id(id: &str, errors: &mut Vec<String>) {
+    if id.contains(' ') {
+        errors.push("Job ID contains a space".into());
+    }
+    if id.contains('\0') {
+        errors.push("Job ID contains a null character".into());
+    }
+    names::job("Job ID", id, errors);
 }
 
 fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
@@ -243,6 +253,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
         ));
     }
     claims::task(g, t, &mut errors);
+    family::payload_file(t, &mut errors);
     logs(&t.logs, g.ephemeral_disk_mb, &mut errors);
     for (i, c) in t.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
@@ -335,6 +346,7 @@ pub mod tests {
             shutdown_delay: Span::ZERO,
             logs: LogConfig::DEFAULT,
             asks: TaskAsks::default(),
+            payload_file: String::new(),
         };
         let group = TaskGroup {
             name: "g".into(),
@@ -372,6 +384,8 @@ pub mod tests {
             stop: false,
             periodic: None,
             parent: String::new(),
+            parameterized: None,
+            dispatch: None,
         }
     }
 

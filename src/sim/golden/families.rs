@@ -2,10 +2,11 @@
 
 use super::Samples;
 use crate::model::eval::{Evaluation, Trigger};
+use crate::model::family::dispatch::{Dispatch, Parameterized, PayloadRule, Wish};
 use crate::model::family::{Children, Periodic};
 use crate::model::job::{JobSpec, JobSummary};
-use crate::state::samples::{AT, Region, eval, key, register, spec};
-use crate::wire::command::{Command, LaunchJob};
+use crate::state::samples::{AT, Region, eval, eval_id, key, register, spec};
+use crate::wire::command::{Command, DispatchJob, LaunchJob};
 
 /// With every member said.
 fn clock() -> JobSpec {
@@ -49,8 +50,44 @@ pub fn families(s: &mut Samples) {
     s.add("launch job in time", &launch(Some(300)));
 }
 
+/// With every member said.
+fn form() -> JobSpec {
+    let parameterized = Parameterized {
+        payload: PayloadRule::Required,
+        meta_required: vec!["who".into()],
+        meta_optional: vec!["why".into()],
+    };
+    let mut form = JobSpec { parameterized: Some(parameterized), ..spec("form", 1) };
+    form.groups[0].tasks[0].payload_file = "in/put".into();
+    form
+}
+
+fn dispatch() -> Command {
+    let wish = Wish {
+        job: key("form"),
+        payload: vec![1, 2],
+        meta: [("who".to_string(), "me".to_string())].into(),
+        prefix: "night".into(),
+        token: "once".into(),
+        priority: 300,
+    };
+    Command::DispatchJob(Box::new(DispatchJob { wish, eval: eval_id(5), at: AT }))
+}
+
+pub fn dispatches(s: &mut Samples) {
+    s.add::<JobSpec>("parameterized", &form());
+    let dispatch_of = |made_of| Dispatch { payload: vec![1, 2], token: "once".into(), made_of };
+    for (what, made_of) in [("dispatched", Some((300, 1))), ("launched by a dispatched one", None)] {
+        let (parent, dispatch) = ("form".into(), Some(dispatch_of(made_of)));
+        s.add::<JobSpec>(what, &JobSpec { parent, dispatch, ..spec("form/dispatch-1", 1) });
+    }
+    s.add("dispatch job", &dispatch());
+}
+
 /// The rows that these lie in.
 pub fn launched(region: &mut Region) {
     region.run(&register(clock(), None));
     region.run(&launch(None));
+    region.run(&register(form(), None));
+    assert!(region.run(&dispatch()).reply.is_ok());
 }

@@ -1,5 +1,5 @@
 //! Jobs that make others: their launches, each decided once and in the order of the log, and the children they count (reference:
-//! server 3.2, 10).
+//! server 3.2, 10). Those that are dispatched have more to them: `dispatch`.
 //!
 //! Refuses to know: what time it is. The moment of a launch is part of the command.
 
@@ -7,7 +7,7 @@ use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
 use super::{Reply, Turn};
 use crate::model::eval::Evaluation;
-use crate::model::family::{self, Children, Kinship};
+use crate::model::family::{self, Children};
 use crate::model::id::JobKey;
 use crate::model::job::JobSpec;
 use crate::model::time::Wall;
@@ -18,7 +18,7 @@ impl Turn<'_> {
     pub(super) fn launch_job(&mut self, order: LaunchJob) -> Result<Reply, Fault> {
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         let Some(row) = self.job(&order.job)?.cloned() else { return refuse("job not found".into()) };
-        let Kinship::Periodic { launched } = row.kinship else {
+        let Some(launched) = row.kinship.launched() else {
             return refuse("can't force launch non-periodic job".into());
         };
         let spec = self.newest_spec(&order.job, &row)?;
@@ -47,7 +47,7 @@ impl Turn<'_> {
             return Ok(false);
         }
         if let Some(row) = self.job(&order.job)? {
-            row.kinship = Kinship::Periodic { launched: order.moment };
+            row.kinship.decide_launches(order.moment);
         }
         let alone = spec.periodic.as_ref().is_some_and(|p| p.prohibit_overlap);
         let child = family::launched(spec, order.moment).key();
@@ -55,7 +55,7 @@ impl Turn<'_> {
     }
 
     /// One that is there already is changed.
-    fn make_child(
+    pub(super) fn make_child(
         &mut self,
         child: &JobSpec,
         eval: Evaluation,
@@ -84,13 +84,16 @@ impl Turn<'_> {
         was: Option<&JobRow>,
         now: Option<&JobRow>,
     ) -> Result<(), Fault> {
-        let Some(Kinship::Child { parent }) = now.or(was).map(|row| &row.kinship) else { return Ok(()) };
+        let parent = now.or(was).map(|row| row.kinship.parent()).unwrap_or_default();
+        if parent.is_empty() {
+            return Ok(());
+        }
         let status = |row: Option<&JobRow>| row?.versions.last().map(|newest| newest.status);
         let (was, now) = (status(was), status(now));
         if was == now {
             return Ok(());
         }
-        let parent = JobKey::new(child.namespace.clone(), parent.clone());
+        let parent = JobKey::new(child.namespace.clone(), parent);
         if let Some(row) = self.job(&parent)?.filter(|row| row.kinship.is_parent()) {
             row.summary.children.count(was, now);
         }
@@ -104,7 +107,7 @@ impl Turn<'_> {
         tables::each_job(&self.rows, &begin, None, |_, bytes| {
             let row: Option<JobRow> = tables::get(&self.rows, &tables::Part::Row.key(bytes, &[]))?;
             if let Some(row) = row
-                && matches!(&row.kinship, Kinship::Child { parent: named } if *named == parent.id)
+                && row.kinship.parent() == parent.id
             {
                 children.count(None, Some(row.newest()?.status));
             }

@@ -1,6 +1,7 @@
 //! Jobs: registering, stopping, purging; versions, status and summary (reference: server 3.1, 3.2, 8).
 //! Refuses to know why a job's allocations and evaluations move: it only counts what they come to.
 
+use super::super::family::must_read_spec;
 use super::super::fault::Fault;
 use super::super::operating;
 use super::super::tables::{self, JobRow, Part, VersionRow};
@@ -38,15 +39,22 @@ impl Turn<'_> {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
-        if let Some(Kinship::Child { parent }) = row.as_ref().map(|row| &row.kinship) {
-            spec.parent.clone_from(parent);
+        let known = match &row {
+            Some(row) => Some(self.newest_spec(&key, row)?),
+            None => None,
+        };
+        if let Some(known) = &known {
+            spec.parent.clone_from(&known.parent);
+        }
+        if known.as_ref().is_some_and(|known| known.dispatch.is_some()) {
+            return Ok(Err(Refusal::new(RefusalKind::Conflict, "field 'Dispatched' is read-only")));
         }
         if let Some(refusal) = conflict(&spec, enforce_index, row.as_ref())? {
             return Ok(Err(refusal));
         }
         let answer = match &row {
             None => self.create_job(&key, &spec, at)?,
-            Some(row) if self.newest_spec(&key, row)? == spec => row.newest()?.modify_index,
+            Some(row) if known.as_ref() == Some(&spec) => row.newest()?.modify_index,
             Some(_) => self.add_version(&key, &spec, tracked_versions, at)?,
         };
         if answer == index
@@ -110,7 +118,7 @@ impl Turn<'_> {
             kinship,
         };
         add_groups(&mut row.summary, spec);
-        self.put(&tables::spec_key(&tables::job_bytes(key), index, 0), spec)?;
+        self.put_spec(&tables::job_bytes(key), index, 0, spec)?;
         self.edit_job(key)?.now = Some(row);
         Ok(index)
     }
@@ -130,16 +138,14 @@ impl Turn<'_> {
         row.versions.push(next);
         row.stop = spec.stop;
         // its times may be others now: what lies behind is decided
-        if let Kinship::Periodic { launched } = &mut row.kinship {
-            *launched = at;
-        }
+        row.kinship.decide_launches(at);
         add_groups(&mut row.summary, spec);
         let dropped = track_newest(&mut row.versions, tracked_versions);
         let bytes = tables::job_bytes(key);
         for version in dropped {
             self.remove(&tables::submission_key(&bytes, create_index, version))?;
         }
-        self.put(&tables::spec_key(&bytes, create_index, number), spec)?;
+        self.put_spec(&bytes, create_index, number, spec)?;
         Ok(index)
     }
 
@@ -183,8 +189,9 @@ impl Turn<'_> {
         self.remove_deployments_of(key)?;
         let bytes = tables::job_bytes(key);
         self.job_event(&bytes, row, true)?;
+        self.forget_dispatch(key, row)?;
         for v in &row.versions {
-            self.remove(&tables::spec_key(&bytes, row.create_index, v.version))?;
+            self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
         }
         self.edit_job(key)?.now = None;
@@ -192,8 +199,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn newest_spec(&self, key: &JobKey, row: &JobRow) -> Result<JobSpec, Fault> {
-        let spec = tables::spec_key(&tables::job_bytes(key), row.create_index, row.newest()?.version);
-        tables::must_get(&self.rows, &spec)
+        must_read_spec(&self.rows, &tables::job_bytes(key), row.create_index, row.newest()?.version)
     }
 
     /// The job's row, to be read or changed; written when the entry ends.
@@ -289,7 +295,7 @@ impl Turn<'_> {
     fn drop_unused_versions(&mut self, bytes: &[u8], row: &mut JobRow) -> Result<(), Fault> {
         let unused = |v: &VersionRow| !v.tracked && v.allocs == 0;
         for v in row.versions.iter().filter(|v| unused(v)) {
-            self.remove(&tables::spec_key(bytes, row.create_index, v.version))?;
+            self.remove_spec(bytes, row.create_index, v.version)?;
         }
         row.versions.retain(|v| !unused(v));
         Ok(())

@@ -7,6 +7,7 @@
 
 mod alloc;
 mod deployment;
+mod dispatch;
 mod drain;
 mod eval;
 mod family;
@@ -169,6 +170,7 @@ impl Turn<'_> {
             Command::DeleteNodePool { name } => self.delete_node_pool(&name),
             Command::RevertJob(order) => self.revert_for_user(*order),
             Command::LaunchJob(order) => self.launch_job(*order),
+            Command::DispatchJob(order) => self.dispatch_job(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
             Command::Collect(order) => self.collect(*order),
         }

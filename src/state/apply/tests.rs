@@ -1,6 +1,7 @@
 //! What commands come to, one rule at a time, on a real store in memory.
 
 mod deployments;
+mod dispatched;
 mod drains;
 mod families;
 mod names;

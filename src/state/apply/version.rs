@@ -1,6 +1,7 @@
 //! What becomes of a job's older versions: coming back to one, and which of them are good (reference: server 8.3).
 //! Refuses to know who found a version good, and why one is come back to.
 
+use super::super::family::{must_read_spec, read_spec};
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
 use super::{Reply, Turn};
@@ -29,7 +30,7 @@ impl Turn<'_> {
         if let Some(enforced) = enforce_prior_version.filter(|n| *n != current) {
             return refuse(format!("Current job has version {current}; enforcing version {enforced}"));
         }
-        let spec: JobSpec = tables::must_get(&self.rows, &spec_key(&key, &row, version))?;
+        let spec = must_read_spec(&self.rows, &tables::job_bytes(&key), row.create_index, version)?;
         if let Some(refusal) = self.homeless(&spec)? {
             return Ok(Err(refusal));
         }
@@ -50,7 +51,7 @@ impl Turn<'_> {
         at: Wall,
     ) -> Result<bool, Fault> {
         let Some(row) = self.job(key)?.cloned() else { return Ok(false) };
-        let spec: Option<JobSpec> = tables::get(&self.rows, &spec_key(key, &row, version))?;
+        let spec = read_spec(&self.rows, &tables::job_bytes(key), row.create_index, version)?;
         let Some(spec) = spec.map(|spec| JobSpec { stop: false, ..spec }) else { return Ok(false) };
         self.bring_back(key, &row, version, &spec, tracked_versions, at)
     }
@@ -114,8 +115,4 @@ fn listed(row: &JobRow, version: u64) -> bool {
 
 fn unknown_version(key: &JobKey, version: u64) -> String {
     format!("job {:?} in namespace {:?} at version {version} not found", key.id, key.namespace)
-}
-
-fn spec_key(key: &JobKey, row: &JobRow, version: u64) -> Vec<u8> {
-    tables::spec_key(&tables::job_bytes(key), row.create_index, version)
 }

@@ -117,6 +117,7 @@ fn head(n: u8) -> AllocHead {
         alloc_modify_index: 7,
         deployment: None,
         job_parent: String::new(),
+        payload: Vec::new(),
     };
     AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None }
 }

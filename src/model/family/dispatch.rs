@@ -1,0 +1,199 @@
+//! Jobs that are dispatched: what a dispatch must bring along, what the child is called, and what of it is its own (reference: server
+//! 11, jobspec 3.14).
+//!
+//! Refuses to know: who dispatches, and where a child is kept.
+
+use super::child;
+use crate::model::id::JobKey;
+use crate::model::job::JobSpec;
+use crate::model::time::Wall;
+use crate::model::tree::BTreeMap;
+use crate::model::validate;
+use serde::{Deserialize, Serialize};
+
+pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
+pub const MAX_TOKEN_BYTES: usize = 1024;
+/// Of a payload's file: names on the way to it, and bytes of each.
+const MAX_DEPTH: usize = 16;
+const MAX_FILE_NAME_BYTES: usize = 255;
+
+/// What a dispatch brings along.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameterized {
+    pub payload: PayloadRule,
+    pub meta_required: Vec<String>,
+    pub meta_optional: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PayloadRule {
+    Optional,
+    Required,
+    Forbidden,
+}
+
+impl PayloadRule {
+    pub const ALL: [PayloadRule; 3] = [PayloadRule::Optional, PayloadRule::Required, PayloadRule::Forbidden];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PayloadRule::Optional => "optional",
+            PayloadRule::Required => "required",
+            PayloadRule::Forbidden => "forbidden",
+        }
+    }
+}
+
+impl Parameterized {
+    /// Why that cannot be dispatched, if it cannot.
+    pub fn refuses(&self, payload: &[u8], meta: &BTreeMap<String, String>) -> Option<String> {
+        let sentence = match self.payload {
+            PayloadRule::Required if payload.is_empty() => {
+                "Payload is not provided but required by parameterized job"
+            }
+            PayloadRule::Forbidden if !payload.is_empty() => {
+                "Payload provided but forbidden by parameterized job"
+            }
+            _ => return oversized(payload).or_else(|| self.refuses_meta(meta)),
+        };
+        Some(sentence.to_string())
+    }
+
+    fn refuses_meta(&self, meta: &BTreeMap<String, String>) -> Option<String> {
+        let known = |key: &&String| self.meta_required.contains(key) || self.meta_optional.contains(key);
+        let unknown: Vec<&str> = meta.keys().filter(|key| !known(key)).map(String::as_str).collect();
+        let missing = self.meta_required.iter().filter(|key| !meta.contains_key(key.as_str()));
+        let missing: Vec<&str> = missing.map(String::as_str).collect();
+        if !unknown.is_empty() {
+            let unknown = unknown.join(" ");
+            return Some(format!("Dispatch request included unpermitted metadata keys: [{unknown}]"));
+        }
+        let sentence = || format!("Dispatch did not provide required meta keys: [{}]", missing.join(" "));
+        (!missing.is_empty()).then(sentence)
+    }
+}
+
+pub fn oversized(payload: &[u8]) -> Option<String> {
+    let bytes = payload.len();
+    (bytes > MAX_PAYLOAD_BYTES)
+        .then(|| format!("Payload exceeds maximum size; {bytes} > {MAX_PAYLOAD_BYTES}"))
+}
+
+/// What a job was dispatched with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dispatch {
+    pub payload: Vec<u8>,
+    /// Whoever comes with it again gets this job. Empty: none.
+    pub token: String,
+    /// The version of its parent that it was made of: create index and number. `None`: it has all by itself.
+    pub made_of: Option<(u64, u64)>,
+}
+
+impl Dispatch {
+    /// What a child of the dispatched job has of it.
+    pub(super) fn handed_on(&self) -> Dispatch {
+        Dispatch { payload: self.payload.clone(), token: String::new(), made_of: None }
+    }
+}
+
+/// What is asked for, by whom it matters not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    pub job: JobKey,
+    pub payload: Vec<u8>,
+    pub meta: BTreeMap<String, String>,
+    /// Of the child's id. Empty: none.
+    pub prefix: String,
+    pub token: String,
+    /// 0: the parent's.
+    pub priority: i64,
+}
+
+/// The number tells apart what is dispatched within a second.
+pub fn child_id(parent: &str, prefix: &str, at: Wall, number: u32) -> String {
+    let dash = if prefix.is_empty() { "" } else { "-" };
+    format!("{parent}/dispatch-{prefix}{dash}{}-{number:08x}", at.unix_seconds())
+}
+
+/// Why there can be no child of that id, if there cannot.
+pub fn refuses_id(id: &str) -> Option<String> {
+    let mut errors = Vec::new();
+    validate::id(id, &mut errors);
+    errors.into_iter().next().map(|why| format!("id_prefix_template makes no id: {why}"))
+}
+
+/// `made_of`: the version that `parent` is.
+pub fn dispatched(parent: &JobSpec, id: String, wish: Wish, made_of: (u64, u64)) -> JobSpec {
+    let mut meta = parent.meta.clone();
+    meta.extend(wish.meta);
+    let priority = if wish.priority == 0 { parent.priority } else { wish.priority };
+    let dispatch = Dispatch { payload: wish.payload, token: wish.token, made_of: Some(made_of) };
+    JobSpec { meta, priority, dispatch: Some(dispatch), ..child(parent, id) }
+}
+
+/// A child without what it shares with the version that it was made of, if `whole` gives it back. It has no groups, which no
+/// job is without.
+pub fn without_parent(spec: &JobSpec, parent: &JobSpec) -> Option<JobSpec> {
+    let own = |(key, value): &(&String, &String)| parent.meta.get(key.as_str()) != Some(*value);
+    let mut meta = BTreeMap::new();
+    for (key, value) in spec.meta.iter().filter(own) {
+        meta.insert(key.clone(), value.clone());
+    }
+    let thin = JobSpec {
+        constraints: vec![],
+        affinities: vec![],
+        spreads: vec![],
+        groups: vec![],
+        meta,
+        periodic: None,
+        parameterized: None,
+        ..spec.clone()
+    };
+    (whole(thin.clone(), parent.clone()) == *spec).then_some(thin)
+}
+
+/// The child again.
+pub fn whole(thin: JobSpec, parent: JobSpec) -> JobSpec {
+    let mut meta = parent.meta;
+    meta.extend(thin.meta);
+    JobSpec {
+        constraints: parent.constraints,
+        affinities: parent.affinities,
+        spreads: parent.spreads,
+        groups: parent.groups,
+        periodic: parent.periodic,
+        parameterized: parent.parameterized,
+        meta,
+        ..thin
+    }
+}
+
+/// The names on the way to the file, below the directory that it may not leave. The error is a sentence.
+pub fn payload_path(file: &str) -> Result<Vec<&str>, String> {
+    let mut names = Vec::new();
+    for name in file.split('/') {
+        match name {
+            "" | "." => {}
+            ".." if names.pop().is_none() => {
+                return Err("file escapes the task's local directory".into());
+            }
+            ".." => {}
+            name => names.push(name),
+        }
+    }
+    let bad = |name: &&str| name.len() > MAX_FILE_NAME_BYTES || name.contains(char::is_control);
+    if matches!(file.rsplit('/').next(), Some("" | "." | "..")) {
+        return Err("file must name a file below the task's local directory".into());
+    }
+    if names.len() > MAX_DEPTH {
+        return Err(format!("file lies more than {MAX_DEPTH} directories deep"));
+    }
+    if names.iter().any(bad) {
+        let most = MAX_FILE_NAME_BYTES;
+        return Err(format!("file has a name with a control character, or of more than {most} bytes"));
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The rules of dispatches, one at a time.
+
+use super::*;
+use crate::model::family::launched;
+use crate::model::job::JobType;
+use crate::model::time::Span;
+use crate::model::validate::tests::job;
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let mut map = BTreeMap::new();
+    for (key, value) in pairs {
+        map.insert(key.to_string(), value.to_string());
+    }
+    map
+}
+
+fn rules(payload: PayloadRule) -> Parameterized {
+    let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    Parameterized { payload, meta_required: texts(&["who"]), meta_optional: texts(&["why", "when"]) }
+}
+
+#[test]
+fn what_is_brought_along_is_what_the_rules_say() {
+    use PayloadRule::{Forbidden, Optional, Required};
+    let who = [("who", "")];
+    let full = vec![7; MAX_PAYLOAD_BYTES];
+    let over = vec![7; MAX_PAYLOAD_BYTES + 1];
+    for (rule, payload, meta, refused) in [
+        (Optional, &[][..], &who[..], None),
+        (Optional, &full[..], &[("who", "me"), ("why", "because")], None),
+        (Required, &[1], &who, None),
+        (Required, &[], &who, Some("Payload is not provided but required by parameterized job")),
+        (Forbidden, &[], &who, None),
+        (Forbidden, &[1], &who, Some("Payload provided but forbidden by parameterized job")),
+        (Optional, &over, &who, Some("Payload exceeds maximum size; 16385 > 16384")),
+        (Optional, &[], &[], Some("Dispatch did not provide required meta keys: [who]")),
+        (
+            Optional,
+            &[],
+            &[("who", ""), ("z", ""), ("a", "")],
+            Some("Dispatch request included unpermitted metadata keys: [a z]"),
+        ),
+    ] {
+        assert_eq!(rules(rule).refuses(payload, &map(meta)).as_deref(), refused, "{rule:?} {meta:?}");
+    }
+}
+
+#[test]
+fn a_child_is_named_as_its_reference() {
+    let at = Wall(0) + Span::seconds(1_700_000_000);
+    assert_eq!(child_id("job", "", at, 0x1a2b_3c4d), "job/dispatch-1700000000-1a2b3c4d");
+    assert_eq!(child_id("job", "p", at, 0x1a2b_3c4d), "job/dispatch-p-1700000000-1a2b3c4d");
+    assert_eq!(child_id("job", "", at, 7), "job/dispatch-1700000000-00000007");
+    assert_eq!(refuses_id("job/dispatch-p-1-00000007"), None);
+    for bad in ["a b", "a\0", "a\n", &"a".repeat(2000)] {
+        assert!(refuses_id(bad).is_some_and(|why| why.contains("id_prefix_template")), "{bad:.20}");
+    }
+}
+
+fn parent() -> JobSpec {
+    JobSpec {
+        meta: map(&[("who", "nobody"), ("kept", "yes")]),
+        parameterized: Some(rules(PayloadRule::Optional)),
+        ..job(JobType::Batch)
+    }
+}
+
+fn wish() -> Wish {
+    Wish {
+        job: parent().key(),
+        payload: vec![1, 2],
+        meta: map(&[("who", "me"), ("why", "")]),
+        prefix: String::new(),
+        token: "once".into(),
+        priority: 70,
+    }
+}
+
+#[test]
+fn a_child_is_its_parent_with_what_was_brought_along() {
+    let child = dispatched(&parent(), "a/dispatch-1-2".into(), wish(), (9, 3));
+    assert_eq!(child.meta, map(&[("who", "me"), ("why", ""), ("kept", "yes")]));
+    assert_eq!((child.name.as_str(), child.parent.as_str(), child.priority), (child.id.as_str(), "a", 70));
+    let own = Dispatch { payload: vec![1, 2], token: "once".into(), made_of: Some((9, 3)) };
+    assert_eq!(child.dispatch, Some(own));
+    assert_eq!(child.parameterized, parent().parameterized, "it says what it was dispatched from");
+    assert!(!child.is_parameterized() && parent().is_parameterized());
+    let unsaid = dispatched(&parent(), "a/x".into(), Wish { priority: 0, ..wish() }, (9, 3));
+    assert_eq!(unsaid.priority, parent().priority);
+    let grandchild = launched(&child, Wall(0));
+    let handed_on = Dispatch { payload: vec![1, 2], token: String::new(), made_of: None };
+    assert_eq!((grandchild.dispatch, grandchild.parent), (Some(handed_on), child.id));
+}
+
+#[test]
+fn what_a_child_shares_is_left_out_and_comes_back() {
+    let child = dispatched(&parent(), "a/dispatch-1-2".into(), wish(), (9, 3));
+    let thin = without_parent(&child, &parent()).expect("is its parent's");
+    assert!(thin.groups.is_empty() && thin.parameterized.is_none());
+    assert_eq!(thin.meta, map(&[("who", "me"), ("why", "")]), "what it was dispatched with is its own");
+    assert_eq!(whole(thin, parent()), child);
+    let stopped = JobSpec { stop: true, ..child.clone() };
+    let thin = without_parent(&stopped, &parent()).expect("the same but for its end");
+    assert_eq!(whole(thin, parent()), stopped);
+    let mut other = child.clone();
+    other.groups[0].count = 2;
+    assert_eq!(without_parent(&other, &parent()), None, "what it does not share stays");
+    let mut poorer = child;
+    poorer.meta.remove("kept");
+    assert_eq!(without_parent(&poorer, &parent()), None);
+}
+
+#[test]
+fn a_payloads_file_stays_below_its_directory() {
+    for (file, names) in [
+        ("input", &["input"][..]),
+        ("a/b/c.json", &["a", "b", "c.json"]),
+        ("/etc/passwd", &["etc", "passwd"]),
+        ("./a//b", &["a", "b"]),
+        ("a/../b", &["b"]),
+        ("...", &["..."]),
+    ] {
+        assert_eq!(payload_path(file).as_deref(), Ok(names), "{file}");
+    }
+    let long = "n".repeat(300);
+    let deep = "d/".repeat(17) + "f";
+    for bad in
+        ["", "/", ".", "..", "../x", "a/../../x", "/../x", "a/", "a/.", "a/..", "a\0b", "a\nb", &long, &deep]
+    {
+        assert!(payload_path(bad).is_err(), "{bad:.20}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Jobs that are dispatched: each token makes one child, in the order of the log; and the parents' versions that children are made of
+//! (reference: server 11).
+//!
+//! Refuses to know: who asks, and how often the same is asked.
+
+use super::super::family;
+use super::super::fault::Fault;
+use super::super::tables::{self, JobRow, Part};
+use super::{Reply, Turn};
+use crate::model::eval::{Evaluation, Trigger};
+use crate::model::family::dispatch::{self, Wish};
+use crate::model::id::JobKey;
+use crate::model::job::JobSpec;
+use crate::model::time::Wall;
+use crate::wire::command::DispatchJob;
+use crate::wire::request::{Done, Refusal, RefusalKind};
+use redb::ReadableTable;
+
+/// Numbers that are tried for a child, when others of the same second have them.
+const NUMBERS_TRIED: u32 = 64;
+
+impl Turn<'_> {
+    pub(super) fn dispatch_job(&mut self, order: DispatchJob) -> Result<Reply, Fault> {
+        let DispatchJob { wish, eval, at } = order;
+        let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
+        let Some(row) = self.job(&wish.job)?.cloned() else {
+            return refuse("parameterized job not found".into());
+        };
+        let parent = self.newest_spec(&wish.job, &row)?;
+        if let Some(why) = refusal(&parent, &wish) {
+            return refuse(why);
+        }
+        if let Some(known) = self.dispatched_before(&wish)? {
+            return Ok(Ok(known));
+        }
+        let [a, b, c, d, ..] = *eval.0.as_bytes();
+        let id = match self.free_id(&wish, u32::from_be_bytes([a, b, c, d]), at)? {
+            Ok(id) => id,
+            Err(why) => return refuse(why),
+        };
+        let child = dispatch::dispatched(&parent, id, wish, (row.create_index, row.newest()?.version));
+        self.name_by_token(&child)?;
+        self.count_origin(&child, true)?;
+        let (job_type, priority) = (child.job_type, child.priority);
+        let eval = Evaluation::pending(eval, child.key(), job_type, priority, Trigger::JobRegister, at);
+        let made = self.make_child(&child, eval, 1, at)?;
+        Ok(made.map(|done| match done {
+            Done::Job { eval, index, .. } => {
+                Done::Dispatched { job: child.id, eval, create_index: index, index }
+            }
+            other => other,
+        }))
+    }
+
+    /// What came of the token when it was first used, while that is there.
+    fn dispatched_before(&mut self, wish: &Wish) -> Result<Option<Done>, Fault> {
+        if wish.token.is_empty() {
+            return Ok(None);
+        }
+        let Some(known) = self.child_of(&wish.job, &wish.token)? else { return Ok(None) };
+        let Some(row) = self.job(&known)? else { return Ok(None) };
+        let (create_index, index) = (row.create_index, row.newest()?.modify_index);
+        Ok(Some(Done::Dispatched { job: known.id, eval: None, create_index, index }))
+    }
+
+    /// The error is a sentence.
+    fn free_id(&mut self, wish: &Wish, number: u32, at: Wall) -> Result<Result<String, String>, Fault> {
+        for tried in 0..NUMBERS_TRIED {
+            let id = dispatch::child_id(&wish.job.id, &wish.prefix, at, number.wrapping_add(tried));
+            if let Some(why) = dispatch::refuses_id(&id) {
+                return Ok(Err(why));
+            }
+            if self.job(&JobKey::new(wish.job.namespace.clone(), id.clone()))?.is_none() {
+                return Ok(Ok(id));
+            }
+        }
+        Ok(Err("too many jobs of the same name were dispatched within a second: try again".into()))
+    }
+
+    fn child_of(&self, parent: &JobKey, token: &str) -> Result<Option<JobKey>, Fault> {
+        let row = self.rows.get(token_key(parent, token).as_slice())?;
+        let damaged = || Fault::corrupt("a token names no job");
+        let id = row.map(|row| String::from_utf8(row.value().to_vec()).map_err(|_| damaged()));
+        Ok(id.transpose()?.map(|id| JobKey::new(parent.namespace.clone(), id)))
+    }
+
+    fn name_by_token(&mut self, child: &JobSpec) -> Result<(), Fault> {
+        match token_of(child) {
+            Some((parent, token)) => self.put_bytes(&token_key(&parent, token), child.id.as_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    /// A job goes: whatever it was dispatched with may be dispatched again.
+    pub(super) fn forget_dispatch(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
+        if row.kinship.parent().is_empty() {
+            return Ok(());
+        }
+        let spec = self.newest_spec(key, row)?;
+        if let Some((parent, token)) = token_of(&spec)
+            && self.child_of(&parent, token)?.is_some_and(|known| known == *key)
+        {
+            self.remove(&token_key(&parent, token))?;
+        }
+        self.count_origin(&spec, false)
+    }
+
+    /// The version that it was made of is kept for one more, or for one less.
+    fn count_origin(&mut self, child: &JobSpec, more: bool) -> Result<(), Fault> {
+        let Some((parent, create_index, version)) = family::origin(child) else { return Ok(()) };
+        let bytes = tables::job_bytes(&parent);
+        let key = tables::uses_key(&bytes, create_index, version);
+        let uses = match self.rows.get(key.as_slice())? {
+            Some(uses) => tables::number(uses.value())?,
+            None => 0,
+        };
+        let uses = if more { uses + 1 } else { uses.saturating_sub(1) };
+        if uses > 0 {
+            return self.put_bytes(&key, &uses.to_be_bytes());
+        }
+        self.remove(&key)?;
+        let has = |row: &&mut JobRow| {
+            row.create_index == create_index && row.versions.iter().any(|v| v.version == version)
+        };
+        match self.job(&parent)?.filter(has).is_some() {
+            true => Ok(()),
+            false => self.remove(&tables::spec_key(&bytes, create_index, version)),
+        }
+    }
+
+    /// Without what its parent's version says.
+    pub(super) fn put_spec(
+        &mut self,
+        job: &[u8],
+        create_index: u64,
+        version: u64,
+        spec: &JobSpec,
+    ) -> Result<(), Fault> {
+        let key = tables::spec_key(job, create_index, version);
+        let parent = family::read_origin(&self.rows, spec)?;
+        match parent.and_then(|parent| dispatch::without_parent(spec, &parent)) {
+            Some(thin) => self.put(&key, &thin),
+            None => self.put(&key, spec),
+        }
+    }
+
+    /// It stays while jobs are there that were made of it.
+    pub(super) fn remove_spec(&mut self, job: &[u8], create_index: u64, version: u64) -> Result<(), Fault> {
+        let is_used = self.rows.get(tables::uses_key(job, create_index, version).as_slice())?.is_some();
+        if is_used { Ok(()) } else { self.remove(&tables::spec_key(job, create_index, version)) }
+    }
+}
+
+fn refusal(parent: &JobSpec, wish: &Wish) -> Option<String> {
+    match &parent.parameterized {
+        Some(_) if parent.is_parameterized() && parent.stop => {
+            Some(format!("Specified job {:?} is stopped", parent.id))
+        }
+        Some(rules) if parent.is_parameterized() => rules.refuses(&wish.payload, &wish.meta),
+        _ => Some(format!("Specified job {:?} is not a parameterized job", parent.id)),
+    }
+}
+
+fn token_of(child: &JobSpec) -> Option<(JobKey, &str)> {
+    let token = child.dispatch.as_ref().map(|d| d.token.as_str()).filter(|token| !token.is_empty())?;
+    Some((JobKey::new(child.namespace.clone(), child.parent.clone()), token))
+}
+
+fn token_key(parent: &JobKey, token: &str) -> Vec<u8> {
+    Part::Token.key(&tables::job_bytes(parent), token.as_bytes())
+}
