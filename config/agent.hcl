@@ -109,14 +109,18 @@ server {
   # }
 
   # How the scheduler of a new region begins; later `drover operator scheduler set-config` says it. The algorithm is "binpack"
-  # (the fuller node first) or "spread" (the emptier one).
+  # (the fuller node first) or "spread" (the emptier one). Where no node has room, jobs whose kind is switched on here send off
+  # what is of a job of lower priority (by 10 at least).
   # default_scheduler_config {
   #   scheduler_algorithm             = "binpack"
   #   memory_oversubscription_enabled = false
   #   reject_job_registration         = false
   #   pause_eval_broker               = false
   #   preemption_config {
-  #     system_scheduler_enabled = true
+  #     system_scheduler_enabled   = true
+  #     sysbatch_scheduler_enabled = false
+  #     batch_scheduler_enabled    = false
+  #     service_scheduler_enabled  = false
   #   }
   # }
 
@@ -244,9 +248,7 @@ plugin "raw_exec" {
 #   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,
 #   server.authoritative_region, server.client_introduction, server.csi_plugin_gc_threshold, server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
 #   server.data_dir, server.default_scheduler_config.node_limit_for_feasibility_checks,
-#   server.default_scheduler_config.preemption_config.batch_scheduler_enabled,
-#   server.default_scheduler_config.preemption_config.service_scheduler_enabled,
-#   server.default_scheduler_config.preemption_config.sysbatch_scheduler_enabled, server.deploy_query_rate_limit,
+#   server.deploy_query_rate_limit,
 #   server.enabled_schedulers, server.encrypt, server.job_max_count, server.log_file,
 #   server.non_production, server.non_voting_server, server.oidc_issuer,
 #   server.plan_apply_pipeline, server.plan_rejection_tracker, server.raft_boltdb, server.raft_logstore,

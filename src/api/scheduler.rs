@@ -35,7 +35,7 @@ fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
     let settings = settings(&body)?;
     let limit = json::number(&body, "NodeLimitForFeasibilityChecks")?;
     let limited = limit.filter(|n| !matches!(n, 0 | 100)).map(|_| "NodeLimitForFeasibilityChecks");
-    if let Some(name) = settings.not_built().or(limited) {
+    if let Some(name) = limited {
         return Err(Response::not_supported(&format!("{name} of the scheduler configuration")));
     }
     let action = Action::ConfigureScheduler { settings, cas };

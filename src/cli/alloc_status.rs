@@ -194,6 +194,13 @@ fn basics(alloc: &Alloc, now: i64, due: Option<i64>, command: &AllocStatus) -> S
     if !alloc.next_allocation.is_empty() {
         rows.push(("Replacement Alloc ID", short(&alloc.next_allocation)));
     }
+    if !alloc.preempted_by_allocation.is_empty() {
+        rows.push(("Preempted By Alloc ID", short(&alloc.preempted_by_allocation)));
+    }
+    if !alloc.preempted_allocations.is_empty() {
+        let ids: Vec<String> = alloc.preempted_allocations.iter().map(|id| short(id)).collect();
+        rows.push(("Preempted Alloc IDs", ids.join(",")));
+    }
     if command.verbose {
         let m = &alloc.metrics;
         rows.push(("Evaluated Nodes", m.nodes_evaluated.to_string()));

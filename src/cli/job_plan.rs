@@ -10,7 +10,7 @@ use crate::cli::layout;
 use crate::cli::monitor::failed_groups;
 use crate::cli::output::{Failure, Outcome, objects};
 use crate::cli::session::{Session, argument, path};
-use crate::cli::shapes::AllocMetric;
+use crate::cli::shapes::{Alloc, AllocMetric};
 use crate::model::tree::BTreeMap;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -71,6 +71,7 @@ shape! {
     struct Annotations {
         #[key = "DesiredTGUpdates"]
         desired: BTreeMap<String, GroupChanges>,
+        preempted_allocs: Vec<Alloc>,
     }
 
     struct GroupChanges {
@@ -142,6 +143,7 @@ impl JobPlan {
         }
         out.line("")?;
         warn(session, &answer.warnings)?;
+        self.show_preempted(session, &answer.annotations.preempted_allocs)?;
         let index = answer.job_modify_index;
         out.title(&format!("Job Modify Index: {index}"))?;
         out.line("To submit the job with version verification run:\n")?;
@@ -150,6 +152,18 @@ impl JobPlan {
             "With -check-index the job is only run if it is still as this plan saw it. If its index has\n\
              moved, somebody changed the job meanwhile: plan again.",
         )
+    }
+
+    /// Allocations of other jobs that would have to make way.
+    fn show_preempted(&self, session: &Session, preempted: &[Alloc]) -> Outcome<()> {
+        if preempted.is_empty() {
+            return Ok(());
+        }
+        session.out.title("Preemptions:")?;
+        let row = |a: &Alloc| vec![layout::id(&a.id, self.verbose), a.job_id.clone(), a.task_group.clone()];
+        let rows: Vec<_> = preempted.iter().map(row).collect();
+        session.out.text(&layout::table(&["Alloc ID", "Job ID", "Task Group"], &rows))?;
+        session.out.line("")
     }
 
     /// The same file with the same variables.

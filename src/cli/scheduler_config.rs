@@ -41,16 +41,16 @@ pub struct SetConfig {
     /// hand out no evaluations: nothing is placed or replaced until this is false again
     #[argh(option, arg_name = "bool")]
     pause_eval_broker: Option<bool>,
-    /// batch jobs may push others away (not supported yet)
+    /// batch jobs may send off what is less urgent
     #[argh(option, arg_name = "bool")]
     preempt_batch_scheduler: Option<bool>,
-    /// services may push others away (not supported yet)
+    /// services may send off what is less urgent
     #[argh(option, arg_name = "bool")]
     preempt_service_scheduler: Option<bool>,
-    /// sysbatch jobs may push others away (not supported yet)
+    /// sysbatch jobs may send off what is less urgent
     #[argh(option, arg_name = "bool")]
     preempt_sysbatch_scheduler: Option<bool>,
-    /// system jobs may push others away
+    /// system jobs may send off what is less urgent
     #[argh(option, arg_name = "bool")]
     preempt_system_scheduler: Option<bool>,
     /// nodes to be looked at (not supported yet: every node is)

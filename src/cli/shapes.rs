@@ -114,6 +114,8 @@ shape! {
         pub followup_eval_id: String,
         pub next_allocation: String,
         pub reschedule_tracker: Option<RescheduleTracker>,
+        pub preempted_allocations: Vec<String>,
+        pub preempted_by_allocation: String,
         pub create_index: u64,
         pub modify_index: u64,
         pub create_time: i64,

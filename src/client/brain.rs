@@ -452,7 +452,9 @@ impl Client {
             let leaving = exclusive::leaving(self.allocs.values());
             let (mut turn, allocs) = self.lend(now, held);
             for alloc in allocs.values_mut() {
-                let after = alloc.head.assignment.previous.is_some_and(|p| living.contains(&p));
+                let assignment = &alloc.head.assignment;
+                let mut before = assignment.previous.iter().chain(&assignment.preempted);
+                let after = before.any(|id| living.contains(id));
                 let waits = after || exclusive::waits(alloc, &leaving);
                 alloc.advance(&mut turn, waits);
             }

@@ -99,6 +99,12 @@ pub struct Allocation {
     pub health: Option<Health>,
     /// When servers found it lost or unknown, and when it came back; oldest first.
     pub states: Vec<StateChange>,
+    /// Those that were told to leave the node for it.
+    #[serde(default)]
+    pub preempted: Vec<AllocId>,
+    /// The one that it was told to leave for.
+    #[serde(default)]
+    pub preempted_by: Option<AllocId>,
 }
 
 /// Whether an allocation is to leave its node. The first two are encoded as `false` and `true`, which they once were.
@@ -249,8 +255,22 @@ pub struct AllocMetric {
 pub struct NodeScore {
     pub node_id: NodeId,
     pub scores: Scores,
-    /// The mean of those that apply.
+    /// The mean of those that apply, `preemption` included.
     pub normalized: f64,
+    /// How good it is that others make way there; 0: nobody has to.
+    #[serde(default)]
+    pub preemption: f64,
+}
+
+impl NodeScore {
+    /// As metrics show them.
+    pub fn by_name(&self) -> BTreeMap<&'static str, f64> {
+        let mut scores = self.scores.by_name();
+        if self.preemption != 0.0 {
+            scores.insert("preemption", self.preemption);
+        }
+        scores
+    }
 }
 
 /// How good a node is for one allocation, by each measure (reference: scheduler 16). All but the first do not apply where
@@ -268,7 +288,6 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// As metrics show them.
     pub fn by_name(&self) -> BTreeMap<&'static str, f64> {
         let always = [
             ("binpack", self.binpack),

@@ -50,6 +50,7 @@ pub enum Trigger {
     Reconnect,
     RollingUpdate,
     PeriodicJob,
+    Preemption,
 }
 
 impl Trigger {
@@ -70,6 +71,7 @@ impl Trigger {
             Trigger::Reconnect => "reconnect",
             Trigger::RollingUpdate => "rolling-update",
             Trigger::PeriodicJob => "periodic-job",
+            Trigger::Preemption => "preemption",
         }
     }
 }

@@ -24,6 +24,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The allocations that make way, each with the new one that it makes way for.
+    pub fn preemptions(&self) -> impl Iterator<Item = (&Allocation, AllocId)> {
+        self.nodes.iter().flat_map(NodePlan::preemptions)
+    }
+
     pub fn is_no_op(&self) -> bool {
         let untouched = self.nodes.iter().all(|n| n.stops.is_empty() && n.places.is_empty());
         untouched && self.deployment.is_none() && self.deployment_updates.is_empty()
@@ -36,6 +41,16 @@ pub struct NodePlan {
     pub stops: Vec<AllocStop>,
     /// New allocations, and existing ones (same id) that are updated in place.
     pub places: Vec<Allocation>,
+}
+
+impl NodePlan {
+    /// Of those that several are placed for, the first is named. What is updated in place got its place before.
+    pub fn preemptions(&self) -> impl Iterator<Item = (&Allocation, AllocId)> {
+        let new = || self.places.iter().filter(|a| a.create_index == 0);
+        let earlier = move |n, id| new().take(n).any(|a| a.preempted.contains(&id));
+        let each = new().enumerate().flat_map(|(n, a)| a.preempted.iter().map(move |id| (n, a, *id)));
+        each.filter(move |(n, _, id)| !earlier(*n, *id)).map(|(_, a, id)| (a, id))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,4 +83,6 @@ pub struct GroupChanges {
     pub in_place: u64,
     pub destructive: u64,
     pub canary: u64,
+    /// Allocations of other jobs that make way.
+    pub preemptions: u64,
 }

@@ -1,6 +1,7 @@
 //! How the scheduler is told to work: what holds in the whole region, and what a node pool says otherwise.
 //! Refuses to know how anything is placed.
 
+use super::job::JobType;
 use serde::{Deserialize, Serialize};
 
 /// Which of two nodes with room is the better one. Encoded by position: append only.
@@ -35,6 +36,17 @@ pub struct Preemption {
     pub service: bool,
 }
 
+impl Preemption {
+    pub fn allows(self, job_type: JobType) -> bool {
+        match job_type {
+            JobType::Service => self.service,
+            JobType::Batch => self.batch,
+            JobType::System => self.system,
+            JobType::Sysbatch => self.sysbatch,
+        }
+    }
+}
+
 impl Default for Preemption {
     fn default() -> Self {
         Preemption { system: true, sysbatch: false, batch: false, service: false }
@@ -55,23 +67,13 @@ pub struct SchedulerSettings {
 }
 
 impl SchedulerSettings {
-    /// What is asked for and not built.
-    pub fn not_built(&self) -> Option<&'static str> {
-        let Preemption { system: _, sysbatch, batch, service } = self.preemption;
-        let asked = [
-            (sysbatch, "PreemptionConfig.SysBatchSchedulerEnabled"),
-            (batch, "PreemptionConfig.BatchSchedulerEnabled"),
-            (service, "PreemptionConfig.ServiceSchedulerEnabled"),
-        ];
-        asked.into_iter().find(|(wanted, _)| *wanted).map(|(_, name)| name)
-    }
-
     /// `pool`: what the job's node pool says, if there is one.
     pub fn in_pool(&self, pool: Option<&PoolScheduling>) -> Scheduling {
         let said = pool.copied().unwrap_or_default();
         Scheduling {
             algorithm: said.algorithm.unwrap_or(self.algorithm),
             memory_oversubscription: said.memory_oversubscription.unwrap_or(self.memory_oversubscription),
+            preemption: self.preemption,
         }
     }
 }
@@ -96,6 +98,7 @@ pub struct PoolScheduling {
 pub struct Scheduling {
     pub algorithm: Algorithm,
     pub memory_oversubscription: bool,
+    pub preemption: Preemption,
 }
 
 #[cfg(test)]
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn a_pool_is_heard_before_the_region_and_only_on_what_it_says() {
         let region = SchedulerSettings { algorithm: Algorithm::Spread, ..SchedulerSettings::default() };
-        let plain = Scheduling { algorithm: Algorithm::Spread, memory_oversubscription: false };
+        let plain = Scheduling { algorithm: Algorithm::Spread, ..Scheduling::default() };
         assert_eq!(region.in_pool(None), plain);
         assert_eq!(region.in_pool(Some(&PoolScheduling::default())), plain);
         let pool = PoolScheduling { algorithm: Some(Algorithm::Binpack), memory_oversubscription: None };
@@ -115,16 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_on_by_itself_may_preempt() {
-        let asks = |preemption| SchedulerSettings { preemption, ..SchedulerSettings::default() }.not_built();
-        assert_eq!(asks(Preemption::default()), None);
-        assert_eq!(asks(Preemption { system: false, ..Preemption::default() }), None);
-        for (preemption, name) in [
-            (Preemption { sysbatch: true, ..Preemption::default() }, "SysBatchSchedulerEnabled"),
-            (Preemption { batch: true, ..Preemption::default() }, "BatchSchedulerEnabled"),
-            (Preemption { service: true, ..Preemption::default() }, "ServiceSchedulerEnabled"),
-        ] {
-            assert_eq!(asks(preemption).map(|n| n.ends_with(name)), Some(true), "{name}");
-        }
+    fn each_kind_of_job_preempts_by_its_own_switch() {
+        use JobType::{Batch, Service, Sysbatch, System};
+        let off = Preemption { system: false, ..Preemption::default() };
+        let allowed = |p: Preemption| [Service, Batch, System, Sysbatch].map(|t| p.allows(t));
+        assert_eq!(allowed(Preemption::default()), [false, false, true, false]);
+        assert_eq!(allowed(Preemption { service: true, ..off }), [true, false, false, false]);
+        assert_eq!(allowed(Preemption { batch: true, ..off }), [false, true, false, false]);
+        assert_eq!(allowed(Preemption { sysbatch: true, ..off }), [false, false, false, true]);
     }
 }

@@ -6,11 +6,13 @@
 mod again;
 mod desired;
 mod follow;
+mod over;
 mod system;
 mod versions;
 
 use super::feasible::{Eligibility, Feasibility};
 use super::fleet::Snapshot;
+use super::preempt::Others;
 use super::proposal::Proposal;
 use super::reconcile::{
     Changes, Deployments, Input, LOST, MIGRATING, NameIndex, Replacement, TaintedNodes, UPDATED, Update,
@@ -112,6 +114,7 @@ pub fn run(
         deployment: outcome.deployment.take(),
         deployment_updates: std::mem::take(&mut outcome.deployment_updates),
     };
+    desired::count_preemptions(&plan, &mut outcome.desired);
     decide(&run, attempt, plan, outcome, latest.as_ref())
 }
 
@@ -252,6 +255,8 @@ struct Placer<'a> {
     updated: Vec<&'a Allocation>,
     /// By group.
     joined: BTreeMap<&'a str, DeploymentId>,
+    /// Who could make way; None: that was not asked.
+    others: Option<Others<'a>>,
     outcome: Outcome,
 }
 
@@ -272,6 +277,7 @@ impl<'a> Placer<'a> {
             picks: Stream::new(run.seed, PICKS),
             updated: Vec::new(),
             joined: BTreeMap::new(),
+            others: None,
             outcome: Outcome::default(),
         }
     }
@@ -314,6 +320,7 @@ impl<'a> Placer<'a> {
         for one in changes.moving {
             self.replace_or_keep(one, (MIGRATING, one.alloc.reschedules.clone()), names, proposal);
         }
+        self.spare(proposal);
         again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
         self.outcome.followups = again::look(self.run, changes.followups, proposal);
         self.outcome.deployment = changes.deployment;
@@ -379,35 +386,18 @@ impl<'a> Placer<'a> {
         }
         let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
         let search = self.search(group, placement.version, proposal);
-        let (slot, metric) = search.select(proposal, &tried);
-        let found = slot.and_then(|slot| Some((slot, self.held_on(slot, &placement, proposal)?)));
-        let Some((slot, resources)) = found else {
+        let (slot, mut metric) = search.select(proposal, &tried);
+        let found = match slot {
+            Some(slot) => self.held_on(slot, &placement, proposal).map(|held| (slot, held, Vec::new())),
+            None => self.place_over(&placement, &tried, &mut metric, proposal),
+        };
+        let Some(place) = found else {
             self.outcome.failed.insert(group.name.clone(), metric);
             self.outcome.queued.insert(group.name.clone(), 1);
             return false;
         };
-        let alloc = self.allocation(placement, slot, resources, metric);
-        proposal.place(slot, &group.name, alloc);
+        self.put(place, placement, metric, proposal);
         true
-    }
-
-    /// What an allocation holds on a node that has room for it.
-    fn held_on(
-        &mut self,
-        slot: u32,
-        placement: &Placement<'a>,
-        proposal: &Proposal<'a>,
-    ) -> Option<AllocResources> {
-        let group = placement.group;
-        let mut picks = self.picks.clone();
-        let resources = self.search(group, placement.version, proposal).resources(proposal, slot, &mut picks);
-        self.picks = picks;
-        let mut resources = resources?;
-        let beyond = group.tasks.iter().any(|t| t.asks.memory_max_mb != 0);
-        if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
-            resources.allow_memory(group);
-        }
-        Some(resources)
     }
 
     /// `n` more of a group that has failed.
@@ -476,6 +466,8 @@ impl<'a> Placer<'a> {
             deployment,
             health: canary.then(|| Health { canary: true, ..Health::default() }),
             states: Vec::new(),
+            preempted: Vec::new(),
+            preempted_by: None,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod fleet;
 mod generic;
 mod operand;
 mod order;
+mod preempt;
 mod proposal;
 mod reconcile;
 mod score;
@@ -33,7 +34,7 @@ pub mod why;
 use crate::model::alloc::Allocation;
 use crate::model::deployment::Deployment;
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::id::{EvalId, JobKey};
+use crate::model::id::{EvalId, JobKey, NodeId};
 use crate::model::job::{Job, JobSpec, JobType};
 use crate::model::node::NodeInfo;
 use crate::model::plan::{Decision, Plan};
@@ -56,6 +57,12 @@ pub trait View {
 
     /// All allocations of the job, of any version and incarnation, ordered by id.
     fn allocs_of(&self, key: &JobKey) -> Vec<Allocation>;
+
+    /// All allocations on the node.
+    fn allocs_on(&self, node: NodeId) -> Vec<Allocation>;
+
+    /// Those of jobs whose newest version is of at most this priority, in any order; what is over may be left out.
+    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation));
 
     /// The job's newest.
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment>;
@@ -106,6 +113,11 @@ pub fn schedule(
     seed: u64,
 ) -> Decision {
     generic::run(view, fleet, eval, attempt, now, seed)
+}
+
+/// Whether allocations of a job of one priority may send away those of a job of the other.
+pub fn may_preempt(own: i64, other: i64) -> bool {
+    preempt::may(own, other)
 }
 
 /// Whether the job is meant for nodes in this one's datacenter and pool.

@@ -6,7 +6,7 @@
 use super::fleet::{Claims, Snapshot};
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::claims::Claim;
-use crate::model::id::NodeId;
+use crate::model::id::{AllocId, NodeId};
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::resources::Amount;
 use crate::model::resources::Holding;
@@ -51,12 +51,19 @@ const NOWHERE: u32 = u32::MAX;
 pub struct Taken<'p> {
     before: Option<&'p Claims>,
     added: Option<&'p BTreeMap<Claim, i64>>,
+    freed: &'p [Claim],
 }
 
-impl Taken<'_> {
+impl<'p> Taken<'p> {
+    /// But for these.
+    pub fn without(self, freed: &'p [Claim]) -> Taken<'p> {
+        Taken { freed, ..self }
+    }
+
     pub fn holds(self, claim: &Claim) -> bool {
         let before = self.before.and_then(|b| b.get(claim)).map_or(0, |holders| i64::from(*holders));
-        before + self.added.and_then(|a| a.get(claim)).unwrap_or(&0) > 0
+        let freed = self.freed.iter().filter(|c| *c == claim).count() as i64;
+        before + self.added.and_then(|a| a.get(claim)).unwrap_or(&0) > freed
     }
 }
 
@@ -98,7 +105,11 @@ impl<'a> Proposal<'a> {
     }
 
     pub fn taken(&self, slot: u32) -> Taken<'_> {
-        Taken { before: self.fleet.claims_at(slot), added: self.find(slot).map(|here| &here.claimed) }
+        Taken {
+            before: self.fleet.claims_at(slot),
+            added: self.find(slot).map(|here| &here.claimed),
+            freed: &[],
+        }
     }
 
     /// Of one group, on one node.
@@ -143,6 +154,29 @@ impl<'a> Proposal<'a> {
         let here = Presence { holding: 1, wanted: 1 };
         self.account(Some(slot), group, (&alloc.resources.holding(), 1), here);
         self.plan_of(Some(slot), alloc.node_id).places.push(alloc);
+    }
+
+    /// Others leave the node for one of the group, or `back` again.
+    pub fn make_way(&mut self, slot: u32, group: &'a str, freed: &Holding, back: bool) {
+        self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), Presence::default());
+    }
+
+    /// Whether so much more can be held there.
+    pub fn has_room(&self, slot: u32, holding: &Holding) -> bool {
+        let taken = self.taken(slot);
+        let then = self.used(slot).plus(holding.amount);
+        self.fleet.available_at(slot).lacks(then).is_none() && !holding.claims.iter().any(|c| taken.holds(c))
+    }
+
+    /// These stay after all. What is new on the node has its place because of all others that leave it.
+    pub fn let_stay(&mut self, slot: u32, stay: &[AllocId]) {
+        let node_id = self.fleet.id_at(slot);
+        let plan = self.plan_of(Some(slot), node_id);
+        let all = plan.preemptions().map(|(_, id)| id).filter(|id| !stay.contains(id));
+        let leaving: Vec<AllocId> = all.collect();
+        for new in plan.places.iter_mut().filter(|a| a.create_index == 0 && !a.preempted.is_empty()) {
+            new.preempted.clone_from(&leaving);
+        }
     }
 
     /// `new` is `old` under a newer spec, on the same node.

@@ -5,6 +5,7 @@
 //! closes. Refuses to know: how the plan is made, and other jobs.
 
 mod levels;
+mod over;
 mod pools;
 mod ranked;
 mod single;
@@ -15,15 +16,17 @@ use super::feasible::{Feasibility, Tally};
 use super::fleet::Snapshot;
 use super::order::place_in_order;
 use super::proposal::{Proposal, Touch};
-use super::score::{Fit, job_anti_affinity};
+use super::score::{Fit, Own, job_anti_affinity};
 use super::spread::Block;
 use crate::model::alloc::{AllocMetric, NodeScore, Scores};
+use crate::model::claims::Claim;
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::random::Stream;
-use crate::model::resources::{AllocResources, Amount};
+use crate::model::resources::{AllocResources, Amount, Holding};
 use crate::model::scheduling::Algorithm;
 use crate::model::tree::BTreeSet;
 use levels::{Choice, Levels, enter};
+use over::Overs;
 use pools::Pools;
 pub use single::Look;
 use std::borrow::Cow;
@@ -35,6 +38,8 @@ const SHOWN_SCORES: usize = 5;
 const SHOWN_VALUES: usize = 10;
 /// Looking at so many levels costs about as much as moving nodes between them.
 pub const MOST_LEVELS: usize = 512;
+/// Nobody leaves.
+const NOTHING: Holding = Holding { amount: Amount::ZERO, claims: Vec::new() };
 const DISTINCT_HOSTS: &str = "distinct_hosts";
 
 /// Where a node stands in the search.
@@ -86,6 +91,8 @@ pub struct Search<'a> {
     base: AllocMetric,
     /// How much of the proposal's changes is known here.
     seen: usize,
+    /// Of nodes that are short, as far as that was asked.
+    overs: Overs,
 }
 
 impl<'a> Search<'a> {
@@ -130,6 +137,7 @@ impl<'a> Search<'a> {
             exhausted: Tally::default(),
             base: base_metric(feasibility),
             seen: proposal.touched().len(),
+            overs: Overs::new(),
         };
         open.iter().for_each(|slot| search.judge(proposal, *slot));
         search
@@ -146,7 +154,7 @@ impl<'a> Search<'a> {
         let mut best = self.levels.best(SHOWN_SCORES, penalized);
         for slot in penalized {
             if let Some(scores) = self.scores(*slot, penalized) {
-                enter(&mut best, self.levels.choice(*slot, &scores), SHOWN_SCORES);
+                enter(&mut best, self.levels.choice(*slot, Own::of(&scores)), SHOWN_SCORES);
             }
         }
         let filtered = self.all_filtered();
@@ -189,6 +197,7 @@ impl<'a> Search<'a> {
             node_id: self.fleet.id_at(choice.slot),
             scores: Scores { spread: (spread != 0.0).then_some(spread), ..scores },
             normalized: choice.score,
+            preemption: 0.0,
         }
     }
 
@@ -210,6 +219,7 @@ impl<'a> Search<'a> {
             for pool in self.pools.count(*slot, group, *wanted) {
                 self.open_or_close(proposal, pool);
             }
+            self.overs.remove(slot);
             if self.standing[*slot as usize] != Standing::Outside {
                 self.judge(proposal, *slot);
             }
@@ -236,7 +246,7 @@ impl<'a> Search<'a> {
         } else if self.pools.closed(slot).is_some() {
             Standing::PoolClosed
         } else {
-            match self.room(proposal, slot) {
+            match self.room(proposal, slot, &NOTHING) {
                 Ok(preference) => {
                     devices = preference;
                     Standing::Fits
@@ -253,16 +263,16 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether there is room, and how well its devices are liked.
-    fn room(&mut self, proposal: &Proposal<'a>, slot: u32) -> Result<f64, Short> {
+    /// Whether there is room when this is freed, and how well its devices are liked.
+    fn room(&mut self, proposal: &Proposal<'a>, slot: u32, freed: &Holding) -> Result<f64, Short> {
         let mut preference = 0.0;
         if let Some(demand) = &mut self.demand
-            && let Some(site) = site(self.fleet, proposal, slot)
+            && let Some(site) = site(self.fleet, proposal, slot, &freed.claims)
         {
             let laid = demand.lay(site, &mut Stream::new(0, 0)).map_err(Short::Demand)?;
             preference = laid.preference;
         }
-        let then = proposal.used(slot).plus(self.ask_at(slot));
+        let then = proposal.used(slot).minus(freed.amount).plus(self.ask_at(slot));
         self.fleet.available_at(slot).lacks(then).map_or(Ok(preference), |short| Err(Short::Amount(short)))
     }
 
@@ -280,7 +290,7 @@ impl<'a> Search<'a> {
         picks: &mut Stream,
     ) -> Option<AllocResources> {
         let Some(demand) = &mut self.demand else { return Some(self.group.resources()) };
-        let site = site(self.fleet, proposal, slot)?;
+        let site = site(self.fleet, proposal, slot, &[])?;
         let laid = demand.lay(site, picks).ok()?;
         Some(demand.resources(&laid, site.own))
     }
@@ -331,9 +341,10 @@ impl<'a> Search<'a> {
     }
 }
 
-fn site<'s>(fleet: &'s Snapshot, proposal: &'s Proposal, slot: u32) -> Option<Site<'s>> {
+/// `freed`: what is not claimed any more then.
+fn site<'s>(fleet: &'s Snapshot, proposal: &'s Proposal, slot: u32, freed: &'s [Claim]) -> Option<Site<'s>> {
     let (profile, own) = fleet.profile_at(slot).zip(fleet.own_at(slot))?;
-    Some(Site { profile, own, taken: proposal.taken(slot) })
+    Some(Site { profile, own, taken: proposal.taken(slot).without(freed) })
 }
 
 fn base_metric(feasibility: &Feasibility) -> AllocMetric {

@@ -215,6 +215,8 @@ pub fn alloc(job: &Job, index: u64, node: u128) -> Allocation {
         deployment: None,
         health: None,
         states: vec![],
+        preempted: vec![],
+        preempted_by: None,
     }
 }
 
@@ -254,6 +256,15 @@ impl View for World {
 
     fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
         self.allocs.values().filter(|a| a.job == *key).cloned().collect()
+    }
+
+    fn allocs_on(&self, node: NodeId) -> Vec<Allocation> {
+        self.allocs.values().filter(|a| a.node_id == node).cloned().collect()
+    }
+
+    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
+        let of = |a: &&Allocation| self.jobs.get(&a.job).is_some_and(|j| j.spec.priority <= priority);
+        self.allocs.values().filter(of).for_each(|a| each(a.clone()));
     }
 
     fn latest_deployment(&self, _: &JobKey) -> Option<Deployment> {
@@ -328,6 +339,12 @@ impl World {
             for place in &node.places {
                 if let Some(previous) = place.previous.and_then(|id| self.allocs.get_mut(&id)) {
                     previous.next = Some(place.id);
+                }
+                let new = !self.allocs.contains_key(&place.id);
+                for id in place.preempted.iter().filter(|_| new) {
+                    if let Some(alloc) = self.allocs.get_mut(id) {
+                        (alloc.desired, alloc.preempted_by) = (DesiredStatus::Evict, Some(place.id));
+                    }
                 }
                 self.allocs.insert(place.id, place.clone());
             }

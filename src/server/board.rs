@@ -7,7 +7,7 @@
 use super::effects::ScheduleTask;
 use crate::model::claims::Claim;
 use crate::model::id::{EvalId, EvalToken, NodeId};
-use crate::model::plan::{Decision, Plan};
+use crate::model::plan::{Decision, NodePlan, Plan};
 use crate::model::resources::Holding;
 use crate::model::tree::BTreeMap;
 use crate::scheduler;
@@ -53,8 +53,10 @@ pub fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, Str
         let beside = task.board.beside(key, view.index(), view.fleet());
         let mut decision = on(beside.as_ref().unwrap_or(view.fleet()));
         let mut last = looks == LOOKS;
-        if beside.is_some() && !decision.eval.failed_groups.is_empty() {
-            // what seems to be taken may never be, and nobody would tell who waits for it: only the state says that there is no room
+        let no_room = !decision.eval.failed_groups.is_empty() || decision.plan.preemptions().next().is_some();
+        if beside.is_some() && no_room {
+            // what seems to be taken may never be, and nobody would tell who waits for it, or give back what made way for it: only the
+            // state says that there is no room
             decision = on(view.fleet());
             last = true;
         }
@@ -89,7 +91,8 @@ impl Board {
             sum.amount = sum.amount.plus(holding.amount);
             sum.claims.extend_from_slice(&holding.claims);
         }
-        let frees = |node| plan.nodes.iter().any(|part| part.node_id == node && !part.stops.is_empty());
+        let frees = |part: &NodePlan| !part.stops.is_empty() || part.preemptions().next().is_some();
+        let frees = |node| plan.nodes.iter().any(|part| part.node_id == node && frees(part));
         let fits = |(node, own): &(NodeId, Holding)| {
             let Some(other) = others.get(node).filter(|_| !frees(*node)) else { return true };
             let claimed = |claim: &Claim| other.claims.contains(claim);

@@ -405,6 +405,7 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         deployment: alloc.deployment,
         job_parent: spec.parent.clone(),
         payload,
+        preempted: alloc.preempted.clone(),
     }))
 }
 

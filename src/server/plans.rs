@@ -2,17 +2,20 @@
 //! part that still fits is proposed (reference: scheduler 6). Knows no policy: it never picks another node.
 
 use super::{Op, Server};
+use crate::model::alloc::{Allocation, DesiredStatus};
 use crate::model::claims::Claim;
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::id::{EvalId, EvalToken, NodeId};
+use crate::model::eval::{EvalStatus, Evaluation, Trigger};
+use crate::model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
+use crate::model::job::Job;
 use crate::model::plan::{Decision, NodePlan, Plan};
 use crate::model::resources::{Amount, Holding};
-use crate::model::time::{Mono, Now};
-use crate::model::tree::BTreeMap;
+use crate::model::time::{Mono, Now, Wall};
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::scheduler;
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::command::{ApplyRollout, Command};
+use std::sync::Arc;
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]
@@ -20,6 +23,8 @@ struct Taken {
     amount: Amount,
     claimed: Vec<Claim>,
     freed: Vec<Claim>,
+    /// What is told to end, and gives back what it holds.
+    leaving: Vec<AllocId>,
 }
 
 impl Taken {
@@ -70,6 +75,12 @@ impl InFlight {
 
     fn on(&self, node: NodeId) -> Amount {
         self.total.get(&node).copied().unwrap_or(Amount::ZERO)
+    }
+
+    /// A plan that is under way tells it to end: what it gives back is somebody's.
+    fn is_leaving(&self, node: NodeId, alloc: AllocId) -> bool {
+        let there = self.plans.values().flatten().filter(|(n, _)| *n == node);
+        there.into_iter().any(|(_, taken)| taken.leaving.contains(&alloc))
     }
 
     /// How many more will hold the claim there.
@@ -151,7 +162,8 @@ impl Server {
         let rollout =
             (deployment.is_some() || !updates.is_empty()).then(|| (deployment.clone(), updates.clone()));
         // a part that is accepted may name evaluations to come: they come with it
-        let evals = if full { evals_of(decision) } else { followups(decision) };
+        let mut evals = if full { evals_of(decision) } else { followups(decision) };
+        evals.extend(self.preemption_evals(&accepted, &view, at)?);
         let op = Op::Plan { eval: id, token, then };
         self.broker.pause(id);
         if accepted.is_empty() && rollout.is_none() {
@@ -192,7 +204,7 @@ impl Server {
     fn verify(&self, plan: &Plan, view: &View) -> Result<Verified, Fault> {
         let (mut accepted, mut taken) = (vec![], vec![]);
         for part in &plan.nodes {
-            match self.verify_node(part, view)? {
+            match self.verify_node(part, plan.snapshot_index, view)? {
                 Some(more) => {
                     accepted.push(part.clone());
                     taken.push((part.node_id, more));
@@ -205,14 +217,18 @@ impl Server {
     }
 
     /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
-    fn verify_node(&self, part: &NodePlan, view: &View) -> Result<Option<Taken>, Fault> {
+    fn verify_node(&self, part: &NodePlan, seen: u64, view: &View) -> Result<Option<Taken>, Fault> {
+        let leaving = part.stops.iter().map(|stop| stop.id);
+        let mut taken = Taken { leaving: leaving.collect(), ..Taken::default() };
         if part.places.is_empty() {
-            return Ok(Some(Taken::default()));
+            return Ok(Some(taken));
         }
-        let mut taken = Taken::default();
         let mut in_place_only = true;
         for alloc in &part.places {
             let known = view.alloc(alloc.id)?;
+            if known.as_ref().is_some_and(|known| self.has_made_way(known, alloc)) {
+                return Ok(None);
+            }
             if known.as_ref().is_some_and(|known| known.client_terminal()) {
                 // it has ended: what is written to it takes nothing
                 continue;
@@ -227,15 +243,66 @@ impl Server {
         if !in_place_only && (closing || !view.fleet().ready(part.node_id)) {
             return Ok(None);
         }
-        for stop in &part.stops {
+        for stop in part.stops.iter().filter(|stop| !self.in_flight.is_leaving(part.node_id, stop.id)) {
             if let Some(known) = view.alloc(stop.id)?.filter(|known| !known.client_terminal()) {
                 taken.give_back(known.resources.holding());
             }
+        }
+        if !self.make_way(part, seen, &mut taken, view)? {
+            return Ok(None);
         }
         let amount = self.in_flight.on(part.node_id).plus(taken.amount);
         let fits =
             view.fleet().fits(part.node_id, amount).is_ok() && self.is_exclusive(part.node_id, &taken, view);
         Ok(fits.then_some(taken))
+    }
+
+    /// Takes back what those hold that make way; false: one of them is not any more what the plan saw at that index, or may not
+    /// be sent away.
+    fn make_way(&self, part: &NodePlan, seen: u64, taken: &mut Taken, view: &View) -> Result<bool, Fault> {
+        for (alloc, id) in part.preemptions() {
+            let there = view.alloc(id)?.filter(|a| a.node_id == part.node_id && !a.terminal());
+            let Some(known) = there.filter(|a| a.alloc_modify_index <= seen) else { return Ok(false) };
+            let jobs = view.job(&alloc.job)?.zip(view.job(&known.job)?);
+            let may = |(own, other): (Arc<Job>, Arc<Job>)| {
+                scheduler::may_preempt(own.spec.priority, other.spec.priority)
+            };
+            if !jobs.is_some_and(may) || self.in_flight.is_leaving(part.node_id, id) {
+                return Ok(false);
+            }
+            taken.give_back(known.resources.holding());
+            taken.leaving.push(id);
+        }
+        Ok(true)
+    }
+
+    /// It is to change where it is, and has made way meanwhile, or is about to.
+    fn has_made_way(&self, known: &Allocation, planned: &Allocation) -> bool {
+        let evicted = known.desired == DesiredStatus::Evict && planned.desired != DesiredStatus::Evict;
+        evicted || self.in_flight.is_leaving(known.node_id, known.id)
+    }
+
+    /// One for each job of which something makes way.
+    fn preemption_evals(
+        &mut self,
+        accepted: &[NodePlan],
+        view: &View,
+        at: Wall,
+    ) -> Result<Vec<Evaluation>, Fault> {
+        let mut jobs: BTreeSet<JobKey> = BTreeSet::new();
+        for (_, id) in accepted.iter().flat_map(NodePlan::preemptions) {
+            jobs.extend(view.alloc(id)?.map(|alloc| alloc.job));
+        }
+        let mut evals = vec![];
+        for key in jobs {
+            let Some(job) = view.job(&key)? else { continue };
+            let (id, spec) = (self.ids.eval(), &job.spec);
+            let mut eval =
+                Evaluation::pending(id, key, spec.job_type, spec.priority, Trigger::Preemption, at);
+            eval.job_modify_index = job.job_modify_index;
+            evals.push(eval);
+        }
+        Ok(evals)
     }
 
     /// Nothing that is claimed has another holder, but for one that makes way for it.

@@ -6,7 +6,7 @@ use crate::model::alloc::Allocation;
 use crate::model::deployment::Deployment;
 use crate::model::eval::{EvalStatus, Evaluation, Trigger};
 use crate::model::family::Kinship;
-use crate::model::id::{EvalId, JobKey};
+use crate::model::id::{EvalId, JobKey, NodeId};
 use crate::model::job::{Job, JobSpec, JobStatus};
 use crate::model::random::Stream;
 use crate::model::scheduling::Scheduling;
@@ -51,8 +51,15 @@ pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehear
     if decision.eval.status == EvalStatus::Failed {
         return Ok(Err(Refusal::new(RefusalKind::Validation, decision.eval.status_description)));
     }
+    let mut preempted = vec![];
+    for (_, id) in decision.plan.preemptions() {
+        let Some(alloc) = view.alloc(id)? else { continue };
+        let job = view.job(&alloc.job)?;
+        preempted.push((alloc, job));
+    }
     Ok(Ok(Rehearsal {
         before,
+        preempted,
         desired: decision.desired,
         failed: decision.eval.failed_groups,
         created: decision.created,
@@ -100,6 +107,14 @@ impl scheduler::View for AsIf<'_> {
 
     fn allocs_of(&self, key: &JobKey) -> Vec<Allocation> {
         scheduler::View::allocs_of(self.view, key)
+    }
+
+    fn allocs_on(&self, node: NodeId) -> Vec<Allocation> {
+        scheduler::View::allocs_on(self.view, node)
+    }
+
+    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
+        scheduler::View::allocs_up_to(self.view, priority, each);
     }
 
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {

@@ -5,7 +5,7 @@ use super::ledger::Left;
 use super::node_host::End;
 use super::rollouts::{all_have_ended, given_up};
 use super::world::World;
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::gather::Gather;
 use crate::model::id::{AllocId, EvalId, JobKey, RunId};
@@ -74,6 +74,7 @@ impl World {
                     view.as_ref().map_err(|e| e.to_string())?.alloc(*id).map_err(|e| e.to_string())?;
                 if let Some(alloc) = &alloc {
                     note_unknown(&mut self.faults, alloc);
+                    self.check_preempted(view.as_ref().map_err(|e| e.to_string())?, alloc, changes)?;
                 }
                 if alloc.is_none_or(|a| a.server_terminal()) {
                     self.stopped.insert(*id);
@@ -242,11 +243,11 @@ impl World {
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
         let wanted = job.spec.groups.first().map_or(0, |g| g.count) as usize;
-        // work that was done before it was told to stop is not done again
+        // work that was done before it was told to stop or to make way is not done again
         let batch = job.spec.job_type == JobType::Batch;
         let done = |a: &Allocation| {
             let own = a.job_version == job.version && a.job_create_index == job.create_index;
-            batch && own && a.desired == DesiredStatus::Stop && a.ran_successfully() && !a.was_cut_short()
+            batch && own && a.server_terminal() && a.ran_successfully() && !a.was_cut_short()
         };
         let done = view.allocs_of_job(&key).map_err(|e| e.to_string())?.iter().filter(|a| done(a)).count();
         let mine = |a: &Allocation| {

@@ -9,6 +9,7 @@ mod claims;
 mod drains;
 mod families;
 mod operating;
+mod preemption;
 mod rollouts;
 
 use crate::keeper::journal::{Entry, Process};
@@ -109,6 +110,7 @@ fn assignment() -> Assignment {
         deployment: Some(DeploymentId::from_random(4)),
         job_parent: "clock".into(),
         payload: vec![1, 2],
+        preempted: vec![alloc_id(3)],
     }
 }
 
@@ -132,6 +134,7 @@ fn objects(s: &mut Samples) {
         s.add(&format!("{how:?}").to_lowercase(), &running);
     }
     families::triggers(s);
+    preemption::preemption(s, running.clone());
     let mut region = Region::new();
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");

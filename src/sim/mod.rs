@@ -19,6 +19,7 @@ mod node_host;
 mod operators;
 mod output;
 mod pauses;
+mod preemption;
 mod processes;
 mod rollouts;
 mod rot;

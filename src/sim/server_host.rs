@@ -111,7 +111,7 @@ impl ServerHost {
             heartbeats: HeartbeatRules::default(),
             workers: 2,
             tracked_versions: 3,
-            scheduler: Default::default(),
+            scheduler: super::preemption::settings(self.seed),
             garbage: self.garbage,
             zones: super::launches::zone,
         }

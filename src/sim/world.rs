@@ -137,6 +137,8 @@ pub struct World {
     pub stopped: BTreeSet<AllocId>,
     /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
     pub restarted: BTreeSet<AllocId>,
+    /// Allocations that were seen to make way.
+    pub evicted: BTreeSet<AllocId>,
     pub launched: Launched,
     /// Launches that users asked for, by question, and what they came to if that was told.
     pub by_hand: BTreeMap<u64, Option<EvalId>>,
@@ -190,6 +192,7 @@ impl World {
             turns: 0,
             stopped: BTreeSet::new(),
             restarted: BTreeSet::new(),
+            evicted: BTreeSet::new(),
             launched: Launched::new(),
             by_hand: BTreeMap::new(),
             seen: Seen::new(),

@@ -1,17 +1,41 @@
-//! What operators ask of the state: which node pools and system jobs there are, how scheduling is to work, which evaluations may go.
+//! What operators ask of the state: which namespaces, node pools and system jobs there are, how scheduling is to work, which evaluations may go.
 //! Refuses to know what follows from any of it.
 
 use super::fault::Fault;
-use super::tables::{self, JobRow, Kind, Place, Rows};
-use super::view::View;
+use super::tables::{self, JobRow, Kind, Part, Place, Rows};
+use super::view::{View, read_namespace, read_version};
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::Evaluation;
 use crate::model::id::JobKey;
 use crate::model::job::JobType;
+use crate::model::namespace::Namespace;
 use crate::model::pool::NodePool;
 use crate::model::scheduling::{SchedulerConfig, Scheduling};
 use crate::model::time::Wall;
 use crate::wire::record;
+
+/// Namespaces.
+impl View {
+    pub fn namespace(&self, name: &str) -> Result<Option<Namespace>, Fault> {
+        read_namespace(&self.rows, name)
+    }
+
+    /// Those whose names begin so, ordered by name.
+    pub fn namespaces(&self, prefix: &str) -> Result<Vec<Namespace>, Fault> {
+        let mut out = Vec::new();
+        tables::each(&self.rows, &tables::namespace_key(prefix), None, |_, value| {
+            out.push(record::decode::<Namespace>(value)?);
+            Ok(true)
+        })?;
+        let built_in = Namespace::built_in();
+        let at = out.partition_point(|n| n.spec.name < built_in.spec.name);
+        let stored = out.get(at).is_some_and(|n| n.spec.name == built_in.spec.name);
+        if !stored && built_in.spec.name.starts_with(prefix) {
+            out.insert(at, built_in);
+        }
+        Ok(out)
+    }
+}
 
 impl View {
     /// System jobs and periodic ones, of all namespaces. Decodes no job.
@@ -25,6 +49,18 @@ impl View {
             Ok(true)
         })?;
         Ok(out)
+    }
+
+    /// Of all jobs whose newest version is of at most this priority, but for jobs of which nothing lives.
+    pub fn each_alloc_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) -> Result<(), Fault> {
+        tables::each_job(&self.rows, &[], None, |_, bytes| {
+            let Some(row) = self.job_row(bytes)?.filter(|row| row.live_allocs > 0) else { return Ok(true) };
+            if read_version(&self.rows, bytes, &row, row.newest()?)?.spec.priority <= priority {
+                let allocs: Vec<Allocation> = self.named_by(&Part::Alloc.key(bytes, &[]), Kind::Alloc)?;
+                allocs.into_iter().for_each(&mut *each);
+            }
+            Ok(true)
+        })
     }
 
     /// Up to when the launches of a periodic job are decided.

@@ -184,6 +184,8 @@ pub fn alloc(n: u128, job: &Job, node: NodeId, eval: EvalId) -> Allocation {
         deployment: None,
         health: None,
         states: vec![],
+        preempted: vec![],
+        preempted_by: None,
     }
 }
 

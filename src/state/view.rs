@@ -134,6 +134,14 @@ impl SchedulerView for View {
         allocs
     }
 
+    fn allocs_on(&self, node: NodeId) -> Vec<Allocation> {
+        self.or_remember(self.allocs_of_node(node))
+    }
+
+    fn allocs_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
+        self.or_remember(self.each_alloc_up_to(priority, each));
+    }
+
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
         self.or_remember(View::latest_deployment(self, key))
     }
@@ -223,29 +231,6 @@ impl View {
 
     pub(super) fn job_row(&self, bytes: &[u8]) -> Result<Option<JobRow>, Fault> {
         tables::get(&self.rows, &Part::Row.key(bytes, &[]))
-    }
-}
-
-/// Namespaces.
-impl View {
-    pub fn namespace(&self, name: &str) -> Result<Option<Namespace>, Fault> {
-        read_namespace(&self.rows, name)
-    }
-
-    /// Those whose names begin so, ordered by name.
-    pub fn namespaces(&self, prefix: &str) -> Result<Vec<Namespace>, Fault> {
-        let mut out = Vec::new();
-        tables::each(&self.rows, &tables::namespace_key(prefix), None, |_, value| {
-            out.push(record::decode::<Namespace>(value)?);
-            Ok(true)
-        })?;
-        let built_in = Namespace::built_in();
-        let at = out.partition_point(|n| n.spec.name < built_in.spec.name);
-        let stored = out.get(at).is_some_and(|n| n.spec.name == built_in.spec.name);
-        if !stored && built_in.spec.name.starts_with(prefix) {
-            out.insert(at, built_in);
-        }
-        Ok(out)
     }
 }
 
@@ -406,7 +391,7 @@ impl View {
     }
 
     /// The rows of `kind` whose places end the keys that begin with `prefix`.
-    fn named_by<R: Record>(&self, prefix: &[u8], kind: Kind) -> Result<Vec<R>, Fault> {
+    pub(super) fn named_by<R: Record>(&self, prefix: &[u8], kind: Kind) -> Result<Vec<R>, Fault> {
         let keys = tables::keys(&self.rows, prefix)?;
         let read = |key: &Vec<u8>| tables::must_get(&self.rows, &kind.key(&[&Place::at_end(key)?.bytes()]));
         keys.iter().map(read).collect()

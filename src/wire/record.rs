@@ -117,6 +117,9 @@ pub const FAMILIES: Change = &[("JobSpec", 16), ("JobSummary", 3), ("JobRow", 6)
 /// No job was dispatched.
 pub const DISPATCHES: Change = &[("JobSpec", 18), ("Task", 18), ("Assignment", 15)];
 
+/// Nothing made way for anything.
+pub const PREEMPTION: Change = &[("Allocation", 30), ("NodeScore", 3), ("Assignment", 16)];
+
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(since $($older:literal $change:expr)+)?;)*) => { $(
         impl crate::wire::record::Record for $type {
@@ -137,14 +140,15 @@ pub(crate) use records;
 
 // The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
-    crate::model::eval::Evaluation = "evaluation" 3 since 2 &[CLAIMS];
-    crate::model::alloc::Allocation = "allocation" 3 since 2 &[CLAIMS];
+    crate::model::eval::Evaluation = "evaluation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
+    crate::model::alloc::Allocation = "allocation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
     crate::model::job::Job = "job" 5
         since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
     crate::model::job::JobSpec = "job version" 5
         since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
-    super::command::Command = "command" 5
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
+    super::command::Command = "command" 6
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION] 3 &[FAMILIES, DISPATCHES, PREEMPTION]
+        4 &[DISPATCHES, PREEMPTION] 5 &[PREEMPTION];
     crate::model::job::JobSummary = "job summary" 2 since 1 &[FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
@@ -153,9 +157,9 @@ records! {
     crate::model::key::SigningKey = "signing key" 1;
     crate::model::node::Node = "node" 3 since 1 &[DRAINS, CLAIMS] 2 &[CLAIMS];
     super::rpc::NodeRequest = "node request" 2 since 1 &[CLAIMS];
-    NodeReply = "node reply" 6
-        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES] 3 &[CLAIMS, FAMILIES, DISPATCHES]
-        4 &[FAMILIES, DISPATCHES] 5 &[DISPATCHES];
+    NodeReply = "node reply" 7
+        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION] 3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION]
+        4 &[FAMILIES, DISPATCHES, PREEMPTION] 5 &[DISPATCHES, PREEMPTION] 6 &[PREEMPTION];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;

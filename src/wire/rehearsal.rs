@@ -1,6 +1,6 @@
 //! A job that somebody plans to register: the question what would come of it, and the answer. Nothing is written.
 
-use crate::model::alloc::AllocMetric;
+use crate::model::alloc::{AllocMetric, Allocation};
 use crate::model::cron::Schedule;
 use crate::model::eval::Evaluation;
 use crate::model::job::{Job, JobSpec};
@@ -23,6 +23,8 @@ pub struct Rehearse {
 pub struct Rehearsal {
     /// The job as it is.
     pub before: Option<Arc<Job>>,
+    /// Those that would have to make way, with their jobs.
+    pub preempted: Vec<(Allocation, Option<Arc<Job>>)>,
     /// By group.
     pub desired: BTreeMap<String, GroupChanges>,
     /// Groups of which some allocation would find no node.

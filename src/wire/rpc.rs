@@ -151,4 +151,7 @@ pub struct Assignment {
     /// What it was dispatched with, if one of its tasks wants that.
     #[serde(default)]
     pub payload: Vec<u8>,
+    /// It begins when these have ended, too.
+    #[serde(default)]
+    pub preempted: Vec<AllocId>,
 }

@@ -28,6 +28,7 @@ mod paths;
 mod periodic;
 mod planning;
 mod ports;
+mod preemption;
 mod screen;
 mod survival;
 mod system;

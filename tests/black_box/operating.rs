@@ -100,8 +100,6 @@ fn the_scheduler_works_as_it_is_told() {
     );
     assert_eq!(config["MemoryOversubscriptionEnabled"], true);
     run(&node, "still", 1);
-    set(&node, &["-preempt-service-scheduler=true"])
-        .fails(1, "not supported yet: PreemptionConfig.ServiceSchedulerEnabled");
     set(&node, &["-scheduler-algorithm", "best"]).fails(1, "invalid scheduler algorithm: best");
     let late = node.put("/v1/operator/scheduler/configuration?cas=1", config);
     assert_eq!((late.status, &late.json()["Updated"]), (200, &false.into()));

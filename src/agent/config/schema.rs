@@ -259,9 +259,18 @@ static PREEMPTION: &[Key] = &[
         "system_scheduler_enabled",
         Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.system = v),
     ),
-    not_yet("sysbatch_scheduler_enabled"),
-    not_yet("batch_scheduler_enabled"),
-    not_yet("service_scheduler_enabled"),
+    key(
+        "sysbatch_scheduler_enabled",
+        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.sysbatch = v),
+    ),
+    key(
+        "batch_scheduler_enabled",
+        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.batch = v),
+    ),
+    key(
+        "service_scheduler_enabled",
+        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.service = v),
+    ),
 ];
 
 static SEARCH: &[Key] = &[

@@ -1,14 +1,15 @@
 //! Allocations as JSON: the whole allocation (zero values left out), its stub in lists (every member written), its tasks'
-//! states and events, and the metric that explains a placement.
+//! states and events.
 
 use super::super::filter::LeftOut;
 use super::again::{AllocStateShape, TrackerShape};
 use super::claims::{HeldDeviceShape, MappingShape, NetworkShape, listed};
 use super::deployment::HealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
-use super::{Null, is_zero, list_or_null, map_or_null, rfc3339};
+use super::metric::MetricShape;
+use super::{Null, is_zero, list_or_null, rfc3339};
 use crate::jobspec::duration;
-use crate::model::alloc::{AllocMetric, Allocation, NodeScore, Transition};
+use crate::model::alloc::{Allocation, Transition};
 use crate::model::gather::Gather;
 use crate::model::job::Job;
 use crate::model::resources::{AllocResources, TaskResources};
@@ -47,8 +48,8 @@ pub struct AllocStub<'a> {
     followup_eval_id: String,
     next_allocation: String,
     reschedule_tracker: Option<TrackerShape>,
-    preempted_allocations: Null,
-    preempted_by_allocation: &'static str,
+    preempted_allocations: Option<Vec<String>>,
+    preempted_by_allocation: String,
     create_index: u64,
     modify_index: u64,
     /// Nanoseconds since 1970.
@@ -94,8 +95,8 @@ impl<'a> AllocStub<'a> {
             followup_eval_id: a.followup_eval.map(|e| e.to_string()).unwrap_or_default(),
             next_allocation: a.next.map(|n| n.to_string()).unwrap_or_default(),
             reschedule_tracker: TrackerShape::new(a),
-            preempted_allocations: (),
-            preempted_by_allocation: "",
+            preempted_allocations: preempted(a),
+            preempted_by_allocation: a.preempted_by.map(|p| p.to_string()).unwrap_or_default(),
             create_index: a.create_index,
             modify_index: a.modify_index,
             create_time: a.create_time.0,
@@ -151,6 +152,10 @@ pub struct AllocShape<'a> {
     reschedule_tracker: Option<TrackerShape>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     alloc_states: Vec<AllocStateShape>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preempted_allocations: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preempted_by_allocation: Option<String>,
     #[serde(skip_serializing_if = "is_zero")]
     create_index: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -223,6 +228,8 @@ impl<'a> AllocShape<'a> {
             followup_eval_id: a.followup_eval.map(|e| e.to_string()),
             reschedule_tracker: TrackerShape::new(a),
             alloc_states: a.states.iter().map(AllocStateShape::new).collect(),
+            preempted_allocations: preempted(a),
+            preempted_by_allocation: a.preempted_by.map(|p| p.to_string()),
             create_index: a.create_index,
             modify_index: a.modify_index,
             alloc_modify_index: a.alloc_modify_index,
@@ -330,6 +337,12 @@ struct AllocatedSharedShape<'a> {
     ports: Option<Vec<MappingShape<'a>>>,
 }
 
+/// Those that made way for it.
+fn preempted(a: &Allocation) -> Option<Vec<String>> {
+    let ids = || a.preempted.iter().map(ToString::to_string).collect();
+    (!a.preempted.is_empty()).then(ids)
+}
+
 fn task_states(a: &Allocation) -> Option<BTreeMap<&str, TaskStateShape<'_>>> {
     let states = || a.task_states.iter().map(|(n, s)| (n.as_str(), TaskStateShape::new(s))).gather();
     (!a.task_states.is_empty()).then(states)
@@ -433,65 +446,4 @@ impl<'a> EventShape<'a> {
 /// A detail that is a duration: nanoseconds as a number, or `5s`, `1m30s` as Go prints them. What is neither counts as 0.
 fn nanos(text: &str) -> i64 {
     text.parse().ok().or_else(|| duration::parse(text).ok().map(Span::as_nanos)).unwrap_or(0)
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct MetricShape<'a> {
-    nodes_evaluated: u64,
-    nodes_filtered: u64,
-    nodes_in_pool: u64,
-    node_pool: &'a str,
-    /// An empty map, not null, when no node is ready (reference: corrections, "Placement and change").
-    nodes_available: &'a BTreeMap<String, u64>,
-    class_filtered: Option<&'a BTreeMap<String, u64>>,
-    constraint_filtered: Option<&'a BTreeMap<String, u64>>,
-    nodes_exhausted: u64,
-    class_exhausted: Option<&'a BTreeMap<String, u64>>,
-    dimension_exhausted: Option<&'a BTreeMap<String, u64>>,
-    quota_exhausted: Null,
-    resources_exhausted: Null,
-    scores: Null,
-    score_meta_data: Option<Vec<ScoreShape>>,
-    /// Nanoseconds.
-    allocation_time: i64,
-    coalesced_failures: u64,
-}
-
-impl<'a> MetricShape<'a> {
-    pub fn new(m: &'a AllocMetric, node_pool: &'a str) -> Self {
-        MetricShape {
-            nodes_evaluated: m.nodes_evaluated,
-            nodes_filtered: m.nodes_filtered,
-            nodes_in_pool: m.nodes_in_pool,
-            node_pool,
-            nodes_available: &m.nodes_available,
-            class_filtered: map_or_null(&m.class_filtered),
-            constraint_filtered: map_or_null(&m.constraint_filtered),
-            nodes_exhausted: m.nodes_exhausted,
-            class_exhausted: map_or_null(&m.class_exhausted),
-            dimension_exhausted: map_or_null(&m.dimension_exhausted),
-            quota_exhausted: (),
-            resources_exhausted: (),
-            scores: (),
-            score_meta_data: (!m.scores.is_empty()).then(|| m.scores.iter().map(ScoreShape::new).collect()),
-            allocation_time: m.allocation_time.as_nanos(),
-            coalesced_failures: m.coalesced_failures,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct ScoreShape {
-    #[serde(rename = "NodeID")]
-    node_id: String,
-    scores: BTreeMap<&'static str, f64>,
-    norm_score: f64,
-}
-
-impl ScoreShape {
-    fn new(s: &NodeScore) -> Self {
-        ScoreShape { node_id: s.node_id.to_string(), scores: s.scores.by_name(), norm_score: s.normalized }
-    }
 }

@@ -1,7 +1,7 @@
 //! Evaluations as JSON. Zero values are left out, as the reference says of this shape.
 
 use super::super::filter::LeftOut;
-use super::alloc::MetricShape;
+use super::metric::MetricShape;
 use super::{is_zero, map_or_null, rfc3339};
 use crate::model::eval::Evaluation;
 use crate::model::gather::Gather;

@@ -17,6 +17,7 @@ pub mod figures;
 pub mod file;
 pub mod job;
 pub mod job_answers;
+pub mod metric;
 pub mod metrics;
 pub mod namespace;
 pub mod node;

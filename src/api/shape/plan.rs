@@ -1,16 +1,19 @@
 //! What registering a job would do, as JSON (reference: http-api 1.2, PlanResp).
 
-use super::Null;
-use super::alloc::MetricShape;
+use super::alloc::{AllocStub, StubWants};
 use super::diff::DiffShape;
 use super::eval::EvalShape;
+use super::metric::MetricShape;
 use super::rfc3339;
+use crate::model::alloc::Allocation;
 use crate::model::diff::JobDiff;
 use crate::model::gather::Gather;
+use crate::model::job::Job;
 use crate::model::plan::GroupChanges;
 use crate::model::tree::BTreeMap;
 use crate::wire::rehearsal::Rehearsal;
 use serde::Serialize;
+use std::sync::Arc;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -34,7 +37,7 @@ pub struct PlanShape<'a> {
 struct AnnotationsShape<'a> {
     #[serde(rename = "DesiredTGUpdates")]
     desired: BTreeMap<&'a str, GroupShape>,
-    preempted_allocs: Null,
+    preempted_allocs: Option<Vec<AllocStub<'a>>>,
 }
 
 #[derive(Serialize)]
@@ -60,7 +63,7 @@ impl GroupShape {
             in_place_update: changes.in_place,
             destructive_update: changes.destructive,
             canary: changes.canary,
-            preemptions: 0,
+            preemptions: changes.preemptions,
         }
     }
 }
@@ -70,10 +73,14 @@ impl<'a> PlanShape<'a> {
     pub fn new(r: &'a Rehearsal, diff: Option<&'a JobDiff>, node_pool: &'a str, warnings: &'a str) -> Self {
         let failed = r.failed.iter().map(|(g, m)| (g.as_str(), MetricShape::new(m, node_pool)));
         let evals = || r.created.iter().map(|e| EvalShape::new(e, node_pool)).collect();
+        let stub = |(a, job): &'a (Allocation, Option<Arc<Job>>)| {
+            AllocStub::new(a, job.as_deref(), StubWants::default())
+        };
+        let preempted = || r.preempted.iter().map(stub).collect();
         PlanShape {
             annotations: AnnotationsShape {
                 desired: r.desired.iter().map(|(g, c)| (g.as_str(), GroupShape::new(c))).gather(),
-                preempted_allocs: (),
+                preempted_allocs: (!r.preempted.is_empty()).then(preempted),
             },
             failed_groups: (!r.failed.is_empty()).then(|| failed.gather()),
             job_modify_index: r.before.as_ref().map_or(0, |job| job.job_modify_index),

@@ -51,7 +51,7 @@ fn score((score, name): &(NodeScore, String)) -> Value {
     json!({
         "NodeID": score.node_id.to_string(),
         "NodeName": name,
-        "Scores": score.scores.by_name(),
+        "Scores": score.by_name(),
         "NormScore": score.normalized,
     })
 }

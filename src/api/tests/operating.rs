@@ -50,12 +50,7 @@ fn what_the_scheduler_cannot_be_told_is_refused() {
         ("", r#"{"SchedulerAlgorithm":"best"}"#, 400, "invalid scheduler algorithm: best"),
         ("?cas=x", "{}", 400, "Error parsing cas value"),
         ("", r#"{"PauseEvalBroker":1}"#, 400, "member PauseEvalBroker must be true or false"),
-        (
-            "",
-            r#"{"PreemptionConfig":{"ServiceSchedulerEnabled":true}}"#,
-            501,
-            "not supported yet: PreemptionConfig.ServiceSchedulerEnabled",
-        ),
+        ("", r#"{"PreemptionConfig":{"ServiceSchedulerEnabled":1}}"#, 400, "member ServiceSchedulerEnabled"),
         (
             "",
             r#"{"NodeLimitForFeasibilityChecks":7}"#,

@@ -202,6 +202,7 @@ fn metric() -> AllocMetric {
             node_id: node_id(1),
             scores: Scores { binpack: 0.5, spread: Some(-1.0), ..Scores::default() },
             normalized: 0.5,
+            preemption: 0.0,
         }],
         allocation_time: Span::millis(1),
         ..AllocMetric::default()

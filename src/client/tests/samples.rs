@@ -124,5 +124,6 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         deployment: None,
         job_parent: String::new(),
         payload: Vec::new(),
+        preempted: vec![],
     }
 }

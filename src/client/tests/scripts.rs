@@ -301,6 +301,21 @@ fn the_previous_allocation_ends_first() {
 }
 
 #[test]
+fn what_makes_way_ends_first() {
+    let mut next = assignment(3, &[task("next")]);
+    next.preempted = vec![alloc_id(1), alloc_id(2)];
+    let mut w = World::new(&[assignment(1, &[task("one")]), assignment(2, &[task("two")]), next]);
+    w.stubborn = vec!["two".into()];
+    w.pass(s(2));
+    assert_eq!(w.living(), ["one#1", "two#2"]);
+    w.evict_alloc(1);
+    w.evict_alloc(2);
+    assert_eq!(w.living(), ["two#2"]);
+    w.pass(s(6));
+    assert_eq!(w.living(), ["next#3"]);
+}
+
+#[test]
 fn a_wrong_config_fails_the_task_and_says_why() {
     let mut bad = task("web");
     bad.config.insert("command".into(), Value::Text("${nosuch}".into()));

@@ -486,6 +486,11 @@ impl World {
         self.settle();
     }
 
+    pub fn evict_alloc(&mut self, n: u8) {
+        self.change(n, |a| a.desired = DesiredStatus::Evict);
+        self.settle();
+    }
+
     pub fn remove_alloc(&mut self, n: u8) {
         self.index += 1;
         self.assigned.remove(&samples::alloc_id(n));

@@ -1,9 +1,16 @@
 //! What a run would do to each group, counted (reference: scheduler 8.10). Refuses to know whether there is room.
 
 use crate::model::alloc::Allocation;
-use crate::model::plan::GroupChanges;
+use crate::model::plan::{GroupChanges, Plan};
 use crate::model::tree::BTreeMap;
 use crate::scheduler::reconcile::{Changes, MIGRATING, Update};
+
+/// By the group that others make way for.
+pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChanges>) {
+    for (alloc, _) in plan.preemptions() {
+        desired.entry(alloc.group.clone()).or_default().preemptions += 1;
+    }
+}
 
 #[derive(Default)]
 pub struct Desired(BTreeMap<String, GroupChanges>);

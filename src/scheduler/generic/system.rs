@@ -58,6 +58,7 @@ impl<'a> Placer<'a> {
         changes.followups.extend(later);
         changes.missing = self.fill_seats(&seats, proposal);
         self.outcome.desired = desired.counted(&changes);
+        self.spare(proposal);
         again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
         self.outcome.followups = again::look(self.run, changes.followups, proposal);
         if !self.outcome.failed.is_empty() {
@@ -155,15 +156,20 @@ impl<'a> Placer<'a> {
         match self.search(group, None, proposal).look_at(proposal, slot) {
             Look::Fits(metric) => {
                 let Some(resources) = self.held_on(slot, &placement, proposal) else { return false };
-                let alloc = self.allocation(placement, slot, resources, metric);
-                proposal.place(slot, &group.name, alloc);
+                self.put((slot, resources, Vec::new()), placement, metric, proposal);
                 true
             }
             Look::Filtered => false,
-            Look::Short(dimension) => {
-                self.note_short(group, slot, &dimension, proposal);
-                false
-            }
+            Look::Short(dimension) => match self.seat_over(slot, &placement, proposal) {
+                Some((place, metric)) => {
+                    self.put(place, placement, metric, proposal);
+                    true
+                }
+                None => {
+                    self.note_short(group, slot, &dimension, proposal);
+                    false
+                }
+            },
         }
     }
 

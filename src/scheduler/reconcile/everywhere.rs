@@ -6,7 +6,7 @@
 use super::group::{MIGRATING, not_needed};
 use super::taint::{self, Tainted};
 use super::{Changes, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
-use crate::model::alloc::{Allocation, ClientStatus};
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use crate::model::id::NodeId;
 use crate::model::job::{Job, JobType, TaskGroup};
 use crate::model::tree::{BTreeMap, BTreeSet};
@@ -114,9 +114,11 @@ fn seat<'a>(group: &'a TaskGroup, alloc: &Allocation) -> Seat<'a> {
     (alloc.node_id, &group.name, alloc.index())
 }
 
-/// Work that has had its turn on its node, well or badly, under the job as it is now. What was lost has not.
+/// Work that has had its turn on its node, well or badly, under the job as it is now. What was lost has not, nor what had to
+/// make way before it was done.
 fn is_done(job: &Job, alloc: &Allocation) -> bool {
     job.spec.job_type == JobType::Sysbatch
         && (alloc.job_create_index, alloc.job_modify_index) == (job.create_index, job.job_modify_index)
         && alloc.client != ClientStatus::Lost
+        && (alloc.desired != DesiredStatus::Evict || (alloc.ran_successfully() && !alloc.was_cut_short()))
 }

@@ -66,13 +66,12 @@ fn still_counts(batch: bool, alloc: &Allocation) -> bool {
     !replaced && if batch { batch_counts(alloc) } else { service_counts(alloc) }
 }
 
-/// Work that was done stays done, even if it was told to stop afterwards. What was told to stop before it was done, on a
-/// node that was away, ends without a failure too, and has to be done again.
+/// Work that was done stays done, even if it was told to stop or to make way afterwards. What was told so before it was done
+/// ends without a failure too, and has to be done again.
 fn batch_counts(alloc: &Allocation) -> bool {
     match alloc.desired {
         DesiredStatus::Run => true,
-        DesiredStatus::Stop => alloc.ran_successfully() && !alloc.was_cut_short(),
-        DesiredStatus::Evict => false,
+        DesiredStatus::Stop | DesiredStatus::Evict => alloc.ran_successfully() && !alloc.was_cut_short(),
     }
 }
 

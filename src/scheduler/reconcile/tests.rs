@@ -188,7 +188,7 @@ fn r8_2c_batch_work_of_an_older_version_is_done_again_and_of_this_version_is_not
 #[test]
 fn r9_what_still_counts() {
     type Case = (&'static str, bool, D, C, Option<bool>, bool);
-    let cases: [Case; 14] = [
+    let cases: [Case; 15] = [
         ("service, running", false, D::Run, C::Running, None, true),
         ("service, failed", false, D::Run, C::Failed, Some(false), true),
         ("service, complete", false, D::Run, C::Complete, Some(true), false),
@@ -202,7 +202,8 @@ fn r9_what_still_counts() {
         ("batch, stopped after success", true, D::Stop, C::Complete, Some(true), true),
         ("batch, stopped before success", true, D::Stop, C::Complete, Some(false), false),
         ("batch, lost", true, D::Stop, C::Lost, None, false),
-        ("batch, evicted", true, D::Evict, C::Complete, Some(true), false),
+        ("batch, evicted after success", true, D::Evict, C::Complete, Some(true), true),
+        ("batch, evicted before success", true, D::Evict, C::Complete, Some(false), false),
     ];
     let job = job("a", 1);
     for (name, batch, desired, client, success, counts) in cases {

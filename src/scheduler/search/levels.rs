@@ -297,11 +297,11 @@ impl<'a> Levels<'a> {
     }
 
     /// A candidate with other scores of its own than it is ranked by.
-    pub fn choice(&self, slot: u32, scores: &Scores) -> Choice {
+    pub fn choice(&self, slot: u32, own: Own) -> Choice {
         let level = self.combinations[self.combination_of[slot as usize] as usize].level;
         let level = &self.levels[level as usize];
         let spread = self.boost(level, self.lowest());
-        let score = Own::of(scores).mean_with(spread);
+        let score = own.mean_with(spread);
         Choice { score, spread, used: level.used, order: Reverse(self.seed_order[slot as usize]), slot }
     }
 

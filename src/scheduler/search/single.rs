@@ -5,6 +5,7 @@ use super::{Search, Standing};
 use crate::model::alloc::AllocMetric;
 use crate::model::tree::BTreeSet;
 use crate::scheduler::proposal::Proposal;
+use crate::scheduler::score::Own;
 
 /// What one node has to say to one more allocation.
 pub enum Look {
@@ -26,7 +27,7 @@ impl<'a> Search<'a> {
 
     fn metric_at(&self, slot: u32) -> AllocMetric {
         let none = BTreeSet::new();
-        let choice = self.levels.scores(slot).map(|scores| self.levels.choice(slot, &scores));
+        let choice = self.levels.scores(slot).map(|scores| self.levels.choice(slot, Own::of(&scores)));
         let scores = choice.iter().map(|choice| self.shown(choice, &none)).collect();
         AllocMetric { nodes_evaluated: 1, scores, ..self.base.clone() }
     }

@@ -4,10 +4,14 @@ use super::super::board;
 use super::super::effects::{Effect, Input};
 use super::super::testing::Alone;
 use super::*;
+use crate::model::alloc::ClientStatus;
+use crate::model::job::JobSpec;
 use crate::model::node::NodeStatus;
+use crate::model::plan::AllocStop;
 use crate::model::resources::Amount;
-use crate::model::scheduling::SchedulerSettings;
+use crate::model::scheduling::{Preemption, SchedulerSettings};
 use crate::state::samples::{AT, info, node_id, spec};
+use crate::wire::command::AllocUpdate;
 use crate::wire::request::Action;
 
 /// A node that is ready, with so much of a processor; then all that workers make of it. How many evaluations they had, and
@@ -46,14 +50,7 @@ fn work(alone: &mut Alone, mut inputs: Vec<Input>) -> usize {
 #[test]
 fn what_finds_no_room_again_writes_nothing() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    let action = Action::RegisterJob {
-        spec: Box::new(spec("a", 1)),
-        enforce_index: None,
-        eval_priority: None,
-        preserve_counts: false,
-        submission: None,
-    };
-    assert_eq!(work(&mut alone, vec![Input::Request { token: 1, action }]), 1);
+    assert_eq!(work(&mut alone, vec![registers(spec("a", 1))]), 1);
     assert_eq!(alone.server.status().broker.blocked, 1);
     assert_eq!(node_comes(&mut alone, 1, 50), (1, 0), "it was never evaluated itself, and says nothing new");
     assert_eq!(node_comes(&mut alone, 2, 60), (1, 0));
@@ -61,4 +58,140 @@ fn what_finds_no_room_again_writes_nothing() {
     let (given, written) = node_comes(&mut alone, 3, 4_000);
     assert_eq!((given, alone.server.status().broker.blocked), (1, 0));
     assert!(written > 0);
+}
+
+fn sized(id: &str, priority: i64, cpu_mhz: i64) -> JobSpec {
+    let mut spec = spec(id, 1);
+    spec.priority = priority;
+    spec.groups[0].tasks[0].cpu_mhz = cpu_mhz;
+    spec
+}
+
+fn registers(spec: JobSpec) -> Input {
+    let action = Action::RegisterJob {
+        spec: Box::new(spec),
+        enforce_index: None,
+        eval_priority: None,
+        preserve_counts: false,
+        submission: None,
+    };
+    Input::Request { token: 1, action }
+}
+
+/// Services may send others away; one of little urgency has the only node to itself.
+fn crowded() -> Alone {
+    let preemption = Preemption { service: true, ..Preemption::default() };
+    let mut alone = Alone::new(SchedulerSettings { preemption, ..SchedulerSettings::default() });
+    node_comes(&mut alone, 1, 1_000);
+    assert_eq!(work(&mut alone, vec![registers(sized("low", 20, 900))]), 1);
+    alone
+}
+
+/// What a worker makes of the job; it is not handed in.
+fn decided(alone: &mut Alone, spec: JobSpec) -> (EvalToken, Decision) {
+    let mut inputs = vec![registers(spec)];
+    for _ in 0..20 {
+        let turn = alone.turn(std::mem::take(&mut inputs));
+        for effect in turn.effects {
+            if let Effect::Schedule(task) = effect {
+                let decision = board::decide(&task, &alone.server.reader()).expect("it is decided");
+                return (task.token, *decision);
+            }
+        }
+    }
+    panic!("no worker gets it");
+}
+
+fn only_alloc(alone: &Alone, job: &str) -> Allocation {
+    let view = alone.server.reader().view().expect("reads");
+    let mut allocs = view.allocs_of_job(&JobKey::new("default", job)).expect("reads");
+    assert_eq!(allocs.len(), 1, "{job}");
+    allocs.remove(0)
+}
+
+fn accepted(alone: &Alone, plan: &Plan) -> usize {
+    let view = alone.server.reader().view().expect("reads");
+    alone.server.verify(plan, &view).expect("reads").0.len()
+}
+
+#[test]
+fn who_makes_way_is_evicted_and_its_job_looked_at_again_in_one_entry() {
+    let mut alone = crowded();
+    let low = only_alloc(&alone, "low");
+    work(&mut alone, vec![registers(sized("high", 30, 900))]);
+    let (evicted, high) = (only_alloc(&alone, "low"), only_alloc(&alone, "high"));
+    assert_eq!((evicted.desired, evicted.preempted_by), (DesiredStatus::Evict, Some(high.id)));
+    assert_eq!((high.preempted.as_slice(), evicted.modify_index), (&[low.id][..], high.create_index));
+    let view = alone.server.reader().view().expect("reads");
+    let evals = view.evals_of_job(&low.job).expect("reads");
+    let again: Vec<_> = evals.iter().filter(|e| e.trigger == Trigger::Preemption).collect();
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].create_index, again[0].priority), (high.create_index, 20));
+    assert_eq!(alone.server.status().broker.blocked, 1, "it finds no other place, and waits");
+}
+
+#[test]
+fn what_changed_meanwhile_makes_way_for_nothing() {
+    let changes: [fn(&mut Alone, &Allocation); 4] = [
+        // it has ended
+        |alone, low| {
+            let (client, client_description) = (ClientStatus::Complete, String::new());
+            let updates =
+                vec![AllocUpdate { id: low.id, client, client_description, task_states: BTreeMap::new() }];
+            let node = low.node_id;
+            let command = Command::UpdateAllocs { node, updates, evals: vec![], at: AT };
+            alone.server.propose(&command, Op::Unattended).expect("it leads");
+            alone.turn(vec![]);
+        },
+        // its servers have changed it
+        |alone, low| {
+            let changed = Allocation { job_modify_index: 99, ..low.clone() };
+            let nodes = vec![NodePlan { node_id: low.node_id, stops: vec![], places: vec![changed] }];
+            let command = Command::ApplyPlan { eval: low.eval_id, nodes, evals: vec![], at: AT };
+            alone.server.propose(&command, Op::Unattended).expect("it leads");
+            alone.turn(vec![]);
+        },
+        // its job is as urgent now
+        |alone, _| drop(alone.submit(sized("low", 45, 900))),
+        // somebody else, under way, has its room
+        |alone, low| {
+            let taken = Taken { leaving: vec![low.id], ..Taken::default() };
+            alone.server.in_flight.add(u64::MAX, vec![(low.node_id, taken)]);
+        },
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let mut alone = crowded();
+        let low = only_alloc(&alone, "low");
+        let (_, decision) = decided(&mut alone, sized("high", 50, 900));
+        assert_eq!(decision.plan.preemptions().map(|(_, id)| id).collect::<Vec<_>>(), [low.id]);
+        assert_eq!(accepted(&alone, &decision.plan), 1);
+        change(&mut alone, &low);
+        assert_eq!(accepted(&alone, &decision.plan), 0, "change {n}");
+    }
+}
+
+#[test]
+fn what_makes_way_is_neither_changed_nor_counted_twice_by_plans_that_do_not_know_it() {
+    let mut alone = crowded();
+    let low = only_alloc(&alone, "low");
+    let place = |alloc: Allocation| NodePlan { node_id: low.node_id, stops: vec![], places: vec![alloc] };
+    let in_place = |alone: &Alone| {
+        let changed = Allocation { job_modify_index: 99, ..low.clone() };
+        accepted(alone, &Plan { nodes: vec![place(changed)], ..Plan::default() })
+    };
+    let moved = |alone: &Alone| {
+        let mut new = low.clone();
+        (new.id, new.create_index) = (crate::state::samples::alloc_id(99), 0);
+        let stop = AllocStop { id: low.id, description: String::new(), client: None };
+        let part = NodePlan { stops: vec![stop], ..place(new) };
+        accepted(alone, &Plan { nodes: vec![part], ..Plan::default() })
+    };
+    assert_eq!((in_place(&alone), moved(&alone)), (1, 1));
+    let taken = Taken { leaving: vec![low.id], ..Taken::default() };
+    alone.server.in_flight.add(u64::MAX, vec![(low.node_id, taken)]);
+    assert_eq!((in_place(&alone), moved(&alone)), (0, 0), "while that is under way");
+    alone.server.in_flight.settle(u64::MAX);
+    work(&mut alone, vec![registers(sized("high", 50, 900))]);
+    assert_eq!(only_alloc(&alone, "low").desired, DesiredStatus::Evict);
+    assert_eq!((in_place(&alone), moved(&alone)), (0, 0), "and afterwards");
 }

@@ -87,4 +87,5 @@ pub const KINDS: &[&str] = &[
     "launched in time",
     "launches were missed",
     "launch skipped",
+    "allocation preempted",
 ];

@@ -35,8 +35,10 @@ impl Turn<'_> {
     fn stop_alloc(&mut self, stop: AllocStop, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(stop.id)? else { return Ok(()) };
         let mut new = old.clone();
-        new.desired = DesiredStatus::Stop;
-        new.desired_description = stop.description;
+        if old.desired != DesiredStatus::Evict {
+            new.desired = DesiredStatus::Stop;
+            new.desired_description = stop.description;
+        }
         if let Some(client) = stop.client.filter(|_| !old.client_terminal()) {
             new.client = client;
             new.states.push(StateChange { status: client, at });
@@ -57,12 +59,21 @@ impl Turn<'_> {
             if let Some(previous) = alloc.previous {
                 self.name_next(previous, alloc.id, at)?;
             }
+            for id in &alloc.preempted {
+                self.evict(*id, alloc.id, at)?;
+            }
             return self.write_planned(None, alloc, at);
         };
         alloc.create_index = old.create_index;
         alloc.create_time = old.create_time;
         alloc.next = alloc.next.or(old.next);
         alloc.task_states.clone_from(&old.task_states);
+        if old.desired == DesiredStatus::Evict {
+            // somebody has its room by now
+            alloc.desired = old.desired;
+            alloc.desired_description.clone_from(&old.desired_description);
+        }
+        alloc.preempted_by = old.preempted_by;
         // plans ask for none: what was asked for meanwhile still is
         alloc.transition = old.transition;
         if alloc.deployment == old.deployment {
@@ -74,6 +85,16 @@ impl Turn<'_> {
             alloc.client_description.clone_from(&old.client_description);
         }
         self.write_planned(Some(&old), alloc, at)
+    }
+
+    /// It makes way for a new one.
+    fn evict(&mut self, id: AllocId, by: AllocId, at: Wall) -> Result<(), Fault> {
+        let Some(old) = self.alloc(id)?.filter(|a| !a.terminal()) else { return Ok(()) };
+        let mut new = old.clone();
+        new.desired = DesiredStatus::Evict;
+        new.desired_description = format!("Preempted by alloc ID {by}");
+        new.preempted_by = Some(by);
+        self.write_planned(Some(&old), new, at)
     }
 
     fn spec_exists(&mut self, alloc: &Allocation) -> Result<bool, Fault> {

@@ -6,6 +6,7 @@ mod drains;
 mod families;
 mod names;
 mod operating;
+mod preemption;
 mod versions;
 
 use crate::model::alloc::{ClientStatus, DesiredStatus};

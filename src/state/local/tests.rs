@@ -118,6 +118,7 @@ fn head(n: u8) -> AllocHead {
         deployment: None,
         job_parent: String::new(),
         payload: Vec::new(),
+        preempted: vec![],
     };
     AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None }
 }

@@ -74,6 +74,15 @@ static OBEYED: &[Obeyed] = &[
     ("server.default_scheduler_config.preemption_config.system_scheduler_enabled", "false", |c| {
         !c.server.default_scheduler_config.preemption.system
     }),
+    ("server.default_scheduler_config.preemption_config.sysbatch_scheduler_enabled", "true", |c| {
+        c.server.default_scheduler_config.preemption.sysbatch
+    }),
+    ("server.default_scheduler_config.preemption_config.batch_scheduler_enabled", "true", |c| {
+        c.server.default_scheduler_config.preemption.batch
+    }),
+    ("server.default_scheduler_config.preemption_config.service_scheduler_enabled", "true", |c| {
+        c.server.default_scheduler_config.preemption.service
+    }),
     ("client.node_class", "\"k\"", |c| c.client.node_class == "k"),
     ("client.node_pool", "\"p\"", |c| c.client.node_pool == "p"),
     ("client.meta", "{ A = \"b\" }", |c| c.client.meta == map(&[("A", "b")])),

@@ -114,7 +114,8 @@ fn stopped_of_two(job: &Job, change: impl FnOnce(&mut Allocation, &mut Allocatio
 }
 
 fn scored(alloc: &mut Allocation, normalized: f64) {
-    alloc.metrics.scores = vec![NodeScore { node_id: alloc.node_id, scores: Scores::default(), normalized }];
+    alloc.metrics.scores =
+        vec![NodeScore { node_id: alloc.node_id, scores: Scores::default(), normalized, preemption: 0.0 }];
 }
 
 fn started(alloc: &mut Allocation, at: i64) {

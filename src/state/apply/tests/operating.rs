@@ -105,7 +105,11 @@ fn the_scheduler_is_told_how_to_work_by_region_and_by_pool() {
         ("default", Algorithm::Spread, false),
         ("all", Algorithm::Spread, false),
     ] {
-        assert_eq!(scheduling(&r, pool), Scheduling { algorithm, memory_oversubscription }, "{pool}");
+        assert_eq!(
+            scheduling(&r, pool),
+            Scheduling { algorithm, memory_oversubscription, ..Scheduling::default() },
+            "{pool}"
+        );
     }
     check::consistent(&r.view()).unwrap();
 }

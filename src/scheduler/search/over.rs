@@ -1,0 +1,106 @@
+//! The best node where others make way: looked for only where no node has room. Each node that is short is reckoned once, and
+//! again when the plan has touched it.
+//!
+//! Refuses to know who may have to leave, and why just those.
+
+use super::{Search, Standing};
+use crate::model::alloc::{AllocMetric, NodeScore, Scores};
+use crate::model::resources::{Amount, Holding};
+use crate::model::tree::{BTreeMap, BTreeSet};
+use crate::scheduler::preempt::{self, Others, Way};
+use crate::scheduler::proposal::Proposal;
+use crate::scheduler::score::Own;
+use crate::scheduler::search::SHOWN_SCORES;
+use crate::scheduler::search::levels::{Choice, enter};
+
+/// A node that is short and would not be if others left: its scores then, and what that is worth.
+#[derive(Clone, Copy)]
+pub struct Over {
+    scores: Scores,
+    preemption: f64,
+}
+
+/// By slot; `None`: nobody could make enough way there.
+pub type Overs = BTreeMap<u32, Option<Over>>;
+
+impl<'a> Search<'a> {
+    /// The best node for one more allocation where others make way, and who. `metric`: of the search that found no room.
+    pub fn select_over(
+        &mut self,
+        proposal: &Proposal<'a>,
+        penalized: &BTreeSet<u32>,
+        others: &mut Others<'a>,
+        metric: &mut AllocMetric,
+    ) -> Option<(u32, Way)> {
+        others.read_all();
+        let mut best: Vec<Choice> = Vec::with_capacity(SHOWN_SCORES + 1);
+        for slot in 0..self.standing.len() as u32 {
+            if let Some(over) = self.over(proposal, slot, others) {
+                enter(&mut best, self.choice_over(slot, over, penalized), SHOWN_SCORES);
+            }
+        }
+        let slot = best.first()?.slot;
+        let way = self.way(proposal, slot, others)?;
+        metric.scores = best.iter().map(|c| self.shown_over(c, penalized)).collect();
+        Some((slot, way))
+    }
+
+    /// The same, on one given node.
+    pub fn look_over(
+        &mut self,
+        proposal: &Proposal<'a>,
+        slot: u32,
+        others: &mut Others<'a>,
+    ) -> Option<(Way, AllocMetric)> {
+        others.read(slot);
+        let over = self.over(proposal, slot, others)?;
+        let way = self.way(proposal, slot, others)?;
+        let none = BTreeSet::new();
+        let choice = self.choice_over(slot, over, &none);
+        let scores = vec![self.shown_over(&choice, &none)];
+        Some((way, AllocMetric { nodes_evaluated: 1, scores, ..self.base.clone() }))
+    }
+
+    fn over(&mut self, proposal: &Proposal<'a>, slot: u32, others: &Others<'a>) -> Option<Over> {
+        if !matches!(self.standing[slot as usize], Standing::Exhausted(_)) {
+            return None;
+        }
+        if let Some(known) = self.overs.get(&slot) {
+            return *known;
+        }
+        let over = self.way(proposal, slot, others).map(|way| {
+            let devices = self.room(proposal, slot, &way.freed).unwrap_or(0.0);
+            let scores = Scores { devices, ..self.reckon(proposal, slot) };
+            Over { scores, preemption: preempt::score(&way.priorities) }
+        });
+        self.overs.insert(slot, over);
+        over
+    }
+
+    fn way(&mut self, proposal: &Proposal<'a>, slot: u32, others: &Others<'a>) -> Option<Way> {
+        let ask: Amount = self.ask_at(slot);
+        others.way(slot, ask, &mut |freed: &Holding| self.room(proposal, slot, freed).is_ok())
+    }
+
+    fn choice_over(&self, slot: u32, over: Over, penalized: &BTreeSet<u32>) -> Choice {
+        let reschedule_penalty = if penalized.contains(&slot) { -1.0 } else { 0.0 };
+        let Own { sum, scores } = Own::of(&Scores { reschedule_penalty, ..over.scores });
+        self.levels.choice(slot, Own { sum: sum + over.preemption, scores: scores + 1 })
+    }
+
+    fn shown_over(&self, choice: &Choice, penalized: &BTreeSet<u32>) -> NodeScore {
+        let Over { scores, preemption } = self
+            .overs
+            .get(&choice.slot)
+            .copied()
+            .flatten()
+            .unwrap_or(Over { scores: Scores::default(), preemption: 0.0 });
+        let shown = self.shown(choice, penalized);
+        let scores = Scores {
+            spread: shown.scores.spread,
+            reschedule_penalty: if penalized.contains(&choice.slot) { -1.0 } else { 0.0 },
+            ..scores
+        };
+        NodeScore { scores, preemption, ..shown }
+    }
+}

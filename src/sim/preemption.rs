@@ -1,0 +1,62 @@
+//! What is sent off for something more urgent: by system jobs in every seed, by others in some; and what must hold of it.
+
+use super::world::World;
+use crate::model::alloc::{Allocation, DesiredStatus};
+use crate::model::eval::Trigger;
+use crate::model::random::Stream;
+use crate::model::scheduling::{Preemption, SchedulerSettings};
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::change::Change;
+
+/// By how much who sends something off has to be above it.
+const GAP: i64 = 10;
+
+/// How the region's scheduler begins.
+pub fn settings(seed: u64) -> SchedulerSettings {
+    let mut draws = Stream::new(seed, 120);
+    let mut on = || draws.below(2) == 0;
+    let preemption = Preemption { system: true, sysbatch: on(), batch: on(), service: on() };
+    SchedulerSettings { preemption, ..SchedulerSettings::default() }
+}
+
+impl World {
+    /// Whoever makes way does so for one that is there and more urgent, and its job is looked at again. `changes`: of the turn.
+    pub fn check_preempted(
+        &mut self,
+        view: &View,
+        alloc: &Allocation,
+        changes: &[Change],
+    ) -> Result<(), String> {
+        if alloc.desired != DesiredStatus::Evict || !self.evicted.insert(alloc.id) {
+            return Ok(());
+        }
+        self.faults.fired("allocation preempted");
+        let found = preempted_rightly(view, alloc, changes).map_err(|e| e.to_string())?;
+        found.map_or(Ok(()), |why| Err(format!("{} of {} made way {why}", alloc.name, alloc.job)))
+    }
+}
+
+/// What is wrong with it.
+fn preempted_rightly(view: &View, alloc: &Allocation, changes: &[Change]) -> Result<Option<String>, Fault> {
+    let Some(id) = alloc.preempted_by else { return Ok(Some("for nobody".into())) };
+    let Some(by) = view.alloc(id)? else {
+        // it came and went in one turn, with its job
+        let gone = changes.iter().any(|c| matches!(c, Change::Alloc(a) if a.id == id));
+        return Ok((!gone).then(|| "for one that is not there".into()));
+    };
+    if by.node_id != alloc.node_id || !by.preempted.contains(&alloc.id) {
+        return Ok(Some(format!("for {id}, which did not need that")));
+    }
+    let urgency = |a: &Allocation| -> Result<i64, Fault> {
+        let spec = view.job_spec(&a.job, a.job_create_index, a.job_version)?;
+        Ok(spec.map_or(i64::MIN, |spec| spec.priority))
+    };
+    let (own, other) = (urgency(&by)?, urgency(alloc)?);
+    if own < other.saturating_add(GAP) {
+        return Ok(Some(format!("with priority {other} for one of {own}")));
+    }
+    let evals = view.evals_of_job(&alloc.job)?;
+    let again = evals.iter().any(|e| e.trigger == Trigger::Preemption && e.create_index == by.create_index);
+    Ok((!again).then(|| "and nobody looks at its job again".into()))
+}
