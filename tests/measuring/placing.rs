@@ -27,6 +27,8 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 21;
+/// The fleet that others have to leave for what is placed.
+const CROWDED: usize = 5_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
@@ -47,6 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let empty = World::new(nodes, 0.0);
         report(&empty, nodes as i64 / 2, Case::System, Some(nodes as f64 / 500.0), runs);
         let full = World::new(nodes, 0.95);
+        if nodes == CROWDED {
+            let crowded = World::crowded(nodes, 10);
+            report(&crowded, 1, Case::Plain, Some(250.0), runs);
+            report(&crowded, count, Case::Plain, Some(1_000.0), runs);
+        }
         let plain = report(&empty, count, Case::Plain, Some(plain_ms), runs);
         report(&empty, count, Case::Rack, Some(spread_ms), runs);
         report(&empty, count, Case::EachNode, Some(3.0 * plain), runs);
@@ -65,7 +72,7 @@ fn report(world: &World, count: i64, case: Case, at_most_ms: Option<f64>, runs: 
     let (median, fastest) = median(world, &spec, runs);
     let limit = at_most_ms.map_or("".into(), |l| format!("{l:.2} ms"));
     let verdict = at_most_ms.map_or("", |l| if median <= l { "ok" } else { "missed" });
-    let (nodes, fill) = (world.nodes(), if world.fill > 0.0 { ", 95 % full" } else { "" });
+    let (nodes, fill) = (world.nodes(), world.filled());
     println!(
         "| {nodes} | {placed} of {count} | {case:?}{fill} | {limit} | {median:.2} ms | {fastest:.2} ms | {verdict} |"
     );

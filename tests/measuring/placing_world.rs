@@ -1,5 +1,6 @@
 //! The fleets and jobs that placing is measured on.
 
+use crate::model::alloc::Allocation;
 use crate::model::eval::Evaluation;
 use crate::model::job::{JobSpec, JobType};
 use crate::model::node::Node;
@@ -34,6 +35,8 @@ pub struct World {
     fleet: Fleet,
     pub fill: f64,
     nodes: usize,
+    /// Less urgent allocations, by job.
+    crowd: Vec<(JobSpec, Vec<Allocation>)>,
 }
 
 impl World {
@@ -48,7 +51,38 @@ impl World {
                 fleet.hold(node.info.id, &Holding { amount, claims: vec![] });
             }
         }
-        World { fleet, fill, nodes }
+        World { fleet, fill, nodes, crowd: vec![] }
+    }
+
+    /// Every node is full of what would make way: so many allocations on each, of fifty jobs.
+    pub fn crowded(nodes: usize, each: usize) -> Self {
+        let mut world = World::new(nodes, 0.0);
+        for j in 0..RACKS {
+            let mut spec = testing::spec(&format!("crowd-{j}"), 0);
+            spec.priority = 10 + (j % 4) as i64 * 10;
+            let task = &mut spec.groups[0].tasks[0];
+            (task.cpu_mhz, task.memory_mb) = (14_000 / each as i64, 32_000 / each as i64);
+            let job = testing::job_of(spec.clone());
+            let mut allocs = vec![];
+            for i in (j..nodes * each).step_by(RACKS) {
+                let mut alloc = testing::alloc(&job, i as u64, (i / each) as u128);
+                alloc.id = testing::alloc_id(mix(i as u64).into());
+                world.fleet.hold(alloc.node_id, &alloc.resources.holding());
+                allocs.push(alloc);
+            }
+            world.crowd.push((spec, allocs));
+        }
+        world
+    }
+
+    pub fn filled(&self) -> &'static str {
+        if !self.crowd.is_empty() {
+            ", full, others leave"
+        } else if self.fill > 0.0 {
+            ", 95 % full"
+        } else {
+            ""
+        }
     }
 
     pub fn nodes(&self) -> usize {
@@ -83,6 +117,11 @@ impl World {
     pub fn prepare(&self, spec: &JobSpec) -> Prepared {
         let mut state = testing::World::of_nodes([]);
         state.register(spec.clone());
+        for (spec, allocs) in &self.crowd {
+            state.register(spec.clone());
+            state.scheduling.preemption.service = true;
+            allocs.iter().for_each(|alloc| drop(state.add(alloc.clone())));
+        }
         Prepared { state, fleet: self.fleet.snapshot(), eval: eval_of(spec) }
     }
 
