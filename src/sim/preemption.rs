@@ -60,3 +60,41 @@ fn preempted_rightly(view: &View, alloc: &Allocation, changes: &[Change]) -> Res
     let again = evals.iter().any(|e| e.trigger == Trigger::Preemption && e.create_index == by.create_index);
     Ok((!again).then(|| "and nobody looks at its job again".into()))
 }
+
+/// A checker that cannot fail proves nothing.
+#[test]
+fn what_made_way_wrongly_is_found() {
+    use crate::model::eval::Evaluation;
+    use crate::state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, place, register, spec};
+    use crate::wire::command::Command;
+    let made_way = |priority, trigger, change: fn(&mut Allocation)| {
+        let mut region = Region::new();
+        let node = region.ready_node(1);
+        for (id, priority) in [("low", 20), ("high", priority)] {
+            let mut spec = spec(id, 1);
+            spec.priority = priority;
+            region.run(&register(spec, None));
+        }
+        let apply = |eval, nodes, evals| Command::ApplyPlan { eval, nodes, evals, at: AT };
+        let low = alloc(1, &region.job("low"), node, eval_id(1));
+        region.run(&apply(eval_id(1), place(vec![low]), vec![]));
+        let mut high = alloc(2, &region.job("high"), node, eval_id(2));
+        high.preempted = vec![alloc_id(1)];
+        let again = Evaluation { trigger, ..eval(3, "low") };
+        region.run(&apply(eval_id(2), place(vec![high]), vec![again]));
+        let mut low = region.alloc(1);
+        change(&mut low);
+        preempted_rightly(&region.view(), &low, &[]).expect("reads")
+    };
+    let again = Trigger::Preemption;
+    assert_eq!(made_way(30, again, |_| ()), None);
+    for (wrong, found) in [
+        ("with priority 20 for one of 29", made_way(29, again, |_| ())),
+        ("and nobody looks at its job again", made_way(30, Trigger::NodeUpdate, |_| ())),
+        ("for nobody", made_way(30, again, |low| low.preempted_by = None)),
+        ("for one that is not there", made_way(30, again, |low| low.preempted_by = Some(alloc_id(9)))),
+        ("which did not need that", made_way(30, again, |low| low.node_id = Default::default())),
+    ] {
+        assert!(found.as_ref().is_some_and(|why| why.contains(wrong)), "{wrong}: {found:?}");
+    }
+}

@@ -57,7 +57,7 @@ fn place(world: &mut World, spec: JobSpec) -> Decision {
 #[test]
 fn worked_examples_of_distance_and_score() {
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
-    close(distance(amount(500, 512, 100), amount(250, 256, 100)), 0.707107);
+    close(distance(amount(500, 512, 100), amount(250, 256, 100)), 0.5f64.sqrt());
     close(distance(amount(1000, 1024, 300), amount(500, 2048, 150)), 1.224745);
     close(distance(amount(0, 0, 0), amount(500, 2048, 150)), 0.0);
     let cases: [(&[i64], f64); 4] =
