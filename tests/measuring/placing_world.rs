@@ -120,7 +120,9 @@ impl World {
         for (spec, allocs) in &self.crowd {
             state.register(spec.clone());
             state.scheduling.preemption.service = true;
-            allocs.iter().for_each(|alloc| drop(state.add(alloc.clone())));
+            for alloc in allocs {
+                state.add(alloc.clone());
+            }
         }
         Prepared { state, fleet: self.fleet.snapshot(), eval: eval_of(spec) }
     }
