@@ -149,11 +149,25 @@ fn group(out: &mut String, g: &Value) {
         let short: Vec<String> = each(&nearest["Missing"]).map(short).collect();
         out.push_str(&format!("Nearest: {} on node {}\n", short.join(", "), text(&nearest["NodeName"])));
     }
+    out.push_str(&others(&g["Preemption"]));
     let help: Vec<String> = each(&g["Reasons"]).filter_map(help).collect();
     if feasible == 0 && !help.is_empty() {
         out.push_str(&format!("By itself would help:\n{}", help.concat()));
     }
     scores(out, "The best nodes for one more", &g["Best"]);
+}
+
+/// Whether it would help that less urgent work makes way.
+fn others(preemption: &Value) -> String {
+    let Some(nodes) = preemption["Nodes"].as_u64().filter(|n| *n > 0) else { return String::new() };
+    let nodes = layout::count(nodes, "node");
+    match preemption["Allowed"] == true {
+        true => format!("Less urgent work can make way on {nodes}\n"),
+        false => format!(
+            "Less urgent work could make way on {nodes}; such jobs may not send it away\n\
+             (operator scheduler set-config says which may)\n"
+        ),
+    }
 }
 
 fn reason(r: &Value) -> Vec<String> {
@@ -218,6 +232,7 @@ mod tests {
                 {"Reason": "missing drivers", "Nodes": 1, "Alone": 0, "Asked": null, "WouldDo": null},
             ],
             "Nearest": {"NodeName": "board-3", "Missing": [{"Dimension": "memory", "Missing": 12, "Asked": 256}]},
+            "Preemption": {"Nodes": 2, "Allowed": false},
             "Best": [],
         });
         let history = [
@@ -233,6 +248,8 @@ Excluded  Alone  By
 6         2      memory: 256 MiB asked for
 1         0      missing drivers
 Nearest: 12 MiB of memory short on node board-3
+Less urgent work could make way on 2 nodes; such jobs may not send it away
+(operator scheduler set-config says which may)
 By itself would help:
   not for \"${meta.rack} = r1\": 3 nodes
   memory of at most 244 MiB

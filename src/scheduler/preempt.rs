@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// By how much the priority of what makes way must be lower at least.
 const GAP: i64 = 10;
+/// So many nodes are read by themselves: then it is cheaper to read what is less urgent everywhere.
+const MOST_SINGLE: usize = 8;
 
 /// Whether a priority is high enough above another one.
 pub fn may(own: i64, other: i64) -> bool {
@@ -120,10 +122,13 @@ impl<'a> Others<'a> {
         self.there.values_mut().for_each(|there| there.sort_unstable_by_key(|c| c.id));
     }
 
-    /// Of one node.
+    /// Of one node; where many are asked for, of all at once.
     pub fn read(&mut self, slot: u32) {
         if self.all_read || self.there.contains_key(&slot) {
             return;
+        }
+        if self.there.len() >= MOST_SINGLE {
+            return self.read_all();
         }
         self.there.insert(slot, Vec::new());
         let allocs = self.view.allocs_on(self.fleet.id_at(slot));
@@ -135,6 +140,9 @@ impl<'a> Others<'a> {
             return;
         }
         let Some(slot) = self.fleet.slot(alloc.node_id) else { return };
+        if self.sent.get(&slot).is_some_and(|sent| sent.iter().any(|c| c.id == alloc.id)) {
+            return;
+        }
         let Some((priority, family)) = self.urgency(&alloc) else { return };
         if may(self.priority, priority) {
             let mut holding = alloc.resources.holding();

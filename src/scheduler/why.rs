@@ -3,11 +3,13 @@
 //!
 //! Refuses to know: who asks, names of nodes, and why it came to be so.
 
+use super::View;
 use super::bits::Bits;
 use super::demand::{Demand, Lack, Site};
 use super::distinct::Distinct;
 use super::feasible::Feasibility;
 use super::fleet::Snapshot;
+use super::preempt::Others;
 use super::proposal::Proposal;
 use super::search::{MOST_LEVELS, Rules, Search};
 use crate::model::alloc::{Allocation, NodeScore};
@@ -125,6 +127,23 @@ pub fn outlook(
         best = search.select(&proposal, &BTreeSet::new()).1.scores;
     }
     Outlook { nodes: fleet.taken_slots().count() as u64, feasible, barriers, nearest, best }
+}
+
+/// On how many nodes others could make way for one more, if such jobs are allowed to send them away.
+pub fn ways(
+    view: &dyn View,
+    fleet: &Snapshot,
+    job: &JobSpec,
+    group: &TaskGroup,
+    allocs: &[Allocation],
+    seed: u64,
+) -> u64 {
+    let (key, proposal) = (job.key(), Proposal::new(fleet, allocs));
+    let mut feasibility = Feasibility::new(job, fleet);
+    let algorithm = view.scheduling(&job.node_pool).algorithm;
+    let rules = Rules { algorithm, seed, most_levels: MOST_LEVELS };
+    let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
+    search.ways(&proposal, &mut Others::new(view, fleet, job.priority, &key))
 }
 
 /// Where the job's other allocations are.

@@ -12,7 +12,7 @@ use crate::model::id::{JobKey, NodeId};
 use crate::model::job::Job;
 use crate::model::tree::BTreeSet;
 use crate::scheduler::View as SchedulerView;
-use crate::scheduler::why::{Barrier, Outlook, outlook};
+use crate::scheduler::why::{Barrier, Outlook, outlook, ways};
 use crate::state::fault::Fault;
 use crate::state::view::View;
 use crate::wire::request::{Refusal, RefusalKind};
@@ -115,6 +115,10 @@ fn look(
     for group in job.spec.groups.iter().filter(|g| names.contains(g.name.as_str())) {
         let Outlook { nodes, feasible, barriers, nearest, best } =
             outlook(&job.spec, group, view.fleet(), allocs, scheduling, seed);
+        let ways = match feasible {
+            0 => ways(view, view.fleet(), &job.spec, group, allocs, seed),
+            _ => 0,
+        };
         let nearest = match nearest {
             None => None,
             Some(nearby) => Some(Nearest {
@@ -131,6 +135,8 @@ fn look(
             feasible,
             reasons: barriers.into_iter().map(reason).collect(),
             nearest,
+            ways,
+            preempts: scheduling.preemption.allows(job.spec.job_type),
             best: named(view, &best)?,
         });
     }

@@ -40,6 +40,10 @@ pub struct GroupWhy {
     pub reasons: Vec<Reason>,
     /// Only what it asks for is missing there, and less of it than elsewhere.
     pub nearest: Option<Nearest>,
+    /// On so many nodes less urgent work could make way for one more. Counted only where no node has a place.
+    pub ways: u64,
+    /// Whether such jobs may send it away.
+    pub preempts: bool,
     /// The best nodes for one more, best first, with their names.
     pub best: Vec<(NodeScore, String)>,
 }

@@ -124,6 +124,30 @@ fn a_system_job_gets_its_place_on_every_node() {
 }
 
 #[test]
+fn who_leaves_many_nodes_leaves_each_once() {
+    let mut w = world((0..20).map(node));
+    let mut all: Vec<AllocId> = vec![];
+    for n in 0..20 {
+        all.push(running(&mut w, sized(&format!("low-{n}"), 20, 2000, 256), n));
+        running(&mut w, sized(&format!("idle-{n}"), 20, 1900, 256), n);
+    }
+    let mut system = JobSpec { job_type: JobType::System, ..sized("agent", 80, 2100, 256) };
+    let decision = place(&mut w, system.clone());
+    assert_eq!((preempted(&decision), places(&decision).len()), (all, 20));
+    // more groups on each: the last one would have to send away what is leaving already
+    for (name, cpu_mhz) in [("h", 1900), ("i", 2000)] {
+        let mut group = system.groups[0].clone();
+        group.name = name.into();
+        group.tasks[0].cpu_mhz = cpu_mhz;
+        system.groups.push(group);
+    }
+    (system.id, system.priority) = ("more".into(), 95);
+    let decision = place(&mut w, system);
+    assert_eq!((preempted(&decision).len(), places(&decision).len()), (40, 40));
+    assert_eq!(decision.eval.failed_groups.keys().collect::<Vec<_>>(), ["i"]);
+}
+
+#[test]
 fn what_the_older_version_said_protects_too() {
     let mut w = world([node(1)]);
     running(&mut w, sized("low", 60, 3000, 256), 1);

@@ -45,7 +45,14 @@ impl<'a> Search<'a> {
         Some((slot, way))
     }
 
-    /// The same, on one given node.
+    /// On how many nodes others could make way for one more.
+    pub fn ways(&mut self, proposal: &Proposal<'a>, others: &mut Others<'a>) -> u64 {
+        others.read_all();
+        let slots = 0..self.standing.len() as u32;
+        slots.filter(|slot| self.over(proposal, *slot, others).is_some()).count() as u64
+    }
+
+    /// As `select_over`, on one given node.
     pub fn look_over(
         &mut self,
         proposal: &Proposal<'a>,
@@ -83,24 +90,21 @@ impl<'a> Search<'a> {
     }
 
     fn choice_over(&self, slot: u32, over: Over, penalized: &BTreeSet<u32>) -> Choice {
-        let reschedule_penalty = if penalized.contains(&slot) { -1.0 } else { 0.0 };
-        let Own { sum, scores } = Own::of(&Scores { reschedule_penalty, ..over.scores });
+        let Own { sum, scores } = Own::of(&over.scores_with(slot, penalized));
         self.levels.choice(slot, Own { sum: sum + over.preemption, scores: scores + 1 })
     }
 
     fn shown_over(&self, choice: &Choice, penalized: &BTreeSet<u32>) -> NodeScore {
-        let Over { scores, preemption } = self
-            .overs
-            .get(&choice.slot)
-            .copied()
-            .flatten()
-            .unwrap_or(Over { scores: Scores::default(), preemption: 0.0 });
         let shown = self.shown(choice, penalized);
-        let scores = Scores {
-            spread: shown.scores.spread,
-            reschedule_penalty: if penalized.contains(&choice.slot) { -1.0 } else { 0.0 },
-            ..scores
-        };
-        NodeScore { scores, preemption, ..shown }
+        let Some(Some(over)) = self.overs.get(&choice.slot) else { return shown };
+        let scores = Scores { spread: shown.scores.spread, ..over.scores_with(choice.slot, penalized) };
+        NodeScore { scores, preemption: over.preemption, ..shown }
+    }
+}
+
+impl Over {
+    fn scores_with(self, slot: u32, penalized: &BTreeSet<u32>) -> Scores {
+        let reschedule_penalty = if penalized.contains(&slot) { -1.0 } else { 0.0 };
+        Scores { reschedule_penalty, ..self.scores }
     }
 }

@@ -7,6 +7,7 @@ use crate::model::id::{AllocId, EvalId};
 use crate::model::job::JobSpec;
 use crate::model::node::{NodeEvent, NodeStatus};
 use crate::model::plan::{AllocStop, NodePlan};
+use crate::model::scheduling::SchedulerSettings;
 use crate::model::time::{Span, Wall};
 use crate::model::tree::BTreeMap;
 use crate::state::samples::*;
@@ -151,4 +152,28 @@ fn a_long_story_fits_a_screen() {
     let why = why(&r, Subject::Alloc(alloc_id(2)));
     assert_eq!(why.history.len(), 18);
     assert!(why.history[0].at <= at(61) && why.history[17].at == at(109), "its beginning and its end");
+}
+
+#[test]
+fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
+    let mut r = Region::new();
+    let node = r.ready_node(1);
+    let all = r.view().fleet().usage(node).unwrap().1;
+    for (id, priority) in [("low", 20), ("near", 29), ("high", 30)] {
+        let mut spec = spec(id, 1);
+        (spec.priority, spec.groups[0].tasks[0].cpu_mhz) = (priority, all.cpu_mhz);
+        r.run(&register(spec, None));
+    }
+    let low = alloc(1, &r.job("low"), node, eval_id(1));
+    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes: place(vec![low]), evals: vec![], at: AT });
+    let told = |r: &Region, id: &str| {
+        let group = why(r, Subject::Job(key(id))).groups.remove(0);
+        assert_eq!(group.feasible, 0);
+        (group.ways, group.preempts)
+    };
+    assert_eq!((told(&r, "high"), told(&r, "near")), ((1, false), (0, false)));
+    let mut settings = SchedulerSettings::default();
+    settings.preemption.service = true;
+    r.run(&Command::ConfigureScheduler { settings, cas: None });
+    assert_eq!(told(&r, "high"), (1, true));
 }
