@@ -35,6 +35,19 @@ fn preempt_services(node: &Node) {
     assert!(config.exits(0).contains("Preemption Service Scheduler  = true\n"), "{config:?}");
 }
 
+fn a_plan_tells_who_would_leave(node: &Node, high: &Value, low: &Value) {
+    let file = path(&node.write("high.json", &json!({"Job": high}).to_string())).to_string();
+    let plan = node.drover(&["job", "plan", "-json", &file]);
+    let short = &text(&low["ID"])[..8];
+    let table = format!("Preemptions:\nAlloc ID  Job ID  Task Group\n{short}  low     g\n");
+    assert!(plan.exits(1).contains(&table), "{plan:?}");
+    let planned = node.put("/v1/job/high/plan", &json!({"Job": high})).json();
+    let annotations = &planned["Annotations"];
+    assert_eq!(annotations["DesiredTGUpdates"]["g"]["Preemptions"], 1);
+    assert_eq!(annotations["PreemptedAllocs"][0]["ID"], low["ID"]);
+    assert_eq!(one(node, "low", "run")["ID"], low["ID"], "a plan changes nothing");
+}
+
 #[test]
 fn the_less_urgent_makes_way_and_returns() {
     let node = small();
@@ -60,17 +73,7 @@ fn the_less_urgent_makes_way_and_returns() {
     node.drover(&["job", "stop", "-purge", "high"]).exits(0);
     preempt_services(&node);
 
-    let file = path(&node.write("high.json", &json!({"Job": &high}).to_string())).to_string();
-    let plan = node.drover(&["job", "plan", "-json", &file]);
-    let short = &text(&low["ID"])[..8];
-    let table = format!("Preemptions:\nAlloc ID  Job ID  Task Group\n{short}  low     g\n");
-    assert!(plan.exits(1).contains(&table), "{plan:?}");
-    let planned = node.put("/v1/job/high/plan", &json!({"Job": &high})).json();
-    let annotations = &planned["Annotations"];
-    assert_eq!(annotations["DesiredTGUpdates"]["g"]["Preemptions"], 1);
-    assert_eq!(annotations["PreemptedAllocs"][0]["ID"], low["ID"]);
-    assert_eq!(one(&node, "low", "run")["ID"], low["ID"], "a plan changes nothing");
-
+    a_plan_tells_who_would_leave(&node, &high, &low);
     node.register(&high);
     let evicted = one(&node, "low", "evict");
     let waiting = one(&node, "high", "run");
