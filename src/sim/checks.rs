@@ -46,6 +46,7 @@ impl World {
         }
         let all = allocs(&view)?;
         self.check_forgotten(&view, &all)?;
+        self.check_dispatches()?;
         if index.is_multiple_of(LOOK_EVERY) {
             no_node_is_over_committed(&view, &all)?;
             nothing_is_held_by_two(&all)?;
@@ -233,7 +234,7 @@ impl World {
                 Err(format!("{key} is stopped, {running} allocations are not"))
             };
         }
-        if job.spec.periodic.is_some() {
+        if job.spec.periodic.is_some() || job.spec.is_parameterized() {
             let none = view.evals_of_job(&key).map_err(|e| e.to_string())?.is_empty() && live.is_empty();
             return none.then_some(()).ok_or(format!("{key} runs something itself"));
         }

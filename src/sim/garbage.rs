@@ -31,7 +31,7 @@ pub struct Kept {
     allocs: BTreeMap<AllocId, Allocation>,
     evals: BTreeMap<EvalId, Evaluation>,
     deployments: BTreeMap<DeploymentId, Deployment>,
-    jobs: BTreeMap<JobKey, Arc<Job>>,
+    pub jobs: BTreeMap<JobKey, Arc<Job>>,
 }
 
 fn read(view: &View, allocs: &[Allocation]) -> Result<Kept, String> {

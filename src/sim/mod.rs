@@ -8,6 +8,7 @@
 mod checks;
 mod clock;
 pub mod disk;
+mod dispatchers;
 mod faults;
 mod garbage;
 mod golden;

@@ -169,6 +169,7 @@ impl World {
         self.server.server = None;
         self.server.inbox.clear();
         self.ledger.lose_all();
+        self.dispatchers.lose_all();
         self.after(back_after, Event::Start(Who::Server));
     }
 

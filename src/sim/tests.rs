@@ -57,6 +57,7 @@ fn weather(world: &mut World) -> Result<(), String> {
     world.stop_the_clock();
     let rest = world.now.after(LAST_LAUNCHES);
     world.run_until(rest)?;
+    world.check_dispatched()?;
     world.check_settled()
 }
 
@@ -69,6 +70,7 @@ fn storm(world: &mut World) -> Result<(), String> {
     world.after(Span::seconds(1), Event::Work);
     world.after(Span::seconds(30), Event::Operate);
     world.next_fault();
+    world.after(Span::seconds(3), Event::Dispatch);
     world.run_until(Mono(1).after(STORMY))
 }
 

@@ -222,6 +222,9 @@ impl World {
     pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
         self.note_launch(token, &result);
+        if self.dispatch_answered(token, &result)? {
+            return Ok(());
+        }
         if self.ledger.answered_aside(token) || self.operators.answered(token, &result)? {
             return Ok(());
         }
@@ -355,6 +358,18 @@ fn system_job(key: &JobKey) -> JobSpec {
     let mut spec = job(key, JobType::System, 1, restart);
     spec.update = Some(JobUpdate::DEFAULT);
     spec.groups.iter_mut().for_each(|g| g.update = Some(UpdatePolicy::DEFAULT));
+    spec
+}
+
+/// It runs for a while, and ends well.
+pub fn dispatched_job(key: &JobKey, milliseconds: u64) -> JobSpec {
+    let mut spec = batch_job(key, 1);
+    if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
+        let args = ["run", &milliseconds.to_string(), "0"].map(|a| Value::Text(a.into())).to_vec();
+        task.config.insert("command".into(), Value::Text("sim".into()));
+        task.config.insert("args".into(), Value::List(args));
+        task.payload_file = "payload".into();
+    }
     spec
 }
 

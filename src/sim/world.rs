@@ -1,6 +1,7 @@
 //! The world's clock and heap of future events, the network, and the loop that lets everything happen.
 
 use super::clock::Clock;
+use super::dispatchers::Dispatchers;
 use super::faults::{Fault, Faults};
 use super::garbage::Kept;
 use super::http::Readers;
@@ -100,6 +101,7 @@ pub enum Event {
     },
     Work,
     Operate,
+    Dispatch,
     /// After the operators: what is paused goes on.
     EndPause,
     /// After the users: what waits for a word gets one.
@@ -128,6 +130,7 @@ pub struct World {
     pub faults: Faults,
     pub workload: Workload,
     pub operators: Operators,
+    pub dispatchers: Dispatchers,
     pub ledger: Ledger,
     pub readers: Readers,
     pub draws: Stream,
@@ -185,6 +188,7 @@ impl World {
             faults: Faults::new(seed),
             workload: Workload::new(seed),
             operators: Operators::new(seed),
+            dispatchers: Dispatchers::new(seed),
             ledger: Ledger::default(),
             readers: Readers::new(),
             draws,
@@ -325,6 +329,10 @@ impl World {
             }
             Event::Work => self.work(),
             Event::Operate => self.operate(),
+            Event::Dispatch => {
+                self.dispatch();
+                Ok(())
+            }
             Event::EndPause => {
                 self.end_pause();
                 Ok(())

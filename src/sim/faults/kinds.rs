@@ -88,4 +88,9 @@ pub const KINDS: &[&str] = &[
     "launches were missed",
     "launch skipped",
     "allocation preempted",
+    "dispatched",
+    "dispatched together",
+    "dispatch repeated",
+    "dispatch repeated unanswered",
+    "dispatched job forgotten",
 ];

@@ -1,0 +1,228 @@
+//! Users who dispatch, and repeat what was not answered, or was, sometimes at the same moment. And what must hold of it: one job
+//! for each token, the same in every answer, with what that token brought along, there until it has ended.
+
+use super::workload::dispatched_job;
+use super::world::{Event, World};
+use crate::model::family::dispatch::{Parameterized, PayloadRule, Wish};
+use crate::model::id::JobKey;
+use crate::model::job::{JobSpec, JobStatus};
+use crate::model::random::Stream;
+use crate::model::time::Span;
+use crate::model::tree::{BTreeMap, BTreeSet};
+use crate::server::effects::Input;
+use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+
+const FORM_JOB: &str = "form";
+/// Their questions have numbers apart from those of others.
+const FIRST_QUESTION: u64 = 1 << 41;
+
+pub struct Dispatchers {
+    draws: Stream,
+    asked: u64,
+    made_up: u64,
+    /// Questions without an answer yet, and their tokens; empty for what is no dispatch.
+    open: BTreeMap<u64, String>,
+    /// The last question that died with a server.
+    lost: u64,
+    /// Tokens of which nobody knows what they came to.
+    unsure: Vec<String>,
+    /// By token: the job that the last answer named, and how often one was new.
+    named: BTreeMap<String, (String, u64)>,
+    /// Every dispatched job that was ever seen: its token, and how it was last.
+    seen: BTreeMap<String, (String, JobStatus)>,
+    there: BTreeSet<String>,
+}
+
+impl Dispatchers {
+    pub fn new(seed: u64) -> Self {
+        Dispatchers {
+            draws: Stream::new(seed, 105),
+            asked: FIRST_QUESTION,
+            made_up: 0,
+            open: BTreeMap::new(),
+            lost: 0,
+            unsure: Vec::new(),
+            named: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            there: BTreeSet::new(),
+        }
+    }
+
+    /// One that was left unanswered, one that was answered, or a new one.
+    fn token(&mut self) -> (&'static str, String) {
+        let known = self.named.len() as u64;
+        match self.draws.below(4) {
+            0 | 1 if !self.unsure.is_empty() => ("dispatch repeated unanswered", self.unsure.remove(0)),
+            0 if known > 0 => {
+                let which = self.draws.below(known) as usize;
+                let token = self.named.keys().nth(which).cloned().unwrap_or_default();
+                ("dispatch repeated", token)
+            }
+            _ => {
+                self.made_up += 1;
+                ("dispatched", format!("token-{}", self.made_up))
+            }
+        }
+    }
+
+    /// The server is gone.
+    pub fn lose_all(&mut self) {
+        let since = self.lost;
+        let lost = self.open.iter().filter(|(question, token)| **question > since && !token.is_empty());
+        self.unsure.extend(lost.map(|(_, token)| token.clone()));
+        self.lost = self.asked;
+    }
+}
+
+/// What a token brings along, whoever says it.
+fn payload(token: &str) -> Vec<u8> {
+    token.bytes().rev().collect()
+}
+
+impl World {
+    /// One step; then, after a while, the next.
+    pub fn dispatch(&mut self) {
+        if !self.faults.on() {
+            return;
+        }
+        let form = JobKey::new("default", FORM_JOB);
+        let known = self.kept.jobs.contains_key(&form);
+        match self.dispatchers.draws.below(30) {
+            0 => self.ask_aside(Action::DeregisterJob { job: form, purge: true, eval_priority: None }),
+            1 | 2 => self.write_form(&form),
+            _ if !known => self.write_form(&form),
+            _ => self.dispatch_form(&form),
+        }
+        let wait = Span(self.dispatchers.draws.below(9_000_000_000) as i64);
+        self.after(wait, Event::Dispatch);
+    }
+
+    /// In versions that differ, so that jobs are made of many.
+    fn write_form(&mut self, form: &JobKey) {
+        let draws = &mut self.dispatchers.draws;
+        let priority = 1 + draws.below(100) as i64;
+        let milliseconds = 1 + draws.below(5_000);
+        let parameterized =
+            Parameterized { payload: PayloadRule::Required, meta_required: vec![], meta_optional: vec![] };
+        let spec =
+            JobSpec { parameterized: Some(parameterized), priority, ..dispatched_job(form, milliseconds) };
+        self.ask_aside(Action::RegisterJob {
+            spec: Box::new(spec),
+            enforce_index: None,
+            eval_priority: None,
+            preserve_counts: false,
+            submission: None,
+        });
+    }
+
+    fn ask_aside(&mut self, action: Action) {
+        self.ask_dispatcher(String::new(), action);
+    }
+
+    fn dispatch_form(&mut self, form: &JobKey) {
+        let (kind, token) = self.dispatchers.token();
+        let together = if self.dispatchers.draws.below(4) == 0 { 3 } else { 1 };
+        self.faults.fired(if together > 1 { "dispatched together" } else { kind });
+        for _ in 0..together {
+            let wish = Wish {
+                job: form.clone(),
+                payload: payload(&token),
+                meta: BTreeMap::new(),
+                prefix: String::new(),
+                token: token.clone(),
+                priority: 0,
+            };
+            self.ask_dispatcher(token.clone(), Action::DispatchJob { wish: Box::new(wish) });
+        }
+    }
+
+    fn ask_dispatcher(&mut self, token: String, action: Action) {
+        if !self.server.is_up() {
+            self.dispatchers.unsure.extend(Some(token).filter(|token| !token.is_empty()));
+            return;
+        }
+        self.dispatchers.asked += 1;
+        let question = self.dispatchers.asked;
+        self.note(|_| format!("user    {question} dispatches {token:?}"));
+        self.dispatchers.open.insert(question, token);
+        self.server_input(Input::Request { token: question, action });
+    }
+
+    /// Whether the question was theirs.
+    pub fn dispatch_answered(
+        &mut self,
+        question: u64,
+        result: &Result<Done, Refusal>,
+    ) -> Result<bool, String> {
+        if question <= FIRST_QUESTION {
+            return Ok(false);
+        }
+        let Some(token) = self.dispatchers.open.remove(&question) else {
+            return Err(format!("the dispatchers' question {question} was answered twice: {result:?}"));
+        };
+        let known = &mut self.dispatchers;
+        let (job, new) = match result {
+            _ if token.is_empty() => return Ok(true),
+            Ok(Done::Dispatched { job, eval, .. }) => (job.clone(), eval.is_some()),
+            Ok(other) => return Err(format!("{token} was answered {other:?}")),
+            Err(refusal) => {
+                let later = matches!(refusal.kind, RefusalKind::Unavailable | RefusalKind::Busy);
+                known.unsure.extend(Some(token).filter(|_| later));
+                return Ok(true);
+            }
+        };
+        if known.seen.get(&job).is_none_or(|(of, _)| *of != token) {
+            return Err(format!("{token} is told {job}, which never was, or is another's"));
+        }
+        let (before, made) = known.named.get(&token).cloned().unwrap_or_default();
+        if before != job && known.there.contains(&before) {
+            return Err(format!("{token} is told {job}, and was told {before}, which is still there"));
+        }
+        let made = if before == job { made } else { 0 } + u64::from(new);
+        if made > 1 {
+            return Err(format!("{token} made {job} twice"));
+        }
+        known.named.insert(token, (job, made));
+        Ok(true)
+    }
+
+    /// After every turn in which the state moved: the jobs as they are were just read.
+    pub fn check_dispatches(&mut self) -> Result<(), String> {
+        let (mut tokens, mut there) = (BTreeSet::new(), BTreeSet::new());
+        for (key, job) in self.kept.jobs.iter().filter(|(key, _)| is_child(key)) {
+            let dispatch = job.spec.dispatch.as_ref().ok_or(format!("{key} was not dispatched"))?;
+            if dispatch.payload != payload(&dispatch.token) || job.spec.groups.is_empty() {
+                return Err(format!("{key} is not what {} brought along", dispatch.token));
+            }
+            if !tokens.insert(dispatch.token.clone()) {
+                return Err(format!("{} has made two jobs, one of them {key}", dispatch.token));
+            }
+            there.insert(key.id.clone());
+            self.dispatchers.seen.insert(key.id.clone(), (dispatch.token.clone(), job.status));
+        }
+        for gone in self.dispatchers.there.iter().filter(|id| !there.contains(*id)) {
+            if self.dispatchers.seen.get(gone).is_some_and(|(_, status)| *status != JobStatus::Dead) {
+                return Err(format!("{gone} is gone, and had not ended"));
+            }
+            self.faults.fired("dispatched job forgotten");
+        }
+        self.dispatchers.there = there;
+        Ok(())
+    }
+
+    /// Without faults, after a while: whatever was dispatched has come to its end.
+    pub fn check_dispatched(&self) -> Result<(), String> {
+        let left =
+            self.dispatchers.there.iter().find(|id| {
+                self.dispatchers.seen.get(*id).is_none_or(|(_, status)| *status != JobStatus::Dead)
+            });
+        match left {
+            Some(id) => Err(format!("{id} has not ended")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_child(key: &JobKey) -> bool {
+    key.namespace == "default" && key.id.starts_with("form/")
+}
