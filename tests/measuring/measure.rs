@@ -7,6 +7,7 @@
 
 mod agent;
 mod crowd;
+mod dispatches;
 mod figures;
 mod http;
 mod kernel;
@@ -52,6 +53,7 @@ fn measure(binary: &Path, runs: usize) -> Result<Table, String> {
         figures::fsync_latency(&mut table)?;
         figures::one_node(&binary, &mut table)?;
         figures::registrations(&binary, &mut table)?;
+        dispatches::dispatches(&binary, &mut table)?;
         reads::reads(&binary, &mut table)?;
         reads::reopened(&binary, &mut table)?;
     }
