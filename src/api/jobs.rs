@@ -17,7 +17,7 @@ use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use crate::model::diff::JobDiff;
 use crate::model::id::JobKey;
 use crate::model::job::{Job, JobSpec};
-use crate::model::validate::{Limits, Validation, validate};
+use crate::model::validate::{Limits, Validation, scaling, validate};
 use crate::state::heads::JobHead;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, Done};
@@ -142,6 +142,9 @@ pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response
     let mut wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
     if id.is_some_and(|id| id != wanted.spec.id) {
         return Err(Response::text(400, "Job ID does not match name"));
+    }
+    if scaling::of_system_job(&wanted.spec) {
+        return Err(Response::text(400, scaling::OF_SYSTEM_JOB));
     }
     let submission = wanted.submission.take();
     let mut validation = prepare(call, &mut wanted)?;

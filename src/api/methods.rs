@@ -5,7 +5,7 @@ use super::request::Method;
 
 pub fn takes(route: &Route, method: Method) -> bool {
     match route {
-        Route::Jobs | Route::NodePools | Route::SchedulerConfiguration => {
+        Route::Jobs | Route::NodePools | Route::SchedulerConfiguration | Route::JobScale(_) => {
             method == Method::Get || method.is_write()
         }
         Route::Job(_) | Route::Namespace(_) | Route::NodePool(PoolRoute::Itself, _) => {

@@ -36,6 +36,7 @@ mod pools;
 pub mod query;
 pub mod request;
 pub mod response;
+mod scaling;
 mod scheduler;
 mod search;
 pub mod session;
@@ -205,7 +206,7 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
         _ => {}
     }
     let query = Query::new(request.parameters().map_err(bad)?)?;
-    check_region(&query, ctx)?;
+    query.check_region(&ctx.agent.region)?;
     let lists = is_list(&route) && (request.method == Method::Get || route == Route::JobsStatuses);
     if query.filter.is_some() && !lists {
         return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));
@@ -293,12 +294,12 @@ impl Call<'_> {
             Route::JobSummary(id) => jobs::summary(self, id),
             Route::JobEvaluate(id) => jobs::evaluate(self, id),
             Route::JobPlan(id) => plan::plan(self, &id),
-            Route::JobWhy(id) => why::of_job(self, id),
-            Route::AllocWhy(id) => why::of_alloc(self, &id),
-            Route::EvalWhy(id) => why::of_eval(self, &id),
+            Route::JobWhy(_) | Route::AllocWhy(_) | Route::EvalWhy(_) => why::answer(self, route),
             Route::JobRevert(id) => versions::revert(self, id),
             Route::JobStability(id) => versions::set_stability(self, id),
             Route::JobLaunch(_) | Route::JobDispatch(_) => family::make(self, route),
+            Route::JobScale(id) => scaling::of_job(self, id, write),
+            Route::ScalingPolicies | Route::ScalingPolicy(_) => scaling::policies(self, route),
             Route::JobsStatuses => statuses::list(self),
             Route::JobVersions(id) => jobs::versions(self, id),
             Route::JobSubmission(id) => submissions::one(self, id),
@@ -436,11 +437,5 @@ impl Call<'_> {
             [] => Err(Response::text(400, "Request body is empty")),
             body => Ok(body),
         }
-    }
-}
-
-impl From<crate::state::fault::Fault> for Response {
-    fn from(fault: crate::state::fault::Fault) -> Response {
-        Response::text(500, format!("the state cannot be read: {fault}"))
     }
 }

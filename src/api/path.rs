@@ -29,6 +29,9 @@ pub enum Route {
     JobDispatch(String),
     /// Its children have the payloads.
     JobDispatchPayload,
+    JobScale(String),
+    ScalingPolicies,
+    ScalingPolicy(String),
     JobsStatuses,
     Allocations,
     Allocation(String),
@@ -171,6 +174,7 @@ fn plain(path: &str) -> Route {
         "operator/keyring/keys" => Route::KeyringKeys,
         "metrics" => Route::Metrics,
         "event/stream" => Route::EventStream,
+        "scaling/policies" => Route::ScalingPolicies,
         "search" => Route::Search,
         "search/fuzzy" => Route::SearchFuzzy,
         "validate/job" => Route::ValidateJob,
@@ -209,6 +213,8 @@ fn below(path: &str) -> Route {
         Route::DeploymentAllocations(id.to_string())
     } else if let Some(rest) = path.strip_prefix("deployment/") {
         deployment(rest)
+    } else if let Some(id) = path.strip_prefix("scaling/policy/") {
+        Route::ScalingPolicy(id.to_string())
     } else if let Some(name) = path.strip_prefix("namespace/") {
         Route::Namespace(name.to_string())
     } else if let Some(route) = on_node(path) {
@@ -267,7 +273,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 15] = [
+    const PARTS: [(&str, Make); 16] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -283,6 +289,7 @@ fn job(rest: &str) -> Route {
         ("/periodic/force", Route::JobLaunch),
         ("/dispatch", Route::JobDispatch),
         ("/dispatch/payload", |_| Route::JobDispatchPayload),
+        ("/scale", Route::JobScale),
     ];
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
@@ -298,7 +305,6 @@ fn job(rest: &str) -> Route {
 
 /// Those that are not built.
 const JOB_PARTS: &[(&str, &str)] = &[
-    ("/scale", "job/:id/scale"),
     ("/services", "job/:id/services"),
     ("/actions", "job/:id/actions"),
     ("/action", "job/:id/action"),
@@ -341,7 +347,6 @@ const KNOWN: &[&str] = &[
     "plugin",
     "quota",
     "recommendation",
-    "scaling/",
     "sentinel/",
     "service",
     "system/",
@@ -383,6 +388,10 @@ mod tests {
             ("/v1/job/a/dispatch", Route::JobDispatch(id("a"))),
             ("/v1/job/a/dispatch/payload", Route::JobDispatchPayload),
             ("/v1/job/a/dispatch-1700000000-1a2b3c4d", Route::Job(id("a/dispatch-1700000000-1a2b3c4d"))),
+            ("/v1/job/a/b/scale", Route::JobScale(id("a/b"))),
+            ("/v1/scaling/policies", Route::ScalingPolicies),
+            ("/v1/scaling/policy/x", Route::ScalingPolicy(id("x"))),
+            ("/v1/scaling/other", Route::Unknown),
             ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
             ("/v1/allocation/x/stop", Route::AllocStop(id("x"))),

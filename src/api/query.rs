@@ -56,6 +56,15 @@ impl Query {
         })
     }
 
+    /// Only the own region is known; `global` is another name for it.
+    pub fn check_region(&self, own: &str) -> Result<(), Response> {
+        match self.region.as_deref() {
+            None | Some("global") => Ok(()),
+            Some(region) if region == own => Ok(()),
+            Some(_) => Err(Response::text(500, "No path to region")),
+        }
+    }
+
     /// The first value of that parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())

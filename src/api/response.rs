@@ -1,6 +1,7 @@
 //! An answer as a value, and how refusals become statuses.
 
 use super::indent::indented;
+use crate::state::fault::Fault;
 use crate::wire::request::{Refusal, RefusalKind};
 use serde::Serialize;
 
@@ -95,6 +96,12 @@ impl From<Refusal> for Response {
             RefusalKind::Busy | RefusalKind::Unavailable => response.with("Retry-After", RETRY_AFTER_SECONDS),
             _ => response,
         }
+    }
+}
+
+impl From<Fault> for Response {
+    fn from(fault: Fault) -> Response {
+        Response::text(500, format!("the state cannot be read: {fault}"))
     }
 }
 

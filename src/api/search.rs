@@ -120,6 +120,10 @@ pub fn look_up(
             let ids = view.deployment_ids(&digits, usize::MAX)?;
             in_namespace(call, ids, |id| Ok(view.deployment(id)?.map(|d| d.job.namespace)))?
         }
+        ("scaling_policy", Some(digits)) => {
+            let ids = view.scaling_policy_ids(&digits, usize::MAX)?;
+            in_namespace(call, ids, |id| Ok(view.scaling_policy(id)?.map(|p| p.job.namespace)))?
+        }
         ("nodes", Some(digits)) => view.node_ids(&digits, most)?.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     };

@@ -15,7 +15,7 @@ use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
     node_pool_change, node_pool_show, node_status, operator_api, scheduler_config,
 };
-use crate::cli::{servers, status, version, why};
+use crate::cli::{scaling, servers, status, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
 pub struct Command {
@@ -47,6 +47,10 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_revert::JobRevert>("job revert", "bring an older version of a job back"),
     networked::<job_family::JobPeriodicForce>("job periodic force", "launch a periodic job now"),
     networked::<job_dispatch::JobDispatch>("job dispatch", "run a job with a payload and metadata"),
+    networked::<scaling::JobScale>("job scale", "give a group another count"),
+    networked::<scaling::JobScalingEvents>("job scaling-events", "list how a job was scaled"),
+    networked::<scaling::ScalingPolicyList>("scaling policy list", "list scaling policies"),
+    networked::<scaling::ScalingPolicyInfo>("scaling policy info", "show a scaling policy"),
     networked::<job_validate::JobValidate>("job validate", "check a job file without running it"),
     networked::<job_allocs::JobAllocs>("job allocs", "list the allocations of a job"),
     networked::<job_allocs::JobEval>("job eval", "let the scheduler look at a job again"),
@@ -180,8 +184,6 @@ pub fn unalias(name: &str) -> &str {
 /// Reference: cli 2. A name of a group stands for all of the group that is not in `COMMANDS`.
 pub static NOT_SUPPORTED: &[&str] = &[
     "job start",
-    "job scale",
-    "job scaling-events",
     "job restart",
     "job action",
     "job tag",
@@ -193,7 +195,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "monitor export",
     "var",
     "service",
-    "scaling",
     "volume",
     "plugin",
     "quota",

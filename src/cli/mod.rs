@@ -63,6 +63,7 @@ mod node_use;
 mod operator_api;
 mod output;
 mod pages;
+mod scaling;
 mod scheduler_config;
 mod screen;
 mod servers;

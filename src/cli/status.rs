@@ -7,6 +7,7 @@ use crate::cli::job_status::{self, JobStatus};
 use crate::cli::layout;
 use crate::cli::node_status::{self, NodeStatus};
 use crate::cli::output::{Failure, Outcome};
+use crate::cli::scaling::ScalingPolicyInfo;
 use crate::cli::session::Session;
 use crate::cli::shapes::SearchAnswer;
 use crate::model::tree::BTreeMap;
@@ -37,6 +38,7 @@ impl Run for Status {
             ("allocs", found) => alloc_status::show(session, &AllocStatus::one(found, self.verbose)),
             ("nodes", found) => node_status::show(session, &NodeStatus::one(found, self.verbose)),
             ("evals", found) => eval_status::show(session, &EvalStatus::one(found, self.verbose)),
+            ("scaling_policy", found) => ScalingPolicyInfo::one(found, self.verbose).run(session),
             (context, _) => Err(Failure::new(format!("not supported yet: showing {context}"))),
         }
     }

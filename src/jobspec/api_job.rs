@@ -5,6 +5,7 @@
 
 mod asks;
 mod family;
+pub(super) mod scaling;
 
 use super::schema;
 use super::submitted::{Checker, Refused};
@@ -197,9 +198,10 @@ impl Decoder<'_> {
         let tasks =
             g.many("Tasks").enumerate().map(|(i, t)| self.task(restart, t, &format!("{path}.Tasks[{i}]")));
         let tasks = tasks.collect();
+        let (count, scaling) = self.count_and_scaling(g, path);
         TaskGroup {
             name: g.owned("Name"),
-            count: g.int("Count").unwrap_or(1),
+            count,
             constraints: Self::constraints(g),
             affinities: Self::affinities(g),
             spreads: Self::spreads(g),
@@ -213,6 +215,7 @@ impl Decoder<'_> {
             meta: g.map("Meta"),
             disconnect: self.disconnect(g, path),
             asks: self.group_asks(g, path),
+            scaling,
         }
     }
 

@@ -31,6 +31,7 @@ mod types;
 mod variables;
 
 pub use api_job::decode_job;
+pub use api_job::scaling::free_form;
 #[cfg(test)]
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};

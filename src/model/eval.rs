@@ -51,6 +51,7 @@ pub enum Trigger {
     RollingUpdate,
     PeriodicJob,
     Preemption,
+    JobScaling,
 }
 
 impl Trigger {
@@ -72,6 +73,7 @@ impl Trigger {
             Trigger::RollingUpdate => "rolling-update",
             Trigger::PeriodicJob => "periodic-job",
             Trigger::Preemption => "preemption",
+            Trigger::JobScaling => "job-scaling",
         }
     }
 }

@@ -136,6 +136,8 @@ ids! {
     DeploymentId,
     /// One delivery of an evaluation to a scheduler worker: an answer with another token is refused.
     EvalToken,
+    /// How far one group of one job may be scaled.
+    ScalingPolicyId,
     /// One start of one task: a restarted task gets a new one. The keeper's key for idempotent starts.
     RunId,
 }

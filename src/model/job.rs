@@ -9,6 +9,7 @@ use super::family::{Children, Periodic};
 use super::id::JobKey;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, Lifecycle, TaskResources};
+use super::scaling::Scaling;
 use super::time::{Span, Wall};
 use super::value::Value;
 use crate::model::gather::Gather;
@@ -128,6 +129,8 @@ pub struct TaskGroup {
     pub disconnect: Option<DisconnectPolicy>,
     #[serde(default)]
     pub asks: GroupAsks,
+    #[serde(default)]
+    pub scaling: Option<Scaling>,
 }
 
 impl TaskGroup {

@@ -29,6 +29,7 @@ pub mod preference;
 pub mod random;
 pub mod reschedule;
 pub mod resources;
+pub mod scaling;
 pub mod scheduling;
 pub mod submission;
 pub mod task;

@@ -138,6 +138,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         meta: BTreeMap::new(),
         disconnect: None,
         asks: GroupAsks::default(),
+        scaling: None,
     };
     JobSpec {
         namespace: "default".into(),

@@ -11,8 +11,8 @@ use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, SubmitJob};
-use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+use crate::wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, SubmitJob};
+use crate::wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 impl Server {
     pub(super) fn request(&mut self, token: u64, action: Action, now: Now) -> Result<(), Fault> {
@@ -23,20 +23,18 @@ impl Server {
         let view = self.log.reader().view()?;
         let at = self.stamp(now);
         match action {
-            Action::RegisterJob { mut spec, enforce_index, eval_priority, preserve_counts, submission } => {
+            Action::RegisterJob { spec, enforce_index, eval_priority, preserve_counts, submission } => {
                 if let Some(refusal) = misplaced(&spec, &view)? {
                     self.reply(token, Err(refusal));
                     return Ok(());
-                }
-                if preserve_counts {
-                    keep_counts(&mut spec, &view)?;
                 }
                 let priority = eval_priority.unwrap_or(spec.priority);
                 let (key, job_type) = (spec.key(), spec.job_type);
                 let eval = self.eval(key, job_type, priority, Trigger::JobRegister, at);
                 let register = RegisterJob { spec: *spec, enforce_index, eval: Some(eval), at };
                 let tracked_versions = self.config.tracked_versions;
-                let submit = SubmitJob { register, submission: submission.map(|s| *s), tracked_versions };
+                let submission = submission.map(|s| *s);
+                let submit = SubmitJob { register, submission, tracked_versions, preserve_counts };
                 self.propose(&Command::SubmitJob(Box::new(submit)), Op::Reply { token });
             }
             Action::RevertJob { job, version, enforce_prior_version } => {
@@ -73,6 +71,7 @@ impl Server {
             Action::StopAlloc { alloc, transition } => {
                 self.stop_alloc(token, alloc, transition, &view, at)?
             }
+            Action::ScaleJob(wish) => self.scale_job(token, *wish, &view, at)?,
             Action::ForceLaunch { job } => self.force_launch(token, job, at),
             Action::DispatchJob { wish } => self.dispatch_job(token, *wish, at),
             Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
@@ -138,6 +137,21 @@ impl Server {
         let tracked_versions = self.config.tracked_versions;
         let order = RevertJob { job, version, enforce_prior_version, eval, tracked_versions, at };
         self.propose(&Command::RevertJob(Box::new(order)), Op::Reply { token });
+        Ok(())
+    }
+
+    /// Of what does not fit the job, applying tells.
+    fn scale_job(&mut self, token: u64, wish: ScaleWish, view: &View, at: Wall) -> Result<(), Fault> {
+        let known = view.job(&wish.job)?.filter(|_| wish.count.is_some());
+        let eval = known.map(|known| {
+            let (job_type, priority) = (known.spec.job_type, known.spec.priority);
+            self.eval(wish.job.clone(), job_type, priority, Trigger::JobScaling, at)
+        });
+        let ScaleWish { job, group, count, message, error, meta, enforce_index } = wish;
+        let tracked_versions = self.config.tracked_versions;
+        let order =
+            ScaleJob { job, group, count, message, error, meta, enforce_index, eval, tracked_versions, at };
+        self.propose(&Command::ScaleJob(Box::new(order)), Op::Reply { token });
         Ok(())
     }
 
@@ -254,16 +268,6 @@ impl Server {
 
 /// Replies that wait for their entry at the same time.
 pub(super) const MAX_OPS_IN_FLIGHT: usize = 4096;
-
-fn keep_counts(spec: &mut JobSpec, view: &View) -> Result<(), Fault> {
-    let Some(known) = view.job(&spec.key())? else { return Ok(()) };
-    for group in &mut spec.groups {
-        if let Some(old) = known.spec.group(&group.name) {
-            group.count = old.count;
-        }
-    }
-    Ok(())
-}
 
 /// Names that must exist in this region, and what its namespace allows.
 pub(super) fn misplaced(spec: &JobSpec, view: &View) -> Result<Option<Refusal>, Fault> {

@@ -296,7 +296,8 @@ fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
         let here: Vec<&Allocation> = all.iter().filter(|a| a.node_id == node.info.id).collect();
         let live = here.iter().filter(|a| !a.terminal()).count();
         let failed = here.iter().any(|a| a.client == ClientStatus::Failed && !a.server_terminal());
-        if live > 1 || (live == 0 && node.ready() && !failed && !waits) {
+        let none = job.spec.groups.iter().all(|g| g.count == 0);
+        if live > usize::from(!none) || (live == 0 && node.ready() && !failed && !waits && !none) {
             return Err(format!("{key} is {live} times on node {}: {here:#?}", node.info.name));
         }
         all.retain(|a| a.node_id != node.info.id);

@@ -11,6 +11,7 @@ mod families;
 mod operating;
 mod preemption;
 mod rollouts;
+mod scaling;
 
 use crate::keeper::journal::{Entry, Process};
 use crate::model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
@@ -432,6 +433,7 @@ fn samples() -> Samples {
     operating(&mut s);
     families::families(&mut s);
     families::dispatches(&mut s);
+    scaling::scaling_samples(&mut s);
     conversation(&mut s);
     keeper(&mut s);
     local(&mut s);
@@ -491,6 +493,7 @@ fn rows_lie_where_they_always_lay() {
     region.run(&Command::AddSigningKey { key: Box::new(signing_key()) });
     operating::operated(&mut region);
     families::launched(&mut region);
+    scaling::scaled(&mut region);
     let view = region.view();
     check::consistent(&view).expect("whole");
     let rows = check::rows(&view).expect("reads");

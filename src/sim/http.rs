@@ -182,7 +182,8 @@ fn job(spec: &JobSpec) -> Value {
                     })
                 })
                 .collect();
-            json!({ "Name": g.name, "Count": g.count, "Tasks": tasks })
+            let limits = g.scaling.as_ref().map(|s| json!({ "Min": s.min, "Max": s.max, "Enabled": s.enabled }));
+            json!({ "Name": g.name, "Count": g.count, "Tasks": tasks, "Scaling": limits })
         })
         .collect();
     let kind = if spec.job_type == JobType::Batch { "batch" } else { "service" };

@@ -24,6 +24,7 @@ mod preemption;
 mod processes;
 mod rollouts;
 mod rot;
+mod scaling;
 mod server_host;
 mod stores;
 mod tests;

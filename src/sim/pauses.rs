@@ -92,7 +92,7 @@ impl World {
     }
 
     /// `None`: the server is not there, or its disk is not.
-    fn read<T>(&mut self, look: impl FnOnce(&View) -> Result<T, Fault>) -> Option<T> {
+    pub fn read<T>(&mut self, look: impl FnOnce(&View) -> Result<T, Fault>) -> Option<T> {
         let server = self.server.server.as_ref()?;
         self.server.disk.hold_faults(true);
         let found = server.reader().view().and_then(|view| look(&view));

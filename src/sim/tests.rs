@@ -69,6 +69,7 @@ fn storm(world: &mut World) -> Result<(), String> {
     }
     world.after(Span::seconds(1), Event::Work);
     world.after(Span::seconds(30), Event::Operate);
+    world.after(Span::seconds(45), Event::Scale);
     world.next_fault();
     world.after(Span::seconds(3), Event::Dispatch);
     world.run_until(Mono(1).after(STORMY))

@@ -195,7 +195,10 @@ impl World {
         if !self.server.is_up() || !self.ledger.is_free(&job) {
             return Ok(());
         }
-        let wish = self.workload.wish(&job);
+        let mut wish = self.workload.wish(&job);
+        if let Left::Spec(spec) = &mut wish {
+            self.scalers.limit(spec);
+        }
         self.workload.next_token += 1;
         let token = self.workload.next_token;
         let action = if self.workload.one_in(2) {
@@ -222,6 +225,7 @@ impl World {
     pub fn answered(&mut self, token: u64, result: Result<Done, Refusal>) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
         self.note_launch(token, &result);
+        self.note_scaled(token, &result)?;
         if self.dispatch_answered(token, &result)? {
             return Ok(());
         }
@@ -308,6 +312,7 @@ fn describe(action: &Action) -> String {
         | Action::EvaluateNode { .. }
         | Action::ChangeNode { .. }
         | Action::CollectGarbage
+        | Action::ScaleJob(_)
         | Action::StopAlloc { .. }
         | Action::StepDeployment { .. } => format!("{action:?}"),
     }
@@ -422,6 +427,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         meta: BTreeMap::new(),
         disconnect: None,
         asks: GroupAsks::default(),
+        scaling: None,
     };
     JobSpec {
         namespace: key.namespace.clone(),

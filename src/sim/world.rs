@@ -11,6 +11,7 @@ use super::node_host::NodeHost;
 use super::operators::Operators;
 use super::processes::ProcessEnd;
 use super::rollouts::Seen;
+use super::scaling::Scalers;
 use super::server_host::ServerHost;
 use super::workload::Workload;
 use crate::keeper;
@@ -102,6 +103,7 @@ pub enum Event {
     Work,
     Operate,
     Dispatch,
+    Scale,
     /// After the operators: what is paused goes on.
     EndPause,
     /// After the users: what waits for a word gets one.
@@ -131,6 +133,7 @@ pub struct World {
     pub workload: Workload,
     pub operators: Operators,
     pub dispatchers: Dispatchers,
+    pub scalers: Scalers,
     pub ledger: Ledger,
     pub readers: Readers,
     pub draws: Stream,
@@ -189,6 +192,7 @@ impl World {
             workload: Workload::new(seed),
             operators: Operators::new(seed),
             dispatchers: Dispatchers::new(seed),
+            scalers: Scalers::new(seed),
             ledger: Ledger::default(),
             readers: Readers::new(),
             draws,
@@ -333,6 +337,7 @@ impl World {
                 self.dispatch();
                 Ok(())
             }
+            Event::Scale => self.scale(),
             Event::EndPause => {
                 self.end_pause();
                 Ok(())

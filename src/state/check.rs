@@ -3,6 +3,8 @@
 //!
 //! Refuses to know how rows came to be: it computes everything anew, from the rows that nothing else can tell.
 
+mod scaling;
+
 use super::family;
 use super::fault::Fault;
 use super::tables::{self, Described, JobRow, Kind, NodeRow, Part, Place};
@@ -18,6 +20,7 @@ use crate::model::namespace::Namespace;
 use crate::model::node::computed_class;
 use crate::model::pool::{NodePool, is_built_in};
 use crate::model::resources::Amount;
+use crate::model::scaling::{ScalingEvents, ScalingPolicy};
 use crate::model::scheduling::SchedulerConfig;
 use crate::model::submission::Submission;
 use crate::model::tree::{BTreeMap, BTreeSet};
@@ -34,6 +37,7 @@ pub fn consistent(view: &View) -> Result<(), String> {
     all.allocs()?;
     all.deployments()?;
     all.nodes()?;
+    all.scaling()?;
     all.fleet(view)
 }
 
@@ -61,6 +65,9 @@ struct All {
     deployments: Vec<Deployment>,
     described: BTreeMap<NodeId, Described>,
     nodes: BTreeMap<NodeId, NodeRow>,
+    policies: BTreeMap<Vec<u8>, ScalingPolicy>,
+    /// Whose groups they are.
+    scaled: BTreeSet<(JobKey, Vec<u8>)>,
     indexes: Bytes,
 }
 
@@ -84,6 +91,8 @@ impl All {
             deployments: Vec::new(),
             described: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            scaled: BTreeSet::new(),
             indexes: Bytes::new(),
         };
         let mut digest = 0u64;
@@ -135,6 +144,9 @@ impl All {
                     return Err(format!("node pool {:?} lies at {rest:02x?}", pool.spec.name));
                 }
             }
+            k if k == Kind::ScalingPolicy as u8 => {
+                self.policies.insert(key.to_vec(), row(value)?);
+            }
             k if k == Kind::SchedulerConfig as u8 => row::<SchedulerConfig>(value).map(drop)?,
             k if k == Kind::NodeInfo as u8 => {
                 self.described.insert(node()?, row(value)?);
@@ -156,6 +168,10 @@ impl All {
             }
             Some(p) if *p == Part::Spec as u8 => {
                 self.specs.insert(key.to_vec(), row(value)?);
+            }
+            Some(p) if *p == Part::ScalingEvents as u8 => {
+                row::<ScalingEvents>(value)?;
+                self.scaled.insert((job, rest[1..].to_vec()));
             }
             Some(p) if *p == Part::Submission as u8 => {
                 row::<Submission>(value)?;

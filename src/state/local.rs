@@ -8,7 +8,7 @@ use super::verified;
 use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
 use crate::model::task::TaskState;
 use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::record::{self, CLAIMS, DISPATCHES, FAMILIES, HEALTH, PREEMPTION, records};
+use crate::wire::record::{self, CLAIMS, DISPATCHES, FAMILIES, HEALTH, PREEMPTION, SCALING, records};
 use crate::wire::rpc::Assignment;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
@@ -91,9 +91,10 @@ pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
 records! {
     DynamicMeta = "dynamic node meta" 1;
-    AllocHead = "local allocation" 7
-        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION] 3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION]
-        4 &[FAMILIES, DISPATCHES, PREEMPTION] 5 &[DISPATCHES, PREEMPTION] 6 &[PREEMPTION];
+    AllocHead = "local allocation" 8
+        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING]
+        3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING] 4 &[FAMILIES, DISPATCHES, PREEMPTION, SCALING]
+        5 &[DISPATCHES, PREEMPTION, SCALING] 6 &[PREEMPTION, SCALING] 7 &[SCALING];
     LocalTask = "local task" 2;
 }
 

@@ -17,6 +17,7 @@ pub mod garbage;
 pub mod heads;
 pub mod local;
 mod operating;
+mod scaling;
 pub mod segments;
 pub mod store;
 pub mod tables;

@@ -90,6 +90,7 @@ pub fn group(name: &str, count: i64) -> TaskGroup {
         meta: BTreeMap::new(),
         disconnect: None,
         asks: GroupAsks::default(),
+        scaling: None,
     }
 }
 
@@ -197,7 +198,12 @@ pub fn register(spec: JobSpec, eval: Option<Evaluation>) -> Command {
 pub fn submit(spec: JobSpec, source: &str, tracked_versions: u32) -> Command {
     let register = RegisterJob { spec, enforce_index: None, eval: None, at: AT };
     let submission = Submission { source: source.into(), format: "hcl2".into(), ..Submission::default() };
-    Command::SubmitJob(Box::new(SubmitJob { register, submission: Some(submission), tracked_versions }))
+    Command::SubmitJob(Box::new(SubmitJob {
+        register,
+        submission: Some(submission),
+        tracked_versions,
+        preserve_counts: false,
+    }))
 }
 
 /// A namespace with that description.

@@ -14,7 +14,7 @@ pub(super) use applied::Applied;
 use super::fault::Fault;
 use crate::model::drain::{Drain, LastDrain};
 use crate::model::family::Kinship;
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId, Uuid};
+use crate::model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
@@ -70,6 +70,8 @@ pub(super) enum Kind {
     SchedulerConfig = 15,
     /// name to `NodePool`
     NodePool = 16,
+    /// id to `ScalingPolicy`
+    ScalingPolicy = 17,
 }
 
 impl Kind {
@@ -104,6 +106,8 @@ pub(super) enum Part {
     Uses = 7,
     /// an idempotency token to the id of the job that was dispatched with it
     Token = 8,
+    /// group to `ScalingEvents`
+    ScalingEvents = 9,
 }
 
 impl Part {
@@ -431,6 +435,14 @@ pub(super) fn namespace_key(name: &str) -> Vec<u8> {
 
 pub(super) fn node_pool_key(name: &str) -> Vec<u8> {
     Kind::NodePool.key(&[name.as_bytes()])
+}
+
+pub(super) fn scaling_policy_key(id: ScalingPolicyId) -> Vec<u8> {
+    Kind::ScalingPolicy.key(&[id.0.as_bytes()])
+}
+
+pub(super) fn scaling_events_key(job: &[u8], group: &str) -> Vec<u8> {
+    Part::ScalingEvents.key(job, group.as_bytes())
 }
 
 pub(super) fn node_key(kind: Kind, id: NodeId) -> Vec<u8> {

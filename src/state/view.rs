@@ -34,6 +34,7 @@ pub enum Table {
     Namespaces = 4,
     Deployments = 5,
     NodePools = 6,
+    ScalingPolicies = 7,
 }
 
 pub struct View {
@@ -397,7 +398,7 @@ impl View {
         keys.iter().map(read).collect()
     }
 
-    fn ids(&self, kind: Kind, prefix: &str, limit: usize) -> Result<Vec<Uuid>, Fault> {
+    pub(super) fn ids(&self, kind: Kind, prefix: &str, limit: usize) -> Result<Vec<Uuid>, Fault> {
         let Some((first, last)) = hex_range(prefix) else { return Ok(Vec::new()) };
         let (first, last) = (kind.key(&[&first]), kind.key(&[&last]));
         let mut out = Vec::new();

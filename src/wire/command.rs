@@ -19,6 +19,7 @@ use crate::model::submission::Submission;
 use crate::model::task::TaskState;
 use crate::model::time::{Span, Wall};
 use crate::model::tree::BTreeMap;
+use crate::model::value::Value;
 use crate::model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,8 @@ pub enum Command {
     LaunchJob(Box<LaunchJob>),
     /// A parameterized job makes a child, unless the token has made one.
     DispatchJob(Box<DispatchJob>),
+    /// A group gets another count, or an event alone.
+    ScaleJob(Box<ScaleJob>),
 }
 
 impl Command {
@@ -102,6 +105,7 @@ impl Command {
             | Command::RevertJob(_)
             | Command::LaunchJob(_)
             | Command::DispatchJob(_)
+            | Command::ScaleJob(_)
             | Command::SetStability { .. } => "JobRegistered",
             Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
             Command::RegisterNode { .. } => "NodeRegistration",
@@ -187,6 +191,9 @@ pub struct SubmitJob {
     pub submission: Option<Submission>,
     /// How many of the newest versions stay listed.
     pub tracked_versions: u32,
+    /// Groups that the job has already keep their count, as far as their new limits let them.
+    #[serde(default)]
+    pub preserve_counts: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -259,6 +266,22 @@ pub struct DispatchJob {
     pub wish: Wish,
     /// The child's evaluation. The child is named after it.
     pub eval: EvalId,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScaleJob {
+    pub job: JobKey,
+    pub group: String,
+    /// `None`: there is only something to be said.
+    pub count: Option<i64>,
+    pub message: String,
+    pub error: bool,
+    pub meta: BTreeMap<String, Value>,
+    /// With a count: the job must have this `job_modify_index`.
+    pub enforce_index: Option<u64>,
+    pub eval: Option<Evaluation>,
+    pub tracked_versions: u32,
     pub at: Wall,
 }
 

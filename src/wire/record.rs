@@ -119,6 +119,8 @@ pub const DISPATCHES: Change = &[("JobSpec", 18), ("Task", 18), ("Assignment", 1
 
 /// Nothing made way for anything.
 pub const PREEMPTION: Change = &[("Allocation", 30), ("NodeScore", 3), ("Assignment", 16)];
+/// No group said how far it may be scaled; counts that are to stay were filled in before a job was proposed.
+pub const SCALING: Change = &[("TaskGroup", 15), ("SubmitJob", 3)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(since $($older:literal $change:expr)+)?;)*) => { $(
@@ -142,13 +144,16 @@ pub(crate) use records;
 records! {
     crate::model::eval::Evaluation = "evaluation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
     crate::model::alloc::Allocation = "allocation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
-    crate::model::job::Job = "job" 5
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
-    crate::model::job::JobSpec = "job version" 5
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES] 3 &[FAMILIES, DISPATCHES] 4 &[DISPATCHES];
-    super::command::Command = "command" 6
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION] 3 &[FAMILIES, DISPATCHES, PREEMPTION]
-        4 &[DISPATCHES, PREEMPTION] 5 &[PREEMPTION];
+    crate::model::job::Job = "job" 6
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING] 3 &[FAMILIES, DISPATCHES, SCALING]
+        4 &[DISPATCHES, SCALING] 5 &[SCALING];
+    crate::model::job::JobSpec = "job version" 6
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING] 3 &[FAMILIES, DISPATCHES, SCALING]
+        4 &[DISPATCHES, SCALING] 5 &[SCALING];
+    super::command::Command = "command" 7
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING]
+        3 &[FAMILIES, DISPATCHES, PREEMPTION, SCALING] 4 &[DISPATCHES, PREEMPTION, SCALING]
+        5 &[PREEMPTION, SCALING] 6 &[SCALING];
     crate::model::job::JobSummary = "job summary" 2 since 1 &[FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
@@ -157,9 +162,10 @@ records! {
     crate::model::key::SigningKey = "signing key" 1;
     crate::model::node::Node = "node" 3 since 1 &[DRAINS, CLAIMS] 2 &[CLAIMS];
     super::rpc::NodeRequest = "node request" 2 since 1 &[CLAIMS];
-    NodeReply = "node reply" 7
-        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION] 3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION]
-        4 &[FAMILIES, DISPATCHES, PREEMPTION] 5 &[DISPATCHES, PREEMPTION] 6 &[PREEMPTION];
+    NodeReply = "node reply" 8
+        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING]
+        3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING] 4 &[FAMILIES, DISPATCHES, PREEMPTION, SCALING]
+        5 &[DISPATCHES, PREEMPTION, SCALING] 6 &[PREEMPTION, SCALING] 7 &[SCALING];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;
@@ -169,6 +175,8 @@ records! {
     super::keeper::Command = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
     crate::model::deployment::Deployment = "deployment" 1;
+    crate::model::scaling::ScalingPolicy = "scaling policy" 1;
+    crate::model::scaling::ScalingEvents = "scaling events" 1;
 }
 
 #[cfg(test)]

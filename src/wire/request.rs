@@ -8,6 +8,8 @@ use crate::model::namespace::NamespaceSpec;
 use crate::model::pool::NodePoolSpec;
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::submission::Submission;
+use crate::model::tree::BTreeMap;
+use crate::model::value::Value;
 use crate::wire::command::NodeWish;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -73,6 +75,8 @@ pub enum Action {
         alloc: AllocId,
         transition: Transition,
     },
+    /// Gives a group another count, or says of it what is to be remembered.
+    ScaleJob(Box<ScaleWish>),
     /// Launches a periodic job now.
     ForceLaunch {
         job: JobKey,
@@ -98,6 +102,18 @@ pub enum Action {
         deployment: DeploymentId,
         step: DeploymentWish,
     },
+}
+
+/// `count` is not negative.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaleWish {
+    pub job: JobKey,
+    pub group: String,
+    pub count: Option<i64>,
+    pub message: String,
+    pub error: bool,
+    pub meta: BTreeMap<String, Value>,
+    pub enforce_index: Option<u64>,
 }
 
 /// What a user may want of a deployment.

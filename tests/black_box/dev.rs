@@ -28,6 +28,7 @@ const EXAMPLES: &[Example] = &[
     ("periodic", "backup", "", &[]),
     ("restart", "flaky", "running", &[("flaky", "working\n")]),
     ("rollout", "rollout", "running", &[("serve", "the first version\n")]),
+    ("scaling", "workers", "running", &[("work", "worker 0\n")]),
     ("system", "watcher", "running", &[("watch", "watching dc1\n")]),
     ("variables", "greeter", "running", &[("greet", "Good Morning! ATTIC, CELLAR\n")]),
 ];

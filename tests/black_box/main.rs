@@ -29,6 +29,7 @@ mod periodic;
 mod planning;
 mod ports;
 mod preemption;
+mod scaling;
 mod screen;
 mod survival;
 mod system;

@@ -3,6 +3,7 @@
 use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
 use super::family::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
 use super::preference::{AffinityShape, SpreadShape};
+use super::scaling::PolicyShape;
 use super::{ConstraintShape, Null, map_or_null};
 use crate::model::claims::HeldNetwork;
 use crate::model::gather::Gather;
@@ -95,7 +96,7 @@ impl<'a> JobShape<'a> {
             constraints: ConstraintShape::list(&spec.constraints),
             affinities: AffinityShape::list(&spec.affinities),
             spreads: SpreadShape::list(&spec.spreads),
-            task_groups: spec.groups.iter().map(GroupShape::new).collect(),
+            task_groups: spec.groups.iter().map(|g| GroupShape::new(spec, g)).collect(),
             update: UpdateShape::of_job(spec),
             multiregion: (),
             periodic: spec.periodic.as_ref().map(PeriodicShape::new),
@@ -133,7 +134,7 @@ struct GroupShape<'a> {
     constraints: Option<Vec<ConstraintShape<'a>>>,
     affinities: Option<Vec<AffinityShape<'a>>>,
     spreads: Option<Vec<SpreadShape<'a>>>,
-    scaling: Null,
+    scaling: Option<PolicyShape<'a>>,
     restart_policy: RestartShape,
     reschedule_policy: Option<RescheduleShape>,
     ephemeral_disk: DiskShape,
@@ -153,7 +154,7 @@ struct GroupShape<'a> {
 }
 
 impl<'a> GroupShape<'a> {
-    fn new(g: &'a TaskGroup) -> Self {
+    fn new(spec: &'a JobSpec, g: &'a TaskGroup) -> Self {
         GroupShape {
             name: &g.name,
             count: g.count,
@@ -162,7 +163,7 @@ impl<'a> GroupShape<'a> {
             constraints: ConstraintShape::list(&g.constraints),
             affinities: AffinityShape::list(&g.affinities),
             spreads: SpreadShape::list(&g.spreads),
-            scaling: (),
+            scaling: PolicyShape::of_group(spec, g),
             restart_policy: RestartShape::new(&g.restart),
             reschedule_policy: g.reschedule.as_ref().map(RescheduleShape::new),
             ephemeral_disk: DiskShape { sticky: false, size_mb: g.ephemeral_disk_mb, migrate: false },
@@ -274,7 +275,7 @@ impl<'a> TaskShape<'a> {
 }
 
 /// A task's `config` as its user wrote it: whole numbers stay whole.
-struct FreeForm<'a>(&'a Value);
+pub struct FreeForm<'a>(pub &'a Value);
 
 impl Serialize for FreeForm<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {

@@ -25,6 +25,7 @@ pub mod operator;
 pub mod plan;
 pub mod pool;
 pub mod preference;
+pub mod scaling;
 pub mod search;
 pub mod stub;
 pub mod why;

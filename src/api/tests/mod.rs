@@ -11,6 +11,7 @@ mod node_wishes;
 mod observe;
 mod operating;
 mod reads;
+mod scaling;
 mod shapes;
 mod versions;
 mod waits;

@@ -106,6 +106,7 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         meta: BTreeMap::new(),
         disconnect: None,
         asks: GroupAsks::default(),
+        scaling: None,
     };
     Assignment {
         id: alloc_id(n),

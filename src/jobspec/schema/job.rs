@@ -85,7 +85,7 @@ pub static GROUP: Block = hooked(
             soon(many("service", "Services", &SERVICE)),
             by_label("volume", "Volumes", &VOLUME),
             many("task", "Tasks", &TASK),
-            soon(one("scaling", "Scaling", &GROUP_SCALING)),
+            one("scaling", "Scaling", &GROUP_SCALING),
             maybe("meta", "Meta", TextMap),
             maybe("shutdown_delay", "ShutdownDelay", Span),
             maybe("stop_after_client_disconnect", "StopAfterClientDisconnect", Span),

@@ -8,6 +8,7 @@ mod family;
 mod inputs;
 mod parsing;
 mod samples;
+mod scaling;
 mod stored;
 
 use super::{Parsed, Vars, parse};

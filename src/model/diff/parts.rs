@@ -12,6 +12,9 @@ use crate::model::job::{
 };
 use crate::model::preference::{Affinity, Spread};
 use crate::model::resources::Lifecycle;
+use crate::model::scaling::Scaling;
+use crate::model::tree::BTreeMap;
+use crate::model::value::Value;
 
 /// Ordered by name, as all of them.
 pub fn of_job(old: Option<&JobSpec>, new: &JobSpec) -> Vec<ObjectDiff> {
@@ -44,6 +47,7 @@ pub fn of_group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> Vec<ObjectD
     objects.extend(sets("Network", |g| all(&g.asks.networks, network)));
     objects.extend(one("ReschedulePolicy", |g| g.reschedule.as_ref().map(reschedule)));
     objects.extend(one("RestartPolicy", |g| Some(restart(&g.restart))));
+    objects.extend(one("Scaling", |g| g.scaling.as_ref().map(scaling)));
     objects.extend(sets("Spread", |g| all(&g.spreads, spread)));
     objects.extend(one("Update", |g| g.update.as_ref().map(update)));
     objects.extend(sets("Volume", |g| g.asks.volumes.iter().map(volume).collect()));
@@ -164,6 +168,11 @@ fn restart(r: &RestartPolicy) -> Flat {
         .with_span("Interval", Some(r.interval))
         .with("Mode", r.mode.as_str())
         .with("RenderTemplates", r.render_templates)
+}
+
+fn scaling(s: &Scaling) -> Flat {
+    let policy = BTreeMap::from([("Policy".to_string(), Value::Map(s.policy.clone()))]);
+    Flat::of_values(&policy).with("Enabled", s.enabled).with("Max", s.max).with("Min", s.min)
 }
 
 /// `Stagger` has no effect, and is no difference.

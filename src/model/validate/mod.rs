@@ -9,6 +9,7 @@ mod family;
 pub mod names;
 mod policies;
 mod preference;
+pub mod scaling;
 mod system;
 
 use super::cron::Zones;
@@ -135,6 +136,9 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
         errors.push(format!("total count was {total}, which exceeds the maximum of {}", limits.max_count));
     }
     system::preferences(spec.job_type, &spec.affinities, &spec.spreads, errors);
+    if scaling::of_system_job(spec) {
+        errors.push(scaling::OF_SYSTEM_JOB.to_string());
+    }
 }
 
 /// Of a job.
@@ -170,6 +174,7 @@ fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     policies(spec.job_type, g, &mut errors);
     disk(g, &mut errors);
     claims::group(spec, g, &mut errors);
+    nest(&mut errors, "Task group scaling policy validation failed", scaling::group(g));
     tasks(spec, g, &mut errors);
     errors
 }
@@ -364,6 +369,7 @@ pub mod tests {
             meta: BTreeMap::new(),
             disconnect: None,
             asks: GroupAsks::default(),
+            scaling: None,
         };
         JobSpec {
             namespace: "default".into(),

@@ -93,4 +93,8 @@ pub const KINDS: &[&str] = &[
     "dispatch repeated",
     "dispatch repeated unanswered",
     "dispatched job forgotten",
+    "scaled",
+    "scaling beyond limits",
+    "scaling blocked by a deployment",
+    "scaling event alone",
 ];

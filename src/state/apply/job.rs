@@ -6,6 +6,7 @@ use super::super::fault::Fault;
 use super::super::operating;
 use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
+use super::scaling::keep_counts;
 use super::{JobEdit, Reply, Turn};
 use crate::model::alloc::ClientStatus;
 use crate::model::deployment::Deployment;
@@ -31,7 +32,7 @@ pub(super) enum End {
 
 impl Turn<'_> {
     pub(super) fn submit_job(&mut self, submit: SubmitJob) -> Result<Reply, Fault> {
-        let SubmitJob { register, submission, tracked_versions } = submit;
+        let SubmitJob { register, submission, tracked_versions, preserve_counts } = submit;
         let RegisterJob { mut spec, enforce_index, eval, at } = register;
         let key = spec.key();
         let index = self.index();
@@ -39,10 +40,7 @@ impl Turn<'_> {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
-        let known = match &row {
-            Some(row) => Some(self.newest_spec(&key, row)?),
-            None => None,
-        };
+        let known = row.as_ref().map(|row| self.newest_spec(&key, row)).transpose()?;
         if let Some(known) = &known {
             spec.parent.clone_from(&known.parent);
         }
@@ -51,6 +49,9 @@ impl Turn<'_> {
         }
         if let Some(refusal) = conflict(&spec, enforce_index, row.as_ref())? {
             return Ok(Err(refusal));
+        }
+        if let Some(known) = known.as_ref().filter(|_| preserve_counts) {
+            keep_counts(&mut spec, known);
         }
         let answer = match &row {
             None => self.create_job(&key, &spec, at)?,
@@ -118,6 +119,7 @@ impl Turn<'_> {
             kinship,
         };
         add_groups(&mut row.summary, spec);
+        self.follow_scaling(key, None, Some(spec))?;
         self.put_spec(&tables::job_bytes(key), index, 0, spec)?;
         self.edit_job(key)?.now = Some(row);
         Ok(index)
@@ -131,6 +133,9 @@ impl Turn<'_> {
         at: Wall,
     ) -> Result<u64, Fault> {
         let index = self.index();
+        let Some(row) = self.job(key)?.cloned() else { return Ok(index) };
+        let was = self.newest_spec(key, &row)?;
+        self.follow_scaling(key, Some(&was), Some(spec))?;
         let Some(row) = self.job(key)? else { return Ok(index) };
         let mut next = version(row.newest()?.version + 1, index, at);
         next.status = row.newest()?.status;
@@ -190,6 +195,8 @@ impl Turn<'_> {
         let bytes = tables::job_bytes(key);
         self.job_event(&bytes, row, true)?;
         self.forget_dispatch(key, row)?;
+        let spec = self.newest_spec(key, row)?;
+        self.follow_scaling(key, Some(&spec), None)?;
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
@@ -343,7 +350,11 @@ fn track_newest(versions: &mut [VersionRow], most: u32) -> Vec<u64> {
     given_up.take(excess).map(drop).collect()
 }
 
-fn conflict(spec: &JobSpec, enforce: Option<u64>, row: Option<&JobRow>) -> Result<Option<Refusal>, Fault> {
+pub(super) fn conflict(
+    spec: &JobSpec,
+    enforce: Option<u64>,
+    row: Option<&JobRow>,
+) -> Result<Option<Refusal>, Fault> {
     let present = match row {
         Some(row) => Some(row.newest()?.job_modify_index),
         None => None,

@@ -18,6 +18,7 @@ mod namespace;
 mod node;
 mod plan;
 mod pool;
+mod scaling;
 mod version;
 
 use super::fault::Fault;
@@ -132,6 +133,7 @@ impl Turn<'_> {
                 register: *register,
                 submission: None,
                 tracked_versions: TRACKED_VERSIONS,
+                preserve_counts: false,
             }),
             Command::DeregisterJob { job, purge, eval, at } => {
                 let end = if purge { End::Purge } else { End::Stop { tracked_versions: TRACKED_VERSIONS } };
@@ -171,6 +173,7 @@ impl Turn<'_> {
             Command::RevertJob(order) => self.revert_for_user(*order),
             Command::LaunchJob(order) => self.launch_job(*order),
             Command::DispatchJob(order) => self.dispatch_job(*order),
+            Command::ScaleJob(order) => self.scale_job(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
             Command::Collect(order) => self.collect(*order),
         }

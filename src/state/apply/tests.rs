@@ -7,6 +7,7 @@ mod families;
 mod names;
 mod operating;
 mod preemption;
+mod scaling;
 mod versions;
 
 use crate::model::alloc::{ClientStatus, DesiredStatus};

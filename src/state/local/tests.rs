@@ -100,6 +100,7 @@ fn head(n: u8) -> AllocHead {
         meta: BTreeMap::new(),
         disconnect: None,
         asks: GroupAsks::default(),
+        scaling: None,
     };
     let assignment = Assignment {
         id: id(n),

@@ -65,14 +65,15 @@ fn unhex(golden: &str) -> Vec<u8> {
 #[test]
 fn the_applied_index_of_fewer_tables_is_upgraded() {
     for (old, tables) in [
-        ("0101ffffffffffffffffff0101020304", [1, 2, 3, 4, 0, 0, 0]),
-        ("0201ffffffffffffffffff010102030405", [1, 2, 3, 4, 5, 0, 0]),
-        ("0301ffffffffffffffffff01010203040506", [1, 2, 3, 4, 5, 6, 0]),
+        ("0101ffffffffffffffffff0101020304", [1, 2, 3, 4, 0, 0, 0, 0]),
+        ("0201ffffffffffffffffff010102030405", [1, 2, 3, 4, 5, 0, 0, 0]),
+        ("0301ffffffffffffffffff01010203040506", [1, 2, 3, 4, 5, 6, 0, 0]),
+        ("0401ffffffffffffffffff0101020304050607", [1, 2, 3, 4, 5, 6, 7, 0]),
     ] {
         let upgraded = Applied { index: 1, digest: u64::MAX, tables };
         assert_eq!(record::decode::<Applied>(&unhex(old)), Ok(upgraded));
     }
-    for damaged in ["01", "0101ff", "0001ffffffffffffffffff0101020304", "0501"] {
+    for damaged in ["01", "0101ff", "0001ffffffffffffffffff0101020304", "0601"] {
         assert!(record::decode::<Applied>(&unhex(damaged)).is_err(), "{damaged}");
     }
 }
@@ -133,8 +134,8 @@ fn rows_of_the_first_format_open_for_ever() {
         "010707070707070707070707070707070702",
     );
     opens_as(
-        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7] },
-        "0401ffffffffffffffffff0101020304050607",
+        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
+        "0501ffffffffffffffffff010102030405060708",
     );
     let described = Described { info: crate::state::samples::info(1), computed_class: "v1:x".into() };
     let old = "010000000000004001800000000000000100000000000040008000000000000001066e6f64652d31036463310764656661756c74000003086370752e617263680561726d36340f6472697665722e7261775f6578656301310b6b65726e656c2e6e616d65056c696e757800c03e8010a09c01000000040001087261775f657865630101074865616c746879008080d0e2c6bfce972f000476313a78";

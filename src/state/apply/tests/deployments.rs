@@ -17,7 +17,7 @@ fn id(n: u128) -> DeploymentId {
     DeploymentId::from_random(n)
 }
 
-fn deployment(n: u128, job: &Job, group: DeploymentGroup) -> Deployment {
+pub fn deployment(n: u128, job: &Job, group: DeploymentGroup) -> Deployment {
     Deployment {
         id: id(n),
         job: job.spec.key(),
@@ -35,7 +35,7 @@ fn deployment(n: u128, job: &Job, group: DeploymentGroup) -> Deployment {
     }
 }
 
-fn group(desired_canaries: u64) -> DeploymentGroup {
+pub fn group(desired_canaries: u64) -> DeploymentGroup {
     DeploymentGroup {
         desired_total: 2,
         desired_canaries,

@@ -1,0 +1,154 @@
+//! Scaling as JSON: the policies of groups, and how far each group has come (reference: http-api 1.2, 7).
+
+use super::job::FreeForm;
+use crate::model::gather::Gather;
+use crate::model::job::{JobSpec, TaskGroup};
+use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, policy_id};
+use crate::model::tree::BTreeMap;
+use crate::model::value::Value;
+use serde::Serialize;
+
+type Free<'a> = BTreeMap<&'a str, FreeForm<'a>>;
+
+/// `None`: nothing was said.
+fn free(map: &BTreeMap<String, Value>) -> Option<Free<'_>> {
+    (!map.is_empty()).then(|| map.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).gather())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TargetShape<'a> {
+    namespace: &'a str,
+    job: &'a str,
+    group: &'a str,
+}
+
+impl<'a> TargetShape<'a> {
+    fn of(p: &'a ScalingPolicy) -> Self {
+        TargetShape { namespace: &p.job.namespace, job: &p.job.id, group: &p.group }
+    }
+}
+
+/// In a list.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PolicyStub<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    enabled: bool,
+    #[serde(rename = "Type")]
+    kind: &'static str,
+    target: TargetShape<'a>,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> PolicyStub<'a> {
+    pub fn new(p: &'a ScalingPolicy) -> Self {
+        PolicyStub {
+            id: p.id().to_string(),
+            enabled: p.scaling.enabled,
+            kind: Scaling::TYPE,
+            target: TargetShape::of(p),
+            create_index: p.create_index,
+            modify_index: p.modify_index,
+        }
+    }
+}
+
+/// By itself, and in its job, which does not know since when it is so.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PolicyShape<'a> {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(rename = "Type")]
+    kind: &'static str,
+    target: TargetShape<'a>,
+    policy: Option<Free<'a>>,
+    min: i64,
+    max: i64,
+    enabled: bool,
+    create_index: u64,
+    modify_index: u64,
+}
+
+impl<'a> PolicyShape<'a> {
+    pub fn new(p: &'a ScalingPolicy) -> Self {
+        let (create_index, modify_index) = (p.create_index, p.modify_index);
+        PolicyShape { create_index, modify_index, ..PolicyShape::of(TargetShape::of(p), &p.scaling) }
+    }
+
+    pub fn of_group(job: &'a JobSpec, group: &'a TaskGroup) -> Option<Self> {
+        let target = TargetShape { namespace: &job.namespace, job: &job.id, group: &group.name };
+        group.scaling.as_ref().map(|scaling| PolicyShape::of(target, scaling))
+    }
+
+    fn of(target: TargetShape<'a>, scaling: &'a Scaling) -> Self {
+        PolicyShape {
+            id: policy_id(target.namespace, target.job, target.group).to_string(),
+            kind: Scaling::TYPE,
+            target,
+            policy: free(&scaling.policy),
+            min: scaling.min,
+            max: scaling.max,
+            enabled: scaling.enabled,
+            create_index: 0,
+            modify_index: 0,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ScaleStatusShape<'a> {
+    #[serde(rename = "JobID")]
+    pub job_id: &'a str,
+    pub namespace: &'a str,
+    pub job_create_index: u64,
+    pub job_modify_index: u64,
+    pub job_stopped: bool,
+    pub task_groups: BTreeMap<&'a str, GroupScaleShape>,
+}
+
+/// How many of a group there are to be, and how those that there are do.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct GroupScaleShape {
+    pub desired: i64,
+    pub placed: u64,
+    pub running: u64,
+    pub healthy: u64,
+    pub unhealthy: u64,
+    pub events: Option<Vec<EventShape>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct EventShape {
+    count: Option<i64>,
+    previous_count: i64,
+    error: bool,
+    message: String,
+    meta: Option<serde_json::Value>,
+    #[serde(rename = "EvalID")]
+    eval_id: Option<String>,
+    /// Nanoseconds since 1970.
+    time: i64,
+    create_index: u64,
+}
+
+impl EventShape {
+    pub fn new(e: ScalingEvent) -> Self {
+        EventShape {
+            count: e.count,
+            previous_count: e.previous_count,
+            error: e.error,
+            meta: free(&e.meta).and_then(|meta| serde_json::to_value(meta).ok()),
+            message: e.message,
+            eval_id: e.eval.map(|id| id.to_string()),
+            time: e.at.0,
+            create_index: e.create_index,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! How far a group may be scaled, and what became of attempts to: the policies that autoscalers read, and the events that
+//! they leave (reference: server 13).
+//!
+//! Refuses to know: when to scale. A policy's own text is for whoever does.
+
+use super::id::{EvalId, JobKey, ScalingPolicyId};
+use super::job::{JobSpec, JobType, TaskGroup};
+use super::time::Wall;
+use super::value::Value;
+use crate::model::tree::BTreeMap;
+use serde::{Deserialize, Serialize};
+
+/// A group's `scaling` block.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    pub min: i64,
+    pub max: i64,
+    pub enabled: bool,
+    /// Not looked at here.
+    pub policy: BTreeMap<String, Value>,
+}
+
+impl Scaling {
+    /// The only type that groups have.
+    pub const TYPE: &'static str = "horizontal";
+    /// Of a maximum that nobody said.
+    pub const NO_MAX: i64 = -1;
+
+    /// Why there cannot be so many, if there cannot.
+    pub fn refuses(&self, count: i64) -> Option<String> {
+        let beyond = |end: &str, sign, limit| {
+            format!("group count was {end} than scaling policy {}: {count} {sign} {limit}", named(sign))
+        };
+        if count < self.min {
+            return Some(beyond("less", '<', self.min));
+        }
+        (count > self.max).then(|| beyond("greater", '>', self.max))
+    }
+}
+
+fn named(sign: char) -> &'static str {
+    if sign == '<' { "minimum" } else { "maximum" }
+}
+
+/// The policy of one group as a region keeps it, while its job is not stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScalingPolicy {
+    pub job: JobKey,
+    pub group: String,
+    pub scaling: Scaling,
+    pub create_index: u64,
+    /// Moves when the block is another one, and not with the count.
+    pub modify_index: u64,
+}
+
+impl ScalingPolicy {
+    pub fn id(&self) -> ScalingPolicyId {
+        policy_id(&self.job.namespace, &self.job.id, &self.group)
+    }
+}
+
+/// Follows from what the policy is for, so it is the same in every version, and on every server.
+pub fn policy_id(namespace: &str, job: &str, group: &str) -> ScalingPolicyId {
+    let target = [namespace, job, group].map(|part| format!("{}:{part}", part.len())).concat();
+    let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, target.as_bytes());
+    ScalingPolicyId::from_random(u128::from_be_bytes(id.into_bytes()))
+}
+
+/// Somebody scaled a group, or says why not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScalingEvent {
+    pub at: Wall,
+    /// `None`: only this was said.
+    pub count: Option<i64>,
+    pub previous_count: i64,
+    pub message: String,
+    pub error: bool,
+    pub meta: BTreeMap<String, Value>,
+    pub eval: Option<EvalId>,
+    pub create_index: u64,
+}
+
+/// The newest ones of a group, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScalingEvents(pub Vec<ScalingEvent>);
+
+impl ScalingEvents {
+    pub const MOST: usize = 20;
+
+    pub fn add(&mut self, event: ScalingEvent) {
+        self.0.truncate(Self::MOST - 1);
+        self.0.insert(0, event);
+    }
+}
+
+/// Why `group` of the job cannot have that count, if it cannot.
+pub fn refuses_count(spec: &JobSpec, group: &TaskGroup, count: i64, max_count: i64) -> Option<String> {
+    if let Some(refusal) = group.scaling.as_ref().and_then(|s| s.refuses(count)) {
+        return Some(refusal);
+    }
+    if spec.job_type == JobType::System && count > 1 {
+        return Some(format!("cannot scale jobs of type \"system\" to {count}: only to 0 or 1 on each node"));
+    }
+    let others = spec.groups.iter().filter(|g| g.name != group.name);
+    let total = others.fold(count, |sum, g| sum.saturating_add(g.count));
+    (total > max_count).then(|| format!("total count was {total}, which exceeds the maximum of {max_count}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::validate::tests::job;
+    use super::*;
+
+    #[test]
+    fn counts_beyond_a_limit_are_refused_and_others_are_not() {
+        let scaling = Scaling { min: 1, max: 3, ..Scaling::default() };
+        for (count, refusal) in [
+            (0, Some("group count was less than scaling policy minimum: 0 < 1")),
+            (1, None),
+            (3, None),
+            (4, Some("group count was greater than scaling policy maximum: 4 > 3")),
+        ] {
+            assert_eq!(scaling.refuses(count).as_deref(), refusal, "{count}");
+        }
+    }
+
+    #[test]
+    fn what_a_region_and_a_type_allow_holds_without_a_policy_too() {
+        let spec = job(JobType::Service);
+        assert_eq!(refuses_count(&spec, &spec.groups[0], 7, 7), None);
+        let beyond = refuses_count(&spec, &spec.groups[0], 8, 7);
+        assert_eq!(beyond.as_deref(), Some("total count was 8, which exceeds the maximum of 7"));
+        let spec = job(JobType::System);
+        assert_eq!(refuses_count(&spec, &spec.groups[0], 1, 7), None);
+        assert!(refuses_count(&spec, &spec.groups[0], 2, 7).is_some_and(|r| r.contains("0 or 1")));
+    }
+
+    #[test]
+    fn ids_are_those_of_their_targets() {
+        let id = |job, group| policy_id("default", job, group);
+        assert_eq!(id("web", "a").to_string(), "ab576f4e-12c0-4964-ae68-d55aee108427");
+        assert_ne!(id("web", "a"), id("web", "b"));
+        assert_ne!(id("web", "1:a"), id("web1:", "a"));
+    }
+
+    #[test]
+    fn so_many_events_are_kept_and_the_newest_is_the_first() {
+        let mut events = ScalingEvents::default();
+        for n in 0..30 {
+            events.add(ScalingEvent {
+                at: Wall(n),
+                count: None,
+                previous_count: 1,
+                message: String::new(),
+                error: false,
+                meta: BTreeMap::new(),
+                eval: None,
+                create_index: n as u64,
+            });
+        }
+        let kept: Vec<u64> = events.0.iter().map(|e| e.create_index).collect();
+        assert_eq!(kept, (10..30).rev().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,77 @@
+//! Samples of groups that are scaled, their policies and what is left of it.
+
+use super::Samples;
+use crate::model::eval::{Evaluation, Trigger};
+use crate::model::job::JobSpec;
+use crate::model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy};
+use crate::model::tree::BTreeMap;
+use crate::model::value::Value;
+use crate::state::samples::{AT, Region, eval, key, register, spec, submit};
+use crate::wire::command::{Command, ScaleJob};
+
+/// With every member said.
+fn scaling() -> Scaling {
+    let policy = BTreeMap::from([("cooldown".to_string(), Value::Text("1m".into()))]);
+    Scaling { min: 1, max: 300, enabled: true, policy }
+}
+
+fn scalable() -> JobSpec {
+    let mut spec = spec("scaled", 1);
+    spec.groups[0].scaling = Some(scaling());
+    spec
+}
+
+fn scale(count: Option<i64>) -> Command {
+    Command::ScaleJob(Box::new(ScaleJob {
+        job: key("scaled"),
+        group: "g".into(),
+        count,
+        message: "busy".into(),
+        error: count.is_none(),
+        meta: BTreeMap::from([("load".to_string(), Value::Float(0.5))]),
+        enforce_index: count.map(|_| 300),
+        eval: count.map(|_| Evaluation { trigger: Trigger::JobScaling, ..eval(5, "scaled") }),
+        tracked_versions: 6,
+        at: AT,
+    }))
+}
+
+pub fn scaling_samples(s: &mut Samples) {
+    s.add::<JobSpec>("scalable", &scalable());
+    let policy = ScalingPolicy {
+        job: key("scaled"),
+        group: "g".into(),
+        scaling: scaling(),
+        create_index: 5,
+        modify_index: 300,
+    };
+    s.add("of a group", &policy);
+    let event = ScalingEvent {
+        at: AT,
+        count: Some(2),
+        previous_count: 1,
+        message: "busy".into(),
+        error: false,
+        meta: BTreeMap::from([("load".to_string(), Value::Float(0.5))]),
+        eval: Some(eval(5, "scaled").id),
+        create_index: 300,
+    };
+    s.add(
+        "two",
+        &ScalingEvents(vec![ScalingEvent { count: None, error: true, eval: None, ..event.clone() }, event]),
+    );
+    s.add("job-scaling", &Evaluation { trigger: Trigger::JobScaling, ..eval(5, "scaled") });
+    s.add("scale job", &scale(Some(2)));
+    s.add("scaling event", &scale(None));
+    let mut keeps = submit(spec("web", 2), "job \"web\" {}", 6);
+    if let Command::SubmitJob(submit) = &mut keeps {
+        submit.preserve_counts = true;
+    }
+    s.add("submit job that keeps counts", &keeps);
+}
+
+/// The rows that these lie in.
+pub fn scaled(region: &mut Region) {
+    region.run(&register(scalable(), None));
+    region.run(&scale(None));
+}

@@ -1,0 +1,143 @@
+//! Users who scale jobs in the simulated world: within limits and beyond them, while deployments are under way and when jobs are
+//! stopped; and what must hold of it: a count is what the last word on it said, and no word beyond a limit is taken.
+
+use super::ledger::Left;
+use super::world::{Event, World};
+use crate::model::id::JobKey;
+use crate::model::job::{Job, JobSpec, JobType};
+use crate::model::random::Stream;
+use crate::model::scaling::Scaling;
+use crate::model::time::Span;
+use crate::model::tree::BTreeMap;
+use crate::server::effects::Input;
+use crate::wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
+
+const JOBS: u64 = 8;
+
+pub struct Scalers {
+    draws: Stream,
+    asked: BTreeMap<u64, Asked>,
+}
+
+/// A word on a count that is under way.
+struct Asked {
+    job: JobKey,
+    count: Option<i64>,
+    beyond: bool,
+}
+
+impl Scalers {
+    pub fn new(seed: u64) -> Self {
+        Scalers { draws: Stream::new(seed, 105), asked: BTreeMap::new() }
+    }
+
+    /// Some jobs say how far they may be scaled.
+    pub fn limit(&mut self, spec: &mut JobSpec) {
+        let Some(group) = spec.groups.first_mut() else { return };
+        if spec.job_type == JobType::System || self.draws.below(2) == 0 {
+            return;
+        }
+        let min = self.draws.below(group.count as u64 + 1) as i64;
+        let max = group.count + self.draws.below(3) as i64;
+        let enabled = self.draws.below(4) > 0;
+        group.scaling = Some(Scaling { min, max, enabled, policy: BTreeMap::new() });
+    }
+}
+
+impl World {
+    /// One word on one job's count; then, after a while, the next.
+    pub fn scale(&mut self) -> Result<(), String> {
+        if !self.faults.on() {
+            return Ok(());
+        }
+        let job = JobKey::new("default", format!("job-{}", self.scalers.draws.below(JOBS)));
+        let count = match self.scalers.draws.below(5) {
+            0 => None,
+            _ => Some(self.scalers.draws.below(6) as i64),
+        };
+        if self.server.is_up() && self.ledger.is_free(&job) {
+            self.ask_to_scale(job, count);
+        }
+        let wait = Span::seconds(5) + Span(self.scalers.draws.below(30_000_000_000) as i64);
+        self.after(wait, Event::Scale);
+        Ok(())
+    }
+
+    fn ask_to_scale(&mut self, job: JobKey, count: Option<i64>) {
+        let Some(Some((known, deployed))) = self.read(|view| {
+            let active = view.latest_deployment(&job)?.is_some_and(|d| d.status.is_active());
+            Ok(view.job(&job)?.map(|known| (known, active)))
+        }) else {
+            return;
+        };
+        let Some(group) = known.spec.groups.first() else { return };
+        // while one may roll back, nobody can tell what comes of a word on its count
+        if deployed && count.is_some() && group.update.is_some_and(|u| u.auto_revert) {
+            return;
+        }
+        let system = known.spec.job_type == JobType::System;
+        let beyond = count.is_some_and(|count| {
+            (system && count > 1) || group.scaling.as_ref().is_some_and(|s| s.refuses(count).is_some())
+        });
+        let token = self.workload.token();
+        match count {
+            Some(count) => self.ledger.asked(token, job.clone(), scaled(&known, count)),
+            None => self.ledger.asked_aside(token),
+        }
+        self.note(|_| format!("user    {token} scales {} to {count:?}", job.id));
+        self.scalers.asked.insert(token, Asked { job: job.clone(), count, beyond });
+        let (message, meta) = (format!("word {token}"), BTreeMap::new());
+        let group = group.name.clone();
+        let wish =
+            ScaleWish { job, group, count, message, error: count.is_none(), meta, enforce_index: None };
+        self.server_input(Input::Request { token, action: Action::ScaleJob(Box::new(wish)) });
+    }
+
+    /// What became of a word on a count.
+    pub fn note_scaled(&mut self, token: u64, result: &Result<Done, Refusal>) -> Result<(), String> {
+        let Some(Asked { job, count, beyond }) = self.scalers.asked.remove(&token) else { return Ok(()) };
+        match (result, count) {
+            (Ok(_), None) => self.faults.fired("scaling event alone"),
+            (Ok(_), Some(_)) if beyond => {
+                return Err(format!("{job} was scaled to {count:?}, beyond its limits"));
+            }
+            (Ok(_), Some(count)) => {
+                self.faults.fired("scaled");
+                return self.check_scaled(&job, count, token);
+            }
+            (Err(refusal), _) if refusal.message.contains("active deployment") => {
+                self.faults.fired("scaling blocked by a deployment");
+            }
+            (Err(refusal), _) if refusal.kind == RefusalKind::Invalid => {
+                if !beyond {
+                    return Err(format!("{job} was not scaled to {count:?}: {refusal}"));
+                }
+                self.faults.fired("scaling beyond limits");
+            }
+            (Err(_), _) => {}
+        }
+        Ok(())
+    }
+
+    /// It was just acknowledged, and nobody else has a word on this job under way.
+    fn check_scaled(&mut self, key: &JobKey, count: i64, token: u64) -> Result<(), String> {
+        let found = self.read(|view| Ok((view.job(key)?, view.scaling_events(key, "group")?)));
+        let Some((job, events)) = found else { return Ok(()) };
+        let said =
+            events.0.first().is_some_and(|e| e.count == Some(count) && e.message == format!("word {token}"));
+        let is = job.as_ref().and_then(|job| job.spec.groups.first()).map(|g| g.count);
+        if said && is == Some(count) {
+            return Ok(());
+        }
+        Err(format!("{key} was scaled to {count}, it has {is:?}, and its events are {:?}", events.0.first()))
+    }
+}
+
+fn scaled(known: &Job, count: i64) -> Left {
+    let mut spec = known.spec.clone();
+    if spec.stop {
+        return Left::Stopped;
+    }
+    spec.groups.iter_mut().take(1).for_each(|g| g.count = count);
+    Left::Spec(Box::new(spec))
+}

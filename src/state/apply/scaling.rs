@@ -1,0 +1,139 @@
+//! Scaling: a group's count, the policies that say how far it may go, and the events that are left of it (reference: server 13).
+//! Refuses to know why anybody scales.
+
+use super::super::fault::Fault;
+use super::super::tables;
+use super::super::view::{self, Table};
+use super::job::conflict;
+use super::{Reply, Turn};
+use crate::model::id::{EvalId, JobKey};
+use crate::model::job::{JobSpec, TaskGroup};
+use crate::model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policy_id, refuses_count};
+use crate::model::validate::Limits;
+use crate::wire::change::Change;
+use crate::wire::command::ScaleJob;
+use crate::wire::request::{Refusal, RefusalKind};
+
+impl Turn<'_> {
+    pub(super) fn scale_job(&mut self, order: ScaleJob) -> Result<Reply, Fault> {
+        let ScaleJob { job: key, group, count, eval, tracked_versions, at, .. } = &order;
+        let Some(row) = self.job(key)?.cloned() else {
+            let unknown = format!("job {:?} not found", key.id);
+            return Ok(Err(Refusal::new(RefusalKind::NotFound, unknown)));
+        };
+        let mut spec = self.newest_spec(key, &row)?;
+        let Some(place) = spec.groups.iter().position(|g| g.name == *group) else {
+            let unknown = format!("task group {group:?} specified for scaling does not exist in job");
+            return Ok(Err(Refusal::new(RefusalKind::Invalid, unknown)));
+        };
+        let previous_count = spec.groups[place].count;
+        let Some(count) = *count else {
+            self.add_scaling_event(&order, previous_count, None)?;
+            return self.evaluate_newest(key, None, row.newest()?.modify_index, *at);
+        };
+        if let Some(text) = refuses_count(&spec, &spec.groups[place], count, Limits::default().max_count) {
+            return Ok(Err(Refusal::new(RefusalKind::Invalid, text)));
+        }
+        let deployment = view::read_latest_deployment(&self.rows, &tables::job_bytes(key))?;
+        if deployment.is_some_and(|d| d.status.is_active()) {
+            let blocked = "job scaling blocked due to active deployment";
+            return Ok(Err(Refusal::new(RefusalKind::Invalid, blocked)));
+        }
+        if let Some(refusal) = conflict(&spec, order.enforce_index, Some(&row))? {
+            return Ok(Err(refusal));
+        }
+        spec.groups[place].count = count;
+        let answer = self.add_version(key, &spec, *tracked_versions, *at)?;
+        let eval = eval.as_ref().filter(|_| !row.kinship.is_parent()).cloned();
+        self.add_scaling_event(&order, previous_count, eval.as_ref().map(|e| e.id))?;
+        self.evaluate_newest(key, eval, answer, *at)
+    }
+
+    fn add_scaling_event(
+        &mut self,
+        order: &ScaleJob,
+        previous_count: i64,
+        eval: Option<EvalId>,
+    ) -> Result<(), Fault> {
+        let key = tables::scaling_events_key(&tables::job_bytes(&order.job), &order.group);
+        let mut events: ScalingEvents = tables::get(&self.rows, &key)?.unwrap_or_default();
+        events.add(ScalingEvent {
+            at: order.at,
+            count: order.count,
+            previous_count,
+            message: order.message.clone(),
+            error: order.error,
+            meta: order.meta.clone(),
+            eval,
+            create_index: self.index(),
+        });
+        // nothing else of the job need move
+        self.changes.push(Change::Job { job: order.job.clone() });
+        self.put(&key, &events)
+    }
+
+    /// A job that was `was` is `now`. Policies are there while it is not stopped, events while it has their group.
+    pub(super) fn follow_scaling(
+        &mut self,
+        key: &JobKey,
+        was: Option<&JobSpec>,
+        now: Option<&JobSpec>,
+    ) -> Result<(), Fault> {
+        for group in was.into_iter().flat_map(|spec| &spec.groups) {
+            let now = now.and_then(|spec| Some((spec, spec.group(&group.name)?)));
+            if now.is_none() {
+                self.remove(&tables::scaling_events_key(&tables::job_bytes(key), &group.name))?;
+            }
+            if now.is_none_or(|(spec, group)| spec.stop || group.scaling.is_none()) {
+                self.remove_policy(key, group)?;
+            }
+        }
+        for group in now.into_iter().filter(|spec| !spec.stop).flat_map(|spec| &spec.groups) {
+            self.put_policy(key, group)?;
+        }
+        Ok(())
+    }
+
+    fn remove_policy(&mut self, key: &JobKey, group: &TaskGroup) -> Result<(), Fault> {
+        let policy = policy_key(key, group);
+        if tables::any(&self.rows, &policy)? {
+            self.remove(&policy)?;
+            self.moved(Table::ScalingPolicies);
+        }
+        Ok(())
+    }
+
+    /// What says the same as before stays as it is.
+    fn put_policy(&mut self, key: &JobKey, group: &TaskGroup) -> Result<(), Fault> {
+        let Some(scaling) = &group.scaling else { return Ok(()) };
+        let place = policy_key(key, group);
+        let known: Option<ScalingPolicy> = tables::get(&self.rows, &place)?;
+        if known.as_ref().is_some_and(|known| known.scaling == *scaling) {
+            return Ok(());
+        }
+        let index = self.index();
+        let policy = ScalingPolicy {
+            job: key.clone(),
+            group: group.name.clone(),
+            scaling: scaling.clone(),
+            create_index: known.map_or(index, |known| known.create_index),
+            modify_index: index,
+        };
+        self.moved(Table::ScalingPolicies);
+        self.put(&place, &policy)
+    }
+}
+
+fn policy_key(job: &JobKey, group: &TaskGroup) -> Vec<u8> {
+    tables::scaling_policy_key(policy_id(&job.namespace, &job.id, &group.name))
+}
+
+/// Groups that the job has already keep their count, as far as their new limits let them.
+pub(super) fn keep_counts(spec: &mut JobSpec, old: &JobSpec) {
+    for group in &mut spec.groups {
+        if let Some(old) = old.group(&group.name) {
+            let limits = group.scaling.as_ref().map_or((0, i64::MAX), |s| (s.min, s.max));
+            group.count = old.count.max(limits.0).min(limits.1);
+        }
+    }
+}

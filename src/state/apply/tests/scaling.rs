@@ -1,0 +1,214 @@
+//! Groups that get other counts, their policies and what is left of it.
+
+use super::super::super::store::Outcome;
+use super::*;
+use crate::model::eval::Trigger;
+use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, policy_id};
+use crate::state::check;
+use crate::wire::command::{ApplyRollout, ScaleJob};
+
+fn limits(min: i64, max: i64) -> Option<Scaling> {
+    Some(Scaling { min, max, enabled: true, ..Scaling::default() })
+}
+
+/// A service of two of which there may be one to three.
+fn scalable() -> JobSpec {
+    let mut spec = spec("web", 2);
+    spec.groups[0].scaling = limits(1, 3);
+    spec
+}
+
+fn registered() -> Region {
+    let mut r = Region::new();
+    r.run(&submit(scalable(), "text", 6));
+    r
+}
+
+fn order(count: Option<i64>) -> ScaleJob {
+    ScaleJob {
+        job: key("web"),
+        group: "g".into(),
+        count,
+        message: "busy".into(),
+        error: false,
+        meta: [("load".to_string(), crate::model::value::Value::Float(0.5))].into(),
+        enforce_index: None,
+        eval: count
+            .map(|_| crate::model::eval::Evaluation { trigger: Trigger::JobScaling, ..eval(60, "web") }),
+        tracked_versions: 6,
+        at: AT,
+    }
+}
+
+fn scale(r: &mut Region, order: ScaleJob) -> Outcome {
+    r.run(&Command::ScaleJob(Box::new(order)))
+}
+
+fn events(r: &Region) -> Vec<ScalingEvent> {
+    r.view().scaling_events(&key("web"), "g").unwrap().0
+}
+
+fn policy(r: &Region, job: &str) -> Option<ScalingPolicy> {
+    r.view().scaling_policy(policy_id("default", job, "g")).unwrap()
+}
+
+#[test]
+fn a_count_makes_a_version_an_evaluation_and_an_event() {
+    let mut r = registered();
+    let out = scale(&mut r, order(Some(3)));
+    let (index, id) = (out.index, eval(60, "web").id);
+    assert_eq!(out.reply, Ok(Done::Job { eval: Some(id), job_modify_index: index, index }));
+    let job = r.job("web");
+    assert_eq!((job.version, job.spec.groups[0].count, job.job_modify_index), (1, 3, index));
+    let evaluation = r.view().eval(id).unwrap().unwrap();
+    assert_eq!((evaluation.trigger, evaluation.job_modify_index), (Trigger::JobScaling, index));
+    let event = events(&r).remove(0);
+    assert_eq!((event.count, event.previous_count, event.eval), (Some(3), 2, Some(id)));
+    assert_eq!((event.message.as_str(), event.create_index, event.at), ("busy", index, AT));
+    assert!(r.view().submission(&job).unwrap().is_none(), "the text says another count");
+    let again = scale(&mut r, order(Some(3)));
+    assert_eq!(r.job("web").version, 2, "the same count makes a version, too: {again:?}");
+    check::consistent(&r.view()).unwrap();
+}
+
+#[test]
+fn an_event_alone_changes_nothing_else_and_wakes_who_looks() {
+    let mut r = registered();
+    let before = r.job("web");
+    let out = scale(&mut r, ScaleJob { error: true, ..order(None) });
+    let (index, job_modify_index) = (out.index, before.modify_index);
+    assert_eq!(out.reply, Ok(Done::Job { eval: None, job_modify_index, index }));
+    assert_eq!(out.changes, [Change::Job { job: key("web") }]);
+    assert_eq!(r.job("web"), before);
+    let event = events(&r).remove(0);
+    assert_eq!((event.count, event.previous_count, event.error, event.eval), (None, 2, true, None));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_leaves_no_trace() {
+    let mut r = registered();
+    let index = r.job("web").job_modify_index;
+    let conflict =
+        format!("Enforcing job modify index 77: job exists with conflicting job modify index: {index}");
+    for (order, kind, message) in [
+        (
+            ScaleJob { job: key("gone"), ..order(None) },
+            RefusalKind::NotFound,
+            "job \"gone\" not found".to_string(),
+        ),
+        (
+            ScaleJob { group: "no".into(), ..order(Some(1)) },
+            RefusalKind::Invalid,
+            "task group \"no\" specified for scaling does not exist in job".into(),
+        ),
+        (
+            order(Some(0)),
+            RefusalKind::Invalid,
+            "group count was less than scaling policy minimum: 0 < 1".into(),
+        ),
+        (
+            order(Some(4)),
+            RefusalKind::Invalid,
+            "group count was greater than scaling policy maximum: 4 > 3".into(),
+        ),
+        (ScaleJob { enforce_index: Some(77), ..order(Some(1)) }, RefusalKind::Conflict, conflict),
+    ] {
+        let out = scale(&mut r, order);
+        let refusal = out.reply.expect_err("is refused");
+        assert_eq!((refusal.kind, refusal.message), (kind, message));
+        assert!(out.changes.is_empty());
+    }
+    assert_eq!((r.job("web").version, events(&r).len()), (0, 0));
+    let held = scale(&mut r, ScaleJob { enforce_index: Some(index), ..order(Some(1)) });
+    assert!(held.reply.is_ok(), "{held:?}");
+}
+
+#[test]
+fn a_deployment_that_is_under_way_holds_the_count() {
+    let mut r = registered();
+    let deployment = super::deployments::deployment(9, &r.job("web"), super::deployments::group(0));
+    r.run(&Command::ApplyRollout(Box::new(ApplyRollout {
+        eval: eval_id(1),
+        nodes: vec![],
+        deployment: Some(deployment),
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    })));
+    let refusal = scale(&mut r, order(Some(3))).reply.expect_err("is refused");
+    assert_eq!(refusal.message, "job scaling blocked due to active deployment");
+    assert!(scale(&mut r, order(None)).reply.is_ok(), "an event is welcome at any time");
+}
+
+#[test]
+fn a_policy_moves_with_its_block_and_goes_with_it() {
+    let mut r = registered();
+    let first = policy(&r, "web").expect("is there");
+    assert_eq!((first.create_index, first.modify_index, first.scaling.max), (1, 1, 3));
+    scale(&mut r, order(Some(3)));
+    assert_eq!(policy(&r, "web"), Some(first.clone()), "a count is none of its business");
+    assert_eq!(r.view().table_index(Table::ScalingPolicies), 1);
+    let mut wider = scalable();
+    wider.groups[0].scaling = limits(1, 9);
+    let changed = r.run(&submit(wider.clone(), "wider", 6)).index;
+    let second = policy(&r, "web").expect("is there");
+    assert_eq!((second.create_index, second.modify_index, second.id()), (1, changed, first.id()));
+    let stopped = r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT }).index;
+    assert_eq!((policy(&r, "web"), r.view().table_index(Table::ScalingPolicies)), (None, stopped));
+    let back = r.run(&submit(wider, "wider", 6)).index;
+    let third = policy(&r, "web").expect("is there again");
+    assert_eq!((third.create_index, third.id()), (back, first.id()));
+    assert_eq!(events(&r).len(), 1, "events outlive a stop");
+    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    assert_eq!((policy(&r, "web"), events(&r).len()), (None, 0));
+    check::consistent(&r.view()).unwrap();
+}
+
+#[test]
+fn a_group_that_goes_takes_its_policy_and_events_along() {
+    let mut r = registered();
+    scale(&mut r, order(None));
+    let mut renamed = scalable();
+    renamed.groups[0].name = "other".into();
+    r.run(&submit(renamed, "other", 6));
+    assert_eq!((policy(&r, "web"), events(&r).len()), (None, 0));
+    let ids = r.view().scaling_policy_ids("", 9).unwrap();
+    assert_eq!(ids, [policy_id("default", "web", "other")]);
+    check::consistent(&r.view()).unwrap();
+}
+
+#[test]
+fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
+    let mut r = registered();
+    scale(&mut r, order(Some(3)));
+    let keep = |r: &mut Region, spec: JobSpec| {
+        let mut order = submit(spec, "text", 6);
+        if let Command::SubmitJob(submit) = &mut order {
+            submit.preserve_counts = true;
+        }
+        r.run(&order).reply.unwrap();
+        r.job("web").spec.groups[0].count
+    };
+    assert_eq!(keep(&mut r, scalable()), 3);
+    let mut narrow = scalable();
+    narrow.groups[0].scaling = limits(1, 2);
+    assert_eq!(keep(&mut r, narrow), 2);
+}
+
+#[test]
+fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
+    let mut r = Region::new();
+    let mut clock = scalable();
+    clock.job_type = JobType::Batch;
+    clock.periodic = Some(crate::model::family::Periodic {
+        enabled: true,
+        spec: "@daily".into(),
+        specs: vec![],
+        prohibit_overlap: false,
+        time_zone: "UTC".into(),
+    });
+    r.run(&register(clock, None));
+    let out = scale(&mut r, order(Some(3)));
+    assert!(matches!(out.reply, Ok(Done::Job { eval: None, .. })), "{out:?}");
+    assert_eq!(events(&r).remove(0).eval, None);
+}
