@@ -195,6 +195,7 @@ fn version_of(view: &View, a: &Allocation) -> Result<Option<Job>, Response> {
         create_index: a.job_create_index,
         modify_index: a.job_modify_index,
         job_modify_index: a.job_modify_index,
+        tag: None,
     }))
 }
 

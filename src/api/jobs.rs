@@ -96,10 +96,10 @@ pub fn summary(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let q = &call.query;
-    if q.text("diff_tag").is_some_and(|tag| !tag.is_empty()) {
-        return Err(Response::not_supported("job/:id/versions with diff_tag"));
-    }
-    let base = q.integer("diff_version")?;
+    let base = match q.text("diff_tag").filter(|tag| !tag.is_empty()) {
+        Some(tag) => Some(Base::Tag(tag)),
+        None => q.integer("diff_version")?.map(Base::Version),
+    };
     let with_diffs = q.flag("diffs", false)? || base.is_some();
     let view = call.view()?;
     let versions = view.job_versions(&key)?;
@@ -124,16 +124,37 @@ pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     })
 }
 
+/// What versions are compared with.
+#[derive(Clone, Copy)]
+enum Base<'a> {
+    Version(i64),
+    Tag(&'a str),
+}
+
+impl Base<'_> {
+    fn is(self, job: &Job) -> bool {
+        match self {
+            Base::Version(version) => i64::try_from(job.version) == Ok(version),
+            Base::Tag(name) => job.tag.as_ref().is_some_and(|tag| tag.name == name),
+        }
+    }
+
+    fn unknown(self) -> Response {
+        let what = match self {
+            Base::Version(version) => format!("job version {version}"),
+            Base::Tag(name) => format!("tag {name:?}"),
+        };
+        Response::text(404, format!("{what} not found"))
+    }
+}
+
 /// Of each version to the next newer one, newest first; with `base`: of that version to each.
-fn diffs(all: &[Job], chosen: &[&Job], base: Option<i64>) -> Result<Vec<JobDiff>, Response> {
+fn diffs(all: &[Job], chosen: &[&Job], base: Option<Base<'_>>) -> Result<Vec<JobDiff>, Response> {
     let Some(base) = base else {
         let neighbours = chosen.windows(2);
         return Ok(neighbours.map(|pair| JobDiff::between(Some(&pair[1].spec), &pair[0].spec)).collect());
     };
-    let found = all.iter().find(|job| i64::try_from(job.version) == Ok(base));
-    let Some(base) = found else {
-        return Err(Response::text(404, format!("job version {base} not found")));
-    };
+    let Some(base) = all.iter().find(|job| base.is(job)) else { return Err(base.unknown()) };
     Ok(chosen.iter().map(|job| JobDiff::between(Some(&base.spec), &job.spec)).collect())
 }
 

@@ -30,6 +30,7 @@ pub fn takes(route: &Route, method: Method) -> bool {
         | Route::NodeWish(..)
         | Route::DeploymentStep(..)
         | Route::ReconcileSummaries => method.is_write(),
+        Route::JobTag { .. } => method == Method::Delete || method.is_write(),
         Route::CollectGarbage => method == Method::Put,
         Route::JobDispatchPayload => false,
         // not by PUT (reference: corrections, "Placement and change")

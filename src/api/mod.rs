@@ -149,6 +149,10 @@ enum AnswerKind {
     JobLaunched,
     JobDispatched,
     StabilitySet,
+    Tagged {
+        name: String,
+        description: String,
+    },
     NodeEvaluated,
     NodeChanged,
     AllocStopped,
@@ -168,6 +172,9 @@ impl Answer {
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
                 AnswerKind::JobLaunched => family::launched(&done, self.pretty),
                 AnswerKind::JobDispatched => family::dispatched(&done, self.pretty),
+                AnswerKind::Tagged { name, description } => {
+                    versions::tagged(&done, &name, &description, self.pretty)
+                }
                 AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
                 AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
                 AnswerKind::DeploymentStepped => deployments::stepped(&done, self.pretty),
@@ -215,15 +222,6 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
         return Ok(Outcome::Wait(wait));
     }
     Call { request, query, ctx, held }.answer(route)
-}
-
-/// Only the own region is known; `global` is another name for it.
-fn check_region(query: &Query, ctx: &Context<'_>) -> Result<(), Response> {
-    match query.region.as_deref() {
-        None | Some("global") => Ok(()),
-        Some(region) if region == ctx.agent.region => Ok(()),
-        Some(_) => Err(Response::text(500, "No path to region")),
-    }
 }
 
 /// Reads are consistent unless the caller takes stale ones: without a leader that has applied what came before it, they
@@ -295,8 +293,8 @@ impl Call<'_> {
             Route::JobEvaluate(id) => jobs::evaluate(self, id),
             Route::JobPlan(id) => plan::plan(self, &id),
             Route::JobWhy(_) | Route::AllocWhy(_) | Route::EvalWhy(_) => why::answer(self, route),
-            Route::JobRevert(id) => versions::revert(self, id),
-            Route::JobStability(id) => versions::set_stability(self, id),
+            Route::JobRevert(_) | Route::JobStability(_) => versions::judge(self, route),
+            Route::JobTag { job, tag } => versions::tag(self, job, tag),
             Route::JobLaunch(_) | Route::JobDispatch(_) => family::make(self, route),
             Route::JobScale(id) => scaling::of_job(self, id, write),
             Route::ScalingPolicies | Route::ScalingPolicy(_) => scaling::policies(self, route),

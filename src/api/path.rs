@@ -30,6 +30,10 @@ pub enum Route {
     /// Its children have the payloads.
     JobDispatchPayload,
     JobScale(String),
+    JobTag {
+        job: String,
+        tag: String,
+    },
     ScalingPolicies,
     ScalingPolicy(String),
     JobsStatuses,
@@ -294,8 +298,9 @@ fn job(rest: &str) -> Route {
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
     }
-    if rest.ends_with("/tag") && rest.contains("/versions/") {
-        return Route::NotBuilt("job/:id/versions/:tag/tag");
+    if let Some((job, tag)) = rest.strip_suffix("/tag").and_then(|rest| rest.rsplit_once("/versions/")) {
+        let [job, tag] = [job, tag].map(|name| name.replace(SLASH_OF_A_NAME, "/"));
+        return Route::JobTag { job, tag };
     }
     match JOB_PARTS.iter().find(|(ending, _)| rest.ends_with(ending)) {
         Some((_, name)) => Route::NotBuilt(name),
@@ -392,7 +397,6 @@ mod tests {
             ("/v1/scaling/policies", Route::ScalingPolicies),
             ("/v1/scaling/policy/x", Route::ScalingPolicy(id("x"))),
             ("/v1/scaling/other", Route::Unknown),
-            ("/v1/job/a/versions/v/tag", Route::NotBuilt("job/:id/versions/:tag/tag")),
             ("/v1/allocation/x/checks", Route::AllocChecks(id("x"))),
             ("/v1/allocation/x/stop", Route::AllocStop(id("x"))),
             ("/v1/allocation/x/other", Route::UnknownPart),
@@ -448,6 +452,8 @@ mod tests {
         for (path, expected) in [
             ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
             ("/v1/job/a\0revert", Route::Job(id("a/revert"))),
+            ("/v1/job/a/b/versions/v\0x/tag", Route::JobTag { job: id("a/b"), tag: id("v/x") }),
+            ("/v1/job/a/tag", Route::Job(id("a/tag"))),
             ("/v1/job/a/b/why", Route::JobWhy(id("a/b"))),
             ("/v1/job/a\0why", Route::Job(id("a/why"))),
             ("/v1/allocation/x/why", Route::AllocWhy(id("x"))),

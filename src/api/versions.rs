@@ -1,13 +1,24 @@
-//! What users do with a job's older versions: come back to one, and say which are good.
+//! What users do with a job's older versions: come back to one, say which are good, and name them.
 
+use super::path::Route;
+use super::request::Method;
 use super::response::Response;
-use super::shape::job_answers::StabilityShape;
+use super::shape::job_answers::{StabilityShape, TaggedShape};
 use super::{Answer, AnswerKind, Call, Outcome, json};
 use crate::model::id::JobKey;
+use crate::model::job::VersionTag;
 use crate::wire::request::{Action, Done};
 use serde_json::{Map, Value};
 
-pub fn revert(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn judge(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
+    match route {
+        Route::JobRevert(id) => revert(call, id),
+        Route::JobStability(id) => set_stability(call, id),
+        _ => Err(Response::text(404, "")),
+    }
+}
+
+fn revert(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let body = body_of(call, &id)?;
     for token in ["ConsulToken", "VaultToken"] {
         if json::text(&body, token)?.is_some_and(|t| !t.is_empty()) {
@@ -23,7 +34,7 @@ pub fn revert(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
 }
 
-pub fn set_stability(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+fn set_stability(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let body = body_of(call, &id)?;
     let action = Action::SetStability {
         job: JobKey::new(call.namespace(), id),
@@ -31,6 +42,48 @@ pub fn set_stability(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
         stable: json::flag(&body, "Stable")?,
     };
     Ok(Outcome::Act(action, Answer { kind: AnswerKind::StabilitySet, pretty: call.query.pretty }))
+}
+
+/// What is not said to be of another version is of the newest: `Latest` says the same in other words.
+pub fn tag(call: &Call<'_>, job: String, name: String) -> Result<Outcome, Response> {
+    let bad =
+        |what: &str, most: usize| Response::text(400, format!("{what} must have 1 to {most} characters"));
+    if !(1..=VersionTag::MAX_NAME_CHARS).contains(&name.chars().count()) {
+        return Err(bad("a tag's name", VersionTag::MAX_NAME_CHARS));
+    }
+    let job = JobKey::new(call.namespace(), job);
+    let unset = call.request.method == Method::Delete;
+    let body = if unset || call.request.body.is_empty() { Map::new() } else { json::object(call.body()?)? };
+    let description = json::text(&body, "Description")?.unwrap_or_default().to_string();
+    if description.chars().count() > VersionTag::MAX_DESCRIPTION_CHARS {
+        return Err(bad("a tag's description", VersionTag::MAX_DESCRIPTION_CHARS));
+    }
+    let version = match json::flag(&body, "Latest")? {
+        true => None,
+        false => json::number(&body, "Version")?,
+    };
+    let shown = if unset { (String::new(), String::new()) } else { (name.clone(), description.clone()) };
+    let kind = AnswerKind::Tagged { name: shown.0, description: shown.1 };
+    let action = Action::TagVersion { job, name, version, description: (!unset).then_some(description) };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+pub fn tagged(done: &Done, name: &str, description: &str, pretty: bool) -> Response {
+    let at = match done {
+        Done::Tagged { at, .. } if !name.is_empty() => at.0,
+        _ => 0,
+    };
+    let index = done.index();
+    let shape = TaggedShape {
+        name,
+        description,
+        tagged_time: at,
+        index,
+        last_contact: 0,
+        known_leader: false,
+        next_token: "",
+    };
+    Response::json(&shape, pretty).with("X-Nomad-Index", index.max(1))
 }
 
 fn body_of(call: &Call<'_>, id: &str) -> Result<Map<String, Value>, Response> {

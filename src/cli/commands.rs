@@ -9,7 +9,7 @@ use crate::cli::{deployment_change, deployment_show};
 use crate::cli::{eval_delete, eval_list, eval_status, fmt_command};
 use crate::cli::{
     job_allocs, job_dispatch, job_family, job_init, job_inspect, job_plan, job_revert, job_run, job_status,
-    job_stop, job_validate,
+    job_stop, job_tag, job_validate,
 };
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
@@ -47,6 +47,8 @@ pub static COMMANDS: &[Command] = &[
     networked::<job_revert::JobRevert>("job revert", "bring an older version of a job back"),
     networked::<job_family::JobPeriodicForce>("job periodic force", "launch a periodic job now"),
     networked::<job_dispatch::JobDispatch>("job dispatch", "run a job with a payload and metadata"),
+    networked::<job_tag::JobTagApply>("job tag apply", "give a version of a job a name"),
+    networked::<job_tag::JobTagUnset>("job tag unset", "take the name of a version back"),
     networked::<scaling::JobScale>("job scale", "give a group another count"),
     networked::<scaling::JobScalingEvents>("job scaling-events", "list how a job was scaled"),
     networked::<scaling::ScalingPolicyList>("scaling policy list", "list scaling policies"),
@@ -186,7 +188,6 @@ pub static NOT_SUPPORTED: &[&str] = &[
     "job start",
     "job restart",
     "job action",
-    "job tag",
     "alloc pause",
     "node identity",
     "node intro",

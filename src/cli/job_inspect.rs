@@ -54,7 +54,7 @@ pub struct JobHistory {
     /// print the API's objects through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
-    /// compare with the version of this tag (not supported yet)
+    /// with -p: compare each version with the one of this tag
     #[argh(option)]
     diff_tag: Option<String>,
     /// with -p: compare each version with this one
@@ -140,9 +140,15 @@ fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> Outcome<usize> {
 
 impl Run for JobHistory {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.diff_tag.is_some(), "-diff-tag")])?;
-        if self.diff_version.is_some() && !self.diff {
-            return Err(Failure::usage("-diff-version needs -p"));
+        let bases = [(self.diff_version.is_some(), "-diff-version"), (self.diff_tag.is_some(), "-diff-tag")];
+        match (bases, self.diff) {
+            ([(true, _), (true, _)], _) => {
+                return Err(Failure::usage("-diff-version and -diff-tag exclude each other"));
+            }
+            ([(true, flag), _] | [_, (true, flag)], false) => {
+                return Err(Failure::usage(format!("{flag} needs -p")));
+            }
+            _ => {}
         }
         let stub = session.job(argument(&self.job, "job")?)?;
         let found = self.found(session, &stub)?;
@@ -175,6 +181,7 @@ impl JobHistory {
         let mut query = at_home(stub);
         query.extend(self.diff.then_some(("diffs", "true")));
         query.extend(base.as_deref().map(|v| ("diff_version", v)));
+        query.extend(self.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
         let target = format!("{}/versions", path("job", &stub.id));
         let mut all: Versions = session.client.get(&target, &query)?;
         let Some(wanted) = self.version else { return Ok(all) };
@@ -193,21 +200,29 @@ impl JobHistory {
 }
 
 fn block(job: &Job, submitted: &str) -> String {
-    layout::key_values(&[
+    let mut rows = vec![
         ("Version", job.version.to_string()),
         ("Stable", job.stable.to_string()),
         ("Submit Date", submitted.to_string()),
-    ])
+    ];
+    if let Some(tag) = &job.version_tag {
+        rows.extend([("Tag Name", tag.name.clone()), ("Tag Description", tag.description.clone())]);
+    }
+    layout::key_values(&rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::shapes::VersionTag;
 
     #[test]
     fn a_version_is_laid_out_as_its_reference() {
         let job = Job { version: 3, stable: true, ..Job::default() };
         let expected = "Version     = 3\nStable      = true\nSubmit Date = 2024-05-01T10:20:30Z\n";
         assert_eq!(block(&job, "2024-05-01T10:20:30Z"), expected);
+        let tag = VersionTag { name: "good".into(), description: String::new() };
+        let named = block(&Job { version_tag: Some(tag), ..job }, "2024-05-01T10:20:30Z");
+        assert!(named.ends_with("Tag Name        = good\nTag Description = <none>\n"), "{named}");
     }
 }

@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::cli::deployment_change::follow_both;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, at_home, path};
-use crate::cli::shapes::RegisterAnswer;
+use crate::cli::shapes::{JobStub, RegisterAnswer, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
 use std::process::ExitCode;
@@ -25,25 +25,34 @@ pub struct JobRevert {
     /// a token for Vault (not supported yet)
     #[argh(option)]
     vault_token: Option<String>,
-    /// an id or the beginning of one, and the number of the version
+    /// an id or the beginning of one, and the number or the tag of the version
     #[argh(positional)]
     job_and_version: Vec<String>,
+}
+
+/// The number of the version with this tag.
+fn named(session: &Session, stub: &JobStub, tag: &str) -> Outcome<u64> {
+    let target = format!("{}/versions", path("job", &stub.id));
+    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let found = all.versions.iter().find(|job| job["VersionTag"]["Name"] == tag);
+    let unknown = || Failure::new(format!("Job {:?} has no version with the tag {tag:?}", stub.id));
+    found.and_then(|job| job["Version"].as_u64()).ok_or_else(unknown)
 }
 
 impl Run for JobRevert {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let [job, version] = &self.job_and_version[..] else {
-            return Err(Failure::usage("This command takes two arguments: <job> <version>"));
+            return Err(Failure::usage("This command takes two arguments: <job> <version|tag>"));
         };
         let tokens = [(&self.consul_token, "-consul-token"), (&self.vault_token, "-vault-token")];
         if let Some((_, flag)) = tokens.iter().find(|(t, _)| t.as_ref().is_some_and(|t| !t.is_empty())) {
             return Err(Failure::new(format!("not supported yet: {flag}")));
         }
-        let Ok(version) = version.parse::<u64>() else {
-            let why = format!("not supported yet: tags of versions; {version:?} is no version's number");
-            return Err(Failure::new(why));
-        };
         let stub = session.job(job)?;
+        let version = match version.parse::<u64>() {
+            Ok(number) => number,
+            Err(_) => named(session, &stub, version)?,
+        };
         let body = json!({"JobID": stub.id, "JobVersion": version});
         let target = format!("{}/revert", path("job", &stub.id));
         let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;

@@ -44,6 +44,7 @@ mod job_revert;
 mod job_run;
 mod job_status;
 mod job_stop;
+mod job_tag;
 mod job_validate;
 mod keeper_command;
 mod layout;

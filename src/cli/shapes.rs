@@ -45,6 +45,12 @@ shape! {
         pub version: u64,
         pub stable: bool,
         pub task_groups: Vec<TaskGroup>,
+        pub version_tag: Option<VersionTag>,
+    }
+
+    pub struct VersionTag {
+        pub name: String,
+        pub description: String,
     }
 
     pub struct TaskGroup {

@@ -354,6 +354,23 @@ pub struct Job {
     pub modify_index: u64,
     /// Moves with a change of the spec only; what a client compares to submit safely.
     pub job_modify_index: u64,
+    #[serde(default)]
+    pub tag: Option<VersionTag>,
+}
+
+/// A name that a user gave to a version, which is kept for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionTag {
+    pub name: String,
+    pub description: String,
+    pub at: Wall,
+}
+
+impl VersionTag {
+    /// So many versions of a job may have one.
+    pub const MOST: usize = 64;
+    pub const MAX_NAME_CHARS: usize = 128;
+    pub const MAX_DESCRIPTION_CHARS: usize = 1000;
 }
 
 /// How many allocations of a group are in which state. `complete` and `failed` only ever grow.

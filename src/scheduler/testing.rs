@@ -175,6 +175,7 @@ pub fn job_of(spec: JobSpec) -> Job {
         create_index: 10,
         modify_index: 10,
         job_modify_index: 10,
+        tag: None,
     }
 }
 

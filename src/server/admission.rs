@@ -11,7 +11,9 @@ use crate::model::namespace::nonexistent;
 use crate::model::time::{Now, Wall};
 use crate::state::fault::Fault;
 use crate::state::view::View;
-use crate::wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, SubmitJob};
+use crate::wire::command::{
+    Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, SubmitJob, TagVersion,
+};
 use crate::wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 impl Server {
@@ -29,8 +31,7 @@ impl Server {
                     return Ok(());
                 }
                 let priority = eval_priority.unwrap_or(spec.priority);
-                let (key, job_type) = (spec.key(), spec.job_type);
-                let eval = self.eval(key, job_type, priority, Trigger::JobRegister, at);
+                let eval = self.eval(spec.key(), spec.job_type, priority, Trigger::JobRegister, at);
                 let register = RegisterJob { spec: *spec, enforce_index, eval: Some(eval), at };
                 let tracked_versions = self.config.tracked_versions;
                 let submission = submission.map(|s| *s);
@@ -42,6 +43,10 @@ impl Server {
             }
             Action::SetStability { job, version, stable } => {
                 self.propose(&Command::SetStability { job, version, stable }, Op::Reply { token });
+            }
+            Action::TagVersion { job, name, version, description } => {
+                let order = TagVersion { job, name, version, description, at };
+                self.propose(&Command::TagVersion(Box::new(order)), Op::Reply { token });
             }
             Action::DeregisterJob { job, purge, eval_priority } => {
                 self.deregister_job(token, job, purge, eval_priority, &view, at)?;

@@ -80,6 +80,7 @@ fn supposed(spec: &JobSpec, before: Option<&Job>, index: u64, at: Wall) -> Job {
         create_index: before.map_or(index, |job| job.create_index),
         modify_index: index,
         job_modify_index: index,
+        tag: None,
     }
 }
 

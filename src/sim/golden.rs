@@ -257,7 +257,6 @@ fn conversation(s: &mut Samples) {
     s.add("report", &NodeRequest::Report { node, secret, updates: updates.clone() });
     s.add("report health", &NodeRequest::ReportHealth { node, secret, updates, verdicts: vec![verdict()] });
     s.add("alive", &NodeReply::Alive { ttl: Span::seconds(12) });
-    s.add("missed", &NodeReply::Missed { ttl: Span::seconds(12) });
     let wanted = vec![(alloc_id(1), 9)];
     s.add("allocs", &NodeReply::Allocs(AllocSet { index: 9, wanted, assignments: vec![assignment()] }));
     s.add("fetched", &NodeReply::Fetched { assignments: vec![assignment()] });
@@ -432,7 +431,6 @@ fn samples() -> Samples {
     node_commands(&mut s);
     operating(&mut s);
     families::families(&mut s);
-    families::dispatches(&mut s);
     scaling::scaling_samples(&mut s);
     conversation(&mut s);
     keeper(&mut s);

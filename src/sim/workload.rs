@@ -313,6 +313,7 @@ fn describe(action: &Action) -> String {
         | Action::ChangeNode { .. }
         | Action::CollectGarbage
         | Action::ScaleJob(_)
+        | Action::TagVersion { .. }
         | Action::StopAlloc { .. }
         | Action::StepDeployment { .. } => format!("{action:?}"),
     }

@@ -260,6 +260,10 @@ impl All {
                     described.insert(tables::submission_key(&bytes, job.create_index, v.version));
                 }
             }
+            let names: Vec<_> = job.versions.iter().filter_map(|v| Some(&v.tag.as_ref()?.name)).collect();
+            if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
+                return Err(format!("job {key}: two versions have one name"));
+            }
             if newest.modify_index > self.index {
                 return Err(format!("job {key}: changed in the future"));
             }

@@ -15,10 +15,10 @@ use super::fault::Fault;
 use crate::model::drain::{Drain, LastDrain};
 use crate::model::family::Kinship;
 use crate::model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
-use crate::model::job::{JobStatus, JobSummary, JobType};
+use crate::model::job::{JobStatus, JobSummary, JobType, VersionTag};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, CLAIMS, DRAINS, FAMILIES, Record, records};
+use crate::wire::record::{self, CLAIMS, DRAINS, FAMILIES, Record, TAGS, records};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -338,6 +338,8 @@ pub struct VersionRow {
     pub modify_index: u64,
     /// Allocations that name this version.
     pub allocs: u64,
+    #[serde(default)]
+    pub tag: Option<VersionTag>,
 }
 
 /// A job without its specs. Small, because it changes with every allocation's status.
@@ -395,7 +397,7 @@ pub(super) struct Region {
 }
 
 records! {
-    JobRow = "job row" 2 since 1 &[FAMILIES];
+    JobRow = "job row" 3 since 1 &[FAMILIES, TAGS] 2 &[TAGS];
     Described = "node description" 2 since 1 &[CLAIMS];
     NodeRow = "node row" 2 since 1 &[DRAINS];
     Region = "region" 1;

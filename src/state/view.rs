@@ -456,6 +456,7 @@ pub(super) fn read_version(
         create_index: row.create_index,
         modify_index: v.modify_index,
         job_modify_index: v.job_modify_index,
+        tag: v.tag.clone(),
     })
 }
 

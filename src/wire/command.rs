@@ -94,6 +94,8 @@ pub enum Command {
     DispatchJob(Box<DispatchJob>),
     /// A group gets another count, or an event alone.
     ScaleJob(Box<ScaleJob>),
+    /// A version gets a name, or a name is taken back.
+    TagVersion(Box<TagVersion>),
 }
 
 impl Command {
@@ -106,6 +108,7 @@ impl Command {
             | Command::LaunchJob(_)
             | Command::DispatchJob(_)
             | Command::ScaleJob(_)
+            | Command::TagVersion(_)
             | Command::SetStability { .. } => "JobRegistered",
             Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
             Command::RegisterNode { .. } => "NodeRegistration",
@@ -282,6 +285,17 @@ pub struct ScaleJob {
     pub enforce_index: Option<u64>,
     pub eval: Option<Evaluation>,
     pub tracked_versions: u32,
+    pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagVersion {
+    pub job: JobKey,
+    pub name: String,
+    /// `None`: the newest.
+    pub version: Option<u64>,
+    /// `None`: the name is taken back.
+    pub description: Option<String>,
     pub at: Wall,
 }
 

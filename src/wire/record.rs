@@ -121,6 +121,8 @@ pub const DISPATCHES: Change = &[("JobSpec", 18), ("Task", 18), ("Assignment", 1
 pub const PREEMPTION: Change = &[("Allocation", 30), ("NodeScore", 3), ("Assignment", 16)];
 /// No group said how far it may be scaled; counts that are to stay were filled in before a job was proposed.
 pub const SCALING: Change = &[("TaskGroup", 15), ("SubmitJob", 3)];
+/// Versions had no names.
+pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(since $($older:literal $change:expr)+)?;)*) => { $(
@@ -144,9 +146,9 @@ pub(crate) use records;
 records! {
     crate::model::eval::Evaluation = "evaluation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
     crate::model::alloc::Allocation = "allocation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
-    crate::model::job::Job = "job" 6
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING] 3 &[FAMILIES, DISPATCHES, SCALING]
-        4 &[DISPATCHES, SCALING] 5 &[SCALING];
+    crate::model::job::Job = "job" 7
+        since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS] 3 &[FAMILIES, DISPATCHES, SCALING, TAGS]
+        4 &[DISPATCHES, SCALING, TAGS] 5 &[SCALING, TAGS] 6 &[TAGS];
     crate::model::job::JobSpec = "job version" 6
         since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING] 3 &[FAMILIES, DISPATCHES, SCALING]
         4 &[DISPATCHES, SCALING] 5 &[SCALING];

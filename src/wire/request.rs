@@ -8,6 +8,7 @@ use crate::model::namespace::NamespaceSpec;
 use crate::model::pool::NodePoolSpec;
 use crate::model::scheduling::SchedulerSettings;
 use crate::model::submission::Submission;
+use crate::model::time::Wall;
 use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::wire::command::NodeWish;
@@ -77,6 +78,13 @@ pub enum Action {
     },
     /// Gives a group another count, or says of it what is to be remembered.
     ScaleJob(Box<ScaleWish>),
+    /// Names a version, the newest unless it is said; without a description the name is taken back.
+    TagVersion {
+        job: JobKey,
+        name: String,
+        version: Option<u64>,
+        description: Option<String>,
+    },
     /// Launches a periodic job now.
     ForceLaunch {
         job: JobKey,
@@ -164,6 +172,11 @@ pub enum Done {
         count: u64,
         index: u64,
     },
+    /// A version has its name since `at`, or has none any more.
+    Tagged {
+        at: Wall,
+        index: u64,
+    },
     /// `modify_index` is that of the job or node that was looked at.
     Evals {
         evals: Vec<EvalId>,
@@ -185,6 +198,7 @@ impl Done {
             Done::Evals { index, .. } | Done::Deployment { index, .. } => *index,
             Done::Dispatched { index, .. } => *index,
             Done::SchedulerConfig { index, .. } | Done::Deleted { index, .. } => *index,
+            Done::Tagged { index, .. } => *index,
         }
     }
 }

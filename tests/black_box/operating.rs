@@ -37,7 +37,7 @@ fn an_older_version_comes_back_and_what_cannot_is_told() {
     for (version, why) in [
         ("2", "can't revert to current version"),
         ("7", "job \"web\" in namespace \"default\" at version 7 not found"),
-        ("gold", "not supported yet: tags of versions"),
+        ("gold", "Job \"web\" has no version with the tag \"gold\""),
     ] {
         node.drover(&["job", "revert", "web", version]).fails(1, why);
     }
@@ -51,6 +51,44 @@ fn an_older_version_comes_back_and_what_cannot_is_told() {
     let versions = node.get("/v1/job/web/versions").json();
     let good = |v: &Value| v["Version"] == 1 && v["Stable"] == true;
     assert!(versions["Versions"].as_array().into_iter().flatten().any(good), "{versions}");
+}
+
+#[test]
+fn a_named_version_is_kept_compared_with_and_brought_back() {
+    let node = Node::dev();
+    run(&node, "web", 1);
+    node.drover(&["job", "tag", "apply", "-name", "good", "-description", "before the move", "web"]).exits(0);
+    let tag = node.get("/v1/job/web").json()["VersionTag"].clone();
+    assert_eq!((&tag["Name"], &tag["Description"]), (&"good".into(), &"before the move".into()));
+    assert!(tag["TaggedTime"].as_i64() > Some(0), "{tag}");
+    for count in 2..10 {
+        let file = node.write("web.hcl", &service("web", count % 2 + 2, ""));
+        node.drover(&["job", "run", "-detach", path(&file)]).exits(0);
+    }
+    let versions = node.get("/v1/job/web/versions").json();
+    let numbers: Vec<_> =
+        versions["Versions"].as_array().into_iter().flatten().map(|v| v["Version"].clone()).collect();
+    assert_eq!(json!(numbers), json!([8, 7, 6, 5, 4, 3, 0]), "six, and the one with a name");
+    let shown = node.drover(&["job", "history", "-p", "-diff-tag", "good", "-version", "8", "web"]);
+    assert!(shown.exits(0).contains("Count"), "{shown:?}");
+    let named = node.drover(&["job", "history", "-version", "0", "web"]);
+    assert!(
+        named.exits(0).contains("Tag Name        = good\nTag Description = before the move"),
+        "{named:?}"
+    );
+    node.drover(&["job", "history", "-p", "-diff-tag", "bad", "web"]).fails(1, "tag \"bad\" not found");
+    node.drover(&["job", "tag", "apply", "-name", "good", "web"])
+        .fails(1, "tag \"good\" already exists on a different version of job \"web\"");
+    node.drover(&["job", "tag", "apply", "-name", "x", "-version", "1", "web"])
+        .fails(1, "at version 1 not found");
+    node.drover(&["job", "revert", "-detach", "web", "good"]).exits(0);
+    let job = node.get("/v1/job/web").json();
+    assert_eq!((&job["Version"], &job["TaskGroups"][0]["Count"]), (&9.into(), &1.into()));
+    assert_eq!(job["VersionTag"], Value::Null, "the name stays where it was");
+    node.drover(&["job", "tag", "unset", "-name", "good", "web"]).exits(0);
+    node.drover(&["job", "tag", "unset", "-name", "good", "web"])
+        .fails(1, "tag \"good\" not found on job \"web\"");
+    node.drover(&["job", "tag", "apply", "web"]).fails(1, "-name is missing");
 }
 
 #[test]

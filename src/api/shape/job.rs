@@ -2,6 +2,7 @@
 
 use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
 use super::family::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
+use super::job_answers::TagShape;
 use super::preference::{AffinityShape, SpreadShape};
 use super::scaling::PolicyShape;
 use super::{ConstraintShape, Null, map_or_null};
@@ -61,7 +62,7 @@ pub struct JobShape<'a> {
     job_modify_index: u64,
     #[serde(rename = "UI")]
     ui: Null,
-    version_tag: Null,
+    version_tag: Option<TagShape<'a>>,
 }
 
 impl<'a> JobShape<'a> {
@@ -75,6 +76,7 @@ impl<'a> JobShape<'a> {
             create_index: job.create_index,
             modify_index: job.modify_index,
             job_modify_index: job.job_modify_index,
+            version_tag: job.tag.as_ref().map(TagShape::new),
             ..JobShape::of_spec(&job.spec)
         }
     }
@@ -119,7 +121,7 @@ impl<'a> JobShape<'a> {
             modify_index: 0,
             job_modify_index: 0,
             ui: (),
-            version_tag: (),
+            version_tag: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Null, list_or_null, map_or_null};
 use crate::model::alloc::Allocation;
 use crate::model::deployment::Deployment;
 use crate::model::id::JobKey;
-use crate::model::job::{GroupSummary, Job, JobSummary};
+use crate::model::job::{GroupSummary, Job, JobSummary, VersionTag};
 use crate::model::submission::Submission;
 use crate::model::tree::BTreeMap;
 use crate::model::validate::Validation;
@@ -212,6 +212,36 @@ pub struct RegisteredShape {
 pub struct StabilityShape {
     pub job_modify_index: u64,
     pub index: u64,
+}
+
+/// The name of a version.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TagShape<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// Nanoseconds since 1970.
+    tagged_time: i64,
+}
+
+impl<'a> TagShape<'a> {
+    pub fn new(t: &'a VersionTag) -> Self {
+        TagShape { name: &t.name, description: &t.description, tagged_time: t.at.0 }
+    }
+}
+
+/// The answer to whoever names a version, or takes its name back.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TaggedShape<'a> {
+    pub name: &'a str,
+    pub description: &'a str,
+    /// Nanoseconds since 1970.
+    pub tagged_time: i64,
+    pub index: u64,
+    pub last_contact: u64,
+    pub known_leader: bool,
+    pub next_token: &'static str,
 }
 
 /// The answer to a deregistration.

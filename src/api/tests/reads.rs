@@ -70,7 +70,7 @@ fn absent_objects_and_lists_answer_as_clients_expect() {
             400,
             "failed to create result paginator: failed to read filter expression: character 7: expected an operator (==, !=, contains, in, matches, is empty, is nil, or their opposites with not), found the end",
         ),
-        ("/v1/job/web/versions?diff_tag=a", 501, "not supported yet: job/:id/versions with diff_tag"),
+        ("/v1/job/web/versions?diff_tag=a", 404, "tag \"a\" not found"),
         ("/v1/job/web/versions?diff_version=9", 404, "job version 9 not found"),
         ("/v1/quotas", 501, "not supported yet: quota"),
         ("/v1/job/web/plan", 405, "Invalid method"),

@@ -102,6 +102,7 @@ fn job() -> Job {
         create_index: 5,
         modify_index: 9,
         job_modify_index: 8,
+        tag: None,
     }
 }
 

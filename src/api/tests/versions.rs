@@ -39,3 +39,48 @@ fn what_names_no_job_or_no_version_is_told_so() {
     assert_eq!(world.get("/v1/job/web/revert").status, 405);
     assert_eq!(text(&world.respond(Method::Put, "/v1/job/web/stable", "{}")), "JobID must be specified");
 }
+
+#[test]
+fn a_name_becomes_an_action_and_is_shown() {
+    let mut world = World::running();
+    let job = JobKey::new("team", "a/b");
+    let wish = |version, description: Option<&str>| Action::TagVersion {
+        job: job.clone(),
+        name: "good".into(),
+        version,
+        description: description.map(str::to_string),
+    };
+    for (method, body, action) in [
+        (Method::Put, r#"{"Version":3,"Description":"why"}"#, wish(Some(3), Some("why"))),
+        (Method::Post, r#"{"Version":0,"Latest":true,"Description":"why"}"#, wish(None, Some("why"))),
+        (Method::Delete, "", wish(None, None)),
+    ] {
+        let (found, answer) = world.act(method, "/v1/job/a%2Fb/versions/good/tag?namespace=team", body);
+        assert_eq!(found, action);
+        let shown: Value =
+            serde_json::from_slice(&answer.response(Ok(Done::Tagged { at: AT, index: 9 })).body).unwrap();
+        let expected = match method {
+            Method::Delete => serde_json::json!(["", "", 0, 9]),
+            _ => serde_json::json!(["good", "why", AT.0, 9]),
+        };
+        let told = ["Name", "Description", "TaggedTime", "Index"].map(|name| shown[name].clone());
+        assert_eq!(serde_json::json!(told), expected);
+    }
+    let long = format!("/v1/job/web/versions/{}/tag", "x".repeat(129));
+    assert_eq!(world.respond(Method::Put, &long, "{}").status, 400);
+    assert_eq!(world.get("/v1/job/web/versions/good/tag").status, 405);
+    let order = crate::wire::command::TagVersion {
+        job: JobKey::new("default", "web"),
+        name: "good".into(),
+        version: None,
+        description: Some("why".into()),
+        at: AT,
+    };
+    world.region.run(&Command::TagVersion(Box::new(order))).reply.unwrap();
+    let versions = world.get("/v1/job/web/versions?diff_tag=good");
+    let shown: Value = serde_json::from_slice(&versions.body).unwrap();
+    let tag = serde_json::json!({"Name": "good", "Description": "why", "TaggedTime": AT.0});
+    assert_eq!(shown["Versions"][0]["VersionTag"], tag);
+    let counts = (shown["Versions"].as_array().map(Vec::len), shown["Diffs"].as_array().map(Vec::len));
+    assert_eq!(counts, (Some(1), Some(1)), "as many differences as versions");
+}

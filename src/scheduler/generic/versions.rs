@@ -31,7 +31,7 @@ pub fn older(
         let spec = JobSpec::clone(&spec);
         out.insert(
             version,
-            Job { spec, version, job_modify_index, status_description: String::new(), ..*job },
+            Job { spec, version, job_modify_index, status_description: String::new(), tag: None, ..*job },
         );
     }
     out

@@ -7,6 +7,7 @@ use crate::model::time::Span;
 use crate::model::tree::BTreeMap;
 use crate::state::samples::{AT, alloc_id, eval, node_id};
 use crate::wire::command::{Command, DrainStep, NodeWish};
+use crate::wire::rpc::NodeReply;
 
 fn drain() -> Drain {
     Drain { deadline: Span::hours(1), ignore_system: true, started: AT, force_at: Some(AT + Span::hours(1)) }
@@ -19,6 +20,7 @@ pub fn draining(node: Node) -> Node {
 }
 
 pub fn node_commands(s: &mut Samples) {
+    s.add("missed", &NodeReply::Missed { ttl: Span::seconds(12) });
     let meta = BTreeMap::from([("message".to_string(), "new disk".to_string())]);
     for (what, wish) in [
         ("ineligible node", NodeWish::Eligible(false)),

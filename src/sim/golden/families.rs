@@ -48,6 +48,7 @@ pub fn families(s: &mut Samples) {
     s.add("periodic-job", &Evaluation { trigger: Trigger::PeriodicJob, ..eval(4, "clock") });
     s.add("launch job", &launch(None));
     s.add("launch job in time", &launch(Some(300)));
+    dispatches(s);
 }
 
 /// With every member said.
@@ -74,7 +75,7 @@ fn dispatch() -> Command {
     Command::DispatchJob(Box::new(DispatchJob { wish, eval: eval_id(5), at: AT }))
 }
 
-pub fn dispatches(s: &mut Samples) {
+fn dispatches(s: &mut Samples) {
     s.add::<JobSpec>("parameterized", &form());
     let dispatch_of = |made_of| Dispatch { payload: vec![1, 2], token: "once".into(), made_of };
     for (what, made_of) in [("dispatched", Some((300, 1))), ("launched by a dispatched one", None)] {

@@ -3,11 +3,12 @@
 use super::Samples;
 use crate::model::garbage::{Cutoffs, Garbage};
 use crate::model::id::DeploymentId;
+use crate::model::job::{Job, VersionTag};
 use crate::model::pool::{NodePool, NodePoolSpec};
 use crate::model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
 use crate::model::tree::BTreeMap;
 use crate::state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
-use crate::wire::command::{Collect, Command, RevertJob};
+use crate::wire::command::{Collect, Command, RevertJob, TagVersion};
 
 fn config() -> SchedulerConfig {
     let settings = SchedulerSettings {
@@ -43,6 +44,13 @@ pub fn operating(s: &mut Samples) {
         at: AT,
     };
     s.add("revert job", &Command::RevertJob(Box::new(order)));
+    for (what, description) in [("tag version", Some("ours".to_string())), ("untag version", None)] {
+        let order =
+            TagVersion { job: key("web"), name: "good".into(), version: Some(300), description, at: AT };
+        s.add(what, &Command::TagVersion(Box::new(order)));
+    }
+    let tag = VersionTag { name: "good".into(), description: "ours".into(), at: AT };
+    s.add("named", &Job { tag: Some(tag), ..super::job() });
     let (config, pool) = (config(), pool());
     s.add("spread", &config);
     s.add("boards", &pool);

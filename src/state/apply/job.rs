@@ -310,10 +310,11 @@ impl Turn<'_> {
 }
 
 /// What readers see of a job's row: allocation counts are ours alone.
-fn seen(row: &JobRow) -> (Option<VersionRow>, usize, usize, &JobSummary, &Kinship) {
+fn seen(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
     let tracked = || row.versions.iter().filter(|v| v.tracked);
-    (newest, tracked().count(), tracked().filter(|v| v.stable).count(), &row.summary, &row.kinship)
+    let moved = tracked().map(|v| v.modify_index).max();
+    (newest, tracked().count(), moved, &row.summary, &row.kinship)
 }
 
 fn version(version: u64, index: u64, at: Wall) -> VersionRow {
@@ -326,6 +327,7 @@ fn version(version: u64, index: u64, at: Wall) -> VersionRow {
         job_modify_index: index,
         modify_index: index,
         allocs: 0,
+        tag: None,
     }
 }
 
@@ -335,14 +337,16 @@ fn add_groups(summary: &mut JobSummary, spec: &JobSpec) {
     }
 }
 
-/// Leaves the newest `most` tracked, and the newest stable one whatever its age. Gives those that no longer are.
+/// Leaves the newest `most` tracked, and the newest stable one whatever its age; those with a name stay beside them. Gives those
+/// that no longer are.
 fn track_newest(versions: &mut [VersionRow], most: u32) -> Vec<u64> {
     let stable = versions.iter().rposition(|v| v.tracked && v.stable);
     let newest = versions.len().saturating_sub(1);
-    let tracked = versions.iter().filter(|v| v.tracked).count();
+    let unnamed = |v: &VersionRow| v.tracked && v.tag.is_none();
+    let tracked = versions.iter().filter(|v| unnamed(v)).count();
     let excess = tracked.saturating_sub(most as usize);
     let given_up =
-        versions.iter_mut().enumerate().filter(|(i, v)| v.tracked && Some(*i) != stable && *i != newest);
+        versions.iter_mut().enumerate().filter(|(i, v)| unnamed(v) && Some(*i) != stable && *i != newest);
     let drop = |(_, v): (usize, &mut VersionRow)| {
         v.tracked = false;
         v.version

@@ -174,6 +174,7 @@ impl Turn<'_> {
             Command::LaunchJob(order) => self.launch_job(*order),
             Command::DispatchJob(order) => self.dispatch_job(*order),
             Command::ScaleJob(order) => self.scale_job(*order),
+            Command::TagVersion(order) => self.tag_version(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
             Command::Collect(order) => self.collect(*order),
         }

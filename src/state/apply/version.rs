@@ -6,10 +6,10 @@ use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
 use super::{Reply, Turn};
 use crate::model::id::JobKey;
-use crate::model::job::JobSpec;
+use crate::model::job::{JobSpec, VersionTag};
 use crate::model::submission::Submission;
 use crate::model::time::Wall;
-use crate::wire::command::RevertJob;
+use crate::wire::command::{RevertJob, TagVersion};
 use crate::wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
@@ -78,6 +78,41 @@ impl Turn<'_> {
         Ok(true)
     }
 
+    /// A version has one name at most, and a name one version.
+    pub(super) fn tag_version(&mut self, order: TagVersion) -> Result<Reply, Fault> {
+        let TagVersion { job: key, name, version, description, at } = order;
+        let refuse = |kind, message: String| Ok(Err(Refusal::new(kind, message)));
+        let index = self.index();
+        let Some(row) = self.job(&key)? else {
+            return refuse(RefusalKind::Validation, format!("job {:?} not found", key.id));
+        };
+        let named = row.versions.iter().find(|v| v.tag.as_ref().is_some_and(|tag| tag.name == name));
+        let named = named.map(|v| v.version);
+        let Some(description) = description else {
+            let Some(version) = named else {
+                let unknown = format!("tag {name:?} not found on job {:?}", key.id);
+                return refuse(RefusalKind::NotFound, unknown);
+            };
+            set_tag(row, version, None, index);
+            return Ok(Ok(Done::Tagged { at, index }));
+        };
+        let version = version.unwrap_or(row.newest()?.version);
+        if !listed(row, version) {
+            return refuse(RefusalKind::Validation, unknown_version(&key, version));
+        }
+        if named.is_some_and(|named| named != version) {
+            let taken = format!("tag {name:?} already exists on a different version of job {:?}", key.id);
+            return refuse(RefusalKind::Validation, taken);
+        }
+        let others = row.versions.iter().filter(|v| v.tag.is_some() && v.version != version);
+        if others.count() >= VersionTag::MOST {
+            let full = format!("{} versions of a job may have tags: unset one", VersionTag::MOST);
+            return refuse(RefusalKind::Validation, full);
+        }
+        set_tag(row, version, Some(VersionTag { name, description, at }), index);
+        Ok(Ok(Done::Tagged { at, index }))
+    }
+
     pub(super) fn set_stability(&mut self, key: &JobKey, version: u64, stable: bool) -> Result<Reply, Fault> {
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         let index = self.index();
@@ -106,6 +141,13 @@ impl Turn<'_> {
             found.modify_index = index;
         }
         Ok(())
+    }
+}
+
+fn set_tag(row: &mut JobRow, version: u64, tag: Option<VersionTag>, index: u64) {
+    for found in row.versions.iter_mut().filter(|v| v.version == version) {
+        found.tag.clone_from(&tag);
+        found.modify_index = index;
     }
 }
 

@@ -76,6 +76,10 @@ fn the_applied_index_of_fewer_tables_is_upgraded() {
     for damaged in ["01", "0101ff", "0001ffffffffffffffffff0101020304", "0601"] {
         assert!(record::decode::<Applied>(&unhex(damaged)).is_err(), "{damaged}");
     }
+    opens_as(
+        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
+        "0501ffffffffffffffffff010102030405060708",
+    );
 }
 
 #[test]
@@ -89,6 +93,7 @@ fn rows_of_the_first_format_open_for_ever() {
         job_modify_index: 300,
         modify_index: 301,
         allocs: 4,
+        tag: None,
     };
     let groups = [("g".to_string(), GroupSummary { queued: 1, running: 2, ..GroupSummary::default() })];
     let summary =
@@ -104,7 +109,9 @@ fn rows_of_the_first_format_open_for_ever() {
     };
     let old = "01050100010201010105ac02ad020402010167010002000000000506";
     assert_eq!(record::decode::<JobRow>(&unhex(old)), Ok(job.clone()), "before there were families");
-    opens_as(job, "02050100010201010105ac02ad02040201016701000200000000050600000000");
+    let old = "02050100010201010105ac02ad02040201016701000200000000050600000000";
+    assert_eq!(record::decode::<JobRow>(&unhex(old)), Ok(job.clone()), "before versions had names");
+    opens_as(job, "03050100010201010105ac02ad0204000201016701000200000000050600000000");
     let event = NodeEvent {
         subsystem: "Cluster".into(),
         message: "m".into(),
@@ -132,10 +139,6 @@ fn rows_of_the_first_format_open_for_ever() {
     opens_as(
         Region { id: Uuid::from_bytes([7; 16]), created: Wall(1) },
         "010707070707070707070707070707070702",
-    );
-    opens_as(
-        Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
-        "0501ffffffffffffffffff010102030405060708",
     );
     let described = Described { info: crate::state::samples::info(1), computed_class: "v1:x".into() };
     let old = "010000000000004001800000000000000100000000000040008000000000000001066e6f64652d31036463310764656661756c74000003086370752e617263680561726d36340f6472697665722e7261775f6578656301310b6b65726e656c2e6e616d65056c696e757800c03e8010a09c01000000040001087261775f657865630101074865616c746879008080d0e2c6bfce972f000476313a78";

@@ -2,8 +2,9 @@
 
 use super::super::super::store::Outcome;
 use super::*;
+use crate::model::job::VersionTag;
 use crate::state::check;
-use crate::wire::command::RevertJob;
+use crate::wire::command::{RevertJob, TagVersion};
 
 fn revert(r: &mut Region, version: u64, enforce_prior_version: Option<u64>) -> Outcome {
     let eval = Some(eval(50 + u128::from(version), "web"));
@@ -86,5 +87,62 @@ fn a_version_is_called_good_and_no_longer_so() {
     assert_eq!(stable(&r), [2]);
     let unknown = "job \"web\" in namespace \"default\" at version 9 not found";
     assert_eq!(refused(mark(&mut r, 9, true)), unknown);
+    check::consistent(&r.view()).unwrap();
+}
+
+fn tag(r: &mut Region, name: &str, version: Option<u64>, description: Option<&str>) -> Outcome {
+    let (name, description) = (name.to_string(), description.map(str::to_string));
+    r.run(&Command::TagVersion(Box::new(TagVersion { job: key("web"), name, version, description, at: AT })))
+}
+
+/// Newest first.
+fn names(r: &Region) -> Vec<(u64, Option<String>)> {
+    let all = r.view().job_versions(&key("web")).unwrap();
+    all.into_iter().map(|v| (v.version, v.tag.map(|tag| tag.name))).collect()
+}
+
+#[test]
+fn a_version_has_one_name_and_a_name_one_version() {
+    let mut r = versions();
+    let out = tag(&mut r, "good", Some(1), Some("why"));
+    assert_eq!(out.reply, Ok(Done::Tagged { at: AT, index: out.index }));
+    assert_eq!(out.changes, [Change::Job { job: key("web") }], "whoever looks at the versions is woken");
+    let named = r.view().job_versions(&key("web")).unwrap().remove(1);
+    let expected = VersionTag { name: "good".into(), description: "why".into(), at: AT };
+    assert_eq!((named.tag, named.modify_index), (Some(expected), out.index));
+    assert_eq!(
+        refused(tag(&mut r, "good", None, Some(""))),
+        "tag \"good\" already exists on a different version of job \"web\""
+    );
+    assert!(tag(&mut r, "better", Some(1), Some("")).reply.is_ok());
+    assert_eq!(
+        names(&r),
+        [(2, None), (1, Some("better".into())), (0, None)],
+        "the new name replaces the old one"
+    );
+    assert!(tag(&mut r, "newest", None, Some("")).reply.is_ok());
+    assert!(tag(&mut r, "better", None, None).reply.is_ok());
+    assert_eq!(names(&r), [(2, Some("newest".into())), (1, None), (0, None)]);
+    assert_eq!(refused(tag(&mut r, "better", None, None)), "tag \"better\" not found on job \"web\"");
+    let unknown = "job \"web\" in namespace \"default\" at version 9 not found";
+    assert_eq!(refused(tag(&mut r, "x", Some(9), Some(""))), unknown);
+    check::consistent(&r.view()).unwrap();
+}
+
+#[test]
+fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
+    let mut r = Region::new();
+    let most = VersionTag::MOST as i64;
+    for count in 1..=most {
+        r.run(&submit(spec("web", count), "text", 2));
+        assert!(tag(&mut r, &format!("v{count}"), None, Some("")).reply.is_ok(), "{count}");
+    }
+    r.run(&submit(spec("web", most + 1), "text", 2));
+    assert_eq!(refused(tag(&mut r, "v0", None, Some(""))), "64 versions of a job may have tags: unset one");
+    assert!(tag(&mut r, "again", Some(0), Some("")).reply.is_ok(), "one that has a name gets another one");
+    assert_eq!(names(&r).len(), VersionTag::MOST + 1);
+    assert!(tag(&mut r, "again", None, None).reply.is_ok());
+    r.run(&submit(spec("web", 1), "text", 2));
+    assert_eq!(names(&r).last(), Some(&(1, Some("v2".into()))), "without its name it goes with its age");
     check::consistent(&r.view()).unwrap();
 }

@@ -1,0 +1,72 @@
+//! `drover job tag apply` and `drover job tag unset`: names for versions (reference: cli 2.1).
+
+use crate::cli::Run;
+use crate::cli::http::encode;
+use crate::cli::output::{Failure, Outcome};
+use crate::cli::session::{Session, argument, at_home, path};
+use crate::cli::shapes::JobStub;
+use argh::{ArgsInfo, FromArgs};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// give a version of a job a name, under which it is kept
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job tag apply -name good -description \"before the move\" cache")]
+pub struct JobTagApply {
+    /// the name
+    #[argh(option)]
+    name: Option<String>,
+    /// what there is to say of it
+    #[argh(option)]
+    description: Option<String>,
+    /// that version instead of the newest
+    #[argh(option)]
+    version: Option<u64>,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    job: Option<String>,
+}
+
+/// take the name of a version back
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job tag unset -name good cache")]
+pub struct JobTagUnset {
+    /// the name
+    #[argh(option)]
+    name: Option<String>,
+    /// an id or the beginning of one
+    #[argh(positional)]
+    job: Option<String>,
+}
+
+impl Run for JobTagApply {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let name = given(&self.name)?;
+        let stub = session.job(argument(&self.job, "job")?)?;
+        let body = json!({
+            "Version": self.version, "Latest": self.version.is_none(), "Description": self.description,
+        });
+        let _tag: Value = session.client.put(&target(&stub, name), &at_home(&stub), &body)?;
+        session.out.line(&format!("Job version tag {name:?} applied to job {:?}", stub.id))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Run for JobTagUnset {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let name = given(&self.name)?;
+        let stub = session.job(argument(&self.job, "job")?)?;
+        let _none: Value = session.client.delete(&target(&stub, name), &at_home(&stub))?;
+        session.out.line(&format!("Job version tag {name:?} removed from job {:?}", stub.id))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn given(name: &Option<String>) -> Outcome<&str> {
+    let missing = || Failure::usage("-name is missing: a tag has a name");
+    name.as_deref().filter(|name| !name.is_empty()).ok_or_else(missing)
+}
+
+fn target(stub: &JobStub, name: &str) -> String {
+    format!("{}/versions/{}/tag", path("job", &stub.id), encode(name))
+}
