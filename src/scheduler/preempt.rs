@@ -59,8 +59,13 @@ pub struct Others<'a> {
     /// Those that are to leave, by slot.
     sent: BTreeMap<u32, Vec<Candidate>>,
     families: Vec<Family>,
-    family_of: BTreeMap<(JobKey, String), usize>,
-    jobs: BTreeMap<JobKey, Option<Arc<Job>>>,
+    jobs: BTreeMap<JobKey, Known>,
+}
+
+/// A job, if it is there, and the families of its groups by their names.
+struct Known {
+    job: Option<Arc<Job>>,
+    families: Vec<(String, usize)>,
 }
 
 /// What one node gives up.
@@ -106,7 +111,6 @@ impl<'a> Others<'a> {
             all_read: false,
             sent: BTreeMap::new(),
             families: Vec::new(),
-            family_of: BTreeMap::new(),
             jobs: BTreeMap::new(),
         }
     }
@@ -155,21 +159,25 @@ impl<'a> Others<'a> {
     /// The higher of what its job says now and what it said when the allocation was made; and its family.
     fn urgency(&mut self, alloc: &Allocation) -> Option<(i64, usize)> {
         let view = self.view;
-        let known = self.jobs.entry(alloc.job.clone()).or_insert_with(|| view.job(&alloc.job));
-        let job = known.clone()?;
+        if !self.jobs.contains_key(&alloc.job) {
+            let known = Known { job: view.job(&alloc.job), families: Vec::new() };
+            self.jobs.insert(alloc.job.clone(), known);
+        }
+        let Known { job, families } = self.jobs.get_mut(&alloc.job)?;
+        let job = job.as_ref()?;
         let mut priority = job.spec.priority;
         let current = (job.create_index, job.version) == (alloc.job_create_index, alloc.job_version);
         if !current {
             let own = view.job_version(&alloc.job, alloc.job_create_index, alloc.job_version)?;
             priority = priority.max(own.priority);
         }
-        let next = self.families.len();
-        let family = *self.family_of.entry((alloc.job.clone(), alloc.group.clone())).or_insert(next);
-        if family == next {
-            let migrate = job.spec.group(&alloc.group).and_then(|g| g.migrate);
-            let max_parallel = migrate.map_or(0, |m| m.max_parallel);
-            self.families.push(Family { max_parallel, leaving: 0 });
+        if let Some((_, family)) = families.iter().find(|(group, _)| *group == alloc.group) {
+            return Some((priority, *family));
         }
+        let family = self.families.len();
+        let migrate = job.spec.group(&alloc.group).and_then(|g| g.migrate);
+        self.families.push(Family { max_parallel: migrate.map_or(0, |m| m.max_parallel), leaving: 0 });
+        families.push((alloc.group.clone(), family));
         Some((priority, family))
     }
 
