@@ -309,11 +309,8 @@ fn job(rest: &str) -> Route {
 }
 
 /// Those that are not built.
-const JOB_PARTS: &[(&str, &str)] = &[
-    ("/services", "job/:id/services"),
-    ("/actions", "job/:id/actions"),
-    ("/action", "job/:id/action"),
-];
+const JOB_PARTS: &[(&str, &str)] =
+    &[("/services", "job/:id/services"), ("/actions", "job/:id/actions"), ("/action", "job/:id/action")];
 
 const POOL_PARTS: &[(&str, Make)] = &[
     ("/nodes", |name| Route::NodePool(PoolRoute::Nodes, name)),

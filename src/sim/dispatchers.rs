@@ -81,9 +81,9 @@ fn payload(token: &str) -> Vec<u8> {
 
 impl World {
     /// One step; then, after a while, the next.
-    pub fn dispatch(&mut self) {
+    pub fn dispatch(&mut self) -> Result<(), String> {
         if !self.faults.on() {
-            return;
+            return Ok(());
         }
         let form = JobKey::new("default", FORM_JOB);
         let known = self.kept.jobs.contains_key(&form);
@@ -95,6 +95,7 @@ impl World {
         }
         let wait = Span(self.dispatchers.draws.below(9_000_000_000) as i64);
         self.after(wait, Event::Dispatch);
+        Ok(())
     }
 
     /// In versions that differ, so that jobs are made of many.

@@ -333,10 +333,7 @@ impl World {
             }
             Event::Work => self.work(),
             Event::Operate => self.operate(),
-            Event::Dispatch => {
-                self.dispatch();
-                Ok(())
-            }
+            Event::Dispatch => self.dispatch(),
             Event::Scale => self.scale(),
             Event::EndPause => {
                 self.end_pause();

@@ -194,9 +194,10 @@ impl Turn<'_> {
         self.remove_deployments_of(key)?;
         let bytes = tables::job_bytes(key);
         self.job_event(&bytes, row, true)?;
-        self.forget_dispatch(key, row)?;
         let spec = self.newest_spec(key, row)?;
         self.follow_scaling(key, Some(&spec), None)?;
+        // what it was made of may go with it: nothing can be read of it then
+        self.forget_dispatch(key, row)?;
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
