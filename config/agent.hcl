@@ -214,6 +214,7 @@ plugin "raw_exec" {
 #   prometheus_metrics         = false
 #   publish_allocation_metrics = false   # what each task uses: processors, memory
 #   publish_node_metrics       = false   # figures of the machine: cpu, memory, disk, uptime
+#   disable_dispatched_job_summary_metrics = false   # true: no summaries of jobs that were dispatched
 #   disable_hostname           = false   # true: gauges carry no label "host"
 #   use_node_name              = false   # true: that label is the node's name
 #   # by the beginnings of names, the longest deciding, and what holds for all other names
@@ -262,8 +263,7 @@ plugin "raw_exec" {
 #   telemetry.circonus_check_force_metric_activation, telemetry.circonus_check_id,
 #   telemetry.circonus_check_instance_id, telemetry.circonus_check_search_tag, telemetry.circonus_check_tags,
 #   telemetry.circonus_submission_interval, telemetry.circonus_submission_url, telemetry.datadog_address,
-#   telemetry.datadog_tags, telemetry.disable_dispatched_job_summary_metrics,
-#   telemetry.in_memory_collection_interval, telemetry.in_memory_retention_period,
+#   telemetry.datadog_tags, telemetry.in_memory_collection_interval, telemetry.in_memory_retention_period,
 #   telemetry.include_alloc_metadata_in_metrics,
 #   telemetry.statsd_address, telemetry.statsite_address, tls, ui
 #

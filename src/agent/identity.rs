@@ -49,6 +49,7 @@ fn telemetry(config: &Config) -> Telemetry {
         prometheus: t.prometheus,
         publish_node: t.publish_node,
         publish_allocations: t.publish_allocations,
+        hide_dispatched: t.hide_dispatched,
         filter: Filter { default: t.filter_default, prefixes: t.prefixes.clone() },
         host: (!t.disable_hostname)
             .then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),

@@ -71,6 +71,8 @@ pub struct Telemetry {
     pub publish_node: bool,
     /// What each task uses, too.
     pub publish_allocations: bool,
+    /// Summaries of dispatched jobs are left out of the metrics.
+    pub hide_dispatched: bool,
     /// The label `host` of gauges; `None`: they have none.
     pub host: Option<String>,
     pub filter: Filter,

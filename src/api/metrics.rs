@@ -10,7 +10,7 @@ use super::response::Response;
 use super::shape::metrics::{Counted, Gauge, MetricsShape};
 use super::{Call, Outcome};
 use crate::model::gather::Gather;
-use crate::model::id::AllocId;
+use crate::model::id::{AllocId, JobKey};
 use crate::model::node::Node;
 use crate::model::order::Order;
 use crate::model::time::{Mono, Wall};
@@ -163,6 +163,21 @@ fn node_labels(id: String, node: Option<&Node>) -> Labels {
     labels
 }
 
+/// A child is told with its parent, and with what its id adds to that.
+fn job_labels(key: &JobKey, parent: &str) -> Labels {
+    let mut labels = Labels::new();
+    labels.insert("job", key.id.clone());
+    labels.insert("namespace", key.namespace.clone());
+    let added = key.id.strip_prefix(parent).filter(|_| !parent.is_empty()).unwrap_or_default();
+    for (label, infix) in [("periodic_id", "/periodic-"), ("dispatch_id", "/dispatch-")] {
+        if let Some(id) = added.strip_prefix(infix) {
+            labels.insert("parent_id", parent.to_string());
+            labels.insert(label, id.to_string());
+        }
+    }
+    labels
+}
+
 impl Metrics {
     fn take(&mut self, measured: &Measured, labels: &Labels) {
         for (name, value) in &measured.gauges {
@@ -181,16 +196,15 @@ impl Metrics {
     fn take_jobs(&mut self, view: &View) -> Result<(), Fault> {
         let mut by_status: BTreeMap<&str, u64> =
             [("pending", 0), ("running", 0), ("dead", 0)].into_iter().gather::<BTreeMap<_, _>>();
-        for (key, status, summary) in view.job_summaries()? {
+        for (key, parent, status, summary) in view.job_summaries()? {
             *by_status.entry(status.as_str()).or_default() += 1;
+            let of_job = job_labels(&key, &parent);
+            if self.telemetry.hide_dispatched && of_job.contains_key("dispatch_id") {
+                continue;
+            }
             for (group, g) in &summary.groups {
-                let labels = [
-                    ("job", key.id.clone()),
-                    ("task_group", group.clone()),
-                    ("namespace", key.namespace.clone()),
-                ]
-                .into_iter()
-                .gather::<Labels>();
+                let mut labels = of_job.clone();
+                labels.insert("task_group", group.clone());
                 for (name, n) in [
                     ("queued", g.queued),
                     ("starting", g.starting),

@@ -190,12 +190,13 @@ impl View {
         Ok(self.job_row(&tables::job_bytes(key))?.map(|row| row.summary))
     }
 
-    /// Of every job, ordered by namespace, then id. Decodes no job.
-    pub fn job_summaries(&self) -> Result<Vec<(JobKey, JobStatus, JobSummary)>, Fault> {
+    /// Of every job, with the id of its parent, ordered by namespace, then id. Decodes no job.
+    pub fn job_summaries(&self) -> Result<Vec<(JobKey, String, JobStatus, JobSummary)>, Fault> {
         let mut out = Vec::new();
         tables::each_job(&self.rows, &[], None, |job, bytes| {
             if let Some(row) = self.job_row(bytes)? {
-                out.push((job.clone(), row.newest()?.status, row.summary));
+                let parent = row.kinship.parent().to_string();
+                out.push((job.clone(), parent, row.newest()?.status, row.summary));
             }
             Ok(true)
         })?;

@@ -49,6 +49,7 @@ pub struct TelemetryConfig {
     pub prometheus: bool,
     pub publish_node: bool,
     pub publish_allocations: bool,
+    pub hide_dispatched: bool,
     /// Gauges carry no label `host`.
     pub disable_hostname: bool,
     /// The label `host` is the node's name instead of the machine's.
@@ -289,6 +290,7 @@ impl Config {
                 prometheus: dev,
                 publish_node: dev,
                 publish_allocations: dev,
+                hide_dispatched: false,
                 hostname: machine.hostname.clone(),
                 filter_default: true,
                 ..TelemetryConfig::default()

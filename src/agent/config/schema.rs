@@ -134,6 +134,7 @@ static TELEMETRY: &[Key] = &[
     key("prometheus_metrics", Kind::Bool(|c| c.telemetry.prometheus = true)),
     key("publish_node_metrics", Kind::Bool(|c| c.telemetry.publish_node = true)),
     key("publish_allocation_metrics", Kind::Bool(|c| c.telemetry.publish_allocations = true)),
+    key("disable_dispatched_job_summary_metrics", Kind::Bool(|c| c.telemetry.hide_dispatched = true)),
     key("disable_hostname", Kind::Bool(|c| c.telemetry.disable_hostname = true)),
     key("use_node_name", Kind::Bool(|c| c.telemetry.use_node_name = true)),
     // gauges are read when they are asked for
@@ -146,7 +147,6 @@ static TELEMETRY: &[Key] = &[
     key("disable_rpc_rate_metrics_labels", Kind::Bool(|_| {})),
     key("filter_default", Kind::Switch(|c, v| c.telemetry.filter_default = v)),
     key("prefix_filter", Kind::List(prefix_filter)),
-    not_yet("disable_dispatched_job_summary_metrics"),
     not_yet("include_alloc_metadata_in_metrics"),
     not_yet("allowed_metadata_keys_in_metrics"),
     not_yet("statsite_address"),

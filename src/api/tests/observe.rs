@@ -4,6 +4,7 @@ use super::*;
 use crate::api::events::Subscription;
 use crate::api::metrics::Filter;
 use crate::api::monitor::{LogLevel, MonitorRequest};
+use crate::model::job::JobSpec;
 use crate::state::store::Outcome as Applied;
 use crate::wire::figures::{AllocFigures, TaskFigures, Usage};
 use crate::wire::measured::Measured;
@@ -141,6 +142,30 @@ fn metrics_have_the_names_of_the_field() {
     assert_eq!((&json["Points"], &json["PrecisionGauges"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     world.now = Mono(25_000_000_000);
     assert_eq!(world.json("/v1/metrics")["Counters"], Value::Array(vec![]), "the interval is over");
+}
+
+#[test]
+fn children_are_told_with_their_parents_unless_they_were_dispatched_and_that_is_unwanted() {
+    let mut world = World::running();
+    for (id, parent) in
+        [("clock/periodic-170", "clock"), ("form/dispatch-170-1a", "form"), ("form/other", "")]
+    {
+        world.region.run(&register(JobSpec { parent: parent.into(), ..spec(id, 1) }, None));
+    }
+    let labels = |world: &World, job: &str| {
+        let told = world.json("/v1/metrics");
+        let gauges = told["Gauges"].as_array().expect("a list").clone();
+        let mine = |g: &&Value| g["Labels"]["job"] == job && g["Name"] == "nomad.nomad.job_summary.running";
+        gauges.iter().find(mine).map(|g| g["Labels"].clone())
+    };
+    let found = labels(&world, "form/dispatch-170-1a").expect("is told");
+    assert_eq!((&found["parent_id"], &found["dispatch_id"]), (&"form".into(), &"170-1a".into()));
+    let found = labels(&world, "clock/periodic-170").expect("is told");
+    assert_eq!((&found["parent_id"], &found["periodic_id"]), (&"clock".into(), &"170".into()));
+    assert_eq!(labels(&world, "form/other").expect("is told")["parent_id"], Value::Null);
+    world.agent.telemetry.hide_dispatched = true;
+    assert_eq!(labels(&world, "form/dispatch-170-1a"), None);
+    assert!(labels(&world, "clock/periodic-170").is_some() && labels(&world, "form/other").is_some());
 }
 
 #[test]

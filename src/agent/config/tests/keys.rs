@@ -31,6 +31,7 @@ static OBEYED: &[Obeyed] = &[
     ("telemetry.prometheus_metrics", "true", |c| c.telemetry.prometheus),
     ("telemetry.publish_node_metrics", "true", |c| c.telemetry.publish_node),
     ("telemetry.publish_allocation_metrics", "true", |c| c.telemetry.publish_allocations),
+    ("telemetry.disable_dispatched_job_summary_metrics", "true", |c| c.telemetry.hide_dispatched),
     ("telemetry.disable_hostname", "true", |c| c.telemetry.disable_hostname),
     ("telemetry.use_node_name", "true", |c| c.telemetry.use_node_name),
     ("telemetry.filter_default", "false", |c| !c.telemetry.filter_default),
