@@ -387,9 +387,6 @@ mod tests {
             ("/v1/job/a/deployments", Route::JobDeployments(id("a"))),
             ("/v1/job/a/b/plan", Route::JobPlan(id("a/b"))),
             ("/v1/job/a/periodic/force", Route::JobLaunch(id("a"))),
-            ("/v1/job/a/dispatch", Route::JobDispatch(id("a"))),
-            ("/v1/job/a/dispatch/payload", Route::JobDispatchPayload),
-            ("/v1/job/a/dispatch-1700000000-1a2b3c4d", Route::Job(id("a/dispatch-1700000000-1a2b3c4d"))),
             ("/v1/job/a/b/scale", Route::JobScale(id("a/b"))),
             ("/v1/scaling/policies", Route::ScalingPolicies),
             ("/v1/scaling/policy/x", Route::ScalingPolicy(id("x"))),
@@ -448,6 +445,9 @@ mod tests {
         let pool = |what, name: &str| Route::NodePool(what, name.to_string());
         for (path, expected) in [
             ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
+            ("/v1/job/a/dispatch", Route::JobDispatch(id("a"))),
+            ("/v1/job/a/dispatch/payload", Route::JobDispatchPayload),
+            ("/v1/job/a/dispatch-1700000000-1a2b3c4d", Route::Job(id("a/dispatch-1700000000-1a2b3c4d"))),
             ("/v1/job/a\0revert", Route::Job(id("a/revert"))),
             ("/v1/job/a/b/versions/v\0x/tag", Route::JobTag { job: id("a/b"), tag: id("v/x") }),
             ("/v1/job/a/tag", Route::Job(id("a/tag"))),

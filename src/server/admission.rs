@@ -69,10 +69,7 @@ impl Server {
             Action::DeleteEvals { ids, skip_needed } => {
                 self.delete_for_user(token, ids, skip_needed, &view)?;
             }
-            Action::CollectGarbage => {
-                self.collect_for_user(now.mono);
-                self.reply(token, Ok(Done::Nothing { index: view.index() }));
-            }
+            Action::CollectGarbage => self.collect_for_user(token, &view, now.mono),
             Action::StopAlloc { alloc, transition } => {
                 self.stop_alloc(token, alloc, transition, &view, at)?
             }

@@ -14,6 +14,7 @@ use crate::state::fault::Fault;
 use crate::state::garbage::Fate;
 use crate::state::view::View;
 use crate::wire::command::{Collect, Command};
+use crate::wire::request::Done;
 
 /// What one step looks at.
 const LOOKED_AT: usize = 256;
@@ -100,8 +101,9 @@ impl Collector {
 }
 
 impl Server {
-    pub(super) fn collect_for_user(&mut self, now: Mono) {
+    pub(super) fn collect_for_user(&mut self, token: u64, view: &View, now: Mono) {
         self.collector.force(now);
+        self.reply(token, Ok(Done::Nothing { index: view.index() }));
     }
 
     /// One step, if it is due.

@@ -43,12 +43,13 @@ impl World {
     }
 
     /// When all is well again, nothing stays paused.
-    pub fn end_pause(&mut self) {
+    pub fn end_pause(&mut self) -> Result<(), String> {
         let paused = self.settings().filter(|s| s.pause_eval_broker);
         if let Some(settings) = paused {
             let settings = SchedulerSettings { pause_eval_broker: false, ..settings };
             self.operator_asks(Action::ConfigureScheduler { settings, cas: None });
         }
+        Ok(())
     }
 
     /// What is still to be done stays: who deletes that, wants it never to be done.

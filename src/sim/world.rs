@@ -335,10 +335,7 @@ impl World {
             Event::Operate => self.operate(),
             Event::Dispatch => self.dispatch(),
             Event::Scale => self.scale(),
-            Event::EndPause => {
-                self.end_pause();
-                Ok(())
-            }
+            Event::EndPause => self.end_pause(),
             Event::Settle { last } => {
                 self.settle_deployments(last);
                 Ok(())
