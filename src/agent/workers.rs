@@ -61,3 +61,48 @@ fn guarded<T>(work: impl FnOnce() -> Result<Result<T, Refusal>, Fault>) -> Resul
         Err(_) => unavailable("the scheduler panicked on this job".into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::EvalToken;
+    use crate::scheduler::Attempt;
+    use crate::server::board::Board;
+    use crate::state::samples::{AT, Region, eval};
+
+    fn task(n: u128) -> ScheduleTask {
+        ScheduleTask {
+            eval: eval(n, "web"),
+            token: EvalToken::from_random(n),
+            attempt: Attempt::first(1),
+            min_index: 0,
+            at: AT,
+            seed: 7,
+            board: Arc::new(Board::default()),
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_answer_and_the_worker_goes_on() {
+        let region = Region::new();
+        let (sender, tasks) = async_channel::bounded(2);
+        let (results, answers) = async_channel::bounded(2);
+        (1..=2).for_each(|n| sender.send_blocking(task(n)).expect("there is room"));
+        drop(sender);
+        let looks = Cell::new(0);
+        run(&tasks, &results, || {
+            looks.set(looks.get() + 1);
+            assert!(panics_are_caught() && looks.get() > 1, "the first one is poison");
+            Arc::new(region.store.reader())
+        });
+        let told = [1, 2].map(|n| match answers.recv_blocking() {
+            Ok(Mail::Brain(Input::Planned { token, result, .. })) => {
+                assert_eq!(token, EvalToken::from_random(n));
+                result.err()
+            }
+            _ => panic!("no plan"),
+        });
+        assert_eq!(told[0].as_deref(), Some("the scheduler panicked on this evaluation"));
+        assert!(told[1].is_none() && !panics_are_caught(), "{told:?}");
+    }
+}

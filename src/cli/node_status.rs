@@ -139,6 +139,15 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     let allocs = allocs_of(session, id)?;
     if !command.short {
         if command.verbose {
+            for (title, all, columns) in [
+                ("Host Volumes", &node.host_volumes, &["Name", "ReadOnly", "Path"][..]),
+                ("Host Networks", &node.host_networks, &["Name", "Interface", "ReservedPorts"][..]),
+            ] {
+                if let Some(all) = all {
+                    session.out.section(title)?;
+                    session.out.text(&offered(all, columns))?;
+                }
+            }
             session.out.section("Drivers")?;
             session.out.text(&driver_table(&node, session))?;
         }
@@ -192,6 +201,16 @@ fn names(all: Option<&BTreeMap<String, Value>>) -> String {
     all.into_iter().flatten().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",")
 }
 
+/// A line for each; its columns are named as the API's fields.
+fn offered(all: &BTreeMap<String, Value>, columns: &[&str]) -> String {
+    let cell = |one: &Value, column: &&str| match &one[*column] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let row = |one: &Value| columns.iter().map(|column| cell(one, column)).collect();
+    layout::table(columns, &all.values().map(row).collect::<Vec<_>>())
+}
+
 fn driver_table(node: &Node, session: &Session) -> String {
     let row = |(name, d): (&String, &crate::cli::shapes::Driver)| {
         vec![
@@ -239,6 +258,17 @@ fn ratio(used_mb: i64, total_mb: i64) -> String {
 mod tests {
     use super::*;
     use crate::cli::shapes::{LegacyResources, NodeCpu, NodeDisk, NodeMemory, NodeResources};
+    use crate::model::gather::Gather;
+
+    #[test]
+    fn what_a_node_offers_has_a_line_each() {
+        let volume =
+            |path: &str, read_only| serde_json::json!({ "Name": "x", "Path": path, "ReadOnly": read_only });
+        let all = [("data", volume("/data", false)), ("keys", volume("/etc/keys", true))];
+        let all = all.into_iter().map(|(name, v)| (name.to_string(), v)).gather();
+        let expected = "ReadOnly  Path\nfalse     /data\ntrue      /etc/keys\n";
+        assert_eq!(offered(&all, &["ReadOnly", "Path"]), expected);
+    }
 
     #[test]
     fn allocated_resources_are_of_live_allocations() {

@@ -3,6 +3,7 @@
 
 use super::workload::dispatched_job;
 use super::world::{Event, World};
+use crate::model::eval::EvalStatus;
 use crate::model::family::dispatch::{Parameterized, PayloadRule, Wish};
 use crate::model::id::JobKey;
 use crate::model::job::{JobSpec, JobStatus};
@@ -211,16 +212,21 @@ impl World {
         Ok(())
     }
 
-    /// Without faults, after a while: whatever was dispatched has come to its end.
+    /// Without faults, after a while: whatever was dispatched has come to its end, but for what waits for room, or found it only now.
     pub fn check_dispatched(&self) -> Result<(), String> {
-        let left =
-            self.dispatchers.there.iter().find(|id| {
-                self.dispatchers.seen.get(*id).is_none_or(|(_, status)| *status != JobStatus::Dead)
-            });
-        match left {
-            Some(id) => Err(format!("{id} has not ended")),
-            None => Ok(()),
+        let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
+        let view = server.reader().view().map_err(|e| e.to_string())?;
+        let open = view.open_evals().map_err(|e| e.to_string())?;
+        let dead = |id: &&String| self.dispatchers.seen.get(*id).is_some_and(|(_, s)| *s == JobStatus::Dead);
+        for id in self.dispatchers.there.iter().filter(|id| !dead(id)) {
+            let key = JobKey::new("default", id.clone());
+            let waits = open.iter().any(|e| e.job == key && e.status == EvalStatus::Blocked);
+            let allocs = view.allocs_of_job(&key).map_err(|e| e.to_string())?;
+            if !waits && !allocs.iter().any(|a| a.create_time > self.long_since()) {
+                return Err(format!("{id} has not ended"));
+            }
         }
+        Ok(())
     }
 }
 
