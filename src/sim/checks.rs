@@ -4,7 +4,7 @@ use super::faults::Faults;
 use super::ledger::Left;
 use super::node_host::End;
 use super::rollouts::{all_have_ended, given_up};
-use super::world::World;
+use super::world::{EPOCH, World};
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::gather::Gather;
@@ -13,6 +13,7 @@ use crate::model::job::{Job, JobType};
 use crate::model::node::NodeStatus;
 use crate::model::resources::Amount;
 use crate::model::task::{Exit, ExitStatus};
+use crate::model::time::Span;
 use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::check;
 use crate::state::view::View;
@@ -25,6 +26,8 @@ pub const UPDATED: &str = "alloc is being updated due to job update";
 const LOOK_EVERY: u64 = 3;
 /// And at every so many every row is read.
 const READ_ALL_EVERY: u64 = 64;
+/// How soon the workers come to what is asked for, when everything that waits is looked at again at the same time.
+const AT_ONCE: Span = Span::seconds(30);
 
 impl World {
     /// After every turn in which the state moved.
@@ -140,7 +143,9 @@ impl World {
         if self.stopped.contains(&alloc) || self.restarted.contains(&alloc) {
             return Ok(());
         }
-        let Some(server) = &self.server.server else { return Err(unwanted(&process.label)) };
+        let Some(server) = &self.server.server else {
+            return if self.may_give_up(alloc) { Ok(()) } else { Err(unwanted(&process.label)) };
+        };
         self.server.disk.hold_faults(true);
         let known = server.reader().view().and_then(|v| v.alloc(alloc));
         self.server.disk.hold_faults(false);
@@ -169,6 +174,14 @@ impl World {
         Ok(())
     }
 
+    /// Without servers a node ends what its group's policy does not want to run alone for long.
+    fn may_give_up(&self, alloc: AllocId) -> bool {
+        let Some(alloc) = self.kept.allocs.get(&alloc) else { return false };
+        let Some(job) = self.kept.jobs.get(&alloc.job) else { return false };
+        let policy = job.spec.group(&alloc.group).and_then(|g| g.disconnect);
+        job.version != alloc.job_version || policy.is_some_and(|d| d.stop_on_client_after.is_some())
+    }
+
     /// Without faults and without users, after a while: nothing waits that could be done, and what is wanted is so.
     pub fn check_settled(&self) -> Result<(), String> {
         let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
@@ -180,8 +193,9 @@ impl World {
             }
         }
         let open = view.open_evals().map_err(|e| e.to_string())?;
-        // one that is to come is held by the queues, which are compared with the state
-        let pending = |e: &&Evaluation| e.status == EvalStatus::Pending && e.wait_until.is_none();
+        // one that is to come is held by the queues, which are compared with the state; what was asked for just now may still be waiting
+        let old = |e: &Evaluation| e.create_time + AT_ONCE < EPOCH + Span(self.now.0 as i64);
+        let pending = |e: &&Evaluation| e.status == EvalStatus::Pending && e.wait_until.is_none() && old(e);
         if let Some(eval) = open.iter().find(pending) {
             return Err(format!("evaluation {} of {} is still pending", eval.id, eval.job));
         }

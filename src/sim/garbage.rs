@@ -28,7 +28,7 @@ const LONG_SINCE: Span = Span::minutes(10);
 /// Everything as it was when it was last looked at.
 #[derive(Default)]
 pub struct Kept {
-    allocs: BTreeMap<AllocId, Allocation>,
+    pub allocs: BTreeMap<AllocId, Allocation>,
     evals: BTreeMap<EvalId, Evaluation>,
     deployments: BTreeMap<DeploymentId, Deployment>,
     pub jobs: BTreeMap<JobKey, Arc<Job>>,
