@@ -120,7 +120,7 @@ pub fn alloc_table(allocs: &[Alloc], now: i64, verbose: bool) -> String {
             short(&a.id),
             short(&a.node_id),
             a.task_group.clone(),
-            a.job_version.to_string(),
+            a.version().to_string(),
             a.desired_status.clone(),
             a.client_status.clone(),
             layout::relative(a.create_time, now),
@@ -170,7 +170,7 @@ fn basics(alloc: &Alloc, now: i64, due: Option<i64>, command: &AllocStatus) -> S
         ];
         return layout::key_values(&rows);
     }
-    let version = alloc.job.as_ref().map_or(alloc.job_version, |j| j.version);
+    let version = alloc.version();
     let mut rows = vec![
         ("ID", alloc.id.clone()),
         ("Eval ID", short(&alloc.eval_id)),
@@ -409,7 +409,7 @@ fn short_float(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::shapes::Lifecycle;
+    use crate::cli::shapes::{AllocJob, Lifecycle};
 
     fn seconds(n: i64) -> i64 {
         n * 1_000_000_000
@@ -431,6 +431,16 @@ mod tests {
             modify_time: seconds(1_013),
             ..Alloc::default()
         }
+    }
+
+    #[test]
+    fn a_table_tells_the_version_wherever_it_stands() {
+        let in_list = Alloc { job_version: 3, ..alloc() };
+        let whole = Alloc { job: Some(AllocJob { version: 4, ..AllocJob::default() }), ..alloc() };
+        let table = alloc_table(&[in_list, whole], seconds(2_000), false);
+        let versions: Vec<_> =
+            table.lines().skip(1).map(|line| line.split_whitespace().nth(3).unwrap_or("")).collect();
+        assert_eq!(versions, ["3", "4"]);
     }
 
     #[test]

@@ -173,6 +173,11 @@ shape! {
 }
 
 impl Alloc {
+    /// Of its job: a list of a job's has it beside the allocation, a whole allocation within its job.
+    pub fn version(&self) -> u64 {
+        self.job.as_ref().map_or(self.job_version, |job| job.version)
+    }
+
     /// The named task, or the only one.
     pub fn task_named(&self, name: Option<&String>) -> Outcome<String> {
         let groups = self.job.iter().flat_map(|j| &j.task_groups).filter(|g| g.name == self.task_group);
