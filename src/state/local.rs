@@ -91,10 +91,7 @@ pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
 records! {
     DynamicMeta = "dynamic node meta" 1;
-    AllocHead = "local allocation" 8
-        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING]
-        3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING] 4 &[FAMILIES, DISPATCHES, PREEMPTION, SCALING]
-        5 &[DISPATCHES, PREEMPTION, SCALING] 6 &[PREEMPTION, SCALING] 7 &[SCALING];
+    AllocHead = "local allocation" 8 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING];
     LocalTask = "local task" 2;
 }
 

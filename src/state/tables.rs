@@ -397,9 +397,9 @@ pub(super) struct Region {
 }
 
 records! {
-    JobRow = "job row" 3 since 1 &[FAMILIES, TAGS] 2 &[TAGS];
-    Described = "node description" 2 since 1 &[CLAIMS];
-    NodeRow = "node row" 2 since 1 &[DRAINS];
+    JobRow = "job row" 3 grown by [FAMILIES, TAGS];
+    Described = "node description" 2 grown by [CLAIMS];
+    NodeRow = "node row" 2 grown by [DRAINS];
     Region = "region" 1;
 }
 

@@ -13,15 +13,15 @@ pub trait Record: Serialize + DeserializeOwned {
     /// The version that this build writes.
     const VERSION: u8;
 
-    /// What has been added to its structs since an older version; None: that cannot be read any more.
-    fn since(_version: u8) -> Option<&'static [Change]> {
-        None
-    }
+    /// What each version added to the structs of the one before, the newest last. What is older than the first of them cannot
+    /// be read any more.
+    const CHANGES: &'static [Change] = &[];
 
     /// Reads an older version. Called with versions below `VERSION` only.
     fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
-        match Self::since(version) {
-            Some(changes) => older(Self::NAME, bytes, changes),
+        let behind = usize::from(Self::VERSION - version);
+        match Self::CHANGES.len().checked_sub(behind) {
+            Some(known) => older(Self::NAME, bytes, &Self::CHANGES[known..]),
             None => Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION }),
         }
     }
@@ -125,18 +125,11 @@ pub const SCALING: Change = &[("TaskGroup", 15), ("SubmitJob", 3)];
 pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
 
 macro_rules! records {
-    ($($type:ty = $name:literal $version:literal $(since $($older:literal $change:expr)+)?;)*) => { $(
+    ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
         impl crate::wire::record::Record for $type {
             const NAME: &'static str = $name;
             const VERSION: u8 = $version;
-            $(
-            fn since(version: u8) -> Option<&'static [crate::wire::layout::Change]> {
-                match version {
-                    $($older => Some($change),)+
-                    _ => None,
-                }
-            }
-            )?
+            $(const CHANGES: &'static [crate::wire::layout::Change] = &$changes;)?
         }
     )* };
 }
@@ -144,30 +137,20 @@ pub(crate) use records;
 
 // The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
-    crate::model::eval::Evaluation = "evaluation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
-    crate::model::alloc::Allocation = "allocation" 4 since 2 &[CLAIMS, PREEMPTION] 3 &[PREEMPTION];
-    crate::model::job::Job = "job" 7
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS] 3 &[FAMILIES, DISPATCHES, SCALING, TAGS]
-        4 &[DISPATCHES, SCALING, TAGS] 5 &[SCALING, TAGS] 6 &[TAGS];
-    crate::model::job::JobSpec = "job version" 6
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES, SCALING] 3 &[FAMILIES, DISPATCHES, SCALING]
-        4 &[DISPATCHES, SCALING] 5 &[SCALING];
-    super::command::Command = "command" 7
-        since 2 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING]
-        3 &[FAMILIES, DISPATCHES, PREEMPTION, SCALING] 4 &[DISPATCHES, PREEMPTION, SCALING]
-        5 &[PREEMPTION, SCALING] 6 &[SCALING];
-    crate::model::job::JobSummary = "job summary" 2 since 1 &[FAMILIES];
+    crate::model::eval::Evaluation = "evaluation" 4 grown by [CLAIMS, PREEMPTION];
+    crate::model::alloc::Allocation = "allocation" 4 grown by [CLAIMS, PREEMPTION];
+    crate::model::job::Job = "job" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS];
+    crate::model::job::JobSpec = "job version" 6 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING];
+    super::command::Command = "command" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING];
+    crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
     crate::model::scheduling::SchedulerConfig = "scheduler configuration" 1;
     crate::model::submission::Submission = "job submission" 1;
     crate::model::key::SigningKey = "signing key" 1;
-    crate::model::node::Node = "node" 3 since 1 &[DRAINS, CLAIMS] 2 &[CLAIMS];
-    super::rpc::NodeRequest = "node request" 2 since 1 &[CLAIMS];
-    NodeReply = "node reply" 8
-        since 2 &[HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING]
-        3 &[CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING] 4 &[FAMILIES, DISPATCHES, PREEMPTION, SCALING]
-        5 &[DISPATCHES, PREEMPTION, SCALING] 6 &[PREEMPTION, SCALING] 7 &[SCALING];
+    crate::model::node::Node = "node" 3 grown by [DRAINS, CLAIMS];
+    super::rpc::NodeRequest = "node request" 2 grown by [CLAIMS];
+    NodeReply = "node reply" 8 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;
