@@ -179,14 +179,26 @@ fn step(session: &Session, verb: &str, id: &str, body: Value) -> Outcome<Stepped
 }
 
 fn end(session: &Session, answer: &Stepped, detach: bool, verbose: bool) -> Outcome<ExitCode> {
-    if answer.eval_id.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+    match told(session, &answer.eval_id, detach)? {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(monitor::follow(session, &answer.eval_id, verbose)?.into()),
     }
-    if detach {
-        session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
-        return Ok(ExitCode::SUCCESS);
+}
+
+/// There is no evaluation to follow, or its id was all that was asked for: that is printed.
+fn told(session: &Session, eval_id: &str, detach: bool) -> Outcome<bool> {
+    if detach && !eval_id.is_empty() {
+        session.out.line(&format!("Evaluation ID: {eval_id}"))?;
     }
-    Ok(monitor::follow(session, &answer.eval_id, verbose)?.into())
+    Ok(detach || eval_id.is_empty())
+}
+
+/// What a changed job comes to: followed to the end of its deployment, unless only the evaluation's id is asked for.
+pub fn follow_change(session: &Session, eval_id: &str, detach: bool, verbose: bool) -> Outcome<ExitCode> {
+    match told(session, eval_id, detach)? {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(follow_both(session, eval_id, verbose)?.into()),
+    }
 }
 
 /// The evaluation, and then the deployment that it is part of. What waits for room may wait for ever: that is not waited for.

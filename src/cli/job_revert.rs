@@ -1,7 +1,7 @@
 //! `drover job revert`.
 
 use crate::cli::Run;
-use crate::cli::deployment_change::follow_both;
+use crate::cli::deployment_change::follow_change;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, at_home, path};
 use crate::cli::shapes::{JobStub, RegisterAnswer, Versions};
@@ -56,13 +56,6 @@ impl Run for JobRevert {
         let body = json!({"JobID": stub.id, "JobVersion": version});
         let target = format!("{}/revert", path("job", &stub.id));
         let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
-        if answer.eval_id.is_empty() {
-            return Ok(ExitCode::SUCCESS);
-        }
-        if self.detach {
-            session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::cli::Run;
 use crate::cli::answer::shape;
-use crate::cli::deployment_change::follow_both;
+use crate::cli::deployment_change::follow_change;
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome, objects, pretty};
@@ -147,14 +147,7 @@ impl Run for JobScale {
             "Message": "submitted on the command line",
         });
         let answer: RegisterAnswer = session.client.put(&target, &home, &body)?;
-        if answer.eval_id.is_empty() {
-            return Ok(ExitCode::SUCCESS);
-        }
-        if self.detach {
-            session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }
 
