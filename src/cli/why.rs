@@ -160,12 +160,12 @@ fn group(out: &mut String, g: &Value) {
 /// Whether it would help that less urgent work makes way.
 fn others(preemption: &Value) -> String {
     let Some(nodes) = preemption["Nodes"].as_u64().filter(|n| *n > 0) else { return String::new() };
-    let nodes = layout::count(nodes, "node");
+    let nodes = format!("{nodes} of {}", layout::count(number(&preemption["LookedAt"]) as u64, "full node"));
     match preemption["Allowed"] == true {
-        true => format!("Less urgent work can make way on {nodes}\n"),
+        true => format!("Less urgent work can make way on {nodes} that were looked at\n"),
         false => format!(
-            "Less urgent work could make way on {nodes}; such jobs may not send it away\n\
-             (operator scheduler set-config says which may)\n"
+            "Less urgent work could make way on {nodes} that were looked at.\n\
+             Such jobs may not send it away (operator scheduler set-config says which may)\n"
         ),
     }
 }
@@ -232,7 +232,7 @@ mod tests {
                 {"Reason": "missing drivers", "Nodes": 1, "Alone": 0, "Asked": null, "WouldDo": null},
             ],
             "Nearest": {"NodeName": "board-3", "Missing": [{"Dimension": "memory", "Missing": 12, "Asked": 256}]},
-            "Preemption": {"Nodes": 2, "Allowed": false},
+            "Preemption": {"Nodes": 2, "LookedAt": 9, "Allowed": false},
             "Best": [],
         });
         let history = [
@@ -248,8 +248,8 @@ Excluded  Alone  By
 6         2      memory: 256 MiB asked for
 1         0      missing drivers
 Nearest: 12 MiB of memory short on node board-3
-Less urgent work could make way on 2 nodes; such jobs may not send it away
-(operator scheduler set-config says which may)
+Less urgent work could make way on 2 of 9 full nodes that were looked at.
+Such jobs may not send it away (operator scheduler set-config says which may)
 By itself would help:
   not for \"${meta.rack} = r1\": 3 nodes
   memory of at most 244 MiB

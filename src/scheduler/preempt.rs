@@ -128,11 +128,15 @@ impl<'a> Others<'a> {
 
     /// Of one node; where many are asked for, of all at once.
     pub fn read(&mut self, slot: u32) {
+        match self.there.len() < MOST_SINGLE || self.there.contains_key(&slot) {
+            true => self.read_one(slot),
+            false => self.read_all(),
+        }
+    }
+
+    pub fn read_one(&mut self, slot: u32) {
         if self.all_read || self.there.contains_key(&slot) {
             return;
-        }
-        if self.there.len() >= MOST_SINGLE {
-            return self.read_all();
         }
         self.there.insert(slot, Vec::new());
         let allocs = self.view.allocs_on(self.fleet.id_at(slot));

@@ -129,7 +129,10 @@ pub fn outlook(
     Outlook { nodes: fleet.taken_slots().count() as u64, feasible, barriers, nearest, best }
 }
 
-/// On how many nodes others could make way for one more, if such jobs are allowed to send them away.
+/// Full nodes whose allocations are read to tell whether they could make way.
+const MOST_FULL: usize = 50;
+
+/// On how many full nodes others could make way for one more, if such jobs are allowed to send them away; and of how many.
 pub fn ways(
     view: &dyn View,
     fleet: &Snapshot,
@@ -137,13 +140,13 @@ pub fn ways(
     group: &TaskGroup,
     allocs: &[Allocation],
     seed: u64,
-) -> u64 {
+) -> (u64, u64) {
     let (key, proposal) = (job.key(), Proposal::new(fleet, allocs));
     let mut feasibility = Feasibility::new(job, fleet);
     let algorithm = view.scheduling(&job.node_pool).algorithm;
     let rules = Rules { algorithm, seed, most_levels: MOST_LEVELS };
     let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
-    search.ways(&proposal, &mut Others::new(view, fleet, job.priority, &key))
+    search.ways(&proposal, &mut Others::new(view, fleet, job.priority, &key), MOST_FULL)
 }
 
 /// Where the job's other allocations are.

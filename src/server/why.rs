@@ -115,9 +115,9 @@ fn look(
     for group in job.spec.groups.iter().filter(|g| names.contains(g.name.as_str())) {
         let Outlook { nodes, feasible, barriers, nearest, best } =
             outlook(&job.spec, group, view.fleet(), allocs, scheduling, seed);
-        let ways = match feasible {
+        let (ways, looked_at) = match feasible {
             0 => ways(view, view.fleet(), &job.spec, group, allocs, seed),
-            _ => 0,
+            _ => (0, 0),
         };
         let nearest = match nearest {
             None => None,
@@ -136,6 +136,7 @@ fn look(
             reasons: barriers.into_iter().map(reason).collect(),
             nearest,
             ways,
+            looked_at,
             preempts: scheduling.preemption.allows(job.spec.job_type),
             best: named(view, &best)?,
         });

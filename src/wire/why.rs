@@ -40,8 +40,10 @@ pub struct GroupWhy {
     pub reasons: Vec<Reason>,
     /// Only what it asks for is missing there, and less of it than elsewhere.
     pub nearest: Option<Nearest>,
-    /// On so many nodes less urgent work could make way for one more. Counted only where no node has a place.
+    /// On so many of the full nodes that were looked at less urgent work could make way for one more. Looked at only where no
+    /// node has a place.
     pub ways: u64,
+    pub looked_at: u64,
     /// Whether such jobs may send it away.
     pub preempts: bool,
     /// The best nodes for one more, best first, with their names.

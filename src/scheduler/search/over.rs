@@ -45,11 +45,16 @@ impl<'a> Search<'a> {
         Some((slot, way))
     }
 
-    /// On how many nodes others could make way for one more.
-    pub fn ways(&mut self, proposal: &Proposal<'a>, others: &mut Others<'a>) -> u64 {
-        others.read_all();
-        let slots = 0..self.standing.len() as u32;
-        slots.filter(|slot| self.over(proposal, *slot, others).is_some()).count() as u64
+    /// On how many of the full nodes others could make way for one more, and of how many: `most` are looked at.
+    pub fn ways(&mut self, proposal: &Proposal<'a>, others: &mut Others<'a>, most: usize) -> (u64, u64) {
+        let full = |slot: &u32| matches!(self.standing[*slot as usize], Standing::Exhausted(_));
+        let slots: Vec<u32> = (0..self.standing.len() as u32).filter(full).take(most).collect();
+        let looked_at = slots.len() as u64;
+        let ways = slots.into_iter().filter(|slot| {
+            others.read_one(*slot);
+            self.over(proposal, *slot, others).is_some()
+        });
+        (ways.count() as u64, looked_at)
     }
 
     /// As `select_over`, on one given node.
