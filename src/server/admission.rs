@@ -149,10 +149,7 @@ impl Server {
             let (job_type, priority) = (known.spec.job_type, known.spec.priority);
             self.eval(wish.job.clone(), job_type, priority, Trigger::JobScaling, at)
         });
-        let ScaleWish { job, group, count, message, error, meta, enforce_index } = wish;
-        let tracked_versions = self.config.tracked_versions;
-        let order =
-            ScaleJob { job, group, count, message, error, meta, enforce_index, eval, tracked_versions, at };
+        let order = ScaleJob { wish, eval, tracked_versions: self.config.tracked_versions, at };
         self.propose(&Command::ScaleJob(Box::new(order)), Op::Reply { token });
         Ok(())
     }

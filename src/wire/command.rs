@@ -19,8 +19,8 @@ use crate::model::submission::Submission;
 use crate::model::task::TaskState;
 use crate::model::time::{Span, Wall};
 use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
 use crate::model::{id::JobKey, node::NodeEvent};
+use crate::wire::request::ScaleWish;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -274,15 +274,7 @@ pub struct DispatchJob {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleJob {
-    pub job: JobKey,
-    pub group: String,
-    /// `None`: there is only something to be said.
-    pub count: Option<i64>,
-    pub message: String,
-    pub error: bool,
-    pub meta: BTreeMap<String, Value>,
-    /// With a count: the job must have this `job_modify_index`.
-    pub enforce_index: Option<u64>,
+    pub wish: ScaleWish,
     pub eval: Option<Evaluation>,
     pub tracked_versions: u32,
     pub at: Wall,

@@ -112,15 +112,16 @@ pub enum Action {
     },
 }
 
-/// `count` is not negative.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleWish {
     pub job: JobKey,
     pub group: String,
+    /// Not negative. `None`: there is only something to be said.
     pub count: Option<i64>,
     pub message: String,
     pub error: bool,
     pub meta: BTreeMap<String, Value>,
+    /// With a count: the job must have this `job_modify_index`.
     pub enforce_index: Option<u64>,
 }
 

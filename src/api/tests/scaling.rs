@@ -24,7 +24,7 @@ fn json_of(response: &Response) -> Value {
 
 impl World {
     fn say(&mut self, message: &str) -> u64 {
-        let order = ScaleJob {
+        let wish = ScaleWish {
             job: JobKey::new("default", "web"),
             group: "g".into(),
             count: None,
@@ -32,10 +32,8 @@ impl World {
             error: true,
             meta: [("load".to_string(), Plain::Float(2.0))].into(),
             enforce_index: None,
-            eval: None,
-            tracked_versions: 6,
-            at: AT,
         };
+        let order = ScaleJob { wish, eval: None, tracked_versions: 6, at: AT };
         self.region.run(&Command::ScaleJob(Box::new(order))).index
     }
 }

@@ -8,6 +8,7 @@ use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::state::samples::{AT, Region, eval, key, register, spec, submit};
 use crate::wire::command::{Command, ScaleJob};
+use crate::wire::request::ScaleWish;
 
 /// With every member said.
 fn scaling() -> Scaling {
@@ -22,7 +23,7 @@ fn scalable() -> JobSpec {
 }
 
 fn scale(count: Option<i64>) -> Command {
-    Command::ScaleJob(Box::new(ScaleJob {
+    let wish = ScaleWish {
         job: key("scaled"),
         group: "g".into(),
         count,
@@ -30,6 +31,9 @@ fn scale(count: Option<i64>) -> Command {
         error: count.is_none(),
         meta: BTreeMap::from([("load".to_string(), Value::Float(0.5))]),
         enforce_index: count.map(|_| 300),
+    };
+    Command::ScaleJob(Box::new(ScaleJob {
+        wish,
         eval: count.map(|_| Evaluation { trigger: Trigger::JobScaling, ..eval(5, "scaled") }),
         tracked_versions: 6,
         at: AT,

@@ -92,17 +92,13 @@ impl Turn<'_> {
     }
 
     /// A job goes: whatever it was dispatched with may be dispatched again.
-    pub(super) fn forget_dispatch(&mut self, key: &JobKey, row: &JobRow) -> Result<(), Fault> {
-        if row.kinship.parent().is_empty() {
-            return Ok(());
-        }
-        let spec = self.newest_spec(key, row)?;
-        if let Some((parent, token)) = token_of(&spec)
+    pub(super) fn forget_dispatch(&mut self, key: &JobKey, spec: &JobSpec) -> Result<(), Fault> {
+        if let Some((parent, token)) = token_of(spec)
             && self.child_of(&parent, token)?.is_some_and(|known| known == *key)
         {
             self.remove(&token_key(&parent, token))?;
         }
-        self.count_origin(&spec, false)
+        self.count_origin(spec, false)
     }
 
     /// The version that it was made of is kept for one more, or for one less.

@@ -65,8 +65,10 @@ impl Turn<'_> {
         let key = child.key();
         let answer = match self.job(&key)?.cloned() {
             None => self.create_job(&key, child, at)?,
-            Some(row) if self.newest_spec(&key, &row)? == *child => row.newest()?.modify_index,
-            Some(_) => self.add_version(&key, child, tracked_versions, at)?,
+            Some(row) => match self.newest_spec(&key, &row)? {
+                known if known == *child => row.newest()?.modify_index,
+                known => self.add_version(&key, &known, child, tracked_versions, at)?,
+            },
         };
         let (job_type, priority) = (child.job_type, child.priority);
         self.evaluate_newest(

@@ -51,8 +51,9 @@ impl Turn<'_> {
             return Ok(0);
         }
         let Some(row) = self.job(key)?.cloned() else { return Ok(0) };
-        let spec = JobSpec { stop: true, ..self.newest_spec(key, &row)? };
-        self.add_version(key, &spec, order.tracked_versions, order.at)?;
+        let spec = self.newest_spec(key, &row)?;
+        let stopped = JobSpec { stop: true, ..spec.clone() };
+        self.add_version(key, &spec, &stopped, order.tracked_versions, order.at)?;
         Ok(0)
     }
 

@@ -53,10 +53,10 @@ impl Turn<'_> {
         if let Some(known) = known.as_ref().filter(|_| preserve_counts) {
             keep_counts(&mut spec, known);
         }
-        let answer = match &row {
-            None => self.create_job(&key, &spec, at)?,
-            Some(row) if known.as_ref() == Some(&spec) => row.newest()?.modify_index,
-            Some(_) => self.add_version(&key, &spec, tracked_versions, at)?,
+        let answer = match (&row, &known) {
+            (Some(row), Some(known)) if *known == spec => row.newest()?.modify_index,
+            (Some(_), Some(known)) => self.add_version(&key, known, &spec, tracked_versions, at)?,
+            _ => self.create_job(&key, &spec, at)?,
         };
         if answer == index
             && let Some(submission) = submission
@@ -125,17 +125,17 @@ impl Turn<'_> {
         Ok(index)
     }
 
+    /// `was`: the newest version so far.
     pub(super) fn add_version(
         &mut self,
         key: &JobKey,
+        was: &JobSpec,
         spec: &JobSpec,
         tracked_versions: u32,
         at: Wall,
     ) -> Result<u64, Fault> {
         let index = self.index();
-        let Some(row) = self.job(key)?.cloned() else { return Ok(index) };
-        let was = self.newest_spec(key, &row)?;
-        self.follow_scaling(key, Some(&was), Some(spec))?;
+        self.follow_scaling(key, Some(was), Some(spec))?;
         let Some(row) = self.job(key)? else { return Ok(index) };
         let mut next = version(row.newest()?.version + 1, index, at);
         next.status = row.newest()?.status;
@@ -177,7 +177,8 @@ impl Turn<'_> {
             End::Stop { tracked_versions } => {
                 let spec = self.newest_spec(&key, &row)?;
                 if !spec.stop {
-                    self.add_version(&key, &JobSpec { stop: true, ..spec }, tracked_versions, at)?;
+                    let stopped = JobSpec { stop: true, ..spec.clone() };
+                    self.add_version(&key, &spec, &stopped, tracked_versions, at)?;
                 }
             }
         }
@@ -197,7 +198,7 @@ impl Turn<'_> {
         let spec = self.newest_spec(key, row)?;
         self.follow_scaling(key, Some(&spec), None)?;
         // what it was made of may go with it: nothing can be read of it then
-        self.forget_dispatch(key, row)?;
+        self.forget_dispatch(key, &spec)?;
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;

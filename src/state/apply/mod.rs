@@ -1,8 +1,8 @@
 //! From committed commands to rows: deterministic, without a clock and without side effects. What a command changed
 //! comes back as changes; what it refuses, it refuses before it writes.
 //!
-//! Refuses to know: transactions (it gets a table to write in), raft, and who waits. Rows go through `Turn::put` and
-//! `Turn::remove` only: they keep the digest, and write nothing that is there already. A job's row is edited in memory
+//! Refuses to know: transactions (it gets a table to write in), raft, and who waits. Rows go through `Turn::put`,
+//! `Turn::put_bytes`, `Turn::write_bytes` and `Turn::remove` only: they keep the digest. A job's row is edited in memory
 //! and written once an entry, because its status follows from everything else the entry did.
 
 mod alloc;

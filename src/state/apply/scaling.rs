@@ -9,27 +9,29 @@ use super::{Reply, Turn};
 use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policy_id, refuses_count};
+use crate::model::time::Wall;
 use crate::model::validate::Limits;
 use crate::wire::change::Change;
 use crate::wire::command::ScaleJob;
-use crate::wire::request::{Refusal, RefusalKind};
+use crate::wire::request::{Refusal, RefusalKind, ScaleWish};
 
 impl Turn<'_> {
     pub(super) fn scale_job(&mut self, order: ScaleJob) -> Result<Reply, Fault> {
-        let ScaleJob { job: key, group, count, eval, tracked_versions, at, .. } = &order;
+        let ScaleJob { wish, eval, tracked_versions, at } = order;
+        let (key, group) = (&wish.job, &wish.group);
         let Some(row) = self.job(key)?.cloned() else {
             let unknown = format!("job {:?} not found", key.id);
             return Ok(Err(Refusal::new(RefusalKind::NotFound, unknown)));
         };
-        let mut spec = self.newest_spec(key, &row)?;
+        let spec = self.newest_spec(key, &row)?;
         let Some(place) = spec.groups.iter().position(|g| g.name == *group) else {
             let unknown = format!("task group {group:?} specified for scaling does not exist in job");
             return Ok(Err(Refusal::new(RefusalKind::Invalid, unknown)));
         };
         let previous_count = spec.groups[place].count;
-        let Some(count) = *count else {
-            self.add_scaling_event(&order, previous_count, None)?;
-            return self.evaluate_newest(key, None, row.newest()?.modify_index, *at);
+        let Some(count) = wish.count else {
+            self.add_scaling_event(&wish, previous_count, None, at)?;
+            return self.evaluate_newest(key, None, row.newest()?.modify_index, at);
         };
         if let Some(text) = refuses_count(&spec, &spec.groups[place], count, Limits::default().max_count) {
             return Ok(Err(Refusal::new(RefusalKind::Invalid, text)));
@@ -39,36 +41,38 @@ impl Turn<'_> {
             let blocked = "job scaling blocked due to active deployment";
             return Ok(Err(Refusal::new(RefusalKind::Invalid, blocked)));
         }
-        if let Some(refusal) = conflict(&spec, order.enforce_index, Some(&row))? {
+        if let Some(refusal) = conflict(&spec, wish.enforce_index, Some(&row))? {
             return Ok(Err(refusal));
         }
-        spec.groups[place].count = count;
-        let answer = self.add_version(key, &spec, *tracked_versions, *at)?;
-        let eval = eval.as_ref().filter(|_| !row.kinship.is_parent()).cloned();
-        self.add_scaling_event(&order, previous_count, eval.as_ref().map(|e| e.id))?;
-        self.evaluate_newest(key, eval, answer, *at)
+        let mut scaled = spec.clone();
+        scaled.groups[place].count = count;
+        let answer = self.add_version(key, &spec, &scaled, tracked_versions, at)?;
+        let eval = eval.filter(|_| !row.kinship.is_parent());
+        self.add_scaling_event(&wish, previous_count, eval.as_ref().map(|e| e.id), at)?;
+        self.evaluate_newest(key, eval, answer, at)
     }
 
     fn add_scaling_event(
         &mut self,
-        order: &ScaleJob,
+        wish: &ScaleWish,
         previous_count: i64,
         eval: Option<EvalId>,
+        at: Wall,
     ) -> Result<(), Fault> {
-        let key = tables::scaling_events_key(&tables::job_bytes(&order.job), &order.group);
+        let key = tables::scaling_events_key(&tables::job_bytes(&wish.job), &wish.group);
         let mut events: ScalingEvents = tables::get(&self.rows, &key)?.unwrap_or_default();
         events.add(ScalingEvent {
-            at: order.at,
-            count: order.count,
+            at,
+            count: wish.count,
             previous_count,
-            message: order.message.clone(),
-            error: order.error,
-            meta: order.meta.clone(),
+            message: wish.message.clone(),
+            error: wish.error,
+            meta: wish.meta.clone(),
             eval,
             create_index: self.index(),
         });
         // nothing else of the job need move
-        self.changes.push(Change::Job { job: order.job.clone() });
+        self.changes.push(Change::Job { job: wish.job.clone() });
         self.put(&key, &events)
     }
 

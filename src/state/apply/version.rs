@@ -66,12 +66,13 @@ impl Turn<'_> {
         tracked_versions: u32,
         at: Wall,
     ) -> Result<bool, Fault> {
-        if self.newest_spec(key, row)? == *spec {
+        let newest = self.newest_spec(key, row)?;
+        if newest == *spec {
             return Ok(false);
         }
         let text = tables::submission_key(&tables::job_bytes(key), row.create_index, version);
         let submission: Option<Submission> = tables::get(&self.rows, &text)?;
-        self.add_version(key, spec, tracked_versions, at)?;
+        self.add_version(key, &newest, spec, tracked_versions, at)?;
         if let Some(submission) = submission {
             self.put_submission(key, &submission)?;
         }

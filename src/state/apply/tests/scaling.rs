@@ -2,10 +2,12 @@
 
 use super::super::super::store::Outcome;
 use super::*;
+use crate::model::eval::Evaluation;
 use crate::model::eval::Trigger;
 use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, policy_id};
 use crate::state::check;
 use crate::wire::command::{ApplyRollout, ScaleJob};
+use crate::wire::request::ScaleWish;
 
 fn limits(min: i64, max: i64) -> Option<Scaling> {
     Some(Scaling { min, max, enabled: true, ..Scaling::default() })
@@ -24,8 +26,8 @@ fn registered() -> Region {
     r
 }
 
-fn order(count: Option<i64>) -> ScaleJob {
-    ScaleJob {
+fn wish(count: Option<i64>) -> ScaleWish {
+    ScaleWish {
         job: key("web"),
         group: "g".into(),
         count,
@@ -33,15 +35,12 @@ fn order(count: Option<i64>) -> ScaleJob {
         error: false,
         meta: [("load".to_string(), crate::model::value::Value::Float(0.5))].into(),
         enforce_index: None,
-        eval: count
-            .map(|_| crate::model::eval::Evaluation { trigger: Trigger::JobScaling, ..eval(60, "web") }),
-        tracked_versions: 6,
-        at: AT,
     }
 }
 
-fn scale(r: &mut Region, order: ScaleJob) -> Outcome {
-    r.run(&Command::ScaleJob(Box::new(order)))
+fn scale(r: &mut Region, wish: ScaleWish) -> Outcome {
+    let eval = wish.count.map(|_| Evaluation { trigger: Trigger::JobScaling, ..eval(60, "web") });
+    r.run(&Command::ScaleJob(Box::new(ScaleJob { wish, eval, tracked_versions: 6, at: AT })))
 }
 
 fn events(r: &Region) -> Vec<ScalingEvent> {
@@ -55,7 +54,7 @@ fn policy(r: &Region, job: &str) -> Option<ScalingPolicy> {
 #[test]
 fn a_count_makes_a_version_an_evaluation_and_an_event() {
     let mut r = registered();
-    let out = scale(&mut r, order(Some(3)));
+    let out = scale(&mut r, wish(Some(3)));
     let (index, id) = (out.index, eval(60, "web").id);
     assert_eq!(out.reply, Ok(Done::Job { eval: Some(id), job_modify_index: index, index }));
     let job = r.job("web");
@@ -66,7 +65,7 @@ fn a_count_makes_a_version_an_evaluation_and_an_event() {
     assert_eq!((event.count, event.previous_count, event.eval), (Some(3), 2, Some(id)));
     assert_eq!((event.message.as_str(), event.create_index, event.at), ("busy", index, AT));
     assert!(r.view().submission(&job).unwrap().is_none(), "the text says another count");
-    let again = scale(&mut r, order(Some(3)));
+    let again = scale(&mut r, wish(Some(3)));
     assert_eq!(r.job("web").version, 2, "the same count makes a version, too: {again:?}");
     check::consistent(&r.view()).unwrap();
 }
@@ -75,7 +74,7 @@ fn a_count_makes_a_version_an_evaluation_and_an_event() {
 fn an_event_alone_changes_nothing_else_and_wakes_who_looks() {
     let mut r = registered();
     let before = r.job("web");
-    let out = scale(&mut r, ScaleJob { error: true, ..order(None) });
+    let out = scale(&mut r, ScaleWish { error: true, ..wish(None) });
     let (index, job_modify_index) = (out.index, before.modify_index);
     assert_eq!(out.reply, Ok(Done::Job { eval: None, job_modify_index, index }));
     assert_eq!(out.changes, [Change::Job { job: key("web") }]);
@@ -90,36 +89,36 @@ fn what_cannot_be_is_refused_and_leaves_no_trace() {
     let index = r.job("web").job_modify_index;
     let conflict =
         format!("Enforcing job modify index 77: job exists with conflicting job modify index: {index}");
-    for (order, kind, message) in [
+    for (wish, kind, message) in [
         (
-            ScaleJob { job: key("gone"), ..order(None) },
+            ScaleWish { job: key("gone"), ..wish(None) },
             RefusalKind::NotFound,
             "job \"gone\" not found".to_string(),
         ),
         (
-            ScaleJob { group: "no".into(), ..order(Some(1)) },
+            ScaleWish { group: "no".into(), ..wish(Some(1)) },
             RefusalKind::Invalid,
             "task group \"no\" specified for scaling does not exist in job".into(),
         ),
         (
-            order(Some(0)),
+            wish(Some(0)),
             RefusalKind::Invalid,
             "group count was less than scaling policy minimum: 0 < 1".into(),
         ),
         (
-            order(Some(4)),
+            wish(Some(4)),
             RefusalKind::Invalid,
             "group count was greater than scaling policy maximum: 4 > 3".into(),
         ),
-        (ScaleJob { enforce_index: Some(77), ..order(Some(1)) }, RefusalKind::Conflict, conflict),
+        (ScaleWish { enforce_index: Some(77), ..wish(Some(1)) }, RefusalKind::Conflict, conflict),
     ] {
-        let out = scale(&mut r, order);
+        let out = scale(&mut r, wish);
         let refusal = out.reply.expect_err("is refused");
         assert_eq!((refusal.kind, refusal.message), (kind, message));
         assert!(out.changes.is_empty());
     }
     assert_eq!((r.job("web").version, events(&r).len()), (0, 0));
-    let held = scale(&mut r, ScaleJob { enforce_index: Some(index), ..order(Some(1)) });
+    let held = scale(&mut r, ScaleWish { enforce_index: Some(index), ..wish(Some(1)) });
     assert!(held.reply.is_ok(), "{held:?}");
 }
 
@@ -135,9 +134,9 @@ fn a_deployment_that_is_under_way_holds_the_count() {
         evals: vec![],
         at: AT,
     })));
-    let refusal = scale(&mut r, order(Some(3))).reply.expect_err("is refused");
+    let refusal = scale(&mut r, wish(Some(3))).reply.expect_err("is refused");
     assert_eq!(refusal.message, "job scaling blocked due to active deployment");
-    assert!(scale(&mut r, order(None)).reply.is_ok(), "an event is welcome at any time");
+    assert!(scale(&mut r, wish(None)).reply.is_ok(), "an event is welcome at any time");
 }
 
 #[test]
@@ -145,7 +144,7 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
     let mut r = registered();
     let first = policy(&r, "web").expect("is there");
     assert_eq!((first.create_index, first.modify_index, first.scaling.max), (1, 1, 3));
-    scale(&mut r, order(Some(3)));
+    scale(&mut r, wish(Some(3)));
     assert_eq!(policy(&r, "web"), Some(first.clone()), "a count is none of its business");
     assert_eq!(r.view().table_index(Table::ScalingPolicies), 1);
     let mut wider = scalable();
@@ -167,7 +166,7 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
 #[test]
 fn a_group_that_goes_takes_its_policy_and_events_along() {
     let mut r = registered();
-    scale(&mut r, order(None));
+    scale(&mut r, wish(None));
     let mut renamed = scalable();
     renamed.groups[0].name = "other".into();
     r.run(&submit(renamed, "other", 6));
@@ -180,7 +179,7 @@ fn a_group_that_goes_takes_its_policy_and_events_along() {
 #[test]
 fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
     let mut r = registered();
-    scale(&mut r, order(Some(3)));
+    scale(&mut r, wish(Some(3)));
     let keep = |r: &mut Region, spec: JobSpec| {
         let mut order = submit(spec, "text", 6);
         if let Command::SubmitJob(submit) = &mut order {
@@ -208,7 +207,7 @@ fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
         time_zone: "UTC".into(),
     });
     r.run(&register(clock, None));
-    let out = scale(&mut r, order(Some(3)));
+    let out = scale(&mut r, wish(Some(3)));
     assert!(matches!(out.reply, Ok(Done::Job { eval: None, .. })), "{out:?}");
     assert_eq!(events(&r).remove(0).eval, None);
 }
