@@ -5,6 +5,7 @@ use super::gather::Gather;
 use super::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use super::reschedule::Reschedule;
 use super::resources::AllocResources;
+use super::short_float;
 use super::task::{TaskPhase, TaskState};
 use super::time::{Span, Wall};
 use crate::model::tree::BTreeMap;
@@ -85,6 +86,7 @@ pub struct Allocation {
     pub metrics: AllocMetric,
     pub create_time: Wall,
     pub modify_time: Wall,
+    /// 0: only planned so far.
     pub create_index: u64,
     pub modify_index: u64,
     /// Moves with server-side changes only: what a client compares to know whether to fetch the allocation again.
@@ -256,9 +258,10 @@ pub struct NodeScore {
     pub node_id: NodeId,
     pub scores: Scores,
     /// The mean of those that apply, `preemption` included.
+    #[serde(with = "short_float")]
     pub normalized: f64,
     /// How good it is that others make way there; 0: nobody has to.
-    #[serde(default)]
+    #[serde(default, with = "short_float")]
     pub preemption: f64,
 }
 
@@ -277,13 +280,17 @@ impl NodeScore {
 /// they are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
+    #[serde(with = "short_float")]
     pub binpack: f64,
+    #[serde(with = "short_float")]
     pub job_anti_affinity: f64,
+    #[serde(with = "short_float")]
     pub reschedule_penalty: f64,
+    #[serde(with = "short_float")]
     pub node_affinity: f64,
     /// None: nothing is spread, or it makes no difference.
     pub spread: Option<f64>,
-    #[serde(default)]
+    #[serde(default, with = "short_float")]
     pub devices: f64,
 }
 

@@ -31,6 +31,7 @@ pub mod reschedule;
 pub mod resources;
 pub mod scaling;
 pub mod scheduling;
+pub mod short_float;
 pub mod submission;
 pub mod task;
 pub mod time;

@@ -99,9 +99,6 @@ pub enum Then {
     Again { progressed: bool },
 }
 
-/// The parts of a plan that are accepted, and what they take from their nodes.
-type Verified = (Vec<NodePlan>, Vec<(NodeId, Taken)>);
-
 impl Server {
     pub(super) fn planned(
         &mut self,
@@ -137,27 +134,34 @@ impl Server {
     }
 
     /// The index of the entry that carries what is accepted; None: nothing is to be placed.
-    fn decided(&mut self, token: EvalToken, decision: Decision, now: Now) -> Result<Option<u64>, Fault> {
+    fn decided(&mut self, token: EvalToken, mut decision: Decision, now: Now) -> Result<Option<u64>, Fault> {
         let view = self.log.reader().view()?;
         let id = decision.plan.eval_id;
-        let (accepted, taken) = self.verify(&decision.plan, &view)?;
-        let full = accepted.len() == decision.plan.nodes.len();
-        self.measures.rejected(decision.plan.nodes.len() - accepted.len(), now.mono);
+        let verified = self.verify(&decision.plan, &view)?;
+        let rejected = verified.iter().filter(|taken| taken.is_none()).count();
+        let (full, none) = (rejected == 0, rejected == verified.len());
+        self.measures.rejected(rejected, now.mono);
         if decision.plan.is_no_op() && self.only_blocks_again(&decision, &view)? {
             self.outstanding.remove(&id);
             self.broker.ack(id, token, now.mono).unwrap_or_default();
             self.block(decision.eval, now.mono);
             return Ok(None);
         }
-        let then = if full { Then::Finish } else { Then::Again { progressed: !accepted.is_empty() } };
+        let then = if full { Then::Finish } else { Then::Again { progressed: !none } };
         if let Some(held) = self.outstanding.get_mut(&id) {
             held.last = (!full).then(|| decision.clone());
         }
-        if !full && accepted.is_empty() {
+        if !full && none {
             self.run_again(id, token, false, now)?;
             return Ok(None);
         }
         let at = self.stamp(now);
+        let parts = std::mem::take(&mut decision.plan.nodes).into_iter().zip(verified);
+        let fitting = parts.filter_map(|(part, taken)| {
+            let node = part.node_id;
+            Some((part, (node, taken?)))
+        });
+        let (accepted, taken): (Vec<NodePlan>, Vec<_>) = fitting.unzip();
         let (deployment, updates) = (&decision.plan.deployment, &decision.plan.deployment_updates);
         let rollout =
             (deployment.is_some() || !updates.is_empty()).then(|| (deployment.clone(), updates.clone()));
@@ -200,20 +204,14 @@ impl Server {
         Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && same(&s)))
     }
 
-    /// The nodes whose part of the plan still fits, and what it takes from them.
-    fn verify(&self, plan: &Plan, view: &View) -> Result<Verified, Fault> {
-        let (mut accepted, mut taken) = (vec![], vec![]);
-        for part in &plan.nodes {
-            match self.verify_node(part, plan.snapshot_index, view)? {
-                Some(more) => {
-                    accepted.push(part.clone());
-                    taken.push((part.node_id, more));
-                }
-                None if plan.all_at_once => return Ok((vec![], vec![])),
-                None => {}
-            }
+    /// What each part of the plan takes from its node; None: it does not fit any more.
+    fn verify(&self, plan: &Plan, view: &View) -> Result<Vec<Option<Taken>>, Fault> {
+        let verified = plan.nodes.iter().map(|part| self.verify_node(part, plan.snapshot_index, view));
+        let mut verified = verified.collect::<Result<Vec<_>, _>>()?;
+        if plan.all_at_once && verified.iter().any(Option::is_none) {
+            verified.iter_mut().for_each(|taken| *taken = None);
         }
-        Ok((accepted, taken))
+        Ok(verified)
     }
 
     /// What the part takes from its node beyond what the state counts already, or `None` if it must be refused.
@@ -225,7 +223,7 @@ impl Server {
         }
         let mut in_place_only = true;
         for alloc in &part.places {
-            let known = view.alloc(alloc.id)?;
+            let known = if alloc.create_index == 0 { None } else { view.alloc(alloc.id)? };
             if known.as_ref().is_some_and(|known| self.has_made_way(known, alloc)) {
                 return Ok(None);
             }

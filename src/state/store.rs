@@ -23,6 +23,10 @@ use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+/// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
+/// smaller part of the work.
+const LARGE_TURNS_A_SAVE: usize = 4;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// What the database may keep in memory of its file.
@@ -291,7 +295,7 @@ impl Store {
         let Applying { outcomes, applied, fleet, rows_changed } =
             apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
         self.unsaved_rows += rows_changed;
-        if self.unsaved_rows <= self.options.unsaved_rows {
+        if self.unsaved_rows <= self.options.unsaved_rows.max(LARGE_TURNS_A_SAVE * rows_changed) {
             transaction.set_durability(Durability::None)?;
         } else {
             self.unsaved_rows = 0;

@@ -3,7 +3,8 @@
 //!
 //! Refuses to know: what any record means, and which version has which layout. Writing is postcard's own.
 
-use serde::de::value::U32Deserializer;
+use crate::model::short_float;
+use serde::de::value::{U32Deserializer, U64Deserializer};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
     Visitor,
@@ -11,7 +12,7 @@ use serde::de::{
 use serde::{Deserialize, forward_to_deserialize_any};
 use std::fmt;
 
-/// One change: structs by name, and how many fields each had before it.
+/// One change: structs by name, and how many fields each had before it. A short float had none: it was a plain one.
 pub type Change = &'static [(&'static str, usize)];
 
 /// The value at the beginning of the bytes as they were before all of `changes`, and what follows it.
@@ -191,7 +192,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor.visit_unit()
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+        if name == short_float::NAME && self.fields(name, 1) == 0 {
+            let number = short_float::number(f64::deserialize(self)?);
+            return visitor.visit_newtype_struct(U64Deserializer::new(number));
+        }
         visitor.visit_newtype_struct(self)
     }
 

@@ -3,6 +3,7 @@
 
 use super::layout::{self, Change};
 use super::rpc::NodeReply;
+use crate::model::short_float;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -121,6 +122,8 @@ pub const DISPATCHES: Change = &[("JobSpec", 18), ("Task", 18), ("Assignment", 1
 pub const PREEMPTION: Change = &[("Allocation", 30), ("NodeScore", 3), ("Assignment", 16)];
 /// No group said how far it may be scaled; counts that are to stay were filled in before a job was proposed.
 pub const SCALING: Change = &[("TaskGroup", 15), ("SubmitJob", 3)];
+/// Scores were plain floats.
+pub const SHORT_SCORES: Change = &[(short_float::NAME, 0)];
 /// Versions had no names.
 pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
 
@@ -137,11 +140,11 @@ pub(crate) use records;
 
 // The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
-    crate::model::eval::Evaluation = "evaluation" 4 grown by [CLAIMS, PREEMPTION];
-    crate::model::alloc::Allocation = "allocation" 4 grown by [CLAIMS, PREEMPTION];
+    crate::model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
+    crate::model::alloc::Allocation = "allocation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
     crate::model::job::Job = "job" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS];
     crate::model::job::JobSpec = "job version" 6 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING];
-    super::command::Command = "command" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING];
+    super::command::Command = "command" 8 grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES];
     crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
