@@ -185,7 +185,7 @@ client {
   # How many ended allocations keep their directories and logs.
   # gc_max_allocs = 50
 
-  # No `alloc exec` on this node.
+  # No `alloc exec` and no `job action` on this node.
   # disable_remote_exec = false
 
   # The older way to say which drivers there are: lists of names with commas between them.

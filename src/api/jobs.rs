@@ -78,7 +78,7 @@ pub fn one(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     })
 }
 
-fn not_found() -> Response {
+pub fn not_found() -> Response {
     Response::text(404, "job not found")
 }
 

@@ -4,6 +4,7 @@
 //! status; writes become an `Action` for the servers. Invariants: nothing here panics on any request; a view lives for
 //! one call only, a waiting query holds no more than its keys, an index and a deadline; every refusal is a sentence.
 
+mod actions;
 pub mod agent;
 mod alloc_metrics;
 mod allocs;
@@ -247,6 +248,7 @@ fn await_leader(
             | Route::RaftConfiguration
             | Route::Files(..)
             | Route::AllocExec(_)
+            | Route::JobAction(_)
             | Route::AllocFigures(_)
             | Route::AllocChecks(_)
             | Route::AllocCollect(_)
@@ -296,6 +298,7 @@ impl Call<'_> {
             Route::JobRevert(_) | Route::JobStability(_) => versions::judge(self, route),
             Route::JobTag { job, tag } => versions::tag(self, job, tag),
             Route::JobLaunch(_) | Route::JobDispatch(_) => family::make(self, route),
+            Route::JobActions(_) | Route::JobAction(_) => actions::answer(self, route),
             Route::JobScale(id) => scaling::of_job(self, id, write),
             Route::ScalingPolicies | Route::ScalingPolicy(_) => scaling::policies(self, route),
             Route::JobsStatuses => statuses::list(self),
@@ -310,8 +313,7 @@ impl Call<'_> {
             Route::DeploymentStep(verb, id) => deployments::step(self, verb, &id),
             Route::Allocations => allocs::list(self),
             Route::Allocation(id) => allocs::one(self, &id),
-            Route::Evaluations => self.evaluations(write),
-            Route::EvaluationsCount => evals::count(self),
+            Route::Evaluations | Route::EvaluationsCount => self.evaluations(&route, write),
             Route::Evaluation(id) => evals::one(self, &id),
             Route::EvaluationAllocations(id) => allocs::of_eval(self, &id),
             Route::Nodes => nodes::list(self, None),
@@ -370,8 +372,12 @@ impl Call<'_> {
         if write { jobs::register(self, None) } else { jobs::list(self, None) }
     }
 
-    fn evaluations(&self, write: bool) -> Result<Outcome, Response> {
-        if write { evals::delete(self) } else { evals::list(self) }
+    fn evaluations(&self, route: &Route, write: bool) -> Result<Outcome, Response> {
+        match route {
+            Route::EvaluationsCount => evals::count(self),
+            _ if write => evals::delete(self),
+            _ => evals::list(self),
+        }
     }
 
     fn node_pools(&self, write: bool) -> Result<Outcome, Response> {

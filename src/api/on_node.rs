@@ -103,12 +103,17 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     };
     let tty = q.flag("tty", false)?;
     on_this_node(call, alloc)?;
+    session(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty })
+}
+
+/// What is asked for goes both ways.
+pub fn session(call: &Call<'_>, ask: NodeAsk) -> Result<Outcome, Response> {
     if !call.request.websocket {
         return Err(bad(
             "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
         ));
     }
-    Ok(asking(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty }, Form::Session))
+    Ok(asking(call, ask, Form::Session))
 }
 
 pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
@@ -182,7 +187,7 @@ fn asking(call: &Call<'_>, ask: NodeAsk, form: Form) -> Outcome {
     Outcome::Ask(ask, Showing { form, pretty: call.query.pretty })
 }
 
-fn alloc_id(id: &str) -> Result<AllocId, Response> {
+pub fn alloc_id(id: &str) -> Result<AllocId, Response> {
     id.parse().map_err(|_| bad("must provide a valid alloc id"))
 }
 
@@ -198,7 +203,7 @@ fn position(call: &Call<'_>) -> Result<Position, Response> {
 }
 
 /// The allocation, if it is one of this agent's node.
-fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
+pub fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
     let unknown = || Response::text(404, format!("Unknown allocation \"{id}\""));
     let alloc = call.view()?.alloc(id)?.ok_or_else(unknown)?;
     if call.ctx.client.is_none_or(|client| client.node_id != alloc.node_id) {
@@ -217,6 +222,6 @@ fn started(alloc: &Allocation, task: &str) -> Result<(), Response> {
     Ok(())
 }
 
-fn bad(sentence: impl Into<String>) -> Response {
+pub fn bad(sentence: impl Into<String>) -> Response {
     Response::text(400, sentence)
 }

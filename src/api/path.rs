@@ -59,6 +59,8 @@ pub enum Route {
     Logs(String),
     Files(FilesRoute, String),
     AllocExec(String),
+    JobActions(String),
+    JobAction(String),
     AllocFigures(String),
     AllocChecks(String),
     AllocCollect(String),
@@ -277,7 +279,7 @@ fn part_of(rest: &str, parts: &[(&str, Make)], whole: Make) -> Route {
 }
 
 fn job(rest: &str) -> Route {
-    const PARTS: [(&str, Make); 16] = [
+    const PARTS: [(&str, Make); 18] = [
         ("/allocations", Route::JobAllocations),
         ("/evaluations", Route::JobEvaluations),
         ("/summary", Route::JobSummary),
@@ -294,6 +296,8 @@ fn job(rest: &str) -> Route {
         ("/dispatch", Route::JobDispatch),
         ("/dispatch/payload", |_| Route::JobDispatchPayload),
         ("/scale", Route::JobScale),
+        ("/actions", Route::JobActions),
+        ("/action", Route::JobAction),
     ];
     if PARTS.iter().any(|(ending, _)| rest.ends_with(ending)) {
         return part_of(rest, &PARTS, Route::Job);
@@ -309,8 +313,7 @@ fn job(rest: &str) -> Route {
 }
 
 /// Those that are not built.
-const JOB_PARTS: &[(&str, &str)] =
-    &[("/services", "job/:id/services"), ("/actions", "job/:id/actions"), ("/action", "job/:id/action")];
+const JOB_PARTS: &[(&str, &str)] = &[("/services", "job/:id/services")];
 
 const POOL_PARTS: &[(&str, Make)] = &[
     ("/nodes", |name| Route::NodePool(PoolRoute::Nodes, name)),
@@ -445,6 +448,9 @@ mod tests {
         let pool = |what, name: &str| Route::NodePool(what, name.to_string());
         for (path, expected) in [
             ("/v1/job/a/b/revert", Route::JobRevert(id("a/b"))),
+            ("/v1/job/a/b/actions", Route::JobActions(id("a/b"))),
+            ("/v1/job/a/b/action", Route::JobAction(id("a/b"))),
+            ("/v1/job/a\0action", Route::Job(id("a/action"))),
             ("/v1/job/a/dispatch", Route::JobDispatch(id("a"))),
             ("/v1/job/a/dispatch/payload", Route::JobDispatchPayload),
             ("/v1/job/a/dispatch-1700000000-1a2b3c4d", Route::Job(id("a/dispatch-1700000000-1a2b3c4d"))),

@@ -1,4 +1,5 @@
-//! `drover alloc exec`: a command beside a task, with our own input and output (reference: cli 2.2, 3.8; http-api 3.1).
+//! `drover alloc exec`: a command beside a task, with our own input and output (reference: cli 2.2, 3.8; http-api 3.1). And our side
+//! of such a session, whatever began it.
 
 use crate::cli::Run;
 use crate::cli::output::{Failure, Outcome, Output};
@@ -65,31 +66,51 @@ impl Run for AllocExec {
                 "This command takes two arguments at least: <alloc-id> (<job> with -job), <command>",
             ));
         };
-        let escape = match self.escape.as_bytes() {
-            [] => None,
-            _ if self.escape == "none" => None,
-            [one] => Some(*one),
-            _ => return Err(Failure::usage("-e takes one character, or none")),
-        };
-        let tty = self.tty.unwrap_or(self.interactive && stdin().is_terminal() && stdout().is_terminal());
+        let manner = Manner::new(self.interactive, self.tty, &self.escape)?;
         let id = session.alloc_or_of_job(target, self.job)?;
         let alloc: Alloc = session.client.get(&path("allocation", &id), &[])?;
         let task = alloc.task_named(self.task.as_ref())?;
-        let (command, tty_text) = (json!(command).to_string(), tty.to_string());
-        let query = [("task", task.as_str()), ("tty", &tty_text), ("command", &command)];
+        let command = json!(command).to_string();
         let way = format!("{}/exec", path("client/allocation", &id));
-        let wire = session.client.websocket(&way, &query)?;
-        let ends = Ends { interactive: self.interactive, tty, escape, out: &session.out };
-        let code = smol::block_on(ends.converse(wire))?;
+        manner.converse(session, &way, vec![("task", &task), ("command", &command)])
+    }
+}
+
+/// How a session is to be.
+pub struct Manner {
+    interactive: bool,
+    tty: bool,
+    escape: Option<u8>,
+}
+
+impl Manner {
+    /// `tty`: `None` is with a terminal if ours is one. `escape`: as typed.
+    pub fn new(interactive: bool, tty: Option<bool>, escape: &str) -> Outcome<Manner> {
+        let escape = match escape.as_bytes() {
+            [] => None,
+            _ if escape == "none" => None,
+            [one] => Some(*one),
+            _ => return Err(Failure::usage("-e takes one character, or none")),
+        };
+        if tty == Some(true) && !interactive {
+            return Err(Failure::usage("-i must be enabled if running with tty"));
+        }
+        let tty = tty.unwrap_or(interactive && stdin().is_terminal() && stdout().is_terminal());
+        Ok(Manner { interactive, tty, escape })
+    }
+
+    /// To the end of the command, whose code is ours.
+    pub fn converse(self, session: &Session, way: &str, mut query: Vec<(&str, &str)>) -> Outcome<ExitCode> {
+        query.push(("tty", if self.tty { "true" } else { "false" }));
+        let wire = session.client.websocket(way, &query)?;
+        let code = smol::block_on(Ends { manner: self, out: &session.out }.converse(wire))?;
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 }
 
 /// Our side of the session.
 struct Ends<'a> {
-    interactive: bool,
-    tty: bool,
-    escape: Option<u8>,
+    manner: Manner,
     out: &'a Output,
 }
 
@@ -99,21 +120,21 @@ impl Ends<'_> {
         let socket = TcpStream::from(Async::new(wire.socket)?);
         let socket = WebSocketStream::from_partially_read(socket, wire.came, Role::Client, None).await;
         let (mut to, mut from) = socket.split();
-        let _raw = if self.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
+        let _raw = if self.manner.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
         let (queue, queued) = async_channel::bounded(QUEUED);
         let ours = or(
             send_all(&mut to, &queued),
-            or(self.listen(&queue), or(beat(&queue), resize(self.tty, &queue))),
+            or(self.listen(&queue), or(beat(&queue), resize(self.manner.tty, &queue))),
         );
         or(self.show(&mut from), ours).await
     }
 
     /// Ends when the user wants out.
     async fn listen(&self, queue: &Sender<String>) -> Outcome<i32> {
-        let mut escape = Escape::new(self.escape.filter(|_| self.tty));
+        let mut escape = Escape::new(self.manner.escape.filter(|_| self.manner.tty));
         let mut input = Unblock::new(stdin());
         let mut chunk = vec![0; CHUNK_BYTES];
-        let mut open = self.interactive;
+        let mut open = self.manner.interactive;
         while open {
             let n = input.read(&mut chunk).await?;
             open = n > 0;

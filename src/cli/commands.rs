@@ -8,8 +8,8 @@ use crate::cli::{
 use crate::cli::{deployment_change, deployment_show};
 use crate::cli::{eval_delete, eval_list, eval_status, fmt_command};
 use crate::cli::{
-    job_allocs, job_dispatch, job_family, job_init, job_inspect, job_plan, job_revert, job_run, job_status,
-    job_stop, job_tag, job_validate,
+    job_action, job_allocs, job_dispatch, job_family, job_init, job_inspect, job_plan, job_revert, job_run,
+    job_status, job_stop, job_tag, job_validate,
 };
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
@@ -54,6 +54,7 @@ pub static COMMANDS: &[Command] = &[
     networked::<scaling::ScalingPolicyList>("scaling policy list", "list scaling policies"),
     networked::<scaling::ScalingPolicyInfo>("scaling policy info", "show a scaling policy"),
     networked::<job_validate::JobValidate>("job validate", "check a job file without running it"),
+    networked::<job_action::JobAction>("job action", "run what a task's author has prepared beside it"),
     networked::<job_allocs::JobAllocs>("job allocs", "list the allocations of a job"),
     networked::<job_allocs::JobEval>("job eval", "let the scheduler look at a job again"),
     local::<job_init::JobInit>("job init", "write an example of a job file"),
@@ -172,6 +173,7 @@ pub fn unalias(name: &str) -> &str {
         "init" => "job init",
         "fs" => "alloc fs",
         "exec" => "alloc exec",
+        "action" => "job action",
         "start" => "job start",
         "node-drain" => "node drain",
         "eval-status" => "eval status",
@@ -187,7 +189,6 @@ pub fn unalias(name: &str) -> &str {
 pub static NOT_SUPPORTED: &[&str] = &[
     "job start",
     "job restart",
-    "job action",
     "alloc pause",
     "node identity",
     "node intro",

@@ -7,8 +7,8 @@ use crate::cli::Run;
 use crate::cli::commands::{COMMANDS, Command, unalias};
 use crate::cli::flags::{GLOBAL_FLAGS, takes_value};
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
-use crate::cli::shapes::{Alloc, JobStub, NodeStub};
+use crate::cli::session::{Session, path};
+use crate::cli::shapes::{Alloc, JobAction, JobStub, NodeStub};
 use crate::model::gather::Gather;
 use crate::model::tree::BTreeSet;
 use argh::{ArgsInfo, FromArgs};
@@ -95,6 +95,8 @@ enum Kind {
     Job,
     Alloc,
     Node,
+    /// Of the job that is asked for.
+    Action,
 }
 
 impl Kind {
@@ -103,12 +105,13 @@ impl Kind {
             "job" => Some(Kind::Job),
             "alloc" | "target" => Some(Kind::Alloc),
             "node" => Some(Kind::Node),
+            "action" => Some(Kind::Action),
             _ => None,
         }
     }
 }
 
-/// An agent that does not answer knows no names.
+/// An agent that does not answer knows no names. `prefix`: what they begin with, or the job that has them.
 fn names(session: &Session, kind: Kind, prefix: &str) -> Vec<String> {
     let query = [("prefix", prefix)];
     let client = &session.client;
@@ -116,6 +119,10 @@ fn names(session: &Session, kind: Kind, prefix: &str) -> Vec<String> {
         Kind::Job => ids(client.get::<Vec<JobStub>>("/v1/jobs", &query).ok(), |job| job.id),
         Kind::Alloc => ids(client.get::<Vec<Alloc>>("/v1/allocations", &query).ok(), |alloc| alloc.id),
         Kind::Node => ids(client.get::<Vec<NodeStub>>("/v1/nodes", &query).ok(), |node| node.id),
+        Kind::Action => {
+            let list = format!("{}/actions", path("job", prefix));
+            ids(client.get::<Vec<JobAction>>(&list, &[]).ok(), |action| action.name)
+        }
     }
 }
 
@@ -128,11 +135,19 @@ fn candidates(before: &[String], last: &str, names: &dyn Fn(Kind, &str) -> Vec<S
     let found = match command_of(before) {
         None => next_words(before),
         Some((command, given)) if last.starts_with('-') => flags_of(command, given),
-        Some((command, given)) if wants_value(command, given.last()) => BTreeSet::new(),
-        Some((command, _)) => {
-            let positionals = (command.info)().positionals;
-            let kind = positionals.first().and_then(|p| Kind::of(p.name));
-            kind.map_or(BTreeSet::new(), |kind| names(kind, last).into_iter().gather())
+        Some((command, given)) => {
+            let named = match given.last().filter(|_| wants_value(command, given.last())) {
+                Some(flag) => Kind::of(flag.trim_start_matches('-')).filter(|_| command.networked),
+                None => (command.info)().positionals.first().and_then(|p| Kind::of(p.name)),
+            };
+            let of_job = given.iter().skip_while(|word| word.as_str() != "-job").nth(1);
+            match named {
+                None => BTreeSet::new(),
+                Some(Kind::Action) => {
+                    of_job.map(|job| names(Kind::Action, job)).unwrap_or_default().into_iter().gather()
+                }
+                Some(kind) => names(kind, last).into_iter().gather(),
+            }
         }
     };
     found.into_iter().filter(|candidate| candidate.starts_with(last)).gather()
@@ -202,6 +217,11 @@ mod tests {
             ("job run x", &[]),
             ("logs -tai", &["-tail"]),
             ("bogus x", &[]),
+            ("job action -job we", &["weJob"]),
+            ("job action -alloc 4", &["4Alloc"]),
+            ("job action -job web -group g we", &["webAction"]),
+            ("job action we", &[]),
+            ("agent -dev -job we", &[]),
         ] {
             assert_eq!(complete(line), expected, "{line}");
         }

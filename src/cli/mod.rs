@@ -33,6 +33,7 @@ mod fmt_command;
 mod follow;
 mod frames;
 mod http;
+mod job_action;
 mod job_allocs;
 mod job_dispatch;
 mod job_family;

@@ -63,6 +63,10 @@ shape! {
         pub lifecycle: Option<Lifecycle>,
     }
 
+    pub struct JobAction {
+        pub name: String,
+    }
+
     pub struct Lifecycle {
         pub hook: String,
         pub sidecar: bool,

@@ -124,7 +124,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("job rnu x", 127, "Did you mean \"drover job run\"?"),
         ("qqqqqqqqq", 127, "\"drover -h\" lists the commands."),
         ("job", 1, "Usage: drover job <command>"),
-        ("job action x", 1, "not supported yet: job action"),
+        ("license get", 1, "not supported yet: license"),
         ("start x", 1, "not supported yet: job start"),
         ("plan -bogus", 255, "-bogus"),
         ("operator raft transfer-leadership", 1, "not supported yet: operator"),

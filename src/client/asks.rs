@@ -3,12 +3,15 @@
 
 use super::alloc::Alloc;
 use super::brain::Client;
-use super::driver;
+use super::driver::{self, Unfit};
 use super::effects::{Effect, Grant, Held};
+use super::environment::{self, Environment};
+use super::interpolate::lenient;
 use super::lifecycle::{Role, Stage};
 use super::runner::Turn;
 use super::signals;
 use crate::model::id::AllocId;
+use crate::model::job::{Task, no_action};
 use crate::model::time::{Now, Wall};
 use crate::state::local::{WantedRestart, Writes};
 use crate::wire::ask::{NodeAnswer, NodeAsk, RestartScope};
@@ -59,7 +62,12 @@ impl Client {
                 self.collect_ended(now, 0, held);
                 Ok(Grant::Answer(NodeAnswer::Done))
             }
-            NodeAsk::Exec { alloc, task, command, .. } => self.exec(*alloc, task, command),
+            NodeAsk::Exec { alloc, task, command, .. } => {
+                self.session(*alloc, task, &Beside::Command(command))
+            }
+            NodeAsk::Action { alloc, task, action, .. } => {
+                self.session(*alloc, task, &Beside::Action(action))
+            }
             NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
             NodeAsk::SetMetadata { changes } => {
                 self.may_store()?;
@@ -87,7 +95,7 @@ impl Client {
     }
 
     /// What is run is the task's own process in everything but its command.
-    fn exec(&self, alloc: AllocId, task: &str, command: &[String]) -> Result<Grant, Refusal> {
+    fn session(&self, alloc: AllocId, task: &str, what: &Beside<'_>) -> Result<Grant, Refusal> {
         if !self.config.remote_exec {
             let why =
                 "this node runs no commands beside tasks: its configuration says client.disable_remote_exec";
@@ -101,12 +109,19 @@ impl Client {
         let (Some(info), Some(own)) = (&self.info, assignment.group.task(task)) else {
             return Err(not_running());
         };
-        let Some((program, args)) = command.split_first().filter(|(program, _)| !program.is_empty()) else {
+        let environment = || environment::build(&self.config, info, assignment, own);
+        let mut words = match what {
+            Beside::Command(words) => words.to_vec(),
+            Beside::Action(name) => action_words(own, name, &environment())?,
+        }
+        .into_iter();
+        let Some(program) = words.next().filter(|program| !program.is_empty()) else {
             return Err(Refusal::new(RefusalKind::Invalid, "command is not present"));
         };
-        let made = driver::run_spec(&self.config, info, assignment, own);
-        let mut spec = made.map_err(|unfit| conflict(unfit.sentence()))?;
-        (spec.command, spec.args, spec.logs) = (program.clone(), args.to_vec(), None);
+        let unfit = |unfit: Unfit| conflict(unfit.sentence());
+        let mut spec = driver::run_spec(&self.config, info, assignment, own).map_err(unfit)?;
+        (spec.command, spec.args, spec.logs) = (program, words.collect(), None);
+        driver::can_be_handed_on(&spec).map_err(unfit)?;
         Ok(Grant::Session { run: living.run, spec: Box::new(spec) })
     }
 
@@ -199,6 +214,21 @@ impl Alloc {
             .position(|t| t.name == name)
             .ok_or_else(|| Refusal::new(RefusalKind::Invalid, format!("unknown task name {name:?}")))
     }
+}
+
+/// What runs beside a task.
+enum Beside<'a> {
+    Command(&'a [String]),
+    /// One of the task's actions, by its name.
+    Action(&'a str),
+}
+
+/// A name that nobody knows stays as it is written: it may be the shell's.
+fn action_words(task: &Task, name: &str, known: &Environment) -> Result<Vec<String>, Refusal> {
+    let unknown = || Refusal::new(RefusalKind::NotFound, no_action(name, &[task]));
+    let action = task.action(name).ok_or_else(unknown)?;
+    let words = std::iter::once(&action.command).chain(&action.args);
+    Ok(words.map(|word| lenient(word, known.names())).collect())
 }
 
 fn conflict(message: &str) -> Refusal {

@@ -60,17 +60,9 @@ pub fn run_spec(
         keys.insert(key.as_str(), value);
     }
     let (command, args) = (command(keys.get("command"))?, arguments(keys.get("args"))?);
-    let pairs = environment.env.iter().map(|(k, v)| k.len() + v.len());
-    let bytes = pairs.chain(args.iter().map(String::len)).sum::<usize>() + command.len();
-    if bytes > MAX_TEXT_BYTES {
-        let why = format!(
-            "arguments and environment are {bytes} bytes long, at most {MAX_TEXT_BYTES} can be handed on"
-        );
-        return Err(Unfit::Invalid(why));
-    }
     let dirs = dirs(config, assignment.id, &task.name);
     let held = resources_of(assignment, task);
-    Ok(RunSpec {
+    let spec = RunSpec {
         label: label(assignment, task),
         command,
         args,
@@ -89,7 +81,20 @@ pub fn run_spec(
         further: FurtherLimits {
             memory_low_bytes: if held.held.memory_max_mb == 0 { 0 } else { of_mib(held.memory_mb) },
         },
-    })
+    };
+    can_be_handed_on(&spec)?;
+    Ok(spec)
+}
+
+pub fn can_be_handed_on(spec: &RunSpec) -> Result<(), Unfit> {
+    let pairs = spec.env.iter().map(|(k, v)| k.len() + v.len());
+    let bytes = pairs.chain(spec.args.iter().map(String::len)).sum::<usize>() + spec.command.len();
+    if bytes <= MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    Err(Unfit::Invalid(format!(
+        "arguments and environment are {bytes} bytes long, at most {MAX_TEXT_BYTES} can be handed on"
+    )))
 }
 
 fn of_mib(mb: i64) -> u64 {

@@ -17,7 +17,7 @@ use crate::model::eval::DEFAULT_PRIORITY;
 use crate::model::gather::Gather;
 use crate::model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
-    RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
+    RestartMode, RestartPolicy, Task, TaskAction, TaskGroup, UpdatePolicy,
 };
 use crate::model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
 use crate::model::resources::{Hook, Lifecycle};
@@ -269,6 +269,7 @@ impl Decoder<'_> {
             },
             asks: Self::task_asks(t),
             payload_file: self.payload_file(t, path),
+            actions: t.many("Actions").map(action).collect(),
         }
     }
 
@@ -407,6 +408,10 @@ impl Decoder<'_> {
         self.checker.wrong(format!("{path}.{name}: {given:?} is unknown; it is one of {}", names.join(", ")));
         default
     }
+}
+
+fn action(a: Given<'_>) -> TaskAction {
+    TaskAction { name: a.owned("Name"), command: a.owned("Command"), args: a.texts("Args") }
 }
 
 /// Whole cores come in place of a share of cpu.

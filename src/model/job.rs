@@ -175,9 +175,15 @@ pub struct Task {
     /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
     #[serde(default)]
     pub payload_file: String,
+    #[serde(default)]
+    pub actions: Vec<TaskAction>,
 }
 
 impl Task {
+    pub fn action(&self, name: &str) -> Option<&TaskAction> {
+        self.actions.iter().find(|a| a.name == name)
+    }
+
     pub fn resources(&self) -> TaskResources {
         TaskResources {
             cpu_mhz: self.cpu_mhz,
@@ -185,6 +191,25 @@ impl Task {
             lifecycle: self.lifecycle,
             held: TaskHoldings::default(),
         }
+    }
+}
+
+/// A command that its job's author lets operators run beside the task, by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskAction {
+    pub name: String,
+    pub command: String,
+    pub args: Vec<String>,
+}
+
+/// Why there is none of that name, and which there are.
+pub fn no_action(name: &str, tasks: &[&Task]) -> String {
+    let actions = |task: &Task| -> Vec<String> {
+        task.actions.iter().map(|a| format!("{} (task {})", a.name, task.name)).collect()
+    };
+    match tasks.iter().flat_map(|t| actions(t)).collect::<Vec<_>>().join(", ").as_str() {
+        "" => format!("action {name:?} not found: there are none"),
+        known => format!("action {name:?} not found; there are: {known}"),
     }
 }
 

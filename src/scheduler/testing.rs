@@ -121,6 +121,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
         asks: TaskAsks::default(),
         payload_file: String::new(),
+        actions: vec![],
     };
     let group = TaskGroup {
         name: "g".into(),

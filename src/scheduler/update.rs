@@ -55,6 +55,7 @@ fn combined_meta<'a>((job, group, task): Placed<'a>) -> BTreeMap<&'a String, &'a
 mod tests {
     use super::*;
     use crate::model::constraint::Constraint;
+    use crate::model::job::TaskAction;
     use crate::model::preference::{Affinity, Spread};
     use crate::model::resources::{Hook, Lifecycle};
     use crate::model::time::Span;
@@ -105,7 +106,8 @@ mod tests {
 
     #[test]
     fn what_is_made_in_place() {
-        let changes: [(&str, Change); 13] = [
+        let changes: [(&str, Change); 14] = [
+            ("action", |j| task(j).actions.push(TaskAction::default())),
             ("affinity", |j| j.groups[0].affinities.push(Affinity::default())),
             ("spread", |j| j.spreads.push(Spread::default())),
             ("count", |j| j.groups[0].count += 1),

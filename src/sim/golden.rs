@@ -12,6 +12,7 @@ mod operating;
 mod preemption;
 mod rollouts;
 mod scaling;
+mod sessions;
 
 use crate::keeper::journal::{Entry, Process};
 use crate::model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
@@ -32,9 +33,7 @@ use crate::state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
     report, spec, submit,
 };
-use crate::wire::ask::{
-    FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope, SessionInput, SessionOutput,
-};
+use crate::wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
 use crate::wire::command::Command;
 use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 use crate::wire::keeper::{Command as Ask, Event, FurtherLimits, RunLogs, RunReport, RunSpec, RunState};
@@ -45,6 +44,7 @@ use claims::{claims, limited};
 use drains::{draining, node_commands};
 use operating::operating;
 use rollouts::{rollouts, verdict};
+use sessions::sessions;
 
 const RECORDS: &str = include_str!("golden/records.txt");
 const ROWS: &str = include_str!("golden/rows.txt");
@@ -410,18 +410,6 @@ fn figures(s: &mut Samples) {
         at: AT,
     };
     s.add("host figures", &NodeAnswer::HostFigures(figures));
-}
-
-fn sessions(s: &mut Samples) {
-    let command = vec!["sh".to_string(), "-i".to_string()];
-    s.add("exec", &NodeAsk::Exec { alloc: alloc_id(1), task: "t".into(), command, tty: true });
-    s.add("stdin", &SessionInput::Stdin(vec![1, 2]));
-    s.add("close stdin", &SessionInput::CloseStdin);
-    s.add("size", &SessionInput::Size { rows: 24, columns: 300 });
-    s.add("stdout", &SessionOutput::Stdout(vec![1, 2]));
-    s.add("stderr", &SessionOutput::Stderr(vec![1, 2]));
-    s.add("exited", &SessionOutput::Exited { code: 137 });
-    s.add("failed", &SessionOutput::Failed { why: "no".into() });
 }
 
 fn samples() -> Samples {

@@ -411,6 +411,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         logs: LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false },
         asks: TaskAsks::default(),
         payload_file: String::new(),
+        actions: vec![],
     };
     let group = TaskGroup {
         name: "group".into(),

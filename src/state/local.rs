@@ -8,7 +8,9 @@ use super::verified;
 use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
 use crate::model::task::TaskState;
 use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::record::{self, CLAIMS, DISPATCHES, FAMILIES, HEALTH, PREEMPTION, SCALING, records};
+use crate::wire::record::{
+    self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, PREEMPTION, SCALING, records,
+};
 use crate::wire::rpc::Assignment;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
@@ -91,7 +93,7 @@ pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
 records! {
     DynamicMeta = "dynamic node meta" 1;
-    AllocHead = "local allocation" 8 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING];
+    AllocHead = "local allocation" 9 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS];
     LocalTask = "local task" 2;
 }
 

@@ -115,6 +115,7 @@ fn task(name: &str, restart: RestartPolicy) -> Task {
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
         asks: TaskAsks::default(),
         payload_file: String::new(),
+        actions: vec![],
     }
 }
 

@@ -72,6 +72,13 @@ pub enum NodeAsk {
         command: Vec<String>,
         tty: bool,
     },
+    /// The same with the command of one of the task's actions, as the version has it that the node runs.
+    Action {
+        alloc: AllocId,
+        task: String,
+        action: String,
+        tty: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -126,6 +126,8 @@ pub const SCALING: Change = &[("TaskGroup", 15), ("SubmitJob", 3)];
 pub const SHORT_SCORES: Change = &[(short_float::NAME, 0)];
 /// Versions had no names.
 pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
+/// No task had actions.
+pub const ACTIONS: Change = &[("Task", 19)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
@@ -142,9 +144,10 @@ pub(crate) use records;
 records! {
     crate::model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
     crate::model::alloc::Allocation = "allocation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
-    crate::model::job::Job = "job" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS];
-    crate::model::job::JobSpec = "job version" 6 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING];
-    super::command::Command = "command" 8 grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES];
+    crate::model::job::Job = "job" 8 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS];
+    crate::model::job::JobSpec = "job version" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS];
+    super::command::Command = "command" 9
+        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS];
     crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
@@ -153,7 +156,7 @@ records! {
     crate::model::key::SigningKey = "signing key" 1;
     crate::model::node::Node = "node" 3 grown by [DRAINS, CLAIMS];
     super::rpc::NodeRequest = "node request" 2 grown by [CLAIMS];
-    NodeReply = "node reply" 8 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING];
+    NodeReply = "node reply" 9 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;

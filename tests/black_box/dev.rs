@@ -11,6 +11,7 @@ use std::fs;
 type Example = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const EXAMPLES: &[Example] = &[
+    ("actions", "counter", "running", &[("count", "counting\n")]),
     ("batch", "count", "complete", &[("count", "0: 5\n")]),
     ("constraints", "placed", "running", &[("where", ", amd64\n")]),
     ("dispatch", "thumbnail", "", &[]),

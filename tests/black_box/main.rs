@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stderr)]
 
+mod actions;
 mod asks;
 mod chaos;
 mod collecting;

@@ -1,5 +1,6 @@
 //! The whole job as JSON: what its user wrote after defaults, and what the servers know of it.
 
+use super::action::ActionShape;
 use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
 use super::family::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
 use super::job_answers::TagShape;
@@ -228,7 +229,7 @@ struct TaskShape<'a> {
     csi_plugin_config: Null,
     identity: Null,
     identities: Null,
-    actions: Null,
+    actions: Option<Vec<ActionShape<'a>>>,
     schedule: Null,
     secrets: Null,
 }
@@ -269,7 +270,7 @@ impl<'a> TaskShape<'a> {
             csi_plugin_config: (),
             identity: (),
             identities: (),
-            actions: (),
+            actions: listed(&t.actions, ActionShape::new),
             schedule: (),
             secrets: (),
         }

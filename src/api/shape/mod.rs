@@ -4,6 +4,7 @@
 //! API but has no value here is `null` (its type is `Null`) unless the reference says that the shape leaves zero values out
 //! (allocations and evaluations); durations are nanoseconds, times as noted at the member.
 
+pub mod action;
 pub mod again;
 pub mod agent;
 pub mod alloc;

@@ -1,5 +1,6 @@
 //! The API over a real store: requests in, answers out, no socket.
 
+mod actions;
 mod asking;
 mod asks;
 mod deployments;
@@ -180,7 +181,7 @@ fn request(method: Method, target: &str, body: &str) -> Request {
         path: path.into(),
         query: query.into(),
         body: body.as_bytes().to_vec(),
-        websocket: target.contains("/exec?"),
+        websocket: path.ends_with("/exec") || path.ends_with("/action"),
     }
 }
 

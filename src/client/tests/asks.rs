@@ -3,7 +3,7 @@
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::client::effects::Grant;
-use crate::model::job::{JobType, RestartMode, Task};
+use crate::model::job::{JobType, RestartMode, Task, TaskAction};
 use crate::model::resources::{Hook, Lifecycle};
 use crate::model::time::Span;
 use crate::wire::ask::{LogStream, NodeAnswer, NodeAsk, Position, RestartScope};
@@ -269,6 +269,44 @@ fn a_session_is_the_tasks_own_process_in_all_but_its_command() {
     let refused = w.ask(exec("web", &["ls"])).expect_err("switched off");
     assert_eq!(refused.kind, RefusalKind::Forbidden);
     assert!(refused.message.contains("disable_remote_exec"), "{refused}");
+}
+
+#[test]
+fn an_action_is_what_the_task_that_runs_says_it_is() {
+    let action = |name: &str, command: &str, args: &[&str]| TaskAction {
+        name: name.into(),
+        command: command.into(),
+        args: args.iter().map(ToString::to_string).collect(),
+    };
+    let actions = vec![
+        action("show", "${NOMAD_TASK_DIR}/show", &["${NOMAD_TASK_NAME}", "${node.class}", "${n} $X"]),
+        action("huge", "x", &[&"x".repeat(1 << 20)]),
+    ];
+    let own = Task { actions, ..task("web") };
+    let mut w = World::new(&[assignment(1, &[own.clone(), task("plain")])]);
+    w.pass(s(2));
+    let ask = |task: &str, action: &str| NodeAsk::Action {
+        alloc: alloc_id(1),
+        task: task.into(),
+        action: action.into(),
+        tty: false,
+    };
+    let Ok(Grant::Session { spec, .. }) = w.ask(ask("web", "show")) else { panic!("refused") };
+    assert_eq!(spec.command, format!("/allocs/{}/web/local/show", alloc_id(1)));
+    assert_eq!(spec.args, ["web", "", "${n} $X"]);
+    for (ask, kind, part) in [
+        (
+            ask("web", "nope"),
+            RefusalKind::NotFound,
+            "\"nope\" not found; there are: show (task web), huge (task web)",
+        ),
+        (ask("plain", "show"), RefusalKind::NotFound, "\"show\" not found: there are none"),
+        (ask("nope", "show"), RefusalKind::Invalid, "unknown task name"),
+        (ask("web", "huge"), RefusalKind::Conflict, "at most 524288 can be handed on"),
+    ] {
+        let refused = w.ask(ask.clone()).expect_err("it cannot be");
+        assert!(refused.kind == kind && refused.message.contains(part), "{ask:?}: {refused:?}");
+    }
 }
 
 #[test]

@@ -86,6 +86,7 @@ pub fn task(name: &str) -> Task {
         logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
         asks: TaskAsks::default(),
         payload_file: String::new(),
+        actions: vec![],
     }
 }
 

@@ -134,7 +134,7 @@ impl Node {
             Grant::Answer(answer) => Ok(Answered::Whole(answer)),
             Grant::Files { .. } => self.read(ask).await,
             Grant::Session { run, spec } => {
-                let tty = matches!(ask, NodeAsk::Exec { tty: true, .. });
+                let tty = matches!(ask, NodeAsk::Exec { tty: true, .. } | NodeAsk::Action { tty: true, .. });
                 let session = exec::start(&self.executor, self.places.data_dir.clone(), run, spec, tty);
                 session.await.map(Answered::Session)
             }

@@ -135,7 +135,7 @@ pub(super) static TASK: Block = labelled(
         soon(one("vault", "Vault", &VAULT)),
         soon(filled(one("consul", "Consul", &CONSUL), r#"{"Cluster":"default"}"#)),
         soon(plain("kind", "Kind", Text)),
-        soon(many("action", "Actions", &ACTION)),
+        many("action", "Actions", &ACTION),
         soon(many("secret", "Secrets", &SECRET)),
         soon(one("schedule", "Schedule", &SCHEDULE)),
     ],

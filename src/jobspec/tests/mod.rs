@@ -1,6 +1,7 @@
 //! Whole job files: what they parse to, what is refused where, and that no text breaks the reader.
 
 mod accepted;
+mod actions;
 mod asks;
 mod cost;
 mod depth;

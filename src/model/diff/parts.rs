@@ -7,8 +7,8 @@ use crate::model::constraint::Constraint;
 use crate::model::family::Periodic;
 use crate::model::family::dispatch::Parameterized;
 use crate::model::job::{
-    DisconnectPolicy, JobSpec, LogConfig, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
-    UpdatePolicy,
+    DisconnectPolicy, JobSpec, LogConfig, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskAction,
+    TaskGroup, UpdatePolicy,
 };
 use crate::model::preference::{Affinity, Spread};
 use crate::model::resources::Lifecycle;
@@ -60,7 +60,8 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
     };
     let one = |name, flat: fn(&Task) -> Option<Flat>| object(name, old.and_then(flat), new.and_then(flat));
     let config: fn(&Task) -> Option<Flat> = |t| (!t.config.is_empty()).then(|| Flat::of_values(&t.config));
-    let mut objects = sets("Affinity", |t| all(&t.affinities, affinity));
+    let mut objects = actions(old, new);
+    objects.extend(sets("Affinity", |t| all(&t.affinities, affinity)));
     objects.extend(one("Config", config));
     objects.extend(sets("Constraint", |t| all(&t.constraints, constraint)));
     let payload: fn(&Task) -> Option<Flat> =
@@ -72,6 +73,20 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
     objects.extend(one("RestartPolicy", |t| Some(restart(&t.restart))));
     objects.extend(sets("VolumeMount", |t| all(&t.asks.mounts, mount)));
     objects
+}
+
+/// The first with the first, and so on: each of them is one block that changed.
+fn actions(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
+    let list = |t: Option<&'_ Task>| t.map(|t| all(&t.actions, action)).unwrap_or_default();
+    let (old, new) = (list(old), list(new));
+    let flat = |list: &[Part], i: usize| list.get(i).map(|part| part.flat.clone());
+    let count = old.len().max(new.len());
+    (0..count).filter_map(|i| object("Action", flat(&old, i), flat(&new, i))).collect()
+}
+
+fn action(a: &TaskAction) -> Part {
+    let flat = Flat::default().with("Command", &a.command).with("Name", &a.name);
+    a.args.iter().enumerate().fold(flat, |flat, (i, arg)| flat.with(&format!("Args[{i}]"), arg)).into()
 }
 
 fn all<T>(list: &[T], part: fn(&T) -> Part) -> Vec<Part> {

@@ -4,13 +4,14 @@ use super::*;
 use crate::model::constraint::Constraint;
 use crate::model::family::Periodic;
 use crate::model::family::dispatch::{Parameterized, PayloadRule};
-use crate::model::job::{DisconnectPolicy, JobType, Reconcile};
+use crate::model::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
 use crate::model::plan::GroupChanges;
 use crate::model::preference::{Affinity, Spread, SpreadTarget};
 use crate::model::resources::{Hook, Lifecycle};
 use crate::model::time::Span;
 use crate::model::validate::tests::job;
 use crate::model::value::Value;
+use std::slice::from_ref;
 
 type Change = fn(&mut JobSpec);
 
@@ -268,6 +269,46 @@ fn each_field_and_block_of_a_task_is_compared() {
 }
 
 #[test]
+fn actions_are_compared_one_with_another() {
+    let action = |name: &str, args: &[&str]| {
+        let args = args.iter().map(ToString::to_string).collect();
+        TaskAction { name: name.into(), command: "echo".into(), args }
+    };
+    let with = |actions: &[TaskAction]| {
+        let mut job = job(JobType::Service);
+        edited(&mut job).actions = actions.to_vec();
+        job
+    };
+    let (a, b) = (action("a", &["x", "y"]), action("b", &[]));
+    let both = [a.clone(), b.clone()];
+    let other = action("a", &["x", "z", "y"]);
+    let cases: [(&[TaskAction], &[TaskAction], &[&str]); 3] = [
+        (
+            from_ref(&a),
+            &[other, b.clone()],
+            &[
+                "Edited Action",
+                "= Args[0]: \"x\" \"x\"",
+                "E Args[1]: \"y\" \"z\"",
+                "A Args[2]: \"\" \"y\"",
+                "= Command: \"echo\" \"echo\"",
+                "= Name: \"a\" \"a\"",
+                "Added Action",
+                "A Command: \"\" \"echo\"",
+                "A Name: \"\" \"b\"",
+            ],
+        ),
+        (from_ref(&b), &[], &["Deleted Action", "D Command: \"echo\" \"\"", "D Name: \"b\" \"\""]),
+        (&both, &both, &[]),
+    ];
+    for (old, new, want) in cases {
+        let diff = JobDiff::between(Some(&with(old)), &with(new));
+        let task = &diff.groups[0].tasks[0];
+        assert_eq!(lines(&task.fields, &task.objects), want);
+    }
+}
+
+#[test]
 fn what_comes_and_goes_is_whole_and_in_order() {
     let new = job(JobType::Service);
     let diff = JobDiff::between(None, &new);
@@ -302,7 +343,8 @@ fn what_a_difference_leads_to_is_told_with_it() {
     assert_eq!((group.fields[0].annotation, group.tasks[0].annotation), (Some("forces create"), None));
     assert_eq!(annotated(|j| j.groups[0].count = 0).fields[0].annotation, Some("forces destroy"));
     let (in_place, replaced) = (Some("forces in-place update"), Some("forces create/destroy update"));
-    let cases: [(Change, Option<&str>); 8] = [
+    let cases: [(Change, Option<&str>); 9] = [
+        (|j| edited(j).actions.push(TaskAction::default()), in_place),
         (|j| edited(j).kill_timeout = Span::seconds(9), in_place),
         (|j| edited(j).constraints = vec![Constraint::default()], in_place),
         (|j| edited(j).logs.max_files = 3, in_place),

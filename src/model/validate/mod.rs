@@ -259,6 +259,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
     }
     claims::task(g, t, &mut errors);
     family::payload_file(t, &mut errors);
+    names::actions(&t.actions, &mut errors);
     logs(&t.logs, g.ephemeral_disk_mb, &mut errors);
     for (i, c) in t.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
@@ -352,6 +353,7 @@ pub mod tests {
             logs: LogConfig::DEFAULT,
             asks: TaskAsks::default(),
             payload_file: String::new(),
+            actions: vec![],
         };
         let group = TaskGroup {
             name: "g".into(),
