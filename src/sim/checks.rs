@@ -1,6 +1,7 @@
 //! What must always be so, and what must be so once the world is left alone. Each check says in a sentence what it found.
 
 use super::faults::Faults;
+use super::kept::Kept;
 use super::ledger::Left;
 use super::node_host::End;
 use super::rollouts::{all_have_ended, given_up};
@@ -31,14 +32,14 @@ const AT_ONCE: Span = Span::seconds(30);
 
 impl World {
     /// After every turn in which the state moved.
-    pub fn check_server(&mut self) -> Result<(), String> {
+    pub fn check_server(&mut self, changes: &[Change]) -> Result<(), String> {
         self.server.disk.hold_faults(true);
-        let found = self.look_at_server().and_then(|()| self.check_drains());
+        let found = self.look_at_server(changes).and_then(|()| self.check_drains());
         self.server.disk.hold_faults(false);
         found
     }
 
-    fn look_at_server(&mut self) -> Result<(), String> {
+    fn look_at_server(&mut self, changes: &[Change]) -> Result<(), String> {
         let Some(server) = &self.server.server else { return Ok(()) };
         let view = server.reader().view().map_err(|e| e.to_string())?;
         let (index, digest) = (view.index(), view.digest());
@@ -47,38 +48,36 @@ impl World {
         {
             return Err(format!("index {index} was applied twice, to different states"));
         }
-        let all = allocs(&view)?;
-        self.check_forgotten(&view, &all)?;
+        let before = self.keep_up(&view, changes).map_err(|e| e.to_string())?;
+        self.note_changes(&view, changes)?;
+        self.check_forgotten(&before)?;
         self.check_dispatches()?;
         if index.is_multiple_of(LOOK_EVERY) {
-            no_node_is_over_committed(&view, &all)?;
-            nothing_is_held_by_two(&all)?;
-            self.check_deployments(&view, &all)?;
+            no_node_is_over_committed(&view, &self.kept)?;
+            nothing_is_held_by_two(&self.kept)?;
+            self.check_deployments(&view)?;
         }
         if index.is_multiple_of(READ_ALL_EVERY) {
             check::consistent(&view)?;
+            self.kept.is_as(&Kept::read(&view).map_err(|e| e.to_string())?)?;
         }
         self.check_launches(&view)?;
         let Some(server) = &self.server.server else { return Ok(()) };
         self.check_pause()?;
         if let Some(queued) = server.queued_at_rest() {
-            queues_are_what_the_state_says(&view, &queued)?;
+            queues_are_what_the_state_says(&self.kept, &queued)?;
         }
         Ok(())
     }
 
     /// Which allocations the servers want stopped, or know no more.
-    pub fn note_stops(&mut self, changes: &[Change]) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Ok(()) };
-        self.server.disk.hold_faults(true);
-        let view = server.reader().view();
+    fn note_changes(&mut self, view: &View, changes: &[Change]) -> Result<(), String> {
         for change in changes {
             if let Change::Alloc(AllocChange { id, .. }) = change {
-                let alloc =
-                    view.as_ref().map_err(|e| e.to_string())?.alloc(*id).map_err(|e| e.to_string())?;
+                let alloc = self.kept.allocs.get(id).cloned();
                 if let Some(alloc) = &alloc {
                     note_unknown(&mut self.faults, alloc);
-                    self.check_preempted(view.as_ref().map_err(|e| e.to_string())?, alloc, changes)?;
+                    self.check_preempted(view, alloc, changes)?;
                 }
                 if alloc.is_none_or(|a| a.server_terminal()) {
                     self.stopped.insert(*id);
@@ -88,7 +87,6 @@ impl World {
                 self.faults.fired("node disconnected");
             }
         }
-        self.server.disk.hold_faults(false);
         Ok(())
     }
 
@@ -337,9 +335,9 @@ fn live(view: &View, key: &JobKey) -> Result<Vec<Allocation>, String> {
     Ok(all)
 }
 
-fn no_node_is_over_committed(view: &View, all: &[Allocation]) -> Result<(), String> {
+fn no_node_is_over_committed(view: &View, kept: &Kept) -> Result<(), String> {
     let mut used: BTreeMap<_, Amount> = BTreeMap::new();
-    for alloc in all.iter().filter(|a| !a.terminal()) {
+    for alloc in kept.allocs.values().filter(|a| !a.terminal()) {
         let sum = used.entry(alloc.node_id).or_default();
         *sum = sum.plus(alloc.resources.total());
     }
@@ -363,9 +361,9 @@ fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
 }
 
 /// Ports, cores and devices of all that may run.
-fn nothing_is_held_by_two(all: &[Allocation]) -> Result<(), String> {
+fn nothing_is_held_by_two(kept: &Kept) -> Result<(), String> {
     let mut held = BTreeMap::new();
-    for alloc in all.iter().filter(|a| !a.terminal()) {
+    for alloc in kept.allocs.values().filter(|a| !a.terminal()) {
         for claim in alloc.resources.claims() {
             if let Some(other) = held.insert((alloc.node_id, claim.clone()), alloc.id) {
                 return Err(format!("{claim:?} is held by {} and {other:?}", alloc.name));
@@ -376,9 +374,9 @@ fn nothing_is_held_by_two(all: &[Allocation]) -> Result<(), String> {
 }
 
 /// What a new leader would build from the state is what this one has.
-fn queues_are_what_the_state_says(view: &View, queued: &BTreeSet<EvalId>) -> Result<(), String> {
-    let open = view.open_evals().map_err(|e| e.to_string())?;
-    let open: BTreeSet<EvalId> = open.iter().map(|e| e.id).gather();
+fn queues_are_what_the_state_says(kept: &Kept, queued: &BTreeSet<EvalId>) -> Result<(), String> {
+    let open = kept.evals.values().filter(|e| !e.status.is_terminal());
+    let open: BTreeSet<EvalId> = open.map(|e| e.id).gather();
     if open == *queued {
         return Ok(());
     }

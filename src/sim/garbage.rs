@@ -1,15 +1,14 @@
 //! What the collector must never take, and must have taken in the end. Judged by what was there when the world was last looked at,
 //! without the collector's own rules.
 
+use super::kept::Kept;
 use super::world::{EPOCH, World};
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use crate::model::deployment::{Deployment, DeploymentStatus};
-use crate::model::eval::Evaluation;
 use crate::model::garbage::GarbageRules;
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey};
+use crate::model::id::JobKey;
 use crate::model::job::{Job, JobStatus, JobType};
 use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
 use crate::state::view::View;
 use std::sync::Arc;
 
@@ -25,44 +24,18 @@ pub const RULES: GarbageRules = GarbageRules {
 /// What is older than this when all is at rest must be gone.
 const LONG_SINCE: Span = Span::minutes(10);
 
-/// Everything as it was when it was last looked at.
-#[derive(Default)]
-pub struct Kept {
-    pub allocs: BTreeMap<AllocId, Allocation>,
-    evals: BTreeMap<EvalId, Evaluation>,
-    deployments: BTreeMap<DeploymentId, Deployment>,
-    pub jobs: BTreeMap<JobKey, Arc<Job>>,
-}
-
-fn read(view: &View, allocs: &[Allocation]) -> Result<Kept, String> {
-    let say = |e: crate::state::fault::Fault| e.to_string();
-    let mut kept = Kept::default();
-    kept.allocs.extend(allocs.iter().map(|a| (a.id, a.clone())));
-    kept.evals.extend(view.evals(None, usize::MAX).map_err(say)?.into_iter().map(|e| (e.id, e)));
-    let deployments = view.deployments(None, usize::MAX).map_err(say)?;
-    kept.deployments.extend(deployments.into_iter().map(|d| (d.id, d)));
-    let jobs = view.jobs(None, "", None, usize::MAX).map_err(say)?;
-    kept.jobs.extend(jobs.into_iter().map(|j| (j.spec.key(), j)));
-    Ok(kept)
-}
-
 impl World {
     /// Of what was there before, nothing is gone that anything needed.
-    pub fn check_forgotten(&mut self, view: &View, allocs: &[Allocation]) -> Result<(), String> {
-        let now = read(view, allocs)?;
-        let before = std::mem::take(&mut self.kept);
-        let fired = forgotten(&before, &now)?;
-        for kind in fired {
+    pub fn check_forgotten(&mut self, before: &Kept) -> Result<(), String> {
+        for kind in forgotten(before, &self.kept)? {
             self.faults.fired(kind);
         }
-        self.kept = now;
         Ok(())
     }
 
     /// When all is at rest, nothing old is left that nothing needs.
     pub fn check_collected(&self, view: &View) -> Result<(), String> {
-        let allocs = view.allocs(None, usize::MAX).map_err(|e| e.to_string())?;
-        left_over(&read(view, &allocs)?, self.long_since())
+        left_over(&Kept::read(view).map_err(|e| e.to_string())?, self.long_since())
     }
 
     pub fn long_since(&self) -> Wall {
@@ -97,7 +70,7 @@ pub fn forgotten(before: &Kept, now: &Kept) -> Result<Vec<&'static str>, String>
     }
     for (id, deployment) in before.deployments.iter().filter(|(id, _)| !now.deployments.contains_key(id)) {
         let Some(_) = same(&deployment.job, deployment.job_create_index) else { continue };
-        let newer = |d: &Deployment| d.job == deployment.job && d.create_index > deployment.create_index;
+        let newer = |d: &Arc<Deployment>| d.job == deployment.job && d.create_index > deployment.create_index;
         if deployment.status.is_active() || !now.deployments.values().any(newer) {
             return Err(format!("deployment {id} was forgotten, and is its job's newest"));
         }
@@ -151,7 +124,7 @@ pub fn left_over(now: &Kept, old: Wall) -> Result<(), String> {
     }
     for job in now.jobs.values().filter(|j| j.status == JobStatus::Dead && j.submit_time < old) {
         let over = job.spec.stop || matches!(job.spec.job_type, JobType::Batch | JobType::Sysbatch);
-        let young = |a: &Allocation| a.job == job.spec.key() && a.modify_time >= old;
+        let young = |a: &Arc<Allocation>| a.job == job.spec.key() && a.modify_time >= old;
         let evaluated = now.evals.values().any(|e| e.job == job.spec.key() && e.modify_time >= old);
         let children = format!("{}/", job.spec.id);
         let parent =
@@ -166,7 +139,7 @@ pub fn left_over(now: &Kept, old: Wall) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::eval::EvalStatus;
+    use crate::model::eval::{EvalStatus, Evaluation};
     use crate::state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, place, register, spec};
     use crate::wire::command::Command;
 
@@ -175,11 +148,12 @@ mod tests {
         let mut r = Region::new();
         let job = crate::model::job::JobSpec { job_type: JobType::Batch, ..spec("done", 1) };
         r.run(&register(job, None));
-        let mut allocs = vec![alloc(1, &r.job("done"), node_id(1), eval_id(1))];
+        let alloc = alloc(1, &r.job("done"), node_id(1), eval_id(1));
         let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval(1, "done") }];
-        r.run(&Command::ApplyPlan { eval: eval_id(1), nodes: place(allocs.clone()), evals, at: AT });
-        allocs[0].client = ClientStatus::Complete;
-        read(&r.view(), &allocs).unwrap()
+        r.run(&Command::ApplyPlan { eval: eval_id(1), nodes: place(vec![alloc]), evals, at: AT });
+        let mut kept = Kept::read(&r.view()).unwrap();
+        kept.allocs.values_mut().for_each(|a| Arc::make_mut(a).client = ClientStatus::Complete);
+        kept
     }
 
     #[test]
@@ -189,11 +163,11 @@ mod tests {
         now.allocs.clear();
         assert!(forgotten(&before, &now).unwrap_err().contains("would be done again"));
         let mut runs = done();
-        runs.allocs.values_mut().for_each(|a| a.client = ClientStatus::Running);
+        runs.allocs.values_mut().for_each(|a| Arc::make_mut(a).client = ClientStatus::Running);
         assert!(forgotten(&runs, &now).unwrap_err().contains("was to run"));
         let mut now = done();
         now.evals.clear();
-        now.allocs.values_mut().for_each(|a| a.client = ClientStatus::Running);
+        now.allocs.values_mut().for_each(|a| Arc::make_mut(a).client = ClientStatus::Running);
         assert!(forgotten(&before, &now).unwrap_err().contains("was placed by it"));
         let mut gone = done();
         gone.jobs.clear();
@@ -208,7 +182,7 @@ mod tests {
         assert_eq!(left_over(&now, AT), Ok(()), "nothing is old");
         let later = AT + Span::hours(9);
         assert_eq!(left_over(&now, later), Ok(()), "the work could be done again");
-        now.allocs.values_mut().for_each(|a| a.next = Some(alloc_id(2)));
+        now.allocs.values_mut().for_each(|a| Arc::make_mut(a).next = Some(alloc_id(2)));
         assert!(left_over(&now, later).is_err());
         now.allocs.clear();
         assert!(left_over(&now, later).unwrap_err().starts_with("evaluation"));

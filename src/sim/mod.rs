@@ -14,6 +14,7 @@ mod garbage;
 mod golden;
 mod http;
 mod keeper_host;
+mod kept;
 mod launches;
 mod ledger;
 mod node_host;

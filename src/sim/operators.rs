@@ -2,6 +2,7 @@
 //! ones purged. And what must hold of it: drains take no more of a group away than it can do without, nothing is placed where
 //! it must not be, and what was drained is empty when all heals.
 
+use super::kept::Kept;
 use super::world::{Event, World};
 use crate::model::alloc::{Allocation, Leave};
 use crate::model::id::{AllocId, NodeId};
@@ -14,6 +15,7 @@ use crate::server::effects::Input;
 use crate::state::view::View;
 use crate::wire::command::NodeWish;
 use crate::wire::request::{Action, Done, Refusal};
+use std::sync::Arc;
 
 /// Their questions have numbers apart from those of the jobs' users.
 const FIRST_TOKEN: u64 = 1 << 40;
@@ -166,38 +168,37 @@ impl World {
         for node in nodes.iter().filter(|n| !n.eligible) {
             operators.closed.entry(node.info.id).or_insert(view.index());
         }
-        let all = view.allocs(None, usize::MAX).map_err(|e| e.to_string())?;
-        for alloc in &all {
+        let all = &self.kept.allocs;
+        for alloc in all.values() {
             if operators.closed.get(&alloc.node_id).is_some_and(|at| alloc.create_index > *at) {
                 return Err(format!("{} was placed on a node that is closed", alloc.id));
             }
         }
         let newly: BTreeSet<AllocId> = all
-            .iter()
+            .values()
             .filter(|a| a.transition.migrate == Some(Leave::WhenPlaced) && !a.terminal())
             .map(|a| a.id)
             .collect();
-        let asked: Vec<&Allocation> =
-            all.iter().filter(|a| newly.contains(&a.id) && !operators.leaving.contains(&a.id)).collect();
-        asked.iter().try_for_each(|a| no_more_than_may(&view, a, &all))?;
+        let mut asked = newly.iter().filter(|id| !operators.leaving.contains(*id));
+        asked.try_for_each(|id| all.get(id).map_or(Ok(()), |a| no_more_than_may(&view, a, &self.kept)))?;
         operators.leaving = newly;
         Ok(())
     }
 }
 
 /// Of the group of one that was just asked to leave, drains keep at most `max_parallel` leaving at a time.
-fn no_more_than_may(view: &View, alloc: &Allocation, all: &[Allocation]) -> Result<(), String> {
+fn no_more_than_may(view: &View, alloc: &Allocation, kept: &Kept) -> Result<(), String> {
     let Some(job) = view.job(&alloc.job).map_err(|e| e.to_string())? else { return Ok(()) };
     let Some(policy) = policy(&job, alloc) else { return Ok(()) };
-    let leaves = |a: &&Allocation| {
+    let leaves = |a: &&Arc<Allocation>| {
         let waits = a.transition.migrate == Some(Leave::WhenPlaced) && !a.terminal();
         a.job == alloc.job && a.group == alloc.group && waits
     };
-    let leaving = all.iter().filter(leaves).count() as i64;
+    let leaving = kept.allocs.values().filter(leaves).count() as i64;
     // what is beyond the count may go as well
-    let same = |a: &&Allocation| a.job == alloc.job && a.group == alloc.group && !a.terminal();
+    let same = |a: &&Arc<Allocation>| a.job == alloc.job && a.group == alloc.group && !a.terminal();
     let wanted = job.spec.group(&alloc.group).map_or(0, |g| g.count);
-    let surplus = (all.iter().filter(same).count() as i64 - wanted).max(0);
+    let surplus = (kept.allocs.values().filter(same).count() as i64 - wanted).max(0);
     if leaving > policy + surplus {
         return Err(format!("{leaving} of {} of {} leave at once", alloc.group, alloc.job));
     }

@@ -1,6 +1,7 @@
 //! Deployments in the simulated world: update blocks of every kind, users who pause, resume, promote, fail and judge, and
 //! what must be so of deployments at any time and at the end.
 
+use super::kept::Kept;
 use super::workload::{SYSTEM_JOB, Workload};
 use super::world::World;
 use crate::model::alloc::{Allocation, ClientStatus};
@@ -15,6 +16,7 @@ use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::server::effects::Input;
 use crate::state::view::View;
 use crate::wire::request::{Action, DeploymentWish};
+use std::sync::Arc;
 
 /// What has been seen of deployments, so that each end is counted once.
 pub type Seen = BTreeMap<DeploymentId, DeploymentStatus>;
@@ -114,9 +116,9 @@ impl World {
     }
 
     /// At any time: the leader watches what is active, and no deployment takes more than it may.
-    pub fn check_deployments(&mut self, view: &View, all: &[Allocation]) -> Result<(), String> {
-        let deployments = view.deployments(None, usize::MAX).map_err(|e| e.to_string())?;
-        let active = || deployments.iter().filter(|d| d.status.is_active());
+    pub fn check_deployments(&mut self, view: &View) -> Result<(), String> {
+        let kept = self.kept.clone();
+        let active = || kept.deployments.values().filter(|d| d.status.is_active());
         let watched = self.server.server.as_ref().and_then(|s| s.watched_deployments());
         if let Some(watched) = watched {
             let wanted: BTreeSet<_> = active().map(|d| d.id).collect();
@@ -125,15 +127,15 @@ impl World {
             }
         }
         for deployment in active() {
-            takes_no_more_than_it_may(view, deployment, all)?;
+            takes_no_more_than_it_may(view, deployment, &kept)?;
         }
-        for d in &deployments {
+        for d in kept.deployments.values() {
             let before = self.seen.insert(d.id, d.status);
             if before != Some(d.status) {
                 self.note_end(d);
             }
         }
-        no_name_lives_twice(view, &deployments, all)
+        no_name_lives_twice(view, &kept)
     }
 
     fn note_end(&mut self, deployment: &Deployment) {
@@ -154,15 +156,14 @@ impl World {
 }
 
 /// Of what was stopped for this deployment's sake, at most `max_parallel` have successors that are not known to be well.
-fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Allocation]) -> Result<(), String> {
+fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) -> Result<(), String> {
     let spec = view.job_spec(&deployment.job, deployment.job_create_index, deployment.job_version);
     let Some(spec) = spec.map_err(|e| e.to_string())? else { return Ok(()) };
-    let by_id: BTreeMap<AllocId, &Allocation> = all.iter().map(|a| (a.id, a)).collect();
     for name in deployment.groups.keys() {
         let Some(most) = spec.group(name).and_then(|g| g.update).map(|u| u.max_parallel) else { continue };
-        let open = |a: &&Allocation| {
-            let replaced = a.previous.and_then(|p| by_id.get(&p));
-            let updated = |p: &&&Allocation| p.desired_description == crate::sim::checks::UPDATED;
+        let open = |a: &&Arc<Allocation>| {
+            let replaced = a.previous.and_then(|p| kept.allocs.get(&p));
+            let updated = |p: &&Arc<Allocation>| p.desired_description == crate::sim::checks::UPDATED;
             a.group == *name
                 && a.deployment == Some(deployment.id)
                 // what joined it in place had its predecessor stopped for another one's sake
@@ -171,7 +172,7 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Alloca
                 && a.health.is_none_or(|h| h.healthy.is_none())
                 && replaced.filter(updated).is_some()
         };
-        let under_way = all.iter().filter(open).count() as i64;
+        let under_way = kept.allocs.values().filter(open).count() as i64;
         if under_way > most {
             return Err(format!(
                 "deployment {} of {} updates {under_way} at once, {most} are allowed",
@@ -184,22 +185,23 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, all: &[Alloca
 
 /// Of one name one allocation (of the system job on each node), beside those that nobody knows the state of; and in a
 /// deployment that has not succeeded, one canary.
-fn no_name_lives_twice(view: &View, deployments: &[Deployment], all: &[Allocation]) -> Result<(), String> {
-    let of = |d: &Deployment| {
+fn no_name_lives_twice(view: &View, kept: &Kept) -> Result<(), String> {
+    let of = |d: &Arc<Deployment>| {
         let canaries = d.groups.values().flat_map(|g| g.placed_canaries.clone());
         canaries.map(|a| (a, d.id)).collect::<Vec<_>>()
     };
-    let trials = deployments.iter().filter(|d| d.status != DeploymentStatus::Successful);
+    let trials = kept.deployments.values().filter(|d| d.status != DeploymentStatus::Successful);
     let canaries: BTreeMap<AllocId, DeploymentId> = trials.flat_map(of).collect();
     let mut names = BTreeSet::new();
-    for alloc in all.iter().filter(|a| !a.terminal()) {
+    for alloc in kept.allocs.values().filter(|a| !a.terminal()) {
         if is_out_of_touch(view, alloc)? {
             continue;
         }
         let node = (alloc.job.id == SYSTEM_JOB).then_some(alloc.node_id);
         let name = (alloc.job.clone(), alloc.name.clone(), node, canaries.get(&alloc.id));
         if !names.insert(name) && !settles_soon(view, &alloc.job)? {
-            let both: Vec<_> = all.iter().filter(|a| a.job == alloc.job && a.name == alloc.name).collect();
+            let both: Vec<_> =
+                kept.allocs.values().filter(|a| a.job == alloc.job && a.name == alloc.name).collect();
             return Err(format!("{} of {} lives twice: {both:#?}", alloc.name, alloc.job));
         }
     }

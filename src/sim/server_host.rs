@@ -51,6 +51,8 @@ pub struct ServerHost {
     entries: BTreeMap<u64, u64>,
     /// The newest index that was shown as applied.
     applied: u64,
+    /// The checkers know this life's state.
+    pub is_followed: bool,
     pub full: bool,
     told_full: bool,
 }
@@ -79,6 +81,7 @@ impl ServerHost {
             digests: BTreeMap::new(),
             entries: BTreeMap::new(),
             applied: 0,
+            is_followed: false,
             full: false,
             told_full: false,
         }
@@ -138,6 +141,7 @@ impl World {
         let server = Server::new(host.config(), store, recovered, seed).map_err(|e| e.to_string())?;
         host.server = Some(server);
         host.told_full = false;
+        host.is_followed = false;
         host.inbox.clear();
         host.turn_at = None;
         self.note(|w| format!("server  starts, life {}", w.server.lives));
@@ -246,7 +250,6 @@ impl World {
 
     fn obey_server(&mut self, turn: Turn) -> Result<(), String> {
         let changes = turn.changes.len();
-        self.note_stops(&turn.changes)?;
         let applied = self.server.server.as_ref().map_or(0, |s| s.status().applied_index);
         self.server.applied = self.server.applied.max(applied);
         for effect in turn.effects {
@@ -262,7 +265,7 @@ impl World {
         }
         if changes > 0 {
             self.note(|_| format!("server  applied {applied}, {changes} changes"));
-            self.check_server()?;
+            self.check_server(&turn.changes)?;
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use super::clock::Clock;
 use super::dispatchers::Dispatchers;
 use super::faults::{Fault, Faults};
-use super::garbage::Kept;
 use super::http::Readers;
+use super::kept::Kept;
 use super::launches::Launched;
 use super::ledger::Ledger;
 use super::node_host::NodeHost;

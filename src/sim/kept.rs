@@ -1,0 +1,112 @@
+//! The state as the checkers see it: read whole when a server begins its life, then followed by what each turn says that it has
+//! changed, and now and then held against the whole again. Refuses to know what must be so.
+
+use super::world::World;
+use crate::model::alloc::Allocation;
+use crate::model::deployment::Deployment;
+use crate::model::eval::Evaluation;
+use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey};
+use crate::model::job::Job;
+use crate::model::tree::BTreeMap;
+use crate::state::fault::Fault;
+use crate::state::view::View;
+use crate::wire::change::Change;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+#[derive(Clone, Default)]
+pub struct Kept {
+    pub allocs: BTreeMap<AllocId, Arc<Allocation>>,
+    pub evals: BTreeMap<EvalId, Arc<Evaluation>>,
+    pub deployments: BTreeMap<DeploymentId, Arc<Deployment>>,
+    pub jobs: BTreeMap<JobKey, Arc<Job>>,
+}
+
+impl Kept {
+    pub fn read(view: &View) -> Result<Kept, Fault> {
+        let mut kept = Kept::default();
+        kept.allocs.extend(view.allocs(None, usize::MAX)?.into_iter().map(|a| (a.id, Arc::new(a))));
+        kept.evals.extend(view.evals(None, usize::MAX)?.into_iter().map(|e| (e.id, Arc::new(e))));
+        let deployments = view.deployments(None, usize::MAX)?;
+        kept.deployments.extend(deployments.into_iter().map(|d| (d.id, Arc::new(d))));
+        kept.jobs.extend(view.jobs(None, "", None, usize::MAX)?.into_iter().map(|j| (j.spec.key(), j)));
+        Ok(kept)
+    }
+
+    fn follow(&mut self, change: &Change, view: &View) -> Result<(), Fault> {
+        match change {
+            Change::Alloc(a) => put(&mut self.allocs, a.id, view.alloc(a.id)?.map(Arc::new)),
+            Change::Eval(e) | Change::EvalGone(e) => {
+                put(&mut self.evals, e.id, view.eval(e.id)?.map(Arc::new));
+            }
+            Change::Deployment(d) => {
+                put(&mut self.deployments, d.id, view.deployment(d.id)?.map(Arc::new));
+            }
+            Change::Job { job } => put(&mut self.jobs, job.clone(), view.job(job)?),
+            Change::Node(_) | Change::Namespace | Change::NodePool | Change::Scheduler => {}
+        }
+        Ok(())
+    }
+
+    /// What is not as the state has it: something changed, and no turn said so.
+    pub fn is_as(&self, whole: &Kept) -> Result<(), String> {
+        same("allocation", &self.allocs, &whole.allocs)?;
+        same("evaluation", &self.evals, &whole.evals)?;
+        same("deployment", &self.deployments, &whole.deployments)?;
+        same("job", &self.jobs, &whole.jobs)
+    }
+}
+
+fn put<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(all.insert(key, value)),
+        None => drop(all.remove(&key)),
+    }
+}
+
+fn same<K, V>(what: &str, seen: &BTreeMap<K, V>, whole: &BTreeMap<K, V>) -> Result<(), String>
+where
+    K: Ord + Debug,
+    V: PartialEq + Debug,
+{
+    let keys = seen.keys().chain(whole.keys());
+    match keys.into_iter().find(|key| seen.get(*key) != whole.get(*key)) {
+        None => Ok(()),
+        Some(key) => Err(format!(
+            "no turn told of {what} {key:?}: {:#?} is really {:#?}",
+            seen.get(key),
+            whole.get(key)
+        )),
+    }
+}
+
+impl World {
+    /// After a turn; gives the state as it was before.
+    pub fn keep_up(&mut self, view: &View, changes: &[Change]) -> Result<Kept, Fault> {
+        if !std::mem::replace(&mut self.server.is_followed, true) {
+            return Ok(std::mem::replace(&mut self.kept, Kept::read(view)?));
+        }
+        let before = self.kept.clone();
+        changes.iter().try_for_each(|change| self.kept.follow(change, view))?;
+        Ok(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::samples::{Region, eval, register, spec};
+
+    #[test]
+    fn what_no_turn_told_of_is_found() {
+        let mut region = Region::new();
+        let mut seen = Kept::read(&region.view()).unwrap();
+        let told = region.run(&register(spec("web", 1), Some(eval(1, "web")))).changes;
+        let whole = Kept::read(&region.view()).unwrap();
+        assert!(seen.is_as(&whole).unwrap_err().starts_with("no turn told of evaluation"));
+        told.iter().try_for_each(|change| seen.follow(change, &region.view())).unwrap();
+        assert_eq!(seen.is_as(&whole), Ok(()));
+        seen.jobs.values_mut().for_each(|job| Arc::make_mut(job).version += 1);
+        assert!(seen.is_as(&whole).unwrap_err().starts_with("no turn told of job"));
+    }
+}
