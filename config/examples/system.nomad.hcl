@@ -3,10 +3,13 @@
 job "watcher" {
   type = "system"
 
-  # A change reaches one node in ten seconds.
+  # A change is tried on a fifth of the nodes first, one after the other; when all of them are well, the rest follows. If one of them
+  # is not, the version before comes back.
   update {
     max_parallel = 1
-    stagger      = "10s"
+    canary       = 20
+    auto_promote = true
+    auto_revert  = true
   }
 
   group "watch" {

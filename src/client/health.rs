@@ -1,4 +1,4 @@
-//! Whether an allocation of a service is healthy: its tasks have run for a while without a new start, before its time was
+//! Whether an allocation of a service, or of a system job's deployment, is healthy: its tasks have run for a while without a new start, before its time was
 //! over (reference: client 11). Found once for each deployment that it becomes part of. Refuses to know who asks.
 
 use super::alloc::Alloc;
@@ -35,18 +35,16 @@ pub struct Rules {
 impl Rules {
     /// As a part of a deployment it follows `update`, otherwise `migrate`. None: nobody looks.
     pub fn of(assignment: &Assignment) -> Option<Rules> {
-        if assignment.job_type != JobType::Service {
-            return None;
-        }
-        let (check, min_healthy_time, healthy_deadline) = match assignment.deployment {
-            Some(_) => {
+        let (check, min_healthy_time, healthy_deadline) = match (assignment.job_type, assignment.deployment) {
+            (JobType::Service | JobType::System, Some(_)) => {
                 let u = assignment.group.update.as_ref()?;
                 (u.health_check, u.min_healthy_time, u.healthy_deadline)
             }
-            None => {
+            (JobType::Service, None) => {
                 let m = assignment.group.migrate.as_ref()?;
                 (m.health_check, m.min_healthy_time, m.healthy_deadline)
             }
+            _ => return None,
         };
         (check != HealthCheck::Manual).then_some(Rules { min_healthy_time, healthy_deadline })
     }

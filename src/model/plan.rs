@@ -18,7 +18,7 @@ pub struct Plan {
     pub nodes: Vec<NodePlan>,
     /// The state's index that the plan was made from.
     pub snapshot_index: u64,
-    /// To be created.
+    /// To be created; one that there is learns from it what it wants now.
     pub deployment: Option<Deployment>,
     pub deployment_updates: Vec<DeploymentUpdate>,
 }

@@ -331,6 +331,14 @@ impl World {
 
     pub fn commit(&mut self, plan: &Plan) {
         self.index += 1;
+        if let Some(deployment) = &plan.deployment {
+            self.deployment = Some(deployment.clone());
+        }
+        for update in &plan.deployment_updates {
+            if let Some(known) = self.deployment.as_mut().filter(|d| d.id == update.id) {
+                known.status = update.status;
+            }
+        }
         for node in &plan.nodes {
             for stop in &node.stops {
                 if let Some(alloc) = self.allocs.get_mut(&stop.id) {
@@ -349,7 +357,11 @@ impl World {
                         (alloc.desired, alloc.preempted_by) = (DesiredStatus::Evict, Some(place.id));
                     }
                 }
-                self.allocs.insert(place.id, place.clone());
+                let mut placed = place.clone();
+                if new {
+                    placed.create_index = self.index;
+                }
+                self.allocs.insert(placed.id, placed);
             }
         }
     }

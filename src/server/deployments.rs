@@ -13,7 +13,7 @@ use crate::model::deployment::{
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::gather::Gather;
 use crate::model::id::{AllocId, DeploymentId};
-use crate::model::job::{Job, JobSpec};
+use crate::model::job::{Job, JobSpec, JobType};
 use crate::model::time::{Mono, Now, Span, Wall};
 use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::state::fault::Fault;
@@ -311,7 +311,10 @@ fn verdict(
     for alloc in allocs.iter().filter(|a| is_unhealthy(a) && !a.server_terminal() && a.next.is_none()) {
         let Some(group) = deployment.groups.get(&alloc.group) else { continue };
         let policy = spec.group(&alloc.group).and_then(|g| g.reschedule);
-        let another = policy.is_some_and(|p| p.allows(&alloc.reschedules, at));
+        let another = match policy {
+            Some(policy) => policy.allows(&alloc.reschedules, at),
+            None => spec.job_type == JobType::System && may_be_tried_again(alloc, allocs),
+        };
         if group.progress_deadline <= Span::ZERO || !another {
             return Verdict::Fail { why: UNHEALTHY, revert: group.auto_revert };
         }
@@ -329,6 +332,13 @@ fn verdict(
         return Verdict::Replace(again);
     }
     if promotes_itself(deployment, allocs) { Verdict::Promote } else { Verdict::Nothing }
+}
+
+/// What is for one node only is tried once more there, if it has ended: its client has tried it as often as its restart policy
+/// says already, twice as often is enough to tell an accident from a bad version.
+fn may_be_tried_again(alloc: &Allocation, allocs: &[Allocation]) -> bool {
+    let here = |a: &&Allocation| a.node_id == alloc.node_id && a.group == alloc.group && is_unhealthy(a);
+    alloc.client_terminal() && allocs.iter().filter(here).count() < 2
 }
 
 fn is_unhealthy(alloc: &Allocation) -> bool {
@@ -361,132 +371,4 @@ pub(super) fn proven<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::alloc::{ClientStatus, Health};
-    use crate::model::job::{DelayFunction, ReschedulePolicy};
-    use crate::state::samples::{AT, Region, alloc, eval_id, node_id, register, spec};
-
-    /// A job with a deployment, and `allocs` of it with that health.
-    fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) {
-        let mut r = Region::new();
-        let mut spec = spec("web", 2);
-        spec.groups[0].reschedule = Some(ReschedulePolicy {
-            attempts: 1,
-            interval: Span::hours(1),
-            delay: Span::seconds(30),
-            delay_function: DelayFunction::Constant,
-            max_delay: Span::hours(1),
-            unlimited: false,
-        });
-        r.run(&register(spec, None));
-        let job = r.job("web");
-        let id = DeploymentId::from_random(1);
-        let group = DeploymentGroup {
-            auto_revert: true,
-            progress_deadline: Span::minutes(10),
-            require_progress_by: AT + Span::minutes(10),
-            desired_total: 2,
-            ..DeploymentGroup::default()
-        };
-        let deployment = Deployment {
-            id,
-            job: job.spec.key(),
-            job_create_index: job.create_index,
-            job_version: 0,
-            job_modify_index: job.job_modify_index,
-            groups: [("g".to_string(), group)].into(),
-            status: DeploymentStatus::Running,
-            status_description: String::new(),
-            priority: 50,
-            create_time: AT,
-            modify_time: AT,
-            create_index: 1,
-            modify_index: 1,
-        };
-        let one = |(n, (healthy, canary)): (usize, &(Option<bool>, bool))| Allocation {
-            client: ClientStatus::Running,
-            deployment: Some(id),
-            health: Some(Health { healthy: *healthy, canary: *canary, ..Health::default() }),
-            ..alloc(n as u128 + 1, &job, node_id(1), eval_id(1))
-        };
-        let allocs = healths.iter().enumerate().map(one).collect();
-        (deployment, job, allocs)
-    }
-
-    fn judge(deployment: &Deployment, job: &Job, allocs: &[Allocation], late: bool) -> Verdict {
-        let group = "g".to_string();
-        let late: Vec<&String> = late.then_some(&group).into_iter().collect();
-        verdict(deployment, &job.spec, allocs, &late, AT)
-    }
-
-    #[test]
-    fn what_is_unhealthy_may_be_tried_again_as_often_as_its_policy_says() {
-        let (mut deployment, job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
-        let bad = allocs[1].id;
-        let found = judge(&deployment, &job, &allocs, false);
-        assert!(matches!(found, Verdict::Replace(ids) if ids == [bad]));
-        allocs[1].transition.reschedule = Some(true);
-        assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing), "it may already");
-        let before = crate::model::reschedule::Reschedule {
-            at: AT,
-            previous_alloc: bad,
-            previous_node: node_id(1),
-            delay: Span::ZERO,
-        };
-        allocs[1].reschedules = vec![before];
-        let found = judge(&deployment, &job, &allocs, false);
-        assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "no attempt is left");
-        allocs[1].reschedules = vec![];
-        deployment.groups.get_mut("g").expect("is there").progress_deadline = Span::ZERO;
-        let found = judge(&deployment, &job, &allocs, false);
-        assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, .. }), "no time to try again");
-    }
-
-    #[test]
-    fn a_group_whose_time_is_over_fails_unless_it_has_what_it_wants() {
-        let (mut deployment, job, allocs) = case(&[(Some(true), false), (None, false)]);
-        assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing));
-        let found = judge(&deployment, &job, &allocs, true);
-        assert!(matches!(found, Verdict::Fail { why: TOO_SLOW, revert: true }));
-        let group = deployment.groups.get_mut("g").expect("is there");
-        group.healthy = 2;
-        assert!(matches!(judge(&deployment, &job, &allocs, true), Verdict::Nothing));
-        let group = deployment.groups.get_mut("g").expect("is there");
-        (group.healthy, group.desired_canaries) = (1, 1);
-        assert!(matches!(judge(&deployment, &job, &allocs, true), Verdict::Nothing), "it waits for a user");
-    }
-
-    #[test]
-    fn canaries_promote_themselves_once_all_of_them_are_healthy() {
-        for (healths, wanted) in [
-            (vec![(Some(true), true), (None, true)], false),
-            (vec![(Some(true), true), (Some(true), false)], false),
-            (vec![(Some(true), true), (Some(true), true)], true),
-        ] {
-            let (mut deployment, job, allocs) = case(&healths);
-            let group = deployment.groups.get_mut("g").expect("is there");
-            (group.desired_canaries, group.auto_promote) = (2, true);
-            let found = judge(&deployment, &job, &allocs, false);
-            assert_eq!(matches!(found, Verdict::Promote), wanted, "{healths:?}");
-            let group = deployment.groups.get_mut("g").expect("is there");
-            group.auto_promote = false;
-            assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing));
-        }
-    }
-
-    #[test]
-    fn a_deadline_is_as_far_away_as_it_was_meant_whatever_the_clock_says() {
-        let (deployment, ..) = case(&[]);
-        let (now, later) = (Mono(0).after(Span::seconds(1)), Mono(0).after(Span::seconds(601)));
-        for (wall, due) in [(AT, later), (Wall(1), later), (AT + Span::hours(9), now)] {
-            let mut watched = Watched::default();
-            watched.follow(deployment.id, true);
-            watched.note(&deployment, now, wall);
-            assert_eq!(watched.late(deployment.id, due).len(), 1);
-            assert_eq!(watched.late(deployment.id, Mono(due.0 - 1)).len(), 0);
-            watched.note(&deployment, now.after(Span::seconds(5)), wall + Span::hours(1));
-            assert_eq!(watched.late(deployment.id, due).len(), 1, "known already");
-        }
-    }
-}
+mod tests;

@@ -309,7 +309,8 @@ fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
         let live = here.iter().filter(|a| !a.terminal()).count();
         let failed = here.iter().any(|a| a.client == ClientStatus::Failed && !a.server_terminal());
         let none = job.spec.groups.iter().all(|g| g.count == 0);
-        if live > usize::from(!none) || (live == 0 && node.ready() && !failed && !waits && !none) {
+        let excused = failed || waits || none || given_up(view, job)?;
+        if live > usize::from(!none) || (live == 0 && node.ready() && !excused) {
             return Err(format!("{key} is {live} times on node {}: {here:#?}", node.info.name));
         }
         all.retain(|a| a.node_id != node.info.id);

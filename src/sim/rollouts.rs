@@ -42,6 +42,12 @@ pub fn update(draws: &mut Stream) -> UpdatePolicy {
     }
 }
 
+/// The same for a job on every node, whose canaries are a percentage.
+pub fn update_of_system_job(seed: i64) -> UpdatePolicy {
+    let update = update(&mut Stream::new(seed.unsigned_abs(), 0));
+    UpdatePolicy { canary: update.canary * 30, ..update }
+}
+
 impl Workload {
     /// What a user does with this deployment, and under which name it is counted.
     fn meddling(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (&'static str, DeploymentWish) {
@@ -228,7 +234,7 @@ pub fn given_up(view: &View, job: &Job) -> Result<bool, String> {
 }
 
 /// At the end every deployment has come to its own, but for those that wait for room, or found it only after `settled`; and no
-/// canary is left of one that has failed.
+/// canary is left of one that has failed, unless its node would be without.
 pub fn all_have_ended(view: &View, settled: Wall) -> Result<(), String> {
     let mut blocked = view.open_evals().map_err(|e| e.to_string())?;
     blocked.retain(|e| e.status == EvalStatus::Blocked);
@@ -239,7 +245,8 @@ pub fn all_have_ended(view: &View, settled: Wall) -> Result<(), String> {
         if deployment.status.is_active() && !waits && !young {
             return Err(format!("nothing ends {deployment:#?} with {allocs:#?}"));
         }
-        let trial = |a: &&Allocation| a.is_canary() && !a.terminal();
+        let beside = deployment.job.id != SYSTEM_JOB;
+        let trial = |a: &&Allocation| beside && a.is_canary() && !a.terminal();
         if !deployment.status.is_active()
             && !waits
             && let Some(canary) = allocs.iter().find(trial)

@@ -101,6 +101,10 @@ impl Workload {
             group.asks.networks = network(&mut self.draws).into_iter().collect();
             group.disconnect = disconnect(&mut self.draws);
         }
+        if system {
+            let update = rollouts::update_of_system_job(spec.priority);
+            spec.groups.iter_mut().for_each(|g| g.update = Some(update));
+        }
         spec
     }
 }
@@ -363,7 +367,6 @@ fn system_job(key: &JobKey) -> JobSpec {
     let restart = RestartPolicy::default_for(JobType::System);
     let mut spec = job(key, JobType::System, 1, restart);
     spec.update = Some(JobUpdate::DEFAULT);
-    spec.groups.iter_mut().for_each(|g| g.update = Some(UpdatePolicy::DEFAULT));
     spec
 }
 

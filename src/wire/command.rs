@@ -212,7 +212,7 @@ pub struct RegisterJob {
 pub struct ApplyRollout {
     pub eval: EvalId,
     pub nodes: Vec<NodePlan>,
-    /// To be created.
+    /// To be created; one that there is learns from it what it wants now.
     pub deployment: Option<Deployment>,
     pub updates: Vec<DeploymentUpdate>,
     pub evals: Vec<Evaluation>,

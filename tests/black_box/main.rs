@@ -34,6 +34,7 @@ mod scaling;
 mod screen;
 mod survival;
 mod system;
+mod system_rollouts;
 mod tasks;
 mod wait;
 mod web;

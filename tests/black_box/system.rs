@@ -4,8 +4,9 @@ use crate::node::{Node, path, text};
 use crate::wait;
 
 fn file(node: &Node, kind: &str, id: &str, script: &str) -> String {
+    let update = if kind == "system" { "update {\n      min_healthy_time = \"100ms\"\n    }\n" } else { "" };
     let job = format!(
-        "job \"{id}\" {{\n  type = \"{kind}\"\n  group \"g\" {{\n    task \"t\" {{\n      driver = \"raw_exec\"\n      \
+        "job \"{id}\" {{\n  type = \"{kind}\"\n  group \"g\" {{\n    {update}    task \"t\" {{\n      driver = \"raw_exec\"\n      \
          config {{\n        command = \"/bin/sh\"\n        args = [\"-c\", \"{script}\"]\n      }}\n      resources {{\n        \
          cpu = 20\n        memory = 16\n      }}\n    }}\n  }}\n}}\n"
     );
@@ -87,9 +88,10 @@ fn what_such_jobs_cannot_have_is_told() {
             "System jobs should not have a reschedule policy",
         ),
         ("spread {\n attribute = \"${node.datacenter}\"\n }", "System jobs may not have a spread block"),
-        ("update {\n canary = 1\n }", "not supported yet: update.canary"),
+        ("update { canary = 101 }", "Canary of a system job is a percentage of its nodes"),
     ] {
-        let worse = text.replace("group \"g\" {", &format!("group \"g\" {{\n{line}"));
+        let bare = text.replace("update {\n      min_healthy_time = \"100ms\"\n    }\n", "");
+        let worse = bare.replace("group \"g\" {", &format!("group \"g\" {{\n{line}"));
         let worse = node.write("worse.hcl", &worse);
         node.drover(&["job", "run", path(&worse)]).fails(1, sentence);
     }

@@ -4,7 +4,7 @@ use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::model::deployment::Verdict;
 use crate::model::id::DeploymentId;
-use crate::model::job::{HealthCheck, RestartMode, UpdatePolicy};
+use crate::model::job::{HealthCheck, JobType, RestartMode, UpdatePolicy};
 use crate::model::time::Span;
 use crate::wire::rpc::Assignment;
 
@@ -95,6 +95,20 @@ fn nobody_judges_where_users_do_or_where_nothing_says_how() {
         let mut w = World::new(&[alloc]);
         w.pass(s(120));
         assert_eq!(w.verdicts, []);
+    }
+}
+
+#[test]
+fn a_system_job_is_judged_as_part_of_a_deployment_and_only_then() {
+    for (job_type, of, judged) in [
+        (JobType::System, deployment(1), true),
+        (JobType::System, None, false),
+        (JobType::Sysbatch, None, false),
+    ] {
+        let mut w =
+            World::new(&[Assignment { job_type, deployment: of, ..deployed(HealthCheck::TaskStates) }]);
+        w.pass(s(15));
+        assert_eq!(w.verdicts, if judged { vec![found(true)] } else { vec![] }, "{job_type:?}");
     }
 }
 

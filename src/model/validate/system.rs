@@ -1,4 +1,4 @@
-//! What jobs that run on every node cannot ask for, and what they cannot have yet.
+//! What jobs that run on every node cannot ask for.
 
 use super::names;
 use crate::model::job::{JobType, TaskGroup, UpdatePolicy};
@@ -26,15 +26,14 @@ pub fn count(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
     }
 }
 
-/// There are no deployments of them: what only those have would not happen.
+/// Their canaries are a share of the nodes.
 pub fn update(u: &UpdatePolicy, errors: &mut Vec<String>) {
-    let mut unbuilt = |asked: bool, name: &str| {
-        if asked {
-            errors.push(format!("not supported yet: update.{name} of a system job; leave it out"));
-        }
-    };
-    unbuilt(u.canary > 0, "canary");
-    unbuilt(u.auto_revert, "auto_revert");
+    if u.canary > 100 {
+        errors.push(format!(
+            "Canary of a system job is a percentage of its nodes, and {} is more than 100",
+            u.canary
+        ));
+    }
 }
 
 #[cfg(test)]
@@ -66,10 +65,11 @@ mod tests {
             ),
             (|j| j.groups[0].migrate = Some(MigratePolicy::DEFAULT), "does not allow migrate block"),
             (|j| j.groups[0].update.as_mut().unwrap().max_parallel = -1, "Max parallel"),
-            (|j| j.groups[0].update.as_mut().unwrap().canary = 1, "not supported yet: update.canary"),
+            (|j| j.groups[0].update.as_mut().unwrap().canary = 101, "101 is more than 100"),
+            (|j| j.groups[0].update.as_mut().unwrap().canary = -1, "Canary count can not be less than zero"),
             (
-                |j| j.groups[0].update.as_mut().unwrap().auto_revert = true,
-                "not supported yet: update.auto_revert",
+                |j| j.groups[0].update.as_mut().unwrap().auto_promote = true,
+                "Auto Promote requires a Canary count greater than zero",
             ),
         ];
         for (change, part) in cases {
@@ -79,6 +79,16 @@ mod tests {
             let text = validate(&spec, &Limits::default()).error_text();
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_system_job_may_have_canaries_and_go_back() {
+        let mut spec = job(JobType::System);
+        let update =
+            UpdatePolicy { canary: 100, auto_promote: true, auto_revert: true, ..UpdatePolicy::DEFAULT };
+        spec.groups[0].update = Some(update);
+        let text = validate(&spec, &Limits::default()).error_text();
+        assert_eq!(text, "");
     }
 
     #[test]

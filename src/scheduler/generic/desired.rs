@@ -26,6 +26,13 @@ impl Desired {
         }
     }
 
+    /// It is replaced by a canary.
+    pub fn tries(&mut self, alloc: &Allocation) {
+        let group = self.of(&alloc.group);
+        group.ignore = group.ignore.saturating_sub(1);
+        group.canary += 1;
+    }
+
     /// With all else that is to be done.
     pub fn counted(mut self, changes: &Changes) -> BTreeMap<String, GroupChanges> {
         for stop in &changes.stops {

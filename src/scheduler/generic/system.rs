@@ -1,70 +1,53 @@
 //! Jobs that run on every node (reference: scheduler 12): each ready node that may run a group gets its allocations, and
-//! changes reach `max_parallel` nodes in each `stagger`.
+//! changes reach as many nodes at a time as the job's deployment allows.
 //!
-//! Refuses to know what the job should have where something is already: `reconcile::everywhere` says it.
+//! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::everywhere` says it.
 
 use super::super::proposal::Proposal;
-use super::super::reconcile::{Followup, Input, Replacement, Seats, UPDATED, Update, everywhere};
+use super::super::reconcile::{Course, Everywhere, Fill, Input, Replacement, UPDATED, Update, everywhere};
 use super::super::search::Look;
 use super::desired::Desired;
 use super::{Outcome, Placement, Placer, again, apply_stops};
 use crate::model::alloc::{AllocMetric, Allocation, alloc_name};
-use crate::model::eval::Trigger;
-use crate::model::job::{Job, TaskGroup};
-use crate::model::time::Wall;
+use crate::model::job::TaskGroup;
+use crate::model::order::Order;
 use crate::model::tree::BTreeMap;
-
-const ROLLING: &str = "created for the next nodes of a rolling update";
-
-/// How many of a group may be replaced by one run.
-struct Budget {
-    /// None: all.
-    left: Option<u64>,
-    /// When there will be more.
-    next: Wall,
-    used_up: bool,
-}
-
-impl Budget {
-    /// What was replaced within the last `stagger` counts, whichever evaluation did it.
-    fn new(group: &TaskGroup, job: &Job, allocs: &[Allocation], now: Wall) -> Budget {
-        let Some(policy) = group.update.filter(|u| u.max_parallel > 0) else {
-            return Budget { left: None, next: now, used_up: false };
-        };
-        let of_this = |a: &&Allocation| {
-            a.group == group.name
-                && (a.job_create_index, a.job_modify_index) == (job.create_index, job.job_modify_index)
-        };
-        let replaced = allocs.iter().filter(of_this).filter(|a| a.previous.is_some());
-        let recent = || replaced.clone().map(|a| a.create_time + policy.stagger).filter(|at| *at > now);
-        let left = (policy.max_parallel as u64).saturating_sub(recent().count() as u64);
-        let next = recent().min().unwrap_or(now + policy.stagger);
-        Budget { left: Some(left), next, used_up: false }
-    }
-}
 
 impl<'a> Placer<'a> {
     pub(super) fn everywhere(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> Outcome {
         let mut desired = Desired::default();
-        let (mut changes, seats) = everywhere(input, self.job, &mut |alloc, group| {
+        let meant = self.meant();
+        let mut all = everywhere(input, self.job, &meant, &mut |alloc, group| {
             let update = self.stays(alloc, group, proposal)?;
             desired.follows(alloc, update);
             Some(update)
         });
-        apply_stops(&changes, proposal);
-        let outdated = std::mem::take(&mut changes.destructive);
-        let (replaced, later) = self.replace_some(outdated, input, proposal);
-        changes.destructive = replaced;
-        changes.followups.extend(later);
-        changes.missing = self.fill_seats(&seats, proposal);
+        self.join_updated(&all.changes, proposal);
+        apply_stops(&all.changes, proposal);
+        self.joined = std::mem::take(&mut all.changes.joined);
+        let outdated = std::mem::take(&mut all.changes.destructive);
+        all.changes.destructive = self.replace_some(outdated, &mut all.courses, &mut desired, proposal);
+        all.changes.missing = self.fill_seats(&mut all, proposal);
+        let changes = all.finish(input, self.job);
         self.outcome.desired = desired.counted(&changes);
         self.spare(proposal);
         again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
         self.outcome.followups = again::look(self.run, changes.followups, proposal);
+        self.outcome.deployment = changes.deployment;
+        self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
             self.outcome.eligibility = self.eligibility();
         }
         self.outcome
+    }
+
+    /// By group: how many nodes may run it.
+    fn meant(&mut self) -> BTreeMap<&'a str, u64> {
+        let mut meant = BTreeMap::new();
+        for group in self.job.spec.groups.iter().filter(|g| g.count > 0) {
+            meant.insert(group.name.as_str(), self.feasible().candidates(group).0.len());
+        }
+        meant
     }
 
     /// How an allocation follows the job; None: it must not stay. On a node that takes nothing new, nothing changes.
@@ -86,41 +69,46 @@ impl<'a> Placer<'a> {
         Some(self.classify(alloc, proposal))
     }
 
-    /// Replaces as many as may be now, where the new one fits; gives those, and when to go on.
+    /// Replaces as many as may be now, where the new one fits: nodes that have tried a version before are the first to try another.
+    /// Gives those that are no canaries.
     fn replace_some(
         &mut self,
-        outdated: Vec<Replacement<'a>>,
-        input: &Input<'a>,
+        mut outdated: Vec<Replacement<'a>>,
+        courses: &mut BTreeMap<&'a str, Course>,
+        desired: &mut Desired,
         proposal: &mut Proposal<'a>,
-    ) -> (Vec<Replacement<'a>>, Option<Followup<'a>>) {
-        let mut budgets: BTreeMap<&str, Budget> = BTreeMap::new();
+    ) -> Vec<Replacement<'a>> {
+        outdated.order_by_key(|one| (!one.alloc.is_canary(), one.alloc.id));
         let mut replaced = Vec::new();
         for one in outdated {
             let (group, old) = (one.group, one.alloc);
-            let new = || Budget::new(group, self.job, input.allocs, self.run.now);
-            let budget = budgets.entry(&group.name).or_insert_with(new);
-            if budget.left == Some(0) {
-                budget.used_up = true;
+            let Some(course) = courses.get_mut(group.name.as_str()) else { continue };
+            let (Some(canary), Some(slot)) = (course.next(), self.run.fleet.slot(old.node_id)) else {
+                continue;
+            };
+            proposal.stop(old, UPDATED, None);
+            let placement = Placement { previous: Some(old), canary, ..self.seat_of(group, old.index()) };
+            if !self.seat(slot, placement, proposal) {
+                proposal.unstop(old);
+                course.lacks_room();
                 continue;
             }
-            let Some(slot) = self.run.fleet.slot(old.node_id) else { continue };
-            proposal.stop(old, UPDATED, None);
-            let placement = Placement { previous: Some(old), ..self.seat_of(group, old.index()) };
-            if self.seat(slot, placement, proposal) {
-                budget.left = budget.left.map(|left| left - 1);
-                replaced.push(one);
-            } else {
-                proposal.unstop(old);
+            course.has_replaced();
+            match canary {
+                true => desired.tries(old),
+                false => replaced.push(one),
             }
         }
-        let next = budgets.values().filter(|b| b.used_up).map(|b| b.next).min();
-        let (trigger, allocs) = (Trigger::RollingUpdate, Vec::new());
-        (replaced, next.map(|at| Followup { at, trigger, description: ROLLING, allocs }))
+        replaced
     }
 
     /// Places what is missing; gives how many of each group should have been. Nodes that may not run a group are passed over
     /// in silence, unless nothing of the group is anywhere.
-    fn fill_seats(&mut self, seats: &Seats<'a>, proposal: &mut Proposal<'a>) -> Vec<(&'a TaskGroup, u64)> {
+    fn fill_seats(
+        &mut self,
+        all: &mut Everywhere<'a>,
+        proposal: &mut Proposal<'a>,
+    ) -> Vec<(&'a TaskGroup, u64)> {
         let (job, fleet) = (self.job, self.run.fleet);
         let slots: Vec<u32> = self.feasible().ready.iter().collect();
         let mut missing = Vec::new();
@@ -129,13 +117,19 @@ impl<'a> Placer<'a> {
             let indexes = || 0..group.count as u64;
             for (slot, index) in slots.iter().flat_map(|slot| indexes().map(move |i| (*slot, i))) {
                 let seat = (fleet.id_at(slot), group.name.as_str(), index);
-                if seats.taken.contains(&seat) {
+                let (fill, previous) = match all.seats.taken.contains(&seat) {
+                    true => (Fill::Nothing, None),
+                    false => all.fill(seat),
+                };
+                if fill == Fill::Nothing {
                     taken += 1;
                     continue;
                 }
-                let previous = seats.left.get(&seat).copied();
-                let placement = Placement { previous, ..self.seat_of(group, index) };
+                let placement = self.filling(group, index, fill, previous);
                 placed += u64::from(self.seat(slot, placement, proposal));
+            }
+            if let Some(course) = all.courses.get_mut(group.name.as_str()) {
+                course.has_placed(placed);
             }
             let short = self.outcome.queued.get(&group.name).copied().unwrap_or_default();
             missing.push((group, placed + short));
@@ -147,13 +141,27 @@ impl<'a> Placer<'a> {
         missing
     }
 
+    fn filling(
+        &self,
+        group: &'a TaskGroup,
+        index: u64,
+        fill: Fill,
+        previous: Option<&'a Allocation>,
+    ) -> Placement<'a> {
+        let like = previous.filter(|_| fill == Fill::Like);
+        let kept = like.map(|alloc| self.version_for(Replacement { group, alloc, keeps_version: true }));
+        let (version, group) = kept.unwrap_or((None, group));
+        let canary = fill == Fill::Newest { canary: true };
+        Placement { previous, version, canary, ..self.seat_of(group, index) }
+    }
+
     fn seat_of(&self, group: &'a TaskGroup, index: u64) -> Placement<'a> {
         Placement::new(group, alloc_name(&self.job.spec.name, &group.name, index))
     }
 
     fn seat(&mut self, slot: u32, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
         let group = placement.group;
-        match self.search(group, None, proposal).look_at(proposal, slot) {
+        match self.search(group, placement.version, proposal).look_at(proposal, slot) {
             Look::Fits(metric) => {
                 let Some(resources) = self.held_on(slot, &placement, proposal) else { return false };
                 self.put((slot, resources, Vec::new()), placement, metric, proposal);

@@ -3,10 +3,13 @@
 //!
 //! Refuses to know: which nodes could run the job. `follow` says it of those that hold something of it.
 
-use super::group::{MIGRATING, not_needed};
+use super::course::{Course, Fill, Found};
+use super::group::{MIGRATING, is_of, not_needed};
+use super::rollout::Rollout;
 use super::taint::{self, Tainted};
 use super::{Changes, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::gather::Gather;
 use crate::model::id::NodeId;
 use crate::model::job::{Job, JobType, TaskGroup};
 use crate::model::tree::{BTreeMap, BTreeSet};
@@ -33,80 +36,133 @@ impl<'a> Seats<'a> {
 /// None: it must not stay where it is.
 pub type Follow<'f, 'a> = dyn FnMut(&'a Allocation, &'a TaskGroup) -> Option<Update> + 'f;
 
-/// `follow` is asked once for each allocation that runs or is to run, in order.
+/// What there is to do, and how far it may go now: whoever does it says what came of it.
+pub struct Everywhere<'a> {
+    /// With everything outdated, whether or not it may be replaced now.
+    pub changes: Changes<'a>,
+    pub seats: Seats<'a>,
+    /// By group.
+    pub courses: BTreeMap<&'a str, Course>,
+    rollout: Rollout<'a>,
+}
+
+impl<'a> Everywhere<'a> {
+    /// What takes the seat; and the allocation that had it before.
+    pub fn fill(&self, seat: Seat<'a>) -> (Fill, Option<&'a Allocation>) {
+        let left = self.seats.left.get(&seat).copied();
+        let course = self.courses.get(seat.1);
+        (course.map_or(Fill::Nothing, |c| c.fill(left, &self.rollout)), left)
+    }
+
+    /// What the deployment is to say, now that it is known what has been done.
+    pub fn finish(self, input: &Input<'a>, job: &'a Job) -> Changes<'a> {
+        let Everywhere { mut changes, courses, mut rollout, .. } = self;
+        let mut complete = rollout.has_proof();
+        for group in &job.spec.groups {
+            let Some(course) = courses.get(group.name.as_str()).filter(|c| c.joined.is_some()) else {
+                continue;
+            };
+            complete &= course.is_done();
+            rollout.create(input, job, group, course.says());
+            rollout.amend(group, course.says());
+        }
+        rollout.finish(complete, &mut changes);
+        changes
+    }
+}
+
+/// `meant`: by group, how many nodes may run it. `follow` is asked once for each allocation that runs or is to run, in order.
 pub fn everywhere<'a>(
     input: &Input<'a>,
     job: &'a Job,
+    meant: &BTreeMap<&'a str, u64>,
     follow: &mut Follow<'_, 'a>,
-) -> (Changes<'a>, Seats<'a>) {
-    let (mut changes, mut seats) = (Changes::default(), Seats::default());
+) -> Everywhere<'a> {
+    let mut changes = Changes::default();
+    let rollout = Rollout::new(input, &mut changes);
+    let mut all = Everywhere { changes, seats: Seats::default(), courses: BTreeMap::new(), rollout };
     let mut matrix = by_group(input);
     for group in &job.spec.groups {
-        let mut named = matrix.remove(group.name.as_str()).unwrap_or_default();
+        let name = group.name.as_str();
+        let mut named = matrix.remove(name).unwrap_or_default();
         let mut surplus = named.clone();
         let count = group.count.max(0) as u64;
         named.retain(|_, a| a.index() < count);
         surplus.retain(|_, a| a.index() >= count);
-        stop_all(input, &surplus, &mut changes);
-        let staying = split(input, group, named, &mut changes, &mut seats);
-        for alloc in staying.into_values() {
-            settle((job, group), alloc, follow, &mut changes, &mut seats);
+        stop_all(input, &surplus, &mut all.changes);
+        let meant = meant.get(name).copied().unwrap_or_default();
+        let known = named.values().any(|a| is_of(a, job));
+        let mut found = Found::new(meant, known);
+        for alloc in all.split(input, group, named, &mut found).into_values() {
+            all.settle((job, group), alloc, follow, &mut found);
         }
+        let course = Course::new((job, group), &all.rollout, input.deployments.new_id, found);
+        all.courses.insert(name, course);
     }
-    matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
-    (changes, seats)
+    matrix.values().for_each(|allocs| stop_all(input, allocs, &mut all.changes));
+    let joined = all.courses.iter().filter_map(|(name, c)| Some((*name, c.joined?)));
+    all.changes.joined = joined.gather();
+    all
 }
 
-/// By what became of their nodes; gives those that nothing was decided of by that.
-fn split<'a>(
-    input: &Input<'a>,
-    group: &'a TaskGroup,
-    allocs: Set<'a>,
-    changes: &mut Changes<'a>,
-    seats: &mut Seats<'a>,
-) -> Set<'a> {
-    let Tainted { mut untainted, migrating, lost, disconnecting, mut reconnecting } =
-        taint::split(allocs, Some(group), input);
-    for alloc in migrating.into_values() {
-        seats.leaves(seat(group, alloc), alloc);
-        changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
+impl<'a> Everywhere<'a> {
+    /// By what became of their nodes; gives those that nothing was decided of by that.
+    fn split(
+        &mut self,
+        input: &Input<'a>,
+        group: &'a TaskGroup,
+        allocs: Set<'a>,
+        found: &mut Found,
+    ) -> Set<'a> {
+        let Tainted { mut untainted, migrating, lost, disconnecting, mut reconnecting } =
+            taint::split(allocs, Some(group), input);
+        let changes = &mut self.changes;
+        for alloc in migrating.into_values() {
+            self.seats.leaves(seat(group, alloc), alloc);
+            changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
+        }
+        changes.stops.extend(lost.into_values().map(taint::stop_lost));
+        let lost_after = group.disconnect.and_then(|d| d.lost_after);
+        let expiry = lost_after.and_then(|span| reschedule::give_up(&disconnecting, &[], input.now + span));
+        changes.followups.extend(expiry);
+        disconnecting.values().for_each(|a| found.note(a, &self.rollout));
+        changes.disconnected.extend(disconnecting.into_values());
+        changes.reconnected.extend(reconnecting.values().filter(|a| a.is_known_to_live()));
+        untainted.append(&mut reconnecting);
+        untainted
     }
-    changes.stops.extend(lost.into_values().map(taint::stop_lost));
-    let lost_after = group.disconnect.and_then(|d| d.lost_after);
-    let expiry = lost_after.and_then(|span| reschedule::give_up(&disconnecting, &[], input.now + span));
-    changes.followups.extend(expiry);
-    changes.disconnected.extend(disconnecting.into_values());
-    changes.reconnected.extend(reconnecting.values().filter(|a| a.is_known_to_live()));
-    untainted.append(&mut reconnecting);
-    untainted
-}
 
-fn settle<'a>(
-    (job, group): (&'a Job, &'a TaskGroup),
-    alloc: &'a Allocation,
-    follow: &mut Follow<'_, 'a>,
-    changes: &mut Changes<'a>,
-    seats: &mut Seats<'a>,
-) {
-    let seat = seat(group, alloc);
-    if alloc.terminal() {
-        if is_done(job, alloc) {
-            seats.taken.insert(seat);
-        } else {
-            seats.leaves(seat, alloc);
+    fn settle(
+        &mut self,
+        (job, group): (&'a Job, &'a TaskGroup),
+        alloc: &'a Allocation,
+        follow: &mut Follow<'_, 'a>,
+        found: &mut Found,
+    ) {
+        let seat = seat(group, alloc);
+        if alloc.terminal() {
+            found.note(alloc, &self.rollout);
+            if is_done(job, alloc) {
+                self.seats.taken.insert(seat);
+            } else {
+                self.seats.leaves(seat, alloc);
+            }
+            return;
         }
-        return;
-    }
-    if !seats.taken.insert(seat) {
-        changes.stops.push(not_needed(alloc));
-        return;
-    }
-    match follow(alloc, group) {
-        None => changes.stops.push(not_needed(alloc)),
-        Some(Update::Destructive) => {
-            changes.destructive.push(Replacement { group, alloc, keeps_version: false });
+        let update = match self.seats.taken.insert(seat) {
+            true => follow(alloc, group),
+            false => None,
+        };
+        match update {
+            None => return self.changes.stops.push(not_needed(alloc)),
+            Some(Update::Destructive) => {
+                self.changes.destructive.push(Replacement { group, alloc, keeps_version: false });
+                found.outdated += 1;
+            }
+            Some(Update::InPlace) => found.in_place += 1,
+            Some(Update::Ignore) => {}
         }
-        Some(Update::Ignore | Update::InPlace) => {}
+        found.note(alloc, &self.rollout);
     }
 }
 

@@ -223,7 +223,7 @@ impl<'a> Work<'_, 'a> {
     }
 }
 
-fn is_of(alloc: &Allocation, job: &Job) -> bool {
+pub fn is_of(alloc: &Allocation, job: &Job) -> bool {
     (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
 }
 

@@ -7,6 +7,7 @@
 //! most one of the sets that come out, and what is to be looked at again later is in none of them.
 
 mod canary;
+mod course;
 mod disconnect;
 mod everywhere;
 mod group;
@@ -16,8 +17,9 @@ mod rollout;
 mod surplus;
 mod taint;
 
+pub use course::{Course, Fill};
 pub use disconnect::UNKNOWN;
-pub use everywhere::{Seats, everywhere};
+pub use everywhere::{Everywhere, everywhere};
 pub use group::{MIGRATING, UPDATED};
 pub use names::NameIndex;
 pub use reschedule::Followup;
@@ -98,7 +100,7 @@ pub struct Changes<'a> {
     pub reconnected: Vec<&'a Allocation>,
     /// By group: what its new and its updated allocations become part of.
     pub joined: BTreeMap<&'a str, DeploymentId>,
-    /// To create.
+    /// To create; or one that there is, which is to say something else of what it wants.
     pub deployment: Option<Deployment>,
     pub deployment_updates: Vec<DeploymentUpdate>,
 }

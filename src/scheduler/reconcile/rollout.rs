@@ -70,6 +70,25 @@ impl<'a> Rollout<'a> {
         self.is_failed() || self.current.is_some_and(|d| d.status == DeploymentStatus::Paused)
     }
 
+    pub fn is_paused(&self) -> bool {
+        self.current.is_some_and(|d| d.status == DeploymentStatus::Paused)
+    }
+
+    /// No deployment of this version is known, or it is done.
+    pub fn is_between(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// A deployment has brought in this version well.
+    pub fn is_proven(&self, job: &Job) -> bool {
+        self.old.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Successful)
+    }
+
+    /// Whose part new allocations become, whatever their group.
+    pub fn active(&self) -> Option<DeploymentId> {
+        self.current.filter(|d| d.status.is_active()).map(|d| d.id)
+    }
+
     /// Whether canaries, and with `state` anything else new, may be placed.
     pub fn may_place_canaries(&self) -> bool {
         !self.is_held()
@@ -153,6 +172,21 @@ impl<'a> Rollout<'a> {
             modify_index: 0,
         });
         new.groups.insert(group.name.clone(), state);
+    }
+
+    /// What the active deployment is to say of a group from now on, if that is news.
+    pub fn amend(&mut self, group: &TaskGroup, state: DeploymentGroup) {
+        let Some(current) = self.current.filter(|d| d.status.is_active()) else { return };
+        let wanted = |g: &DeploymentGroup| (g.desired_total, g.desired_canaries);
+        if current.groups.get(&group.name).map(wanted) != Some(wanted(&state)) {
+            let new = self.new.get_or_insert_with(|| current.clone());
+            new.groups.insert(group.name.clone(), state);
+        }
+    }
+
+    /// Something of the deployment has been well.
+    pub fn has_proof(&self) -> bool {
+        self.current.is_some_and(|d| d.groups.values().any(|g| g.healthy > 0))
     }
 
     /// Step w: nothing is left to do for the group, as far as its deployment goes.

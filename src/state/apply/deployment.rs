@@ -14,6 +14,7 @@ use crate::model::deployment::{
 use crate::model::eval::Evaluation;
 use crate::model::id::{AllocId, DeploymentId, JobKey};
 use crate::model::time::{Span, Wall};
+use crate::model::tree::BTreeMap;
 use crate::wire::change::{Change, DeploymentChange};
 use crate::wire::command::{ApplyRollout, StepDeployment};
 use crate::wire::event::Object;
@@ -32,10 +33,14 @@ impl Turn<'_> {
         self.apply_plan(eval, nodes, evals, at)
     }
 
-    /// One of a job that went away while the plan was under way is dropped, as its placements are.
+    /// One of a job that went away while the plan was under way is dropped, as its placements are. One that there is already
+    /// is told what it wants from now on.
     fn create_deployment(&mut self, mut new: Deployment, at: Wall) -> Result<(), Fault> {
+        if let Some(known) = self.deployment(new.id)? {
+            return self.amend_deployment(known, new.groups, at);
+        }
         let job = self.job(&new.job)?.filter(|row| row.create_index == new.job_create_index);
-        if job.is_none() || self.deployment(new.id)?.is_some() {
+        if job.is_none() {
             return Ok(());
         }
         let latest = view::read_latest_deployment(&self.rows, &tables::job_bytes(&new.job))?;
@@ -44,6 +49,29 @@ impl Turn<'_> {
         }
         (new.create_index, new.create_time) = (self.index(), at);
         self.put_deployment(new, at)
+    }
+
+    /// What has been counted, and what users have said, is not a plan's to say.
+    fn amend_deployment(
+        &mut self,
+        mut deployment: Deployment,
+        wanted: BTreeMap<String, DeploymentGroup>,
+        at: Wall,
+    ) -> Result<(), Fault> {
+        if !deployment.status.is_active() {
+            return Ok(());
+        }
+        for (name, wanted) in wanted {
+            let group = deployment.groups.entry(name).or_insert_with(|| wanted.clone());
+            group.desired_total = wanted.desired_total;
+            if !group.promoted {
+                group.desired_canaries = wanted.desired_canaries;
+            }
+        }
+        if deployment.status == DeploymentStatus::Running {
+            deployment.status_description = deployment.running_description().to_string();
+        }
+        self.put_deployment(deployment, at)
     }
 
     /// A plan's word, which comes too late for what has ended meanwhile.

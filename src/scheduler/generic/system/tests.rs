@@ -1,6 +1,6 @@
 //! Jobs on every node, rule by rule (reference: scheduler 12).
 
-use crate::model::alloc::{ClientStatus as C, DesiredStatus, Leave};
+use crate::model::alloc::{ClientStatus as C, Leave};
 use crate::model::eval::{EvalStatus, Trigger};
 use crate::model::id::NodeId;
 use crate::model::job::{DisconnectPolicy, JobSpec, JobType, Reconcile, UpdatePolicy};
@@ -9,6 +9,8 @@ use crate::model::plan::Decision;
 use crate::model::time::Span;
 use crate::model::tree::BTreeSet;
 use crate::scheduler::testing::*;
+
+mod rollouts;
 
 fn nodes(n: u128) -> Vec<Node> {
     (1..=n).map(node).collect()
@@ -277,38 +279,13 @@ fn a_change_that_needs_no_new_tasks_is_made_in_place_everywhere() {
 }
 
 #[test]
-fn a_change_reaches_max_parallel_nodes_in_each_stagger() {
-    let mut world = settled(nodes(5), &rolling(2));
-    let new = changed(&rolling(2));
-    world.register(new.clone());
-    let first = world.run(&new);
-    assert_eq!((stops(&first).len(), places(&first).len()), (2, 2));
-    assert_eq!((first.desired["g"].destructive, first.desired["g"].ignore), (2, 3));
-    let next = &first.created[0];
-    assert_eq!((next.trigger, next.wait_until), (Trigger::RollingUpdate, Some(NOW + Span::seconds(30))));
-    assert_eq!((first.eval.next_eval, next.previous_eval), (Some(next.id), Some(first.eval.id)));
-    for placed in places(&first) {
-        let old = &world.allocs[&placed.previous.unwrap()];
-        assert_eq!((old.node_id, old.desired), (placed.node_id, DesiredStatus::Stop));
-    }
-    let hasty = world.run(&new);
-    assert!(hasty.plan.is_no_op(), "another evaluation does not hurry it");
-    assert_eq!(hasty.created[0].wait_until, next.wait_until);
-    let mut later = || {
-        world.allocs.values_mut().for_each(|a| a.create_time = a.create_time + Span::seconds(-30));
-        let decision = world.run(&new);
-        (places(&decision).len(), decision.created.len())
-    };
-    assert_eq!([later(), later(), later()], [(2, 1), (1, 0), (0, 0)]);
-}
-
-#[test]
 fn without_max_parallel_a_change_reaches_all_nodes_at_once() {
     let mut world = settled(nodes(4), &rolling(0));
     let new = changed(&rolling(0));
     world.register(new.clone());
     let decision = world.run(&new);
     assert_eq!((stops(&decision).len(), places(&decision).len(), decision.created.len()), (4, 4, 0));
+    assert_eq!(world.deployment, None);
 }
 
 #[test]

@@ -132,6 +132,30 @@ fn a_new_deployment_ends_the_one_before_and_a_purge_takes_them_along() {
 }
 
 #[test]
+fn a_plan_may_say_that_a_deployment_wants_something_else() {
+    let (mut r, job) = rolling(2);
+    r.run(&found(1, Some(id(1)), true));
+    let wants = |desired_total, desired_canaries| {
+        deployment(1, &job, DeploymentGroup { desired_total, desired_canaries, healthy: 9, ..group(0) })
+    };
+    roll_out(&mut r, Some(wants(5, 1)), vec![], vec![]);
+    let g = |r: &Region| read(r, 1).groups["g"].clone();
+    assert_eq!((g(&r).desired_total, g(&r).desired_canaries), (5, 1));
+    assert_eq!((g(&r).placed, g(&r).healthy), (2, 1), "what was counted is not a plan's to say");
+    step(&mut r, DeploymentStep::Promote { groups: None }).reply.expect("there is a healthy one");
+    let mut more = wants(6, 3);
+    more.groups.insert("h".into(), group(0));
+    roll_out(&mut r, Some(more), vec![], vec![]);
+    assert_eq!((g(&r).desired_total, g(&r).desired_canaries, g(&r).promoted), (6, 1, true));
+    assert_eq!(read(&r, 1).groups["h"].desired_total, 2, "a group that had nowhere to go before");
+    let done = DeploymentUpdate { id: id(1), status: S::Successful, description: "done".into() };
+    roll_out(&mut r, None, vec![], vec![done]);
+    roll_out(&mut r, Some(wants(9, 9)), vec![], vec![]);
+    assert_eq!((g(&r).desired_total, read(&r, 1).status), (6, S::Successful), "it comes too late");
+    crate::state::check::consistent(&r.view()).expect("is whole");
+}
+
+#[test]
 fn a_canary_that_fails_again_and_again_leaves_its_place_to_the_next() {
     let (mut r, job) = rolling(1);
     let placed = |r: &Region| read(r, 1).groups["g"].placed_canaries.clone();

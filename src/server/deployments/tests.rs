@@ -1,0 +1,152 @@
+//! What the watcher makes of what it sees.
+
+use super::*;
+use crate::model::alloc::{ClientStatus, Health};
+use crate::model::job::{DelayFunction, ReschedulePolicy};
+use crate::state::samples::{AT, Region, alloc, eval_id, node_id, register, spec};
+
+/// A job with a deployment, and `allocs` of it with that health.
+fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) {
+    let mut r = Region::new();
+    let mut spec = spec("web", 2);
+    spec.groups[0].reschedule = Some(ReschedulePolicy {
+        attempts: 1,
+        interval: Span::hours(1),
+        delay: Span::seconds(30),
+        delay_function: DelayFunction::Constant,
+        max_delay: Span::hours(1),
+        unlimited: false,
+    });
+    r.run(&register(spec, None));
+    let job = r.job("web");
+    let id = DeploymentId::from_random(1);
+    let group = DeploymentGroup {
+        auto_revert: true,
+        progress_deadline: Span::minutes(10),
+        require_progress_by: AT + Span::minutes(10),
+        desired_total: 2,
+        ..DeploymentGroup::default()
+    };
+    let deployment = Deployment {
+        id,
+        job: job.spec.key(),
+        job_create_index: job.create_index,
+        job_version: 0,
+        job_modify_index: job.job_modify_index,
+        groups: [("g".to_string(), group)].into(),
+        status: DeploymentStatus::Running,
+        status_description: String::new(),
+        priority: 50,
+        create_time: AT,
+        modify_time: AT,
+        create_index: 1,
+        modify_index: 1,
+    };
+    let one = |(n, (healthy, canary)): (usize, &(Option<bool>, bool))| Allocation {
+        client: ClientStatus::Running,
+        deployment: Some(id),
+        health: Some(Health { healthy: *healthy, canary: *canary, ..Health::default() }),
+        ..alloc(n as u128 + 1, &job, node_id(1), eval_id(1))
+    };
+    let allocs = healths.iter().enumerate().map(one).collect();
+    (deployment, job, allocs)
+}
+
+fn judge(deployment: &Deployment, job: &Job, allocs: &[Allocation], late: bool) -> Verdict {
+    let group = "g".to_string();
+    let late: Vec<&String> = late.then_some(&group).into_iter().collect();
+    verdict(deployment, &job.spec, allocs, &late, AT)
+}
+
+#[test]
+fn what_is_unhealthy_may_be_tried_again_as_often_as_its_policy_says() {
+    let (mut deployment, job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
+    let bad = allocs[1].id;
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Replace(ids) if ids == [bad]));
+    allocs[1].transition.reschedule = Some(true);
+    assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing), "it may already");
+    let before = crate::model::reschedule::Reschedule {
+        at: AT,
+        previous_alloc: bad,
+        previous_node: node_id(1),
+        delay: Span::ZERO,
+    };
+    allocs[1].reschedules = vec![before];
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "no attempt is left");
+    allocs[1].reschedules = vec![];
+    deployment.groups.get_mut("g").expect("is there").progress_deadline = Span::ZERO;
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, .. }), "no time to try again");
+}
+
+#[test]
+fn what_is_for_one_node_only_is_tried_there_once_more_if_it_has_ended() {
+    let (deployment, mut job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
+    (job.spec.job_type, job.spec.groups[0].reschedule) = (JobType::System, None);
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "it runs, and its time is over");
+    allocs[0].node_id = node_id(2);
+    allocs[1].client = ClientStatus::Failed;
+    let bad = allocs[1].id;
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Replace(ids) if ids == [bad]));
+    let next = Allocation { id: AllocId::from_random(7), previous: Some(bad), ..allocs[1].clone() };
+    allocs[1].next = Some(next.id);
+    allocs.push(Allocation { health: None, client: ClientStatus::Running, ..next.clone() });
+    assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing), "it is being tried");
+    allocs[2] = next;
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "twice is enough");
+    allocs[2].node_id = node_id(3);
+    let found = judge(&deployment, &job, &allocs, false);
+    assert!(matches!(found, Verdict::Replace(ids) if ids == [allocs[2].id]), "each node has its own");
+}
+
+#[test]
+fn a_group_whose_time_is_over_fails_unless_it_has_what_it_wants() {
+    let (mut deployment, job, allocs) = case(&[(Some(true), false), (None, false)]);
+    assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing));
+    let found = judge(&deployment, &job, &allocs, true);
+    assert!(matches!(found, Verdict::Fail { why: TOO_SLOW, revert: true }));
+    let group = deployment.groups.get_mut("g").expect("is there");
+    group.healthy = 2;
+    assert!(matches!(judge(&deployment, &job, &allocs, true), Verdict::Nothing));
+    let group = deployment.groups.get_mut("g").expect("is there");
+    (group.healthy, group.desired_canaries) = (1, 1);
+    assert!(matches!(judge(&deployment, &job, &allocs, true), Verdict::Nothing), "it waits for a user");
+}
+
+#[test]
+fn canaries_promote_themselves_once_all_of_them_are_healthy() {
+    for (healths, wanted) in [
+        (vec![(Some(true), true), (None, true)], false),
+        (vec![(Some(true), true), (Some(true), false)], false),
+        (vec![(Some(true), true), (Some(true), true)], true),
+    ] {
+        let (mut deployment, job, allocs) = case(&healths);
+        let group = deployment.groups.get_mut("g").expect("is there");
+        (group.desired_canaries, group.auto_promote) = (2, true);
+        let found = judge(&deployment, &job, &allocs, false);
+        assert_eq!(matches!(found, Verdict::Promote), wanted, "{healths:?}");
+        let group = deployment.groups.get_mut("g").expect("is there");
+        group.auto_promote = false;
+        assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing));
+    }
+}
+
+#[test]
+fn a_deadline_is_as_far_away_as_it_was_meant_whatever_the_clock_says() {
+    let (deployment, ..) = case(&[]);
+    let (now, later) = (Mono(0).after(Span::seconds(1)), Mono(0).after(Span::seconds(601)));
+    for (wall, due) in [(AT, later), (Wall(1), later), (AT + Span::hours(9), now)] {
+        let mut watched = Watched::default();
+        watched.follow(deployment.id, true);
+        watched.note(&deployment, now, wall);
+        assert_eq!(watched.late(deployment.id, due).len(), 1);
+        assert_eq!(watched.late(deployment.id, Mono(due.0 - 1)).len(), 0);
+        watched.note(&deployment, now.after(Span::seconds(5)), wall + Span::hours(1));
+        assert_eq!(watched.late(deployment.id, due).len(), 1, "known already");
+    }
+}
