@@ -178,7 +178,8 @@ impl<'a> Rollout<'a> {
     pub fn amend(&mut self, group: &TaskGroup, state: DeploymentGroup) {
         let Some(current) = self.current.filter(|d| d.status.is_active()) else { return };
         let wanted = |g: &DeploymentGroup| (g.desired_total, g.desired_canaries);
-        if current.groups.get(&group.name).map(wanted) != Some(wanted(&state)) {
+        let known = current.groups.get(&group.name);
+        if known.map_or((0, 0), wanted) != wanted(&state) {
             let new = self.new.get_or_insert_with(|| current.clone());
             new.groups.insert(group.name.clone(), state);
         }
