@@ -1,12 +1,15 @@
 //! `drover job dispatch`: a parameterized job is run once more, with what is brought along (reference: cli 2.1).
 
 use crate::cli::Run;
+use crate::cli::follow::changed;
+use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::monitor;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
-use crate::cli::shapes::DispatchAnswer;
+use crate::cli::shapes::{Alloc, DispatchAnswer, Job};
 use crate::model::family::dispatch::MAX_PAYLOAD_BYTES;
+use crate::model::order::Order;
 use argh::{ArgsInfo, FromArgs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -42,7 +45,7 @@ pub struct JobDispatch {
     /// open the web interface (not supported yet)
     #[argh(switch)]
     ui: bool,
-    /// wait until its tasks have ended (not supported yet)
+    /// wait until the new job has ended; the exit code is 0 if it did what it was to do
     #[argh(switch)]
     wait: bool,
     /// an id or the beginning of one, then the file with the payload; - is standard input
@@ -52,7 +55,10 @@ pub struct JobDispatch {
 
 impl Run for JobDispatch {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.ui, "-ui"), (self.wait, "-wait")])?;
+        refuse_unbuilt(&[(self.ui, "-ui")])?;
+        if self.wait && self.detach {
+            return Err(Failure::usage("-wait and -detach exclude each other"));
+        }
         let (job, input) = match &self.target[..] {
             [job] => (job, None),
             [job, input] => (job, Some(input)),
@@ -66,17 +72,51 @@ impl Run for JobDispatch {
         let query: Vec<_> = at_home(&stub).into_iter().chain(token.copied()).collect();
         let target = format!("{}/dispatch", path("job", &stub.id));
         let answer: DispatchAnswer = session.client.put(&target, &query, &self.body(&stub.id, &payload)?)?;
-        let mut rows = vec![("Dispatched Job ID", answer.dispatched_job_id)];
+        let mut rows = vec![("Dispatched Job ID", answer.dispatched_job_id.clone())];
         if !answer.eval_id.is_empty() {
             rows.push(("Evaluation ID", layout::id(&answer.eval_id, self.verbose)));
         }
         session.out.text(&layout::key_values(&rows))?;
-        if self.detach || answer.eval_id.is_empty() {
-            return Ok(ExitCode::SUCCESS);
+        let mut code = 0;
+        if !self.detach && !answer.eval_id.is_empty() {
+            session.out.line("")?;
+            code = monitor::follow(session, &answer.eval_id, self.verbose)?;
         }
-        session.out.line("")?;
-        Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into())
+        match self.wait {
+            true => await_end(session, &answer.dispatched_job_id, &at_home(&stub)),
+            false => Ok(code.into()),
+        }
     }
+}
+
+/// However long that takes; what found no room may still find some.
+fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> Outcome<ExitCode> {
+    let (target, mut after) = (path("job", id), 0);
+    let job: Job = loop {
+        let (value, index) = changed(session, &target, home, after)?;
+        let job: Job = decode(&value)?;
+        if job.status == "dead" {
+            break job;
+        }
+        after = index;
+    };
+    let mut allocs: Vec<Alloc> = session.client.get(&format!("{target}/allocations"), home)?;
+    // of each name the last one counts: what failed was maybe made good
+    allocs.order_by(|a, b| (&a.name, a.create_index).cmp(&(&b.name, b.create_index)));
+    let is_last = |i: usize| allocs.get(i + 1).is_none_or(|next| next.name != allocs[i].name);
+    let ends: Vec<&str> =
+        (0..allocs.len()).filter(|i| is_last(*i)).map(|i| allocs[i].client_status.as_str()).collect();
+    let mut told = Vec::new();
+    for end in ["complete", "failed", "lost", "unknown"] {
+        let count = ends.iter().filter(|e| **e == end).count();
+        if count > 0 {
+            told.push(format!("{count} {end}"));
+        }
+    }
+    let stopped = if job.stop { ", as it was stopped" } else { "" };
+    session.out.line(&format!("Job {id:?} has ended{stopped}: {}", told.join(", ")))?;
+    let done = !job.stop && !ends.is_empty() && ends.iter().all(|end| *end == "complete");
+    Ok(if done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 impl JobDispatch {

@@ -1,6 +1,6 @@
 //! Jobs that are dispatched: on one machine, by the command line and the API.
 
-use crate::node::{Node, path, text};
+use crate::node::{Node, path, shell_job, text};
 use crate::{wait, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -112,6 +112,32 @@ fn a_token_is_worth_one_job_and_children_outlive_their_parent() {
     assert_eq!((&whole["Status"], &whole["TaskGroups"][0]["Name"]), (&"running".into(), &"g".into()));
     node.drover(&["job", "stop", "-detach", &id]).exits(0);
     wait::until("it has ended", || (dispatched(&node, "slow")[0]["Status"] == "dead").then_some(()));
+}
+
+#[test]
+fn who_waits_for_the_end_is_told_how_it_went() {
+    let node = Node::dev();
+    let mut job = shell_job("once", "test $NOMAD_META_CODE = wait && sleep 1000; exit $NOMAD_META_CODE");
+    job["Type"] = json!("batch");
+    job["ParameterizedJob"] = json!({"MetaRequired": ["code"]});
+    job["TaskGroups"][0]["ReschedulePolicy"] = json!({"Attempts": 0, "Unlimited": false});
+    node.register(&job);
+    let dispatch = |code: &str| node.drover(&["job", "dispatch", "-wait", "-meta", code, "once"]);
+    let good = dispatch("code=0");
+    assert!(good.exits(0).contains("has ended: 1 complete\n"), "{good:?}");
+    let bad = dispatch("code=3");
+    assert!(bad.exits(1).contains("has ended: 1 failed\n"), "{bad:?}");
+    node.drover(&["job", "dispatch", "-wait", "-detach", "once"]).fails(1, "exclude each other");
+    let args = ["job", "dispatch", "-wait", "-id-prefix-template", "long", "-meta", "code=wait", "once"];
+    let waiting = node.drover_spawn(&args);
+    let long = wait::until("it is there", || {
+        dispatched(&node, "once").iter().map(|j| text(&j["ID"]).to_string()).find(|id| id.contains("long"))
+    });
+    node.await_alloc(&long, "running");
+    node.drover(&["job", "stop", "-detach", &long]).exits(0);
+    let said = waiting.wait_with_output().expect("its end");
+    let out = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.status.code() == Some(1) && out.contains("has ended, as it was stopped: "), "{out}");
 }
 
 #[test]
