@@ -240,6 +240,7 @@ fn complete(call: &Call<'_>, spec: &mut JobSpec) {
 /// With no body, or one that names the job.
 pub fn evaluate(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let bad = |sentence: &str| Response::text(400, sentence);
+    let mut force_reschedule = false;
     if !call.request.body.is_empty() {
         let body = json::object(&call.request.body)?;
         match json::text(&body, "JobID")? {
@@ -247,18 +248,15 @@ pub fn evaluate(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
             Some(named) if named != id => return Err(bad("JobID not same as job name")),
             Some(_) => {}
         }
-        let options = match json::member(&body, "EvalOptions") {
+        force_reschedule = match json::member(&body, "EvalOptions") {
             None => false,
             Some(Value::Object(options)) => json::flag(options, "ForceReschedule")?,
             Some(_) => return Err(bad("member EvalOptions must be an object")),
         };
-        if options {
-            return Err(Response::not_supported("job/:id/evaluate with ForceReschedule"));
-        }
     }
     let job = JobKey::new(call.namespace(), id);
     let answer = Answer { kind: AnswerKind::JobEvaluated, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::EvaluateJob { job }, answer))
+    Ok(Outcome::Act(Action::EvaluateJob { job, force_reschedule }, answer))
 }
 
 pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {

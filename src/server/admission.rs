@@ -2,7 +2,7 @@
 //! What can only be told in log order (enforced indexes, conflicts with the stored job) is told by applying.
 
 use super::{Op, Server};
-use crate::model::alloc::Transition;
+use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
 use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use crate::model::family::dispatch::Wish;
 use crate::model::id::{AllocId, JobKey, NodeId};
@@ -76,7 +76,9 @@ impl Server {
             Action::ScaleJob(wish) => self.scale_job(token, *wish, &view, at)?,
             Action::ForceLaunch { job } => self.force_launch(token, job, at),
             Action::DispatchJob { wish } => self.dispatch_job(token, *wish, at),
-            Action::EvaluateJob { job } => self.evaluate_job(token, job, &view, at)?,
+            Action::EvaluateJob { job, force_reschedule } => {
+                self.evaluate_job(token, job, force_reschedule, &view, at)?
+            }
             Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
             Action::ChangeNode { node, wish } => self.change_node(token, node, wish, &view, at)?,
             Action::StepDeployment { deployment, step } => {
@@ -154,7 +156,14 @@ impl Server {
         Ok(())
     }
 
-    fn evaluate_job(&mut self, token: u64, job: JobKey, view: &View, at: Wall) -> Result<(), Fault> {
+    fn evaluate_job(
+        &mut self,
+        token: u64,
+        job: JobKey,
+        force_reschedule: bool,
+        view: &View,
+        at: Wall,
+    ) -> Result<(), Fault> {
         let Some(known) = view.job(&job)? else {
             self.reply(token, Err(Refusal::new(RefusalKind::Validation, "job not found")));
             return Ok(());
@@ -168,9 +177,16 @@ impl Server {
             self.reply(token, Err(Refusal::new(RefusalKind::Validation, why)));
             return Ok(());
         }
-        let mut eval = self.eval(job, known.spec.job_type, known.spec.priority, Trigger::JobRegister, at);
+        let (job_type, priority) = (known.spec.job_type, known.spec.priority);
+        let mut eval = self.eval(job.clone(), job_type, priority, Trigger::JobRegister, at);
         eval.job_modify_index = known.modify_index;
-        self.evaluate(token, vec![eval], known.modify_index, at);
+        if !force_reschedule {
+            self.evaluate(token, vec![eval], known.modify_index, at);
+            return Ok(());
+        }
+        let allocs = to_be_replaced(&known.spec, &view.allocs_of_job(&job)?);
+        let op = Op::Evaluate { token, evals: vec![eval.id], modify_index: known.modify_index };
+        self.propose(&Command::UpdateTransitions { allocs, evals: vec![eval], at }, op);
         Ok(())
     }
 
@@ -282,4 +298,50 @@ pub(super) fn misplaced(spec: &JobSpec, view: &View) -> Result<Option<Refusal>, 
         return refuse(nonexistent(&spec.id, "node pool", pool));
     }
     Ok(None)
+}
+
+/// What has failed and was not replaced, of groups whose failures are replaced at all.
+fn to_be_replaced(spec: &JobSpec, allocs: &[Allocation]) -> Vec<(AllocId, Transition)> {
+    let force = Transition { force_reschedule: Some(true), ..Transition::default() };
+    let is_meant = |a: &&Allocation| {
+        let policy = spec.group(&a.group).and_then(|g| g.reschedule);
+        let failed = a.client == ClientStatus::Failed && a.desired == DesiredStatus::Run && a.next.is_none();
+        failed && policy.is_some_and(|p| p.enabled()) && a.transition.force_reschedule != Some(true)
+    };
+    allocs.iter().filter(is_meant).map(|a| (a.id, force)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::ReschedulePolicy;
+    use crate::state::samples::{Region, alloc, alloc_id, eval_id, node_id, register, spec};
+
+    #[test]
+    fn what_failed_is_placed_again_where_failures_are_replaced() {
+        let mut region = Region::new();
+        let mut wanted = spec("web", 1);
+        wanted.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch);
+        region.run(&register(wanted, None));
+        let job = region.job("web");
+        let failed =
+            |n| Allocation { client: ClientStatus::Failed, ..alloc(n, &job, node_id(1), eval_id(1)) };
+        let forced = Transition { force_reschedule: Some(true), ..Transition::default() };
+        let allocs = [
+            failed(1),
+            Allocation { next: Some(alloc_id(1)), ..failed(2) },
+            Allocation { client: ClientStatus::Complete, ..failed(3) },
+            Allocation { desired: DesiredStatus::Stop, ..failed(4) },
+            Allocation { transition: forced, ..failed(5) },
+            Allocation { group: "gone".into(), ..failed(6) },
+            Allocation { transition: Transition { reschedule: Some(true), ..forced }, ..failed(7) },
+            failed(8),
+        ];
+        assert_eq!(to_be_replaced(&job.spec, &allocs), [(alloc_id(1), forced), (alloc_id(8), forced)]);
+        let mut never = job.spec.clone();
+        for policy in [None, Some(ReschedulePolicy { attempts: 0, ..never.groups[0].reschedule.unwrap() })] {
+            never.groups[0].reschedule = policy;
+            assert_eq!(to_be_replaced(&never, &allocs), []);
+        }
+    }
 }

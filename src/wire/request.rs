@@ -93,9 +93,10 @@ pub enum Action {
     DispatchJob {
         wish: Box<Wish>,
     },
-    /// Looks at a job again: an evaluation, and nothing else changes.
+    /// Looks at a job again: an evaluation, and nothing else changes, unless what has failed is to be placed again now.
     EvaluateJob {
         job: JobKey,
+        force_reschedule: bool,
     },
     /// The same for every job that has allocations on the node.
     EvaluateNode {

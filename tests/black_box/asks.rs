@@ -1,6 +1,6 @@
 //! What a user asks of a node about an allocation that runs there.
 
-use crate::node::{Node, shell_job, text};
+use crate::node::{Node, path, shell_job, text};
 use crate::wait;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -259,5 +259,26 @@ fn a_job_is_looked_at_again_when_asked() {
         "nothing was to be done"
     );
     node.drover(&["job", "eval", "nope"]).fails(1, "No job(s) with prefix or ID \"nope\" found");
-    node.drover(&["job", "eval", "-force-reschedule", "web"]).fails(1, "not supported yet");
+}
+
+#[test]
+fn what_failed_is_placed_again_at_once_when_asked() {
+    let node = Node::dev();
+    let repaired = node.data_dir().with_file_name("repaired");
+    let mut job = shell_job("web", &format!("[ -e {} ] || exit 3; sleep 1000", path(&repaired)));
+    let hour = 3_600_000_000_000_u64;
+    job["TaskGroups"][0]["ReschedulePolicy"] = json!({
+        "Attempts": 1, "Interval": 24 * hour, "Delay": hour, "DelayFunction": "constant", "Unlimited": false
+    });
+    node.register(&job);
+    let failed = text(&node.await_alloc("web", "failed")["ID"]).to_string();
+    node.write("repaired", "");
+    node.drover(&["job", "eval", "web"]).exits(0);
+    assert_eq!(node.allocs("web").len(), 1, "its time has not come");
+    node.drover(&["job", "eval", "-force-reschedule", "web"]).exits(0);
+    let second = node.await_alloc("web", "running");
+    let replaced = node.get(&format!("/v1/allocation/{failed}")).json();
+    assert_eq!(replaced["NextAllocation"], second["ID"]);
+    node.drover(&["job", "eval", "-force-reschedule", "web"]).exits(0);
+    assert_eq!(node.allocs("web").len(), 2, "it was replaced already");
 }

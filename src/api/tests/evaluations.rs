@@ -9,13 +9,16 @@ use crate::wire::request::Done;
 #[test]
 fn jobs_and_nodes_are_evaluated_on_demand() {
     let world = World::running();
-    let job = Action::EvaluateJob { job: JobKey::new("default", "web") };
+    let evaluate =
+        |force_reschedule| Action::EvaluateJob { job: JobKey::new("default", "web"), force_reschedule };
+    let (job, forced) = (evaluate(false), evaluate(true));
     let node = Action::EvaluateNode { node: node_id(1) };
     let of_node = format!("/v1/node/{}/evaluate", node_id(1));
     for (target, body, expected) in [
         ("/v1/job/web/evaluate", "", &job),
         ("/v1/job/web/evaluate", r#"{"JobID":"web"}"#, &job),
         ("/v1/job/web/evaluate", r#"{"JobID":"web","EvalOptions":{"ForceReschedule":false}}"#, &job),
+        ("/v1/job/web/evaluate", r#"{"JobID":"web","EvalOptions":{"ForceReschedule":true}}"#, &forced),
         (&of_node, "", &node),
     ] {
         for method in [Method::Put, Method::Post] {
@@ -31,12 +34,6 @@ fn jobs_and_nodes_are_evaluated_on_demand() {
             r#"{"JobID":"web","EvalOptions":1}"#,
             400,
             "member EvalOptions must be an object",
-        ),
-        (
-            "/v1/job/web/evaluate",
-            r#"{"JobID":"web","EvalOptions":{"ForceReschedule":true}}"#,
-            501,
-            "not supported yet: job/:id/evaluate with ForceReschedule",
         ),
     ] {
         let response = world.respond(Method::Put, target, body);

@@ -136,6 +136,6 @@ fn by_hand_it_comes_at_once_and_its_times_go_on() {
     assert_eq!((alone.launches(), given.len()), (vec![(10, 1)], 1));
     alone.wait(50);
     assert_eq!(alone.launches(), [(10, 1), (60, 1)]);
-    let (answer, _) = alone.ask(Action::EvaluateJob { job: key("clock") });
+    let (answer, _) = alone.ask(Action::EvaluateJob { job: key("clock"), force_reschedule: false });
     assert_eq!(answer.unwrap_err().message, "can't evaluate periodic job");
 }
