@@ -6,6 +6,7 @@ use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::deployment::DeploymentGroup;
 use crate::model::id::DeploymentId;
 use crate::model::job::{Job, TaskGroup};
+use crate::model::time::{Span, Wall};
 
 /// What fills an empty seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,10 @@ pub struct Found {
     ill: bool,
     /// Living canaries.
     trying: u64,
+    /// Nodes that got the newest version in another's place within the last `stagger`.
+    recent: u64,
+    /// When the first of them is no longer one of these.
+    paced_until: Option<Wall>,
 }
 
 impl Found {
@@ -70,6 +75,16 @@ impl Found {
         self.ill |= healthy == Some(false) && lives;
         self.trying += u64::from(lives && rollout.is_on_trial(alloc));
     }
+
+    /// Of the newest version, in another's place. What seems to come from the future was placed under a clock that was wrong:
+    /// nothing waits for that to become true.
+    pub fn note_replacement(&mut self, alloc: &Allocation, stagger: Span, now: Wall) {
+        let over = alloc.create_time + stagger;
+        if alloc.create_time <= now && over > now {
+            self.recent += 1;
+            self.paced_until = Some(self.paced_until.map_or(over, |first| first.min(over)));
+        }
+    }
 }
 
 impl Course {
@@ -77,7 +92,7 @@ impl Course {
         (job, group): (&Job, &TaskGroup),
         rollout: &Rollout,
         new: DeploymentId,
-        found: Found,
+        mut found: Found,
     ) -> Course {
         let Some(policy) = rollout.policy(group) else {
             return Course { open: true, found, ..Course::default() };
@@ -86,6 +101,10 @@ impl Course {
         let begins = found.outdated + found.in_place > 0 || !found.known;
         let joined = rollout.active().or((rollout.is_between() && begins && found.meant > 0).then_some(new));
         state.desired_total = found.meant;
+        if !existed && state.progress_deadline > Span::ZERO {
+            // who asks for long pauses does not ask for a failure within one
+            state.progress_deadline = state.progress_deadline.max(policy.stagger + policy.healthy_deadline);
+        }
         let percent = u64::try_from(policy.canary).unwrap_or(0);
         let tries = if existed {
             state.awaits_promotion()
@@ -95,7 +114,9 @@ impl Course {
         if tries && joined.is_some() && found.meant > 0 {
             state.desired_canaries = found.meant.saturating_mul(percent).div_ceil(100);
         }
-        let parallel = u64::try_from(policy.max_parallel).unwrap_or(0).saturating_sub(found.undecided);
+        found.paced_until = found.paced_until.filter(|_| !found.broken && rollout.may_place_canaries());
+        let busy = found.undecided.max(found.recent);
+        let parallel = u64::try_from(policy.max_parallel).unwrap_or(0).saturating_sub(busy);
         let most = match state.awaits_promotion() {
             _ if found.broken || !rollout.may_place_canaries() => 0,
             true => parallel.min(state.desired_canaries.saturating_sub(found.trying)),
@@ -112,6 +133,14 @@ impl Course {
     /// Whether one more may be replaced now; and as a canary.
     pub fn next(&self) -> Option<bool> {
         (self.most != Some(0)).then_some(self.state.awaits_promotion())
+    }
+
+    /// When the next nodes may follow, if it is not the health of the last ones that they wait for.
+    pub fn goes_on_at(&self) -> Option<Wall> {
+        let tried =
+            self.state.awaits_promotion() && self.found.trying + self.replaced >= self.state.desired_canaries;
+        let paced = self.most == Some(0) && self.found.recent > self.found.undecided;
+        self.found.paced_until.filter(|_| paced && !tried && self.to_come() > 0)
     }
 
     pub fn has_replaced(&mut self) {

@@ -7,12 +7,16 @@ use super::course::{Course, Fill, Found};
 use super::group::{MIGRATING, is_of, not_needed};
 use super::rollout::Rollout;
 use super::taint::{self, Tainted};
-use super::{Changes, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
+use super::{Changes, Followup, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
 use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use crate::model::eval::Trigger;
 use crate::model::gather::Gather;
 use crate::model::id::NodeId;
 use crate::model::job::{Job, JobType, TaskGroup};
+use crate::model::time::Span;
 use crate::model::tree::{BTreeMap, BTreeSet};
+
+const ROLLING: &str = "created for the next nodes of a rolling update";
 
 /// What one node should have once: an allocation of a group, by its index.
 pub type Seat<'a> = (NodeId, &'a str, u64);
@@ -63,6 +67,10 @@ impl<'a> Everywhere<'a> {
                 continue;
             };
             complete &= course.is_done();
+            if let Some(at) = course.goes_on_at() {
+                let (trigger, allocs) = (Trigger::RollingUpdate, Vec::new());
+                changes.followups.push(Followup { at, trigger, description: ROLLING, allocs });
+            }
             rollout.create(input, job, group, course.says());
             rollout.amend(group, course.says());
         }
@@ -93,6 +101,10 @@ pub fn everywhere<'a>(
         let meant = meant.get(name).copied().unwrap_or_default();
         let known = named.values().any(|a| is_of(a, job));
         let mut found = Found::new(meant, known);
+        let stagger = group.update.map_or(Span::ZERO, |u| u.stagger);
+        for alloc in named.values().filter(|a| is_of(a, job) && a.previous.is_some()) {
+            found.note_replacement(alloc, stagger, input.now);
+        }
         for alloc in all.split(input, group, named, &mut found).into_values() {
             all.settle((job, group), alloc, follow, &mut found);
         }

@@ -56,9 +56,11 @@ fn changed(old: &JobSpec) -> JobSpec {
     new
 }
 
+/// As fast as health allows.
 fn rolling(max_parallel: i64) -> JobSpec {
     let mut spec = system();
-    spec.groups[0].update = Some(UpdatePolicy { max_parallel, ..UpdatePolicy::DEFAULT });
+    let update = UpdatePolicy { max_parallel, stagger: Span::ZERO, ..UpdatePolicy::DEFAULT };
+    spec.groups[0].update = Some(update);
     spec
 }
 

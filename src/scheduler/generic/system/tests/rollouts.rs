@@ -4,6 +4,7 @@ use super::*;
 use crate::model::alloc::{Allocation, DesiredStatus, Health};
 use crate::model::deployment::{DeploymentGroup, DeploymentStatus as S};
 use crate::model::id::AllocId;
+use crate::model::time::Wall;
 
 fn trying(max_parallel: i64, canary: i64) -> JobSpec {
     let mut spec = rolling(max_parallel);
@@ -132,6 +133,84 @@ fn a_change_reaches_max_parallel_nodes_at_a_time_and_goes_on_with_their_health()
     assert_eq!(places(&world.run(&new)).len(), 0);
     assert_eq!((versions(&world), group(&world).desired_total), ([0, 5], 5));
     assert_eq!(status(&world), S::Successful);
+}
+
+fn paced(max_parallel: i64, canary: i64) -> JobSpec {
+    let mut spec = trying(max_parallel, canary);
+    spec.groups[0].update = spec.groups[0].update.map(|u| UpdatePolicy { stagger: STAGGER, ..u });
+    spec
+}
+
+const STAGGER: Span = Span::seconds(40);
+
+fn pass(world: &mut World, seconds: i64) {
+    world.allocs.values_mut().for_each(|a| a.create_time = a.create_time + Span::seconds(-seconds));
+}
+
+/// How many were placed, and when it goes on by the clock.
+fn step(world: &mut World, spec: &JobSpec) -> (usize, Option<Wall>) {
+    let decision = world.run(spec);
+    let next: Vec<Option<Wall>> = decision.created.iter().map(|e| e.wait_until).collect();
+    assert!(decision.created.iter().all(|e| e.trigger == Trigger::RollingUpdate) && next.len() < 2);
+    (places(&decision).len(), next.into_iter().next().flatten())
+}
+
+#[test]
+fn however_well_the_last_nodes_are_the_next_ones_follow_after_stagger() {
+    let (mut world, new) = changing(5, &paced(2, 0));
+    assert_eq!(step(&mut world, &new), (2, None), "it is their health that is waited for");
+    pass(&mut world, 12);
+    judge(&mut world, 1, true);
+    assert_eq!(step(&mut world, &new), (0, Some(NOW + Span::seconds(28))));
+    judge(&mut world, 1, true);
+    assert_eq!(step(&mut world, &new), (0, Some(NOW + Span::seconds(28))));
+    pass(&mut world, 28);
+    assert_eq!(step(&mut world, &new), (2, None));
+    pass(&mut world, 41);
+    assert_eq!(step(&mut world, &new), (0, None), "time alone is not enough");
+    judge(&mut world, 2, true);
+    assert_eq!(step(&mut world, &new), (1, None));
+    judge(&mut world, 1, true);
+    assert_eq!(step(&mut world, &new), (0, None));
+    assert_eq!((versions(&world), status(&world)), ([0, 5], S::Successful));
+}
+
+#[test]
+fn canaries_keep_the_distance_too_and_nothing_goes_on_by_the_clock_before_their_promotion() {
+    let (mut world, new) = changing(4, &paced(1, 50));
+    assert_eq!(step(&mut world, &new), (1, None));
+    judge(&mut world, 1, true);
+    assert_eq!(step(&mut world, &new), (0, Some(NOW + STAGGER)));
+    pass(&mut world, 40);
+    assert_eq!(step(&mut world, &new), (1, None));
+    judge(&mut world, 1, true);
+    assert_eq!(step(&mut world, &new), (0, None), "both are there");
+    promote(&mut world);
+    assert_eq!(step(&mut world, &new), (0, Some(NOW + STAGGER)));
+    world.deployment.as_mut().unwrap().status = S::Paused;
+    assert_eq!(step(&mut world, &new), (0, None));
+}
+
+#[test]
+fn a_clock_that_was_wrong_holds_nothing_up() {
+    let (mut world, new) = changing(3, &paced(1, 0));
+    assert_eq!(step(&mut world, &new), (1, None));
+    pass(&mut world, -7200);
+    judge(&mut world, 1, true);
+    assert_eq!(step(&mut world, &new), (1, None));
+}
+
+#[test]
+fn a_deadline_for_progress_leaves_time_for_stagger() {
+    for (stagger, deadline, said) in [(40, 600, 600), (900, 600, 1200), (900, 0, 0)] {
+        let mut spec = rolling(1);
+        let update = spec.groups[0].update.as_mut().unwrap();
+        update.stagger = Span::seconds(stagger);
+        update.progress_deadline = Span::seconds(deadline);
+        let (mut world, new) = changing(2, &spec);
+        step(&mut world, &new);
+        assert_eq!(group(&world).progress_deadline, Span::seconds(said));
+    }
 }
 
 #[test]
