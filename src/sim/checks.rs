@@ -10,7 +10,7 @@ use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::gather::Gather;
 use crate::model::id::{AllocId, EvalId, JobKey, RunId};
-use crate::model::job::{Job, JobType};
+use crate::model::job::{Job, JobSpec, JobStatus, JobType};
 use crate::model::node::NodeStatus;
 use crate::model::resources::Amount;
 use crate::model::task::{Exit, ExitStatus};
@@ -199,7 +199,7 @@ impl World {
         }
         self.acknowledged_is_there(&view)?;
         self.check_collected(&view)?;
-        all_have_ended(&view, self.long_since())?;
+        all_have_ended(&view, self.long_since(), self.last_word)?;
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
         }
@@ -220,14 +220,14 @@ impl World {
                 (Left::Spec(spec), Some(job)) => {
                     let reverts = spec.groups.iter().any(|g| g.update.is_some_and(|u| u.auto_revert));
                     let rolled_back = reverts && job.stable && self.ledger.was_ever_wanted(key, &job.spec);
-                    **spec == job.spec || rolled_back
+                    **spec == job.spec || rolled_back || is_stopped_for_good(spec, job)
                 }
                 // what was done is forgotten in the end
                 (Left::Spec(spec), None) => spec.job_type == JobType::Batch,
             };
             if !may_be.iter().any(is) {
                 return Err(format!(
-                    "{key} is none of the {} things that users were told it is",
+                    "{key} is none of the {} things that users were told it is: {job:#?} {may_be:#?}",
                     may_be.len()
                 ));
             }
@@ -319,6 +319,12 @@ fn is_on_every_node(view: &View, job: &Job) -> Result<(), String> {
         Some(alloc) => Err(format!("{} of {key} is on a node that is gone", alloc.id)),
         None => Ok(()),
     }
+}
+
+/// What was done is stopped by the collector before it is forgotten.
+fn is_stopped_for_good(spec: &JobSpec, job: &Job) -> bool {
+    let done = spec.job_type == JobType::Batch && job.status == JobStatus::Dead;
+    done && JobSpec { stop: true, ..spec.clone() } == job.spec
 }
 
 fn unwanted(label: &str) -> String {

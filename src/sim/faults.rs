@@ -6,7 +6,7 @@ mod kinds;
 use super::clock::Clock;
 use super::disk::Operation;
 use super::rot::Rot;
-use super::world::{Event, World};
+use super::world::{EPOCH, Event, World};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Span};
 use crate::model::tree::BTreeMap;
@@ -237,6 +237,7 @@ impl World {
         }
         for (minutes, last) in [(5, false), (8, false), (11, true)] {
             self.after(Span::minutes(minutes), Event::Settle { last });
+            self.last_word = EPOCH + Span(self.now.0 as i64) + Span::minutes(minutes);
         }
         self.mend_all_rot();
         self.server.disk.heal();

@@ -48,13 +48,20 @@ impl Kept {
         Ok(())
     }
 
-    /// What is not as the state has it: something changed, and no turn said so.
+    /// What is not as the state has it: something changed, and no turn said so. Only the mark that a plan leaves on its
+    /// evaluation, for workers, is nobody else's business.
     pub fn is_as(&self, whole: &Kept) -> Result<(), String> {
         same("allocation", &self.allocs, &whole.allocs)?;
-        same("evaluation", &self.evals, &whole.evals)?;
+        same("evaluation", &unmarked(&self.evals), &unmarked(&whole.evals))?;
         same("deployment", &self.deployments, &whole.deployments)?;
         same("job", &self.jobs, &whole.jobs)
     }
+}
+
+fn unmarked(evals: &BTreeMap<EvalId, Arc<Evaluation>>) -> BTreeMap<EvalId, Evaluation> {
+    let mut all = BTreeMap::default();
+    all.extend(evals.iter().map(|(id, e)| (*id, Evaluation { modify_index: 0, ..Evaluation::clone(e) })));
+    all
 }
 
 fn put<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

@@ -233,16 +233,19 @@ pub fn given_up(view: &View, job: &Job) -> Result<bool, String> {
     Ok(latest.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Failed))
 }
 
-/// At the end every deployment has come to its own, but for those that wait for room, or found it only after `settled`; and no
+/// At the end every deployment has come to its own, but for those that wait for room, or found it only after `settled`, or wait
+/// for a word of users and began when those had said their last; and no
 /// canary is left of one that has failed, unless its node would be without.
-pub fn all_have_ended(view: &View, settled: Wall) -> Result<(), String> {
+pub fn all_have_ended(view: &View, settled: Wall, last_word: Wall) -> Result<(), String> {
     let mut blocked = view.open_evals().map_err(|e| e.to_string())?;
     blocked.retain(|e| e.status == EvalStatus::Blocked);
     for deployment in view.deployments(None, usize::MAX).map_err(|e| e.to_string())? {
         let allocs = view.allocs_of_deployment(&deployment).map_err(|e| e.to_string())?;
         let waits = blocked.iter().any(|e| e.job == deployment.job);
         let young = allocs.iter().any(|a| a.create_time > settled);
-        if deployment.status.is_active() && !waits && !young {
+        let unheard = deployment.groups.values().any(|g| g.awaits_promotion())
+            && allocs.iter().any(|a| a.is_canary() && a.create_time > last_word);
+        if deployment.status.is_active() && !waits && !young && !unheard {
             return Err(format!("nothing ends {deployment:#?} with {allocs:#?}"));
         }
         let beside = deployment.job.id != SYSTEM_JOB;

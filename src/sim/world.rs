@@ -150,6 +150,8 @@ pub struct World {
     pub by_hand: BTreeMap<u64, Option<EvalId>>,
     pub seen: Seen,
     pub kept: Kept,
+    /// When users say for the last time what they want of deployments.
+    pub last_word: Wall,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
     /// The last delivery on each link: messages to one peer keep their order.
@@ -205,6 +207,7 @@ impl World {
             by_hand: BTreeMap::new(),
             seen: Seen::new(),
             kept: Kept::default(),
+            last_word: EPOCH,
             lag: Span::ZERO,
             links: BTreeMap::new(),
         }
