@@ -139,7 +139,8 @@ fn registered(session: &Session, answer: &RegisterAnswer, file: &JobFile) -> Out
     session.out.line("Job registration successful")?;
     let is = |block: &str| file.job.get(block).filter(|p| p.is_object());
     let periodic = is("Periodic").filter(|_| is("ParameterizedJob").is_none());
-    if let Some(next) = periodic.and_then(|p| job_family::next_launch(session, p)) {
+    if let Some(periodic) = periodic {
+        let next = job_family::next_launch(session, periodic).unwrap_or_else(|| "none".to_string());
         session.out.line(&format!("Approximate next launch time: {next}"))?;
     }
     if !answer.eval_id.is_empty() {

@@ -12,6 +12,10 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 /// Where time zones are looked up by name. `None`: it is not known.
 pub type Zones = fn(&str) -> Option<TimeZone>;
 
+/// Of one expression, however it is written: reckoning with it is work of the leader's.
+pub const MAX_BYTES: usize = 256;
+/// Years before it lie behind, whatever is said of them; from it to the last one there are 128.
+const FIRST_YEAR: u16 = 1972;
 const LAST_YEAR: u16 = 2099;
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -27,15 +31,22 @@ pub struct Cron {
     years: Field,
 }
 
-/// From, to, and how far apart.
-type Steps = (u16, u16, u16);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Field(Vec<Steps>);
+/// Numbers from `first` on, a bit for each: to look at one costs the same however many were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Field {
+    first: u16,
+    bits: u128,
+}
 
 impl Field {
-    fn has(&self, n: u16) -> bool {
-        self.0.iter().any(|&(from, to, step)| n >= from && n <= to && (n - from).is_multiple_of(step))
+    fn has(self, n: u16) -> bool {
+        n >= self.first && self.bits >> (n - self.first) & 1 == 1
+    }
+
+    fn add(&mut self, n: u16) {
+        if n >= self.first {
+            self.bits |= 1 << (n - self.first);
+        }
     }
 }
 
@@ -57,27 +68,29 @@ enum DayRule {
 /// How a field is written.
 struct Grammar {
     name: &'static str,
+    /// Of its `Field`.
+    first: u16,
     least: u16,
     most: u16,
     /// What `*` and a step without an end go to.
     end: u16,
     names: &'static [&'static str],
     /// The number of the first name.
-    first: u16,
+    named_from: u16,
 }
 
 const fn numbers(name: &'static str, least: u16, most: u16) -> Grammar {
-    Grammar { name, least, most, end: most, names: &[], first: 0 }
+    Grammar { name, first: 0, least, most, end: most, names: &[], named_from: 0 }
 }
 
 const SECOND_FIELD: Grammar = numbers("second", 0, 59);
 const MINUTE_FIELD: Grammar = numbers("minute", 0, 59);
 const HOUR_FIELD: Grammar = numbers("hour", 0, 23);
 const DAY_FIELD: Grammar = numbers("day of month", 1, 31);
-const MONTH_FIELD: Grammar = Grammar { names: &MONTHS, first: 1, ..numbers("month", 1, 12) };
+const MONTH_FIELD: Grammar = Grammar { names: &MONTHS, named_from: 1, ..numbers("month", 1, 12) };
 /// 7 is Sunday, as 0 is.
 const WEEKDAY_FIELD: Grammar = Grammar { end: 6, names: &WEEKDAYS, ..numbers("day of week", 0, 7) };
-const YEAR_FIELD: Grammar = numbers("year", 1970, LAST_YEAR);
+const YEAR_FIELD: Grammar = Grammar { first: FIRST_YEAR, ..numbers("year", 1970, LAST_YEAR) };
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -97,6 +110,10 @@ const WEEKDAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursd
 
 impl Cron {
     pub fn parse(text: &str) -> Result<Cron, String> {
+        let bytes = text.len();
+        if bytes > MAX_BYTES {
+            return Err(format!("it has {bytes} bytes; at most {MAX_BYTES} are allowed"));
+        }
         let text = text.trim().to_ascii_lowercase();
         let expanded = match text.as_str() {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -165,6 +182,22 @@ impl Cron {
             }
         }
     }
+
+    /// The last moment after `after` that is not beyond `until`.
+    fn newest(&self, after: i64, until: i64, zone: &TimeZone) -> Option<i64> {
+        let due = |after| self.next(after, zone).filter(|next| *next <= until);
+        let mut newest = due(after)?;
+        // what comes after `known` is due, what comes after `beyond` is not
+        let (mut known, mut beyond) = (newest - 1, until);
+        while beyond - known > 1 {
+            let between = known + (beyond - known) / 2;
+            match due(between) {
+                Some(later) => (known, newest) = (later - 1, later),
+                None => beyond = between,
+            }
+        }
+        Some(newest)
+    }
 }
 
 /// The moments that any of some expressions name in one time zone.
@@ -184,18 +217,9 @@ impl Schedule {
 
     /// The last one after `after` that is not beyond `until`.
     pub fn newest(&self, after: Wall, until: Wall) -> Option<Wall> {
-        let due = |after| self.next(after).filter(|next| *next <= until);
-        let mut newest = due(after)?;
-        // what comes after `known` is due, what comes after `beyond` is not
-        let (mut known, mut beyond) = (after.unix_seconds(), until.unix_seconds());
-        while beyond - known > 1 {
-            let between = known + (beyond - known) / 2;
-            match due(Wall(between.saturating_mul(1_000_000_000))) {
-                Some(later) => (known, newest) = (between, later),
-                None => beyond = between,
-            }
-        }
-        Some(newest)
+        let (after, until) = (after.unix_seconds(), until.unix_seconds());
+        let newest = self.crons.iter().filter_map(|cron| cron.newest(after, until, &self.zone)).max()?;
+        Some(Wall(newest.checked_mul(1_000_000_000)?))
     }
 }
 
@@ -205,11 +229,16 @@ fn civil(local: i64) -> Option<DateTime> {
 
 impl Grammar {
     fn field(&self, text: &str) -> Result<Field, String> {
-        text.split(',').map(|item| self.steps(item)).collect::<Result<Vec<Steps>, String>>().map(Field)
+        let mut field = Field { first: self.first, bits: 0 };
+        for item in text.split(',') {
+            let (from, to, step) = self.steps(item)?;
+            (from..=to).step_by(step).for_each(|n| field.add(n));
+        }
+        Ok(field)
     }
 
-    /// `*`, `n`, `n-m`, each with `/step` or without; `n/step` goes on to the end.
-    fn steps(&self, item: &str) -> Result<Steps, String> {
+    /// `*`, `n`, `n-m`, each with `/step` or without; `n/step` goes on to the end. From, to, and how far apart.
+    fn steps(&self, item: &str) -> Result<(u16, u16, usize), String> {
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => (range, Some(step)),
             None => (item, None),
@@ -222,7 +251,10 @@ impl Grammar {
         };
         let step = match step {
             None => 1,
-            Some(step) => step.parse().ok().filter(|s| (1..=self.most).contains(s)).ok_or(self.bad(item))?,
+            Some(step) => {
+                let most = usize::from(self.most);
+                step.parse().ok().filter(|s| (1..=most).contains(s)).ok_or(self.bad(item))?
+            }
         };
         if from > to { Err(self.bad(item)) } else { Ok((from, to, step)) }
     }
@@ -232,7 +264,7 @@ impl Grammar {
         let named = self.names.iter().position(|name| *name == text || name.get(..3) == Some(text));
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let number = match named {
-            Some(place) => Some(self.first + place as u16),
+            Some(place) => Some(self.named_from + place as u16),
             None if digits => text.parse().ok(),
             None => None,
         };
@@ -247,9 +279,14 @@ impl Grammar {
 /// What both fields of days say: an unrestricted one leaves it to the other.
 fn days(of_month: &str, of_week: &str) -> Result<Vec<DayRule>, String> {
     let mut rules = Vec::new();
+    let mut add = |rule: DayRule| {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    };
     let open = |text: &str| text == "*" || text == "?";
     for item in of_month.split(',').filter(|_| !open(of_month)) {
-        rules.push(match (item, item.strip_suffix('w')) {
+        add(match (item, item.strip_suffix('w')) {
             ("l", _) => DayRule::LastOfMonth,
             ("lw", _) => DayRule::LastWorkday,
             (_, Some(day)) => DayRule::WorkdayNear(DAY_FIELD.number(day)?),
@@ -257,7 +294,7 @@ fn days(of_month: &str, of_week: &str) -> Result<Vec<DayRule>, String> {
         });
     }
     for item in of_week.split(',').filter(|_| !open(of_week)) {
-        rules.push(match (item.strip_suffix('l'), item.split_once('#')) {
+        add(match (item.strip_suffix('l'), item.split_once('#')) {
             (_, Some((day, nth))) => {
                 let nth = nth.parse().ok().filter(|n| (1..=5).contains(n));
                 DayRule::Nth(WEEKDAY_FIELD.number(day)? % 7, nth.ok_or(WEEKDAY_FIELD.bad(item))?)

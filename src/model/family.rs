@@ -12,6 +12,9 @@ use dispatch::Dispatch;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+/// Of one job: its leader looks at each of them.
+pub const MAX_EXPRESSIONS: usize = 64;
+
 /// When a job launches a child of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Periodic {

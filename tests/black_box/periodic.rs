@@ -94,10 +94,29 @@ fn it_is_launched_by_hand_and_refused_with_a_sentence() {
         ("crons = [\"* * *\"]", "Invalid cron spec \"* * *\""),
         ("crons = [\"@daily\"]\n time_zone = \"Mars/Olympus\"", "Invalid time zone \"Mars/Olympus\""),
         ("enabled = true", "Must specify a spec"),
+        (
+            "crons = [for n in range(0, 65): \"0 0 * * *\"]",
+            "crons has 65 expressions; at most 64 are allowed",
+        ),
     ] {
         node.drover(&["job", "run", &file(&node, "worse", periodic)]).fails(1, sentence);
     }
     let off = file(&node, "off", "crons = [\"@daily\"]\n enabled = false");
     node.drover(&["job", "run", &off]).exits(0);
     node.drover(&["job", "periodic", "force", "off"]).fails(1, "can't force run non-tracked job");
+}
+
+#[test]
+fn times_that_never_come_hold_nobody_up_and_are_told() {
+    let node = Node::dev();
+    let crons = ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 1 1 * 2000"].map(|cron| format!("\"{cron}\""));
+    let never = file(&node, "never", &format!("crons = [{}]", crons.join(", ")));
+    let run = node.drover(&["job", "run", &never]);
+    assert!(run.exits(0).contains("Approximate next launch time: none"), "{run:?}");
+    let shown = node.drover(&["job", "status", "never"]);
+    assert!(shown.exits(0).contains("Next Periodic Launch = none"), "{shown:?}");
+    let why = node.drover(&["job", "why", "never"]);
+    assert!(why.exits(0).contains("it runs nothing itself, it launches jobs at its times"), "{why:?}");
+    node.drover(&["job", "periodic", "force", "never"]).exits(0);
+    assert_eq!(children(&node, "never").len(), 1);
 }

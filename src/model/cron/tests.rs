@@ -52,6 +52,13 @@ fn expressions_name_these_moments() {
         ("@monthly", "2024-05-01T10:30:00Z", &["2024-06-01T00:00:00Z", "2024-07-01T00:00:00Z"]),
         ("@yearly", "2024-05-01T10:30:00Z", &["2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"]),
         ("59 23 31 12 * 2099", "2099-12-31T23:58:59Z", &["2099-12-31T23:59:00Z"]),
+        ("0 0 1 1 * 1970-2099/40", "2024-05-01T00:00:00Z", &["2050-01-01T00:00:00Z", "2090-01-01T00:00:00Z"]),
+        ("0 0 1 1 * 1970,1971", "1970-05-01T00:00:00Z", &[]),
+        (
+            "0 0 1-7,1-7,L,L * sat,6,7#1",
+            "2024-05-07T00:00:00Z",
+            &["2024-05-11T00:00:00Z", "2024-05-18T00:00:00Z"],
+        ),
     ] {
         assert_eq!(moments(cron, "UTC0", after, 2), expected, "{cron}");
     }
@@ -77,6 +84,46 @@ fn a_skipped_hour_is_passed_over_and_a_doubled_one_counts_once() {
     }
 }
 
+/// Zones whose clocks change by less than an hour, at midnight, in the other half of the year, and never.
+#[test]
+fn times_are_those_of_the_zone_wherever_it_is() {
+    // 2024-10-06 from 2:00 to 2:30; 2024-04-07 from 2:00 to 1:30
+    const LORD_HOWE: &str = "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0";
+    // 2024-09-08 from 0:00 to 1:00; 2024-04-07 from 0:00 to 23:00 of the day before
+    const SANTIAGO: &str = "<-04>4<-03>,M9.1.6/24,M4.1.6/24";
+    const KOLKATA: &str = "IST-5:30";
+    for (zone, cron, after, expected) in [
+        (LORD_HOWE, "15 2 * * *", "2024-10-04T20:00:00Z", &["2024-10-06T15:15:00Z"][..]),
+        (LORD_HOWE, "45 2 * * *", "2024-10-05T12:00:00Z", &["2024-10-05T15:45:00Z"]),
+        (LORD_HOWE, "45 1 * * *", "2024-04-06T12:00:00Z", &["2024-04-06T14:45:00Z", "2024-04-07T15:15:00Z"]),
+        (SANTIAGO, "@daily", "2024-09-07T05:00:00Z", &["2024-09-09T03:00:00Z"]),
+        (SANTIAGO, "30 23 * * *", "2024-04-06T12:00:00Z", &["2024-04-07T02:30:00Z", "2024-04-08T03:30:00Z"]),
+        (KOLKATA, "0 0 1 1 *", "2024-05-01T00:00:00Z", &["2024-12-31T18:30:00Z"]),
+        (BERLIN, "30 30 2 * * * *", "2024-03-30T12:00:00Z", &["2024-04-01T00:30:30Z"]),
+        (BERLIN, "0 2 * * sun#5", "2024-03-01T00:00:00Z", &["2024-06-30T00:00:00Z"]),
+        (
+            BERLIN,
+            "59 59 1,3 31 3 * *",
+            "2024-03-30T12:00:00Z",
+            &["2024-03-31T00:59:59Z", "2024-03-31T01:59:59Z"],
+        ),
+    ] {
+        assert_eq!(moments(cron, zone, after, expected.len()), expected, "{cron} in {zone}");
+    }
+}
+
+/// However an expression is written, a look at a moment costs the same; one that names nothing looks at some ten thousand days.
+#[test]
+fn what_never_comes_is_known_soon() {
+    let longest = format!("0 0 {} 4,6,9,11 *", ["31"; 80].join(","));
+    assert!(longest.len() <= MAX_BYTES && Cron::parse(&longest).is_ok_and(|cron| cron.days.len() == 1));
+    let crons = vec![Cron::parse(&longest).expect("parses"); crate::model::family::MAX_EXPRESSIONS];
+    let schedule = Schedule { crons, zone: TimeZone::posix(BERLIN).expect("a zone") };
+    let after = Wall(at("2024-05-01T10:00:00Z") * 1_000_000_000);
+    assert_eq!(schedule.next(after), None);
+    assert_eq!(schedule.newest(after, Wall(i64::MAX)), None);
+}
+
 #[test]
 fn what_is_no_expression_is_told_why() {
     for (cron, why) in [
@@ -98,6 +145,11 @@ fn what_is_no_expression_is_told_why() {
         ("5-2 * * * *", "\"5-2\" is no minute"),
         ("*/0 * * * *", "\"*/0\" is no minute"),
         ("1,,2 * * * *", "\"\" is no minute"),
+        (&format!("0{} * * * *", ",0".repeat(200)), "it has 409 bytes; at most 256 are allowed"),
+        ("\u{663} * * * *", "is no minute"),
+        ("H * * * *", "is no minute"),
+        ("99999999999999999999 * * * *", "is no minute"),
+        ("*/99999999999999999999 * * * *", "is no minute"),
     ] {
         let told = Cron::parse(cron).expect_err(cron);
         assert!(told.contains(why), "{cron}: {told}");

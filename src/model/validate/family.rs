@@ -1,8 +1,9 @@
 //! What a job that makes others may say (reference: jobspec 8).
 
+use super::names;
 use crate::model::cron::{Cron, Zones};
-use crate::model::family::Periodic;
 use crate::model::family::dispatch::payload_path;
+use crate::model::family::{MAX_EXPRESSIONS, Periodic};
 use crate::model::job::{JobSpec, JobType, Task};
 
 pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
@@ -47,14 +48,18 @@ fn times(periodic: &Periodic, zones: Zones, errors: &mut Vec<String>) {
         errors.push("Must specify a spec".into());
     }
     if periodic.zone(zones).is_none() {
-        let name = &periodic.time_zone;
+        let name = names::shown(&periodic.time_zone);
         errors.push(format!(
-            "Invalid time zone {name:?}: this machine knows no such zone; its names are those below /usr/share/zoneinfo"
+            "Invalid time zone \"{name}\": this machine knows no such zone; its names are those below /usr/share/zoneinfo"
         ));
     }
-    for text in periodic.expressions() {
+    let said = periodic.expressions().count();
+    if said > MAX_EXPRESSIONS {
+        errors.push(format!("crons has {said} expressions; at most {MAX_EXPRESSIONS} are allowed"));
+    }
+    for text in periodic.expressions().take(MAX_EXPRESSIONS) {
         if let Err(why) = Cron::parse(text) {
-            errors.push(format!("Invalid cron spec {text:?}: {why}"));
+            errors.push(format!("Invalid cron spec \"{}\": {why}", names::shown(text)));
         }
     }
 }
@@ -98,6 +103,17 @@ mod tests {
                 JobType::Batch,
                 Periodic { time_zone: "Mars/Olympus".into(), ..good.clone() },
                 Some("Invalid time zone \"Mars/Olympus\""),
+            ),
+            (
+                JobType::Batch,
+                Periodic { time_zone: "A".repeat(9_999), ..good.clone() },
+                Some("AAA...\": this machine knows no such zone"),
+            ),
+            (JobType::Batch, Periodic { specs: vec!["@daily".into(); 64], ..good.clone() }, None),
+            (
+                JobType::Batch,
+                Periodic { specs: vec!["@daily".into(); 65], ..good.clone() },
+                Some("crons has 65 expressions; at most 64 are allowed"),
             ),
             (JobType::Batch, Periodic { enabled: false, ..every("nonsense") }, None),
         ] {

@@ -64,6 +64,9 @@ fn each_moment_has_its_launch() {
         alone.wait(1);
         assert_eq!(alone.launches().last(), Some(&(60 * minute, 1)));
     }
+    let triggers: Vec<Trigger> =
+        alone.server.reader().view().unwrap().evals(None, 9).unwrap().iter().map(|e| e.trigger).collect();
+    assert_eq!(triggers, [Trigger::PeriodicJob; 5]);
 }
 
 #[test]
