@@ -8,7 +8,7 @@ use crate::model::id::JobKey;
 use crate::model::job::JobSpec;
 use crate::model::time::Wall;
 use crate::model::tree::BTreeMap;
-use crate::model::validate;
+use crate::model::validate::{self, names};
 use serde::{Deserialize, Serialize};
 
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
@@ -61,7 +61,8 @@ impl Parameterized {
 
     fn refuses_meta(&self, meta: &BTreeMap<String, String>) -> Option<String> {
         let known = |key: &&String| self.meta_required.contains(key) || self.meta_optional.contains(key);
-        let unknown: Vec<&str> = meta.keys().filter(|key| !known(key)).map(String::as_str).collect();
+        let unknown: Vec<String> =
+            meta.keys().filter(|key| !known(key)).map(|key| names::shown(key)).collect();
         let missing = self.meta_required.iter().filter(|key| !meta.contains_key(key.as_str()));
         let missing: Vec<&str> = missing.map(String::as_str).collect();
         if !unknown.is_empty() {
@@ -119,7 +120,8 @@ pub fn child_id(parent: &str, prefix: &str, at: Wall, number: u32) -> String {
 pub fn refuses_id(id: &str) -> Option<String> {
     let mut errors = Vec::new();
     validate::id(id, &mut errors);
-    errors.into_iter().next().map(|why| format!("id_prefix_template makes no id: {why}"))
+    let its = "the id of the new job, made of its parent's and id_prefix_template, cannot be";
+    errors.into_iter().next().map(|why| format!("{its}: {why}"))
 }
 
 /// `made_of`: the version that `parent` is.

@@ -31,7 +31,25 @@ impl Turn<'_> {
             return Ok(self.nothing());
         }
         let child = family::launched(&spec, order.moment);
+        if let Some(refusal) = self.taken_by_another(&child)? {
+            return Ok(Err(refusal));
+        }
         self.make_child(&child, order.eval, order.tracked_versions, order.at)
+    }
+
+    /// A job of the child's name that its parent has not made is somebody's own.
+    fn taken_by_another(&mut self, child: &JobSpec) -> Result<Option<Refusal>, Fault> {
+        let own = |row: &&mut JobRow| {
+            (row.kinship.parent(), row.job_type) == (child.parent.as_str(), child.job_type)
+        };
+        let there = self.job(&child.key())?;
+        if there.is_none() || there.filter(own).is_some() {
+            return Ok(None);
+        }
+        let (id, parent) = (&child.id, &child.parent);
+        let why =
+            format!("job {id:?} is there already, and {parent:?} has not launched it: try again in a second");
+        Ok(Some(Refusal::new(RefusalKind::Conflict, why)))
     }
 
     /// Whether it is to happen. It is decided either way.

@@ -138,7 +138,11 @@ fn what_cannot_be_dispatched_is_refused_and_leaves_nothing() {
     refused(&mut region, Wish { job: key("plain"), ..wish("") }, why);
     let (child, _) = made(&mut region, 1, "once");
     refused(&mut region, Wish { job: key(&child), ..wish("") }, "is not a parameterized job");
-    refused(&mut region, Wish { prefix: "a b".into(), ..wish("") }, "id_prefix_template makes no id");
+    refused(
+        &mut region,
+        Wish { prefix: "a b".into(), ..wish("") },
+        "made of its parent's and id_prefix_template, cannot be: Job ID contains a space",
+    );
     let meta = [("what".to_string(), String::new())].into();
     refused(&mut region, Wish { meta, ..wish("once") }, "unpermitted metadata keys: [what]");
     told(&mut region, &Command::StopJob { job: key("form"), eval: None, tracked_versions: 6, at: AT })

@@ -129,6 +129,37 @@ fn what_cannot_be_launched_or_become_another_is_refused() {
 }
 
 #[test]
+fn a_clock_on_each_node_launches_a_child_of_its_type_and_urgency() {
+    let mut region = Region::new();
+    let everywhere = JobSpec { job_type: JobType::Sysbatch, priority: 70, ..clock(false) };
+    told(&mut region, &register(everywhere, None)).expect("is taken");
+    told(&mut region, &launch(1, false)).expect("is launched");
+    let eval = region.view().evals_of_job(&key(&child(1))).expect("reads").remove(0);
+    assert_eq!((eval.job_type, eval.priority), (JobType::Sysbatch, 70));
+    assert_eq!(eval.job_modify_index, region.job(&child(1)).job_modify_index);
+}
+
+#[test]
+fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
+    let mut region = Region::new();
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    told(&mut region, &register(spec(&child(1), 1), None)).expect("is taken");
+    let batch = JobSpec { job_type: JobType::Batch, ..spec(&child(2), 1) };
+    told(&mut region, &register(batch, None)).expect("is taken");
+    for minutes in [1, 2] {
+        let before = region.job(&child(minutes));
+        let refusal = told(&mut region, &launch(minutes, true)).expect_err("is somebody's own");
+        assert!(refusal.message.contains("has not launched it: try again"), "{refusal}");
+        assert!(matches!(told(&mut region, &launch(minutes, false)), Ok(Done::Nothing { .. })));
+        assert_eq!(region.job(&child(minutes)), before);
+    }
+    assert_eq!(children(&region), Children::default(), "nor is it counted");
+    told(&mut region, &launch(3, true)).expect("is launched");
+    told(&mut region, &launch(3, true)).expect("the same second's is its own");
+    assert_eq!(children(&region).pending, 1);
+}
+
+#[test]
 fn a_new_version_begins_with_its_own_time_and_a_child_keeps_its_parent() {
     let mut region = Region::new();
     told(&mut region, &register(clock(false), None)).expect("is taken");
