@@ -163,7 +163,7 @@ pub(super) fn fate(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<F
     let newest = row.newest()?;
     let over = row.stop || matches!(row.job_type, JobType::Batch | JobType::Sysbatch);
     let dead = newest.status == JobStatus::Dead && row.live_allocs == 0;
-    if !over || !dead || newest.submit_time > before.jobs || has_live_children(rows, job)? {
+    if !over || !dead || newest.submit_time > before.jobs || row.summary.children.are_alive() {
         return Ok(Fate::Stays);
     }
     let mut parts = 0;
@@ -198,23 +198,6 @@ fn some_of(rows: &impl Rows, part: Part, job: &[u8]) -> Result<Vec<Place>, Fault
         Ok(out.len() <= MOST_PARTS)
     })?;
     Ok(out)
-}
-
-/// What was launched from it, by its name, and is not over.
-fn has_live_children(rows: &impl Rows, job: &JobKey) -> Result<bool, Fault> {
-    let mut live = false;
-    for kind in ["/periodic-", "/dispatch-"] {
-        let prefix = tables::job_prefix_bytes(&job.namespace, &format!("{}{kind}", job.id));
-        tables::each_job(rows, &prefix, None, |_, bytes| {
-            let row: Option<JobRow> = tables::get(rows, &Part::Row.key(bytes, &[]))?;
-            live |= match row {
-                Some(row) => row.newest()?.status != JobStatus::Dead,
-                None => false,
-            };
-            Ok(!live)
-        })?;
-    }
-    Ok(live)
 }
 
 #[cfg(test)]

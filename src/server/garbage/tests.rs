@@ -141,12 +141,32 @@ fn what_came_alive_meanwhile_stays() {
 #[test]
 fn a_parent_stays_while_what_it_launched_lives() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    alone.placed(1, batch("nightly"), 1..2);
-    alone.told(1..2, ClientStatus::Complete);
-    alone.placed(2, batch("nightly/periodic-1700000000"), 2..3);
+    let periodic = crate::model::family::Periodic {
+        enabled: true,
+        spec: "@yearly".into(),
+        specs: vec![],
+        prohibit_overlap: false,
+        time_zone: "UTC".into(),
+    };
+    alone.propose(&register(JobSpec { periodic: Some(periodic), ..batch("nightly") }, None));
+    alone.ask(Action::ForceLaunch { job: key("nightly") }).0.expect("is launched");
+    let child = alone.view().job_keys(Some(&key("nightly")), 9).unwrap().remove(0);
     alone.collect();
-    assert!(alone.view().job(&key("nightly")).unwrap().is_some());
-    alone.told(2..3, ClientStatus::Complete);
+    let stop = |alone: &mut Alone, job| {
+        alone.ask(Action::DeregisterJob { job, purge: false, eval_priority: None }).0.expect("stops");
+    };
+    stop(&mut alone, key("nightly"));
     alone.collect();
-    assert_eq!(alone.view().job_keys(None, 9).unwrap(), []);
+    assert_eq!(alone.view().job_keys(None, 9).unwrap(), [key("nightly"), child.clone()]);
+    for eval in alone.view().evals_of_job(&child).unwrap() {
+        let done = Evaluation { status: EvalStatus::Complete, ..eval };
+        alone.propose(&Command::UpdateEvals { evals: vec![done], at: AT });
+    }
+    alone.placed(2, batch("nightly/periodic-1"), 2..3);
+    alone.collect();
+    assert_eq!(
+        alone.view().job_keys(None, 9).unwrap(),
+        [key("nightly/periodic-1")],
+        "what only has such a name holds nothing"
+    );
 }

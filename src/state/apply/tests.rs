@@ -1,5 +1,6 @@
 //! What commands come to, one rule at a time, on a real store in memory.
 
+mod collecting;
 mod deployments;
 mod dispatched;
 mod drains;

@@ -1,0 +1,183 @@
+//! What is collected, kind by kind: when it is as old as it has to be, to the nanosecond, and never while something needs it (reference:
+//! server 14). The thresholds are those that hold when nobody says otherwise.
+
+use super::*;
+use crate::model::deployment::{Deployment, DeploymentStatus, DeploymentUpdate};
+use crate::model::eval::Evaluation;
+use crate::model::garbage::{Cutoffs, Garbage, GarbageRules};
+use crate::state::check;
+use crate::wire::command::{ApplyRollout, Collect};
+
+fn collect(r: &mut Region, garbage: Garbage, before: Cutoffs) -> u64 {
+    let order = Collect { garbage, before, tracked_versions: 6, at: AT };
+    let reply = r.run(&Command::Collect(Box::new(order))).reply;
+    check::consistent(&r.view()).expect("whole");
+    match reply {
+        Ok(Done::Deleted { count, .. }) => count,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// It goes once it is as old as that, and not a moment before. `since`: when it came to be so.
+fn goes_after(r: &mut Region, garbage: Garbage, since: Wall, kept: Span) {
+    let before = |age: Span| Cutoffs::of(&GarbageRules::default(), since + age);
+    assert_eq!(collect(r, garbage.clone(), before(Span(kept.0 - 1))), 0, "{garbage:?} is too young");
+    assert_eq!(collect(r, garbage.clone(), before(kept)), 1, "{garbage:?} is old enough");
+}
+
+fn stays(r: &mut Region, garbage: Garbage, why: &str) {
+    assert_eq!(collect(r, garbage, Cutoffs::FORCED), 0, "{why}");
+}
+
+fn jobs(id: &str) -> Garbage {
+    Garbage::Jobs(vec![key(id)])
+}
+
+/// When they ended.
+fn end_evals(r: &mut Region, id: &str) -> Wall {
+    let at = AT + Span::minutes(1);
+    for eval in r.view().evals_of_job(&key(id)).expect("reads") {
+        let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval }];
+        r.run(&Command::UpdateEvals { evals, at });
+    }
+    at
+}
+
+fn stop(r: &mut Region, id: &str, at: Wall) {
+    r.run(&Command::StopJob { job: key(id), eval: None, tracked_versions: 6, at });
+}
+
+#[test]
+fn r14_evaluations_go_after_an_hour_and_those_of_batch_jobs_after_a_day() {
+    let mut r = Region::new();
+    for (n, job_type, kept) in [
+        (1, JobType::Service, Span::hours(1)),
+        (2, JobType::System, Span::hours(1)),
+        (3, JobType::Sysbatch, Span::hours(1)),
+        (4, JobType::Batch, Span::hours(24)),
+    ] {
+        let id = format!("job-{n}");
+        r.run(&register(JobSpec { job_type, ..spec(&id, 1) }, Some(Evaluation { job_type, ..eval(n, &id) })));
+        stays(&mut r, Garbage::Evals(vec![eval_id(n)]), "it is open");
+        let ended = end_evals(&mut r, &id);
+        goes_after(&mut r, Garbage::Evals(vec![eval_id(n)]), ended, kept);
+    }
+}
+
+#[test]
+fn r14_an_evaluation_goes_after_what_it_placed() {
+    let mut r = running();
+    stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
+    stays(&mut r, Garbage::Allocs(vec![alloc_id(1)]), "it runs");
+    let updates = vec![report(1, ClientStatus::Complete)];
+    r.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
+    goes_after(&mut r, Garbage::Allocs(vec![alloc_id(1)]), AT, Span::hours(1));
+    let ended = r.view().eval(eval_id(1)).expect("reads").expect("is there").modify_time;
+    goes_after(&mut r, Garbage::Evals(vec![eval_id(1)]), ended, Span::hours(1));
+}
+
+#[test]
+fn r14_a_batch_job_that_is_over_goes_after_four_hours_and_a_service_only_once_it_was_stopped() {
+    for job_type in [JobType::Batch, JobType::Sysbatch] {
+        let mut r = Region::new();
+        let spec = JobSpec { job_type, ..spec("done", 1) };
+        r.run(&register(spec, Some(Evaluation { job_type, ..eval(1, "done") })));
+        stays(&mut r, jobs("done"), "it is to be evaluated");
+        let ended = end_evals(&mut r, "done");
+        assert_eq!(r.job("done").status, JobStatus::Dead);
+        goes_after(&mut r, jobs("done"), ended, Span::hours(4));
+        assert!(r.view().evals_of_job(&key("done")).expect("reads").is_empty(), "with all that is its own");
+    }
+    for job_type in [JobType::Service, JobType::System] {
+        let mut r = Region::new();
+        r.run(&register(JobSpec { job_type, ..spec("web", 0) }, Some(eval(1, "web"))));
+        end_evals(&mut r, "web");
+        stays(&mut r, jobs("web"), "it is wanted");
+        stop(&mut r, "web", AT + Span::hours(1));
+        goes_after(&mut r, jobs("web"), AT + Span::hours(1), Span::hours(4));
+    }
+}
+
+#[test]
+fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
+    use crate::model::family::Periodic;
+    use crate::model::family::dispatch::{Parameterized, PayloadRule};
+    let batch = JobSpec { job_type: JobType::Batch, ..spec("maker", 1) };
+    let periodic = Periodic {
+        enabled: false,
+        spec: "@daily".into(),
+        specs: vec![],
+        prohibit_overlap: false,
+        time_zone: Periodic::UTC.into(),
+    };
+    let rules =
+        Parameterized { payload: PayloadRule::Optional, meta_required: vec![], meta_optional: vec![] };
+    for maker in [
+        JobSpec { periodic: Some(periodic), ..batch.clone() },
+        JobSpec { parameterized: Some(rules), ..batch.clone() },
+    ] {
+        let mut r = Region::new();
+        r.run(&register(maker, None));
+        stays(&mut r, jobs("maker"), "it may make others any time");
+        stop(&mut r, "maker", AT);
+        goes_after(&mut r, jobs("maker"), AT, Span::hours(4));
+    }
+}
+
+#[test]
+fn r14_a_node_goes_a_day_after_it_went_down_when_nothing_there_lives() {
+    let mut r = running();
+    let node = || Garbage::Nodes(vec![node_id(1)]);
+    stays(&mut r, node(), "it is ready");
+    let down = NodeStatus::Down;
+    r.run(&Command::UpdateNodeStatus { node: node_id(1), status: down, event: None, evals: vec![], at: AT });
+    stays(&mut r, node(), "something is still to run there");
+    let stops = vec![AllocStop {
+        id: alloc_id(1),
+        description: "alloc is lost since its node is down".into(),
+        client: Some(ClientStatus::Lost),
+    }];
+    r.run(&plan(1, vec![NodePlan { node_id: node_id(1), stops, places: vec![] }]));
+    goes_after(&mut r, node(), AT, Span::hours(24));
+    assert!(r.view().node(node_id(1)).expect("reads").is_none());
+    assert_eq!(r.alloc(1).client, ClientStatus::Lost, "what is told of it stays");
+}
+
+/// A deployment of the newest version, and what becomes of the one before it.
+fn deploy(r: &mut Region, n: u128, ended: Option<DeploymentStatus>) -> Deployment {
+    let made = super::deployments::deployment(n, &r.job("web"), super::deployments::group(0));
+    let rollout = |deployment: Option<&Deployment>, updates| ApplyRollout {
+        eval: eval_id(n),
+        nodes: vec![],
+        deployment: deployment.cloned(),
+        updates,
+        evals: vec![],
+        at: AT,
+    };
+    r.run(&Command::ApplyRollout(Box::new(rollout(Some(&made), vec![]))));
+    if let Some(status) = ended {
+        let updates = vec![DeploymentUpdate { id: made.id, status, description: "over".into() }];
+        r.run(&Command::ApplyRollout(Box::new(rollout(None, updates))));
+    }
+    made
+}
+
+#[test]
+fn r14_a_deployment_goes_an_hour_after_its_end_unless_it_is_its_jobs_newest_or_something_of_it_is_there() {
+    let mut r = Region::new();
+    r.run(&register(spec("web", 1), None));
+    let first = deploy(&mut r, 1, Some(DeploymentStatus::Failed));
+    let of = |d: &Deployment| Garbage::Deployments(vec![d.id]);
+    stays(&mut r, of(&first), "it is the newest");
+    r.run(&register(JobSpec { priority: 60, ..spec("web", 1) }, None));
+    let second = deploy(&mut r, 2, None);
+    stays(&mut r, of(&second), "it is under way");
+    goes_after(&mut r, of(&first), AT, Span::hours(1));
+
+    let mut r = running();
+    let first = deploy(&mut r, 1, Some(DeploymentStatus::Successful));
+    r.run(&register(JobSpec { priority: 60, ..spec("web", 1) }, None));
+    deploy(&mut r, 2, None);
+    stays(&mut r, of(&first), "an allocation of its version is there");
+}
