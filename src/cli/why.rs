@@ -134,13 +134,16 @@ fn link(l: &Value, now: i64, verbose: bool) -> Vec<String> {
 
 fn group(out: &mut String, g: &Value) {
     let feasible = number(&g["Feasible"]);
-    out.push_str(&format!(
-        "\nGroup {:?}: {} of {} live; {feasible} of {} nodes have a place for one more\n",
-        text(&g["Name"]),
-        number(&g["Live"]),
-        number(&g["Count"]),
-        number(&g["Nodes"]),
-    ));
+    let (name, live, count, nodes) =
+        (text(&g["Name"]), number(&g["Live"]), number(&g["Count"]), number(&g["Nodes"]));
+    out.push_str(&match g["EachNode"] == true {
+        true => format!(
+            "\nGroup {name:?}: {live} live, {count} wanted on each node; {feasible} of {nodes} nodes without it have a place\n"
+        ),
+        false => format!(
+            "\nGroup {name:?}: {live} of {count} live; {feasible} of {nodes} nodes have a place for one more\n"
+        ),
+    });
     let rows: Vec<Vec<String>> = each(&g["Reasons"]).map(reason).collect();
     if !rows.is_empty() {
         out.push_str(&layout::table(&["Excluded", "Alone", "By"], &rows));
@@ -260,6 +263,19 @@ When     What        ID        Why
         let shown = told(&why, 90_000_000_000, false);
         assert_eq!(shown, expected);
         assert!(shown.lines().all(|l| l.len() <= 80));
+    }
+
+    #[test]
+    fn a_group_on_each_node_is_counted_by_nodes() {
+        let mut out = String::new();
+        super::group(
+            &mut out,
+            &json!({"Name": "g", "Count": 1, "EachNode": true, "Live": 3, "Nodes": 2, "Feasible": 1}),
+        );
+        assert_eq!(
+            out,
+            "\nGroup \"g\": 3 live, 1 wanted on each node; 1 of 2 nodes without it have a place\n"
+        );
     }
 
     #[test]

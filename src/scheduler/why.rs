@@ -54,6 +54,8 @@ struct Tally {
     known: BTreeMap<String, u16>,
     /// By slot: how many exclude it, and the last of them.
     against: Vec<(u16, u16)>,
+    /// They have what a job has on each node, and are not asked for more.
+    seated: Bits,
 }
 
 impl Tally {
@@ -69,7 +71,7 @@ impl Tally {
 
     fn exclude(&mut self, barrier: u16, slot: u32) {
         let (count, last) = &mut self.against[slot as usize];
-        if *count > 0 && *last == barrier {
+        if (*count > 0 && *last == barrier) || self.seated.contains(slot) {
             return;
         }
         (*count, *last) = (*count + 1, barrier);
@@ -89,7 +91,24 @@ fn dimensions(a: Amount) -> [(&'static str, i64); 3] {
     [("cpu", a.cpu_mhz), ("memory", a.memory_mb), ("disk", a.disk_mb)]
 }
 
-/// `allocs`: all of the job's.
+/// Where a job that is on each node has as many of the group as it wants there.
+fn seated(job: &JobSpec, group: &TaskGroup, fleet: &Snapshot, allocs: &[Allocation]) -> Bits {
+    let (mut seated, mut live) = (Bits::none(fleet.slots()), BTreeMap::new());
+    if !job.job_type.is_everywhere() {
+        return seated;
+    }
+    for alloc in allocs.iter().filter(|a| a.group == group.name && !a.terminal()) {
+        let Some(slot) = fleet.slot(alloc.node_id) else { continue };
+        let here = live.entry(slot).or_insert(0);
+        *here += 1;
+        if *here >= group.count {
+            seated.insert(slot);
+        }
+    }
+    seated
+}
+
+/// `allocs`: all of the job's. Of a job that is on each node, those that have it are left out.
 pub fn outlook(
     job: &JobSpec,
     group: &TaskGroup,
@@ -101,7 +120,12 @@ pub fn outlook(
     let proposal = Proposal::new(fleet, allocs);
     let mut feasibility = Feasibility::new(job, fleet);
     let excluded = feasibility.excluded(group);
-    let mut tally = Tally { barriers: vec![], known: BTreeMap::new(), against: vec![(0, 0); fleet.slots()] };
+    let mut tally = Tally {
+        barriers: vec![],
+        known: BTreeMap::new(),
+        against: vec![(0, 0); fleet.slots()],
+        seated: seated(job, group, fleet, allocs),
+    };
     let mut offers_nothing = Bits::none(fleet.slots());
     for (text, is_offer, slots) in &excluded {
         tally.exclude_all(text, slots);
@@ -112,21 +136,24 @@ pub fn outlook(
     let distinct = Distinct::new(job, group);
     exclude_by_others(&distinct, fleet, &proposal, &mut tally);
     let nearest = exclude_by_room(group, fleet, &proposal, &offers_nothing, &mut tally);
-    let feasible = fleet.taken_slots().filter(|slot| tally.against[*slot as usize].0 == 0).count() as u64;
+    let asked = || fleet.taken_slots().filter(|slot| !tally.seated.contains(*slot));
+    let feasible = asked().filter(|slot| tally.against[*slot as usize].0 == 0).count() as u64;
+    let nodes = asked().count() as u64;
     for slot in fleet.taken_slots() {
         if let (1, last) = tally.against[slot as usize] {
             tally.barriers[usize::from(last)].alone += 1;
         }
     }
     let mut barriers = tally.barriers;
+    barriers.retain(|b| b.nodes > 0);
     barriers.order_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
     let mut best = vec![];
-    if feasible > 0 {
+    if feasible > 0 && !job.job_type.is_everywhere() {
         let rules = Rules { algorithm: scheduling.algorithm, seed, most_levels: MOST_LEVELS };
         let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
         best = search.select(&proposal, &BTreeSet::new()).1.scores;
     }
-    Outlook { nodes: fleet.taken_slots().count() as u64, feasible, barriers, nearest, best }
+    Outlook { nodes, feasible, barriers, nearest, best }
 }
 
 /// Full nodes whose allocations are read to tell whether they could make way.
@@ -183,6 +210,7 @@ fn exclude_by_room(
     let plain = group.resources().total();
     let mut nearest: Option<(f64, f64, u32)> = None;
     let mut would_do: BTreeMap<&'static str, i64> = BTreeMap::new();
+    let seated = tally.seated.clone();
     let short = |slot: u32, ask: Amount| {
         let free = dimensions(fleet.available_at(slot).minus(proposal.used(slot)));
         let each = dimensions(ask).into_iter().zip(free);
@@ -192,7 +220,7 @@ fn exclude_by_room(
         (Some(demand), Some(own)) => demand.amount(own),
         _ => plain,
     };
-    for slot in fleet.taken_slots() {
+    for slot in fleet.taken_slots().filter(|slot| !seated.contains(*slot)) {
         if let Some(demand) = &mut demand
             && let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot))
         {

@@ -5,11 +5,11 @@
 
 mod history;
 
-use crate::model::alloc::{Allocation, NodeScore};
+use crate::model::alloc::{Allocation, ClientStatus, NodeScore};
 use crate::model::eval::{EvalStatus, Evaluation};
 use crate::model::gather::Gather;
 use crate::model::id::{JobKey, NodeId};
-use crate::model::job::Job;
+use crate::model::job::{Job, JobStatus};
 use crate::model::tree::BTreeSet;
 use crate::scheduler::View as SchedulerView;
 use crate::scheduler::why::{Barrier, Outlook, outlook, ways};
@@ -48,7 +48,7 @@ fn of_job(view: &View, key: &JobKey, seed: u64) -> Result<Option<Why>, Fault> {
     let evals = view.evals_of_job(key)?;
     Ok(Some(Why {
         job: key.clone(),
-        summary: summary(&job, &evals),
+        summary: summary(&job, &evals, &allocs),
         groups: look(view, &job, &allocs, &groups, seed)?,
         then: vec![],
         history: history::of_job(view, &job, &evals)?,
@@ -56,14 +56,34 @@ fn of_job(view: &View, key: &JobKey, seed: u64) -> Result<Option<Why>, Fault> {
     }))
 }
 
-fn summary(job: &Job, evals: &[Evaluation]) -> String {
+fn summary(job: &Job, evals: &[Evaluation], allocs: &[Allocation]) -> String {
     let is = format!("{} job, version {}, {}", job.spec.job_type.as_str(), job.version, job.status.as_str());
     let blocked = evals.iter().any(|e| e.status == EvalStatus::Blocked);
-    match (job.spec.stop, blocked) {
-        (true, _) => format!("{is}: it was stopped"),
-        (false, true) => format!("{is}: some of it waits for a place"),
-        (false, false) => is,
+    match makes_others(job) {
+        _ if job.spec.stop => format!("{is}: it was stopped"),
+        Some(how) => format!("{is}: it runs nothing itself, {how}"),
+        None if blocked => format!("{is}: some of it waits for a place"),
+        None if job.status == JobStatus::Dead => format!("{is}: {}", ended(allocs)),
+        None => is,
     }
+}
+
+fn makes_others(job: &Job) -> Option<&'static str> {
+    if job.spec.is_parameterized() {
+        return Some("jobs are dispatched from it");
+    }
+    job.spec.periodic.as_ref().map(|periodic| match periodic.enabled {
+        true => "it launches jobs at its times",
+        false => "and its times are switched off",
+    })
+}
+
+/// What became of a job that runs no more and waits for nothing.
+fn ended(allocs: &[Allocation]) -> String {
+    let of = |client| allocs.iter().filter(|a| a.client == client).count();
+    let parts = [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost];
+    let parts = parts.map(|client| format!("{} {}", of(client), client.as_str()));
+    format!("of its allocations {} are left to tell", parts.join(", "))
 }
 
 fn of_alloc(view: &View, alloc: &Allocation, seed: u64) -> Result<Why, Fault> {
@@ -116,7 +136,7 @@ fn look(
         let Outlook { nodes, feasible, barriers, nearest, best } =
             outlook(&job.spec, group, view.fleet(), allocs, scheduling, seed);
         let (ways, looked_at) = match feasible {
-            0 => ways(view, view.fleet(), &job.spec, group, allocs, seed),
+            0 if nodes > 0 => ways(view, view.fleet(), &job.spec, group, allocs, seed),
             _ => (0, 0),
         };
         let nearest = match nearest {
@@ -130,6 +150,7 @@ fn look(
         out.push(GroupWhy {
             name: group.name.clone(),
             count: group.count,
+            each_node: job.spec.job_type.is_everywhere(),
             live: allocs.iter().filter(|a| a.group == group.name && !a.terminal()).count() as u64,
             nodes,
             feasible,

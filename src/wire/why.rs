@@ -31,6 +31,8 @@ pub struct Why {
 pub struct GroupWhy {
     pub name: String,
     pub count: i64,
+    /// So many are wanted on each node: `nodes` are those that do not have them.
+    pub each_node: bool,
     /// Neither stopped nor ended.
     pub live: u64,
     pub nodes: u64,

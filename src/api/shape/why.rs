@@ -24,6 +24,7 @@ fn group(g: &GroupWhy) -> Value {
     json!({
         "Name": g.name,
         "Count": g.count,
+        "EachNode": g.each_node,
         "Live": g.live,
         "Nodes": g.nodes,
         "Feasible": g.feasible,

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::alloc::ClientStatus;
 use crate::model::eval::Trigger;
 use crate::model::id::{AllocId, EvalId};
-use crate::model::job::JobSpec;
+use crate::model::job::{JobSpec, JobType};
 use crate::model::node::{NodeEvent, NodeStatus};
 use crate::model::plan::{AllocStop, NodePlan};
 use crate::model::scheduling::SchedulerSettings;
@@ -176,4 +176,61 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
     settings.preemption.service = true;
     r.run(&Command::ConfigureScheduler { settings, cas: None });
     assert_eq!(told(&r, "high"), (1, true));
+}
+
+#[test]
+fn what_makes_others_and_what_became_of_a_dead_job_is_said_first() {
+    use crate::model::family::Periodic;
+    use crate::model::family::dispatch::{Parameterized, PayloadRule};
+    let mut r = Region::new();
+    let one = r.ready_node(1);
+    let batch = |id: &str| JobSpec { job_type: JobType::Batch, ..spec(id, 1) };
+    let periodic = |enabled| Periodic {
+        enabled,
+        spec: "@daily".into(),
+        specs: vec![],
+        prohibit_overlap: false,
+        time_zone: Periodic::UTC.into(),
+    };
+    let rules =
+        Parameterized { payload: PayloadRule::Optional, meta_required: vec![], meta_optional: vec![] };
+    r.run(&register(JobSpec { parameterized: Some(rules), ..batch("form") }, None));
+    r.run(&register(JobSpec { periodic: Some(periodic(true)), ..batch("clock") }, None));
+    r.run(&register(JobSpec { periodic: Some(periodic(false)), ..batch("off") }, None));
+    r.run(&register(batch("done"), Some(eval(1, "done"))));
+    let nodes = place(vec![alloc(1, &r.job("done"), one, eval_id(1))]);
+    let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval(1, "done") }];
+    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals, at: AT });
+    let updates = vec![report(1, ClientStatus::Failed)];
+    r.run(&Command::UpdateAllocs { node: one, updates, evals: vec![], at: AT });
+    let is = |what: &str| format!("batch job, version 0, {what}");
+    for (id, expected) in [
+        ("form", is("running: it runs nothing itself, jobs are dispatched from it")),
+        ("clock", is("running: it runs nothing itself, it launches jobs at its times")),
+        ("off", is("running: it runs nothing itself, and its times are switched off")),
+        ("done", is("dead: of its allocations 0 complete, 1 failed, 0 lost are left to tell")),
+    ] {
+        assert_eq!(why(&r, Subject::Job(key(id))).summary, expected);
+    }
+}
+
+/// A node that has it is not asked for more.
+#[test]
+fn a_job_on_each_node_is_looked_for_where_it_is_not() {
+    let mut r = Region::new();
+    let (one, _two) = (r.ready_node(1), r.ready_node(2));
+    let mut system = JobSpec { job_type: JobType::System, ..spec("sys", 1) };
+    r.run(&register(system.clone(), Some(eval(1, "sys"))));
+    let nodes = place(vec![alloc(1, &r.job("sys"), one, eval_id(1))]);
+    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    let group = |r: &Region| why(r, Subject::Job(key("sys"))).groups.remove(0);
+    let seen = group(&r);
+    assert_eq!((seen.each_node, seen.count, seen.live, seen.nodes, seen.feasible), (true, 1, 1, 1, 1));
+    assert_eq!((seen.best, seen.reasons), (vec![], vec![]), "nothing is chosen");
+    system.groups[0].tasks[0].memory_mb = 4096;
+    r.run(&register(system, None));
+    let seen = group(&r);
+    assert_eq!((seen.nodes, seen.feasible, seen.reasons.len()), (1, 0, 1));
+    assert_eq!((seen.reasons[0].text.as_str(), seen.reasons[0].nodes), ("memory", 1));
+    assert_eq!(seen.nearest.map(|n| n.name), Some("node-2".to_string()));
 }
