@@ -46,17 +46,18 @@ fn set_stability(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 
 /// What is not said to be of another version is of the newest: `Latest` says the same in other words.
 pub fn tag(call: &Call<'_>, job: String, name: String) -> Result<Outcome, Response> {
-    let bad =
-        |what: &str, most: usize| Response::text(400, format!("{what} must have 1 to {most} characters"));
+    let bad = |what: &str, chars: &str, most| {
+        Response::text(400, format!("a tag's {what} must have {chars} {most} characters"))
+    };
     if !(1..=VersionTag::MAX_NAME_CHARS).contains(&name.chars().count()) {
-        return Err(bad("a tag's name", VersionTag::MAX_NAME_CHARS));
+        return Err(bad("name", "1 to", VersionTag::MAX_NAME_CHARS));
     }
     let job = JobKey::new(call.namespace(), job);
     let unset = call.request.method == Method::Delete;
     let body = if unset || call.request.body.is_empty() { Map::new() } else { json::object(call.body()?)? };
     let description = json::text(&body, "Description")?.unwrap_or_default().to_string();
     if description.chars().count() > VersionTag::MAX_DESCRIPTION_CHARS {
-        return Err(bad("a tag's description", VersionTag::MAX_DESCRIPTION_CHARS));
+        return Err(bad("description", "at most", VersionTag::MAX_DESCRIPTION_CHARS));
     }
     let version = match json::flag(&body, "Latest")? {
         true => None,

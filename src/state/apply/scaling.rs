@@ -10,7 +10,7 @@ use crate::model::id::{EvalId, JobKey};
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policy_id, refuses_count};
 use crate::model::time::Wall;
-use crate::model::validate::Limits;
+use crate::model::validate::{Limits, names};
 use crate::wire::change::Change;
 use crate::wire::command::ScaleJob;
 use crate::wire::request::{Refusal, RefusalKind, ScaleWish};
@@ -25,7 +25,8 @@ impl Turn<'_> {
         };
         let spec = self.newest_spec(key, &row)?;
         let Some(place) = spec.groups.iter().position(|g| g.name == *group) else {
-            let unknown = format!("task group {group:?} specified for scaling does not exist in job");
+            let group = names::shown(group);
+            let unknown = format!("task group \"{group}\" specified for scaling does not exist in job");
             return Ok(Err(Refusal::new(RefusalKind::Invalid, unknown)));
         };
         let previous_count = spec.groups[place].count;
