@@ -84,6 +84,8 @@ fn a_job_is_run_shown_and_stopped() {
     let kinds: Vec<&str> = events.iter().filter_map(|l| l.split("  ").nth(1)).map(str::trim).collect();
     assert_eq!(kinds[..3], ["Started", "Task Setup", "Received"], "newest first: {status:?}");
 
+    node.drover(&["job", "stop", "-global", "hello"]).fails(1, "not supported yet: -global");
+    assert_eq!(node.get("/v1/job/hello").json()["Status"], "running", "what is refused has changed nothing");
     let stopped = node.drover(&["job", "stop", "hello"]);
     assert!(stopped.exits(0).contains("finished with status \"complete\""), "{stopped:?}");
     node.await_alloc("hello", "complete");

@@ -3,7 +3,7 @@
 use crate::node::{Node, is_alive, path, shell_job, signal_process, text};
 use crate::wait;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const COUNTER: &str = "echo pid $$; n=0; while :; do n=$((n+1)); echo line $n; sleep 0.01; done";
 
@@ -168,6 +168,71 @@ fn acknowledged_jobs_survive_kills_at_any_moment() {
         assert!(lost.is_empty(), "round {round}: {lost:?} of {}", acknowledged.len());
     }
     assert!(acknowledged.len() > 5);
+}
+
+/// Dispatches and scales until it gets no answer; gives the tokens with what was dispatched, and the counts that may be the last.
+fn dispatch_and_scale(port: u16, round: usize) -> (Vec<(String, String)>, Vec<u64>) {
+    let (mut dispatched, mut last) = (vec![], vec![]);
+    let ask = |target: &str, body: Value| {
+        let answer = crate::web::try_send(port, "PUT", target, &body.to_string()).ok()?;
+        (answer.status == 200).then(|| answer.json())
+    };
+    for n in 0.. {
+        let token = format!("{round}-{n}");
+        let target = format!("/v1/job/form/dispatch?idempotency_token={token}");
+        let Some(answer) = ask(&target, json!({})) else { break };
+        dispatched.push((token, text(&answer["DispatchedJobID"]).to_string()));
+        let count = 1 + n % 7;
+        let answer = ask("/v1/job/off/scale", json!({"Count": count, "Target": {"Group": "g"}}));
+        match answer {
+            Some(_) => last = vec![count],
+            // it may have happened, or what was acknowledged before it may still hold
+            None => {
+                last.extend((!last.is_empty()).then_some(count));
+                break;
+            }
+        }
+    }
+    (dispatched, last)
+}
+
+#[test]
+fn acknowledged_dispatches_and_counts_survive_kills_at_any_moment() {
+    let mut node = Node::durable();
+    let batch = |id: &str, more: &str, value: Value| {
+        let mut job = shell_job(id, "true");
+        (job["Type"], job[more], job["TaskGroups"][0]["Count"]) = ("batch".into(), value, 0.into());
+        node.register(&job);
+    };
+    batch("form", "ParameterizedJob", json!({}));
+    batch("off", "Periodic", json!({"Enabled": false, "Specs": ["@daily"]}));
+    let mut dispatched: Vec<(String, String)> = vec![];
+    for round in 0..4 {
+        let port = node.port;
+        let writer = std::thread::spawn(move || dispatch_and_scale(port, round));
+        // another moment in each round
+        let enough = dispatched.len() + 1 + round * 5;
+        wait::until("jobs are dispatched", || {
+            let jobs = node.get("/v1/jobs?prefix=form%2F").json();
+            (jobs.as_array()?.len() >= enough).then_some(())
+        });
+        node.kill();
+        let (more, last) = writer.join().expect("the writer");
+        dispatched.extend(more);
+        node.start();
+        for (token, id) in &dispatched {
+            let again =
+                node.put(&format!("/v1/job/form/dispatch?idempotency_token={token}"), &json!({})).json();
+            assert_eq!(
+                (text(&again["DispatchedJobID"]), text(&again["EvalID"])),
+                (id.as_str(), ""),
+                "{token}"
+            );
+        }
+        let count = node.get("/v1/job/off").json()["TaskGroups"][0]["Count"].as_u64();
+        assert!(last.is_empty() || count.is_some_and(|count| last.contains(&count)), "{count:?} {last:?}");
+    }
+    assert!(dispatched.len() > 4);
 }
 
 #[test]

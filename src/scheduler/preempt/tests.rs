@@ -157,6 +157,17 @@ fn what_the_older_version_said_protects_too() {
 }
 
 #[test]
+fn r18_a_job_sends_none_of_its_own_away() {
+    let mut w = world([node(1)]);
+    let own = running(&mut w, sized("web", 20, 3000, 256), 1);
+    let mut more = sized("web", 90, 3000, 256);
+    more.groups[0].count = 2;
+    let decision = place(&mut w, more);
+    assert_eq!((preempted(&decision), decision.eval.queued["g"]), (vec![], 1));
+    assert_eq!(w.allocs[&own].desired, DesiredStatus::Run);
+}
+
+#[test]
 fn a_family_that_is_leaving_already_is_left_alone() {
     let polite = |id: &str, cpu| {
         let mut spec = sized(id, 20, cpu, 256);

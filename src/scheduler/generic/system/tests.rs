@@ -355,6 +355,64 @@ fn a_disconnected_node_keeps_what_may_wait_and_it_is_given_up_in_time() {
         (Trigger::MaxDisconnectTimeout, Some(NOW + Span::minutes(5)))
     );
     assert!(world.run(&spec).plan.is_no_op(), "it waits");
+    // rule 4: it has waited for longer
+    for alloc in world.allocs.values_mut() {
+        alloc.states.iter_mut().for_each(|s| s.at = NOW + Span::minutes(-5));
+    }
+    let given_up = world.run(&spec);
+    assert_eq!(texts(&given_up), [("alloc is lost since its node is down".to_string(), Some(C::Lost))]);
+    assert!(places(&given_up).is_empty());
+}
+
+#[test]
+fn r12_6_what_a_node_that_comes_back_still_runs_goes_on() {
+    let mut spec = system();
+    spec.groups[0].disconnect = Some(DisconnectPolicy {
+        lost_after: Some(Span::minutes(5)),
+        stop_on_client_after: None,
+        replace: true,
+        reconcile: Reconcile::BestScore,
+    });
+    let mut world = settled(nodes(2), &spec);
+    world.nodes.get_mut(&node_id(1)).unwrap().status = NodeStatus::Disconnected;
+    world.run(&spec);
+    world.nodes.get_mut(&node_id(1)).unwrap().status = NodeStatus::Ready;
+    let back = world.allocs.values_mut().find(|a| a.node_id == node_id(1)).unwrap();
+    back.client = C::Running;
+    let id = back.id;
+    let decision = world.run(&spec);
+    assert_eq!(stops(&decision).len(), 0);
+    let known: Vec<_> = places(&decision).iter().map(|a| (a.id, a.states.last().map(|s| s.status))).collect();
+    assert_eq!(known, [(id, Some(C::Running))], "it is told that it is known to live");
+}
+
+#[test]
+fn r12_7_sysbatch_work_that_was_done_is_done_whatever_became_of_its_node() {
+    for gone in [NodeStatus::Down, NodeStatus::Disconnected] {
+        let sysbatch = typed(JobType::Sysbatch);
+        let mut world = settled(nodes(2), &sysbatch);
+        world.allocs.values_mut().for_each(|a| a.client = C::Complete);
+        world.nodes.get_mut(&node_id(1)).unwrap().status = gone;
+        assert!(world.run(&sysbatch).plan.is_no_op());
+        world.nodes.get_mut(&node_id(1)).unwrap().status = NodeStatus::Ready;
+        assert!(world.run(&sysbatch).plan.is_no_op(), "nor when it is back");
+    }
+}
+
+#[test]
+fn r12_distinct_property_holds_for_jobs_on_each_node() {
+    let rack = |n: u128| node_with(n, |i| drop(i.meta.insert("rack".into(), format!("r{}", n % 2))));
+    for job_type in [JobType::System, JobType::Sysbatch] {
+        let mut spec = typed(job_type);
+        spec.constraints = vec![constraint("${meta.rack}", "distinct_property", "1")];
+        let mut world = World::of_nodes((1..=4).map(rack));
+        world.register(spec.clone());
+        let decision = world.run(&spec);
+        let racks: BTreeSet<String> =
+            places(&decision).iter().map(|a| world.nodes[&a.node_id].info.meta["rack"].clone()).collect();
+        assert_eq!((places(&decision).len(), racks.len()), (2, 2), "{job_type:?}");
+        assert!(world.run(&spec).plan.is_no_op());
+    }
 }
 
 #[test]
