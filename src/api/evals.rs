@@ -89,12 +89,15 @@ fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Evaluation>, Response> {
 pub fn delete(call: &Call<'_>) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let filter = json::text(&body, "Filter")?.unwrap_or_default();
+    let some = json::member(&body, "EvalIDs").and_then(Value::as_array).is_some_and(|ids| !ids.is_empty());
+    if some && !filter.is_empty() {
+        return Err(Response::text(400, "evals cannot be deleted by both ID and filter"));
+    }
     let named = ids(&body)?;
     let action = match (named.is_empty(), filter) {
-        (false, "") => Action::DeleteEvals { ids: named, skip_needed: false },
+        (false, _) => Action::DeleteEvals { ids: named, skip_needed: false },
         (true, "") => return Err(Response::text(400, "evals must be deleted by either ID or filter")),
         (true, filter) => Action::DeleteEvals { ids: matching(call, filter)?, skip_needed: true },
-        (false, _) => return Err(Response::text(400, "evals cannot be deleted by both ID and filter")),
     };
     Ok(Outcome::Act(action, Answer { kind: AnswerKind::EvalsDeleted, pretty: call.query.pretty }))
 }
