@@ -1,7 +1,7 @@
 //! `drover alloc stop`: ends an allocation where it runs; the servers place it anew.
 
 use crate::cli::Run;
-use crate::cli::monitor;
+use crate::cli::deployment_change::follow_both;
 use crate::cli::output::{Failure, Outcome};
 use crate::cli::session::{Session, argument, path, refuse_unbuilt};
 use crate::cli::shapes::RegisterAnswer;
@@ -44,6 +44,6 @@ impl Run for AllocStop {
             session.out.line(&answer.eval_id)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into())
+        Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
     }
 }

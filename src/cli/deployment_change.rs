@@ -109,7 +109,7 @@ impl Run for DeploymentPromote {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "promote", &id, promotion(&id, &self.group))?;
-        end(session, &answer, self.detach, self.verbose)
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }
 
@@ -122,7 +122,7 @@ impl Run for JobPromote {
             return Err(Failure::new(format!("Job {:?} has no deployment to promote", stub.id)));
         };
         let answer = step(session, "promote", &latest.id, promotion(&latest.id, &self.group))?;
-        end(session, &answer, self.detach, self.verbose)
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }
 
@@ -135,7 +135,11 @@ impl Run for DeploymentFail {
         if let Some(version) = reverted {
             session.out.line(&format!("Job has been reverted to version {version}"))?;
         }
-        end(session, &answer, self.detach, self.verbose)
+        // that its deployment has failed is what was asked for
+        match told(session, &answer.eval_id, self.detach)? {
+            true => Ok(ExitCode::SUCCESS),
+            false => Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into()),
+        }
     }
 }
 
@@ -154,7 +158,7 @@ impl Run for DeploymentResume {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "pause", &id, json!({"DeploymentID": id, "Pause": false}))?;
         session.out.line(&format!("Deployment {id:?} resumed"))?;
-        end(session, &answer, self.detach, self.verbose)
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }
 
@@ -163,7 +167,7 @@ impl Run for DeploymentUnblock {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "unblock", &id, json!({"DeploymentID": id}))?;
         session.out.line(&format!("Deployment {id:?} unblocked"))?;
-        end(session, &answer, self.detach, self.verbose)
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }
 
@@ -176,13 +180,6 @@ fn promotion(id: &str, groups: &[String]) -> Value {
 
 fn step(session: &Session, verb: &str, id: &str, body: Value) -> Outcome<Stepped> {
     Ok(session.client.put(&format!("/v1/deployment/{verb}/{}", encode(id)), &[], &body)?)
-}
-
-fn end(session: &Session, answer: &Stepped, detach: bool, verbose: bool) -> Outcome<ExitCode> {
-    match told(session, &answer.eval_id, detach)? {
-        true => Ok(ExitCode::SUCCESS),
-        false => Ok(monitor::follow(session, &answer.eval_id, verbose)?.into()),
-    }
 }
 
 /// There is no evaluation to follow, or its id was all that was asked for: that is printed.

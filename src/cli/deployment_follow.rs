@@ -1,12 +1,14 @@
 //! Follows a deployment to its end: on a terminal in place, otherwise a block whenever something has changed (reference: cli 3.4).
 
+use crate::cli::alloc_status::alloc_table;
 use crate::cli::deployment::{Deployment, page};
-use crate::cli::follow::changed;
+use crate::cli::follow::{LOOK_AGAIN, changed, changed_within};
 use crate::cli::http::decode;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::screen::{Screen, Size};
+use crate::cli::screen::{Page, Screen, Size};
 use crate::cli::session::{Session, path};
+use crate::cli::shapes::Alloc;
 use std::time::{Duration, Instant};
 
 /// A job that comes back to an older version gets another deployment; it is followed, too.
@@ -16,13 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The value is the exit code: 0 only if the deployment was successful, whatever became of the job afterwards.
 pub fn follow(session: &Session, id: &str, verbose: bool) -> Outcome<u8> {
+    follow_within(session, id, verbose, LOOK_AGAIN)
+}
+
+/// `wait`: how long one look at the deployment waits for a change of it.
+pub fn follow_within(session: &Session, id: &str, verbose: bool, wait: &str) -> Outcome<u8> {
     let mut id = id.to_string();
     let mut code = 0;
     for _ in 0..MAX_FOLLOWED {
         let now = session.time(session.now());
         let text = format!("==> {now}: Monitoring deployment {:?}", layout::id(&id, verbose));
         session.out.line(&session.out.bold(&text))?;
-        let deployment = follow_one(session, &id, verbose)?;
+        let deployment = follow_one(session, &id, verbose, wait)?;
         code = code.max(u8::from(deployment.status != "successful"));
         match after_rollback(session, &deployment)? {
             Some(next) => id = next,
@@ -32,13 +39,16 @@ pub fn follow(session: &Session, id: &str, verbose: bool) -> Outcome<u8> {
     Err(Failure::new(format!("Stopped monitoring after {MAX_FOLLOWED} deployments in a row")))
 }
 
-fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Deployment> {
+fn follow_one(session: &Session, id: &str, verbose: bool, wait: &str) -> Outcome<Deployment> {
     let (mut screen, mut index) = (Screen::default(), 0);
     let target = path("deployment", id);
     loop {
-        let (value, seen) = changed(session, &target, &[], index)?;
+        let (value, seen) = changed_within(session, &target, &[], index, wait)?;
         let deployment: Deployment = decode(&value)?;
-        let page = page(&deployment, session.zone(), verbose);
+        let mut page = page(&deployment, session.zone(), verbose);
+        if verbose {
+            allocations(session, id, &mut page)?;
+        }
         if session.out.is_terminal() {
             screen.draw(&session.out, &page, Size::now())?;
         } else if seen != index {
@@ -51,6 +61,16 @@ fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Deployment>
         }
         index = seen;
     }
+}
+
+fn allocations(session: &Session, id: &str, page: &mut Page) -> Outcome<()> {
+    let allocs: Vec<Alloc> = session.client.get(&path("deployment/allocations", id), &[])?;
+    page.section("Allocations");
+    match allocs.is_empty() {
+        true => page.line("No allocations placed"),
+        false => page.text(&alloc_table(&allocs, session.now(), true)),
+    }
+    Ok(())
 }
 
 /// The deployment of the version that the job has come back to.

@@ -2,10 +2,13 @@
 
 use crate::cli::Run;
 use crate::cli::deployment::{Deployment, page, table};
-use crate::cli::deployment_follow::follow;
+use crate::cli::deployment_follow::follow_within;
+use crate::cli::follow::LOOK_AGAIN;
 use crate::cli::http::decode;
 use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::{Session, argument, at_home, path};
+use crate::cli::session::{Session, argument, at_home, path, refuse_unbuilt};
+use crate::jobspec::duration;
+use crate::model::order::Order;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -35,13 +38,19 @@ pub struct DeploymentStatus {
     /// follow it to its end; exit code 1 unless it is successful
     #[argh(switch)]
     monitor: bool,
+    /// with -monitor: how long one look waits for a change (1s)
+    #[argh(option, arg_name = "duration")]
+    wait: Option<String>,
+    /// open the web interface (not supported yet)
+    #[argh(switch)]
+    ui: bool,
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
     /// print the API's objects through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
-    /// show ids in full
+    /// show ids in full; with -monitor its allocations, too
     #[argh(switch)]
     verbose: bool,
     /// an id or the beginning of one
@@ -49,7 +58,7 @@ pub struct DeploymentStatus {
     deployment: Option<String>,
 }
 
-/// list the deployments of a job
+/// list the deployments of a job, newest first
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job deployments -latest cache")]
 pub struct JobDeployments {
@@ -85,17 +94,19 @@ impl Run for DeploymentList {
 
 impl Run for DeploymentStatus {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        refuse_unbuilt(&[(self.ui, "-ui")])?;
         let objects = objects(self.json, self.template.as_deref())?;
         if self.monitor && objects.is_some() {
             return Err(Failure::usage("-monitor excludes -json and -t"));
         }
+        let wait = self.wait()?;
         let Some(prefix) = &self.deployment else {
             let value = session.client.get_value("/v1/deployments", &[("reverse", "true")])?;
             return show(session, objects, &value, self.verbose);
         };
         let id = session.deployment_id(prefix)?;
         if self.monitor {
-            return Ok(follow(session, &id, self.verbose)?.into());
+            return Ok(follow_within(session, &id, self.verbose, wait)?.into());
         }
         let value = session.client.get_value(&path("deployment", &id), &[])?;
         if let Some(objects) = objects {
@@ -104,6 +115,19 @@ impl Run for DeploymentStatus {
         }
         page(&decode::<Deployment>(&value)?, session.zone(), self.verbose).print(&session.out)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl DeploymentStatus {
+    fn wait(&self) -> Outcome<&str> {
+        let Some(text) = self.wait.as_deref() else { return Ok(LOOK_AGAIN) };
+        if !self.monitor {
+            return Err(Failure::usage("-wait needs -monitor"));
+        }
+        match duration::parse(text) {
+            Ok(span) if span.as_nanos() > 0 => Ok(text),
+            _ => Err(Failure::usage(format!("-wait wants a duration such as 2s, not {text:?}"))),
+        }
     }
 }
 
@@ -128,7 +152,10 @@ impl Run for JobDeployments {
         }
         let all = if self.all { "true" } else { "false" };
         let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
-        let value = session.client.get_value(&format!("{base}/deployments"), &query)?;
+        let mut value = session.client.get_value(&format!("{base}/deployments"), &query)?;
+        if let Some(list) = value.as_array_mut() {
+            list.order_by_key(|d| std::cmp::Reverse(d["CreateIndex"].as_u64()));
+        }
         show(session, objects, &value, self.verbose)
     }
 }

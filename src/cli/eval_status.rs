@@ -3,6 +3,7 @@
 use crate::api::shape::eval::LEFT_OUT;
 use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
+use crate::cli::deployment_change::follow_both;
 use crate::cli::eval_list::{failures, table};
 use crate::cli::http::decode;
 use crate::cli::layout;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover eval status -monitor 1a2b3c4d")]
 pub struct EvalStatus {
-    /// follow it to its end; exit code 2: not everything could be placed
+    /// follow it and its deployment to their end; exit code 2: not everything could be placed
     #[argh(switch)]
     monitor: bool,
     /// print the API's object as JSON; without an id: all of them
@@ -60,7 +61,7 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
     };
     let id = session.eval_id(prefix)?;
     if command.monitor {
-        return Ok(monitor::follow(session, &id, command.verbose)?.into());
+        return Ok(follow_both(session, &id, command.verbose)?.into());
     }
     let target = path("evaluation", &id);
     let value =

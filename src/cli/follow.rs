@@ -6,7 +6,7 @@ use crate::cli::session::{Session, path};
 use crate::cli::shapes::{Alloc, Eval};
 
 /// The longest wait for a change; a terminal's ages and size are looked at so often.
-const LOOK_AGAIN: &str = "1s";
+pub const LOOK_AGAIN: &str = "1s";
 
 /// What was seen last.
 #[derive(Default)]
@@ -57,8 +57,19 @@ pub fn changed(
     query: &[(&str, &str)],
     after: u64,
 ) -> Outcome<(serde_json::Value, u64)> {
+    changed_within(session, target, query, after, LOOK_AGAIN)
+}
+
+/// The same after another time.
+pub fn changed_within(
+    session: &Session,
+    target: &str,
+    query: &[(&str, &str)],
+    after: u64,
+    time: &str,
+) -> Outcome<(serde_json::Value, u64)> {
     let after = after.to_string();
-    let wait = [("index", after.as_str()), ("wait", LOOK_AGAIN)];
+    let wait = [("index", after.as_str()), ("wait", time)];
     let waiting = if after == "0" { &[][..] } else { &wait[..] };
     let query: Vec<_> = query.iter().chain(waiting).copied().collect();
     Ok(session.client.get_indexed(target, &query)?)

@@ -2,8 +2,8 @@
 
 use crate::cli::Run;
 use crate::cli::alloc_status::alloc_table;
+use crate::cli::deployment_change::follow_both;
 use crate::cli::http::decode;
-use crate::cli::monitor;
 use crate::cli::output::{Outcome, objects};
 use crate::cli::session::{Session, argument, at_home, path};
 use crate::cli::shapes::{Alloc, RegisterAnswer};
@@ -81,6 +81,6 @@ impl Run for JobEval {
             session.out.line(&format!("Created eval ID: {:?}", answer.eval_id))?;
             return Ok(ExitCode::SUCCESS);
         }
-        Ok(monitor::follow(session, &answer.eval_id, self.verbose)?.into())
+        Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
     }
 }

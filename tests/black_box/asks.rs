@@ -249,6 +249,7 @@ fn a_job_is_looked_at_again_when_asked() {
     let first = text(&node.await_alloc("web", "running")["ID"]).to_string();
     let eval = node.drover(&["job", "eval", "we"]);
     assert!(eval.exits(0).contains("finished with status \"complete\""), "{eval:?}");
+    assert!(eval.out.contains("Deployment completed successfully"), "its deployment is followed: {eval:?}");
     let detached = node.drover(&["job", "eval", "-detach", "web"]);
     let id = detached.exits(0).trim().strip_prefix("Created eval ID: \"").and_then(|id| id.strip_suffix('"'));
     let made = node.get(&format!("/v1/evaluation/{}", id.expect("an id"))).json();
@@ -267,6 +268,8 @@ fn what_failed_is_placed_again_at_once_when_asked() {
     let repaired = node.data_dir().with_file_name("repaired");
     let mut job = shell_job("web", &format!("[ -e {} ] || exit 3; sleep 1000", path(&repaired)));
     let hour = 3_600_000_000_000_u64;
+    // without a deployment, which would be followed
+    job["Update"] = json!({"MaxParallel": 0});
     job["TaskGroups"][0]["ReschedulePolicy"] = json!({
         "Attempts": 1, "Interval": 24 * hour, "Delay": hour, "DelayFunction": "constant", "Unlimited": false
     });

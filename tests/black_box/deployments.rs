@@ -62,6 +62,8 @@ fn a_rollout_is_followed_to_its_end_and_a_bad_one_comes_back() {
     assert_eq!((&job["Version"], &job["Stable"]), (&2.into(), &true.into()));
     let listed = node.drover(&["job", "deployments", "web"]);
     assert!(listed.exits(0).contains("rolling back to job version 0"), "{listed:?}");
+    let versions: Vec<_> = listed.out.lines().skip(1).filter_map(|l| l.split_whitespace().nth(2)).collect();
+    assert_eq!(versions, ["2", "1", "0"], "newest first");
     let shown = node.drover(&["job", "status", "web"]);
     assert!(
         shown.exits(0).contains("\nLatest Deployment\n") && shown.out.contains("\nDeployed\n"),
@@ -87,10 +89,17 @@ fn canaries_wait_for_a_word_and_a_pause_holds_everything() {
     await_status(&node, "paused");
     node.drover(&["deployment", "resume", "-detach", &id]).exits(0);
     await_status(&node, "running");
-    node.drover(&["job", "promote", "web"]).exits(0);
+    let promoted = node.drover(&["job", "promote", "web"]);
+    assert!(promoted.exits(0).contains("Deployment completed successfully"), "{promoted:?}");
     await_status(&node, "successful");
     wait::until_eq("all are new", &vec![1, 1], || running(&node));
-    node.drover(&["deployment", "status", "-monitor", &id]).exits(0);
+    let status = |flags: &[&str]| node.drover(&[&["deployment", "status"], flags, &[&id]].concat());
+    status(&["-monitor"]).exits(0);
+    let shown = status(&["-monitor", "-wait", "5s", "-verbose"]);
+    assert!(shown.exits(0).contains("\nAllocations\nID "), "{shown:?}");
+    status(&["-wait", "5s"]).fails(1, "-wait needs -monitor");
+    status(&["-monitor", "-wait", "soon"]).fails(1, "-wait wants a duration");
+    status(&["-ui"]).fails(1, "not supported yet: -ui");
     node.drover(&["deployment", "promote", &id]).fails(1, "can't promote terminal deployment");
     let listed = node.drover(&["deployment", "list", "-json"]);
     let all: Vec<Value> = serde_json::from_str(listed.exits(0)).expect("JSON");
