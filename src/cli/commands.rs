@@ -9,7 +9,7 @@ use crate::cli::{deployment_change, deployment_show};
 use crate::cli::{eval_delete, eval_list, eval_status, fmt_command};
 use crate::cli::{
     job_action, job_allocs, job_dispatch, job_family, job_init, job_inspect, job_plan, job_revert, job_run,
-    job_status, job_stop, job_tag, job_validate,
+    job_start, job_status, job_stop, job_tag, job_validate,
 };
 use crate::cli::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
@@ -42,6 +42,7 @@ pub static COMMANDS: &[Command] = &[
     },
     networked::<job_status::JobStatus>("job status", "list jobs, or show one"),
     networked::<job_stop::JobStop>("job stop", "stop jobs"),
+    networked::<job_start::JobStart>("job start", "run stopped jobs again"),
     networked::<job_inspect::JobInspect>("job inspect", "print a job as JSON or as its file"),
     networked::<job_inspect::JobHistory>("job history", "list the versions of a job"),
     networked::<job_revert::JobRevert>("job revert", "bring an older version of a job back"),
@@ -187,7 +188,6 @@ pub fn unalias(name: &str) -> &str {
 
 /// Reference: cli 2. A name of a group stands for all of the group that is not in `COMMANDS`.
 pub static NOT_SUPPORTED: &[&str] = &[
-    "job start",
     "job restart",
     "alloc pause",
     "node identity",

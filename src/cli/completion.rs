@@ -204,7 +204,7 @@ mod tests {
     fn words_flags_and_names_are_completed() {
         for (line, expected) in [
             ("versi", &["version"][..]),
-            ("job st", &["status", "stop"]),
+            ("job st", &["start", "status", "stop"]),
             ("keeper ", &["run", "status", "stop"]),
             ("job status we", &["weJob"]),
             ("alloc logs -f 4", &["4Alloc"]),

@@ -127,6 +127,15 @@ fn seed() -> u64 {
     jiff::Timestamp::now().as_nanosecond() as u64
 }
 
+/// A flag and its value as they are typed, with a blank after them.
+pub fn spelled(flag: &str, value: &str) -> String {
+    match value.contains([' ', '"', '$', '\'', '[', '{', '\n', '*', '`', '\\', '&', ';', '|', '<', '>', '('])
+    {
+        true => format!("-{flag}='{}' ", value.replace('\'', "'\\''")),
+        false => format!("-{flag}={value} "),
+    }
+}
+
 /// A whole file; `-` is standard input.
 pub fn text_of(path: &str) -> Outcome<String> {
     let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {e}"));

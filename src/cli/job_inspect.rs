@@ -3,9 +3,10 @@
 use crate::cli::Run;
 use crate::cli::diff;
 use crate::cli::http::decode;
+use crate::cli::job_file::spelled;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome, objects};
-use crate::cli::session::{Session, argument, at_home, path, refuse_unbuilt};
+use crate::cli::session::{Session, argument, at_home, path};
 use crate::cli::shapes::{Job, JobStub, Submission, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ pub struct JobInspect {
     /// print the file that the job was made from
     #[argh(switch)]
     hcl: bool,
-    /// print the variables, too (not supported yet)
+    /// with -hcl: how to run it with the variables that it was submitted with, on standard error
     #[argh(switch)]
     with_vars: bool,
     /// without "Job" around it; without an id: the list of all jobs
@@ -67,7 +68,9 @@ pub struct JobHistory {
 
 impl Run for JobInspect {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.with_vars, "-with-vars")])?;
+        if self.with_vars && !self.hcl {
+            return Err(Failure::usage("-with-vars needs -hcl"));
+        }
         let objects = objects(self.json, self.template.as_deref())?;
         if self.hcl && objects.is_some() {
             return Err(Failure::usage("-hcl excludes -json and -t"));
@@ -105,23 +108,48 @@ impl JobInspect {
 
     fn source(&self, session: &Session, stub: &JobStub) -> Outcome<()> {
         let job: Job = decode(&self.object(session, stub)?)?;
-        let version = job.version.to_string();
-        let query: Vec<_> = at_home(stub).into_iter().chain([("version", version.as_str())]).collect();
-        let target = format!("{}/submission", path("job", &stub.id));
-        let kept: Result<Submission, _> = session.client.get(&target, &query);
-        let kept = kept.map_err(|e| match e.is_not_found() {
-            true => Failure::new(format!(
-                "The file that version {version} of job {:?} was made from was not kept",
-                stub.id
-            )),
-            false => e.into(),
+        let kept = kept(session, stub, job.version)?.ok_or_else(|| {
+            let (id, version) = (&stub.id, job.version);
+            Failure::new(format!("The file that version {version} of job {id:?} was made from was not kept"))
         })?;
-        session.out.text(&format!("{}\n", kept.source.trim_end()))
+        let kept: Submission = decode(&kept)?;
+        session.out.text(&format!("{}\n", kept.source.trim_end()))?;
+        if self.with_vars {
+            session.out.stderr_line(&again(stub, job.version, &kept));
+        }
+        Ok(())
     }
 }
 
+/// What the version was made from, as the API's object, if that was kept.
+pub fn kept(session: &Session, stub: &JobStub, version: u64) -> Outcome<Option<Value>> {
+    let version = version.to_string();
+    let query: Vec<_> = at_home(stub).into_iter().chain([("version", version.as_str())]).collect();
+    match session.client.get_value(&format!("{}/submission", path("job", &stub.id)), &query) {
+        Ok(kept) => Ok(Some(kept)),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// How the version is submitted once more, with the same variables.
+fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
+    let namespace: String = at_home(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
+    let flags = kept.variable_flags.iter().map(|(name, value)| spelled("var", &format!("{name}={value}")));
+    let flags: String = flags.collect();
+    let json = if kept.format == "json" { "-json " } else { "" };
+    let inspect = format!("drover job inspect {namespace}-hcl -version {version} {}", stub.id);
+    let (intro, file) = match kept.variables.trim() {
+        "" => ("As it was submitted:".to_string(), ""),
+        text => {
+            (format!("As it was submitted, with these lines in vars.hcl:\n\n{text}"), "-var-file=vars.hcl ")
+        }
+    };
+    format!("\n{intro}\n\n{inspect} | drover job run {namespace}{json}{flags}{file}-")
+}
+
 /// As they come, newest first; with `wanted` only that one.
-fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<Vec<Value>> {
+pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<Vec<Value>> {
     let target = format!("{}/versions", path("job", &stub.id));
     let all: Versions = session.client.get(&target, &at_home(stub))?;
     let Some(wanted) = wanted else { return Ok(all.versions) };
@@ -215,6 +243,21 @@ fn block(job: &Job, submitted: &str) -> String {
 mod tests {
     use super::*;
     use crate::cli::shapes::VersionTag;
+    use crate::model::gather::Gather;
+
+    #[test]
+    fn how_a_version_is_submitted_again_names_its_variables() {
+        let stub = JobStub { id: "cache".into(), ..JobStub::default() };
+        let mut kept = Submission { format: "hcl2".into(), ..Submission::default() };
+        let plain = "\nAs it was submitted:\n\ndrover job inspect -hcl -version 3 cache | drover job run -";
+        assert_eq!(again(&stub, 3, &kept), plain);
+        kept.variable_flags =
+            [("n", "3"), ("who", "a b")].iter().map(|(k, v)| (k.to_string(), v.to_string())).gather();
+        kept.variables = "x = 1\n".into();
+        let expected = "\nAs it was submitted, with these lines in vars.hcl:\n\nx = 1\n\n\
+            drover job inspect -hcl -version 3 cache | drover job run -var=n=3 -var='who=a b' -var-file=vars.hcl -";
+        assert_eq!(again(&stub, 3, &kept), expected);
+    }
 
     #[test]
     fn a_version_is_laid_out_as_its_reference() {

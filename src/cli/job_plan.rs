@@ -169,12 +169,8 @@ impl JobPlan {
     /// The same file with the same variables.
     fn spelled(&self, file: &str) -> String {
         let json = if self.json { "-json ".to_string() } else { String::new() };
-        let quoted = |flag: &str, value: &String| match value.contains([' ', '"', '$', '\'', '[', '{']) {
-            true => format!("-{flag}='{}' ", value.replace('\'', "'\\''")),
-            false => format!("-{flag}={value} "),
-        };
-        let vars = self.var.iter().map(|v| quoted("var", v));
-        let files = self.var_file.iter().map(|v| quoted("var-file", v));
+        let vars = self.var.iter().map(|v| job_file::spelled("var", v));
+        let files = self.var_file.iter().map(|v| job_file::spelled("var-file", v));
         format!("{json}{}{file}", vars.chain(files).collect::<String>())
     }
 }

@@ -74,10 +74,11 @@ impl Run for JobRun {
             return Ok(ExitCode::SUCCESS);
         }
         go_where_the_job_says(session, &file);
-        let answer = register(session, &self.request(&file))?;
+        let answer = register(session, &[], &self.request(&file))?;
         warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
-            return registered(session, &answer, &file);
+            registered(session, "Job registration successful", &answer, &file.job)?;
+            return Ok(ExitCode::SUCCESS);
         }
         Ok(follow_both(session, &answer.eval_id, self.verbose)?.into())
     }
@@ -120,8 +121,8 @@ pub fn request(file: &JobFile) -> Value {
     json!({"Job": file.job, "Submission": file.submission})
 }
 
-pub fn register(session: &Session, request: &Value) -> Outcome<RegisterAnswer> {
-    session.client.put("/v1/jobs", &[], request).map_err(|e| match e {
+pub fn register(session: &Session, home: &[(&str, &str)], request: &Value) -> Outcome<RegisterAnswer> {
+    session.client.put("/v1/jobs", home, request).map_err(|e| match e {
         RequestError::Status { text, .. } if text.contains(ENFORCING) => {
             let at = text.find(ENFORCING).unwrap_or(0);
             Failure::new(format!("{}\nJob not updated", &text[at..]))
@@ -135,9 +136,10 @@ pub fn register(session: &Session, request: &Value) -> Outcome<RegisterAnswer> {
 
 const ENFORCING: &str = "Enforcing job modify index";
 
-fn registered(session: &Session, answer: &RegisterAnswer, file: &JobFile) -> Outcome<ExitCode> {
-    session.out.line("Job registration successful")?;
-    let is = |block: &str| file.job.get(block).filter(|p| p.is_object());
+/// `said`: what has succeeded.
+pub fn registered(session: &Session, said: &str, answer: &RegisterAnswer, job: &Value) -> Outcome<()> {
+    session.out.line(said)?;
+    let is = |block: &str| job.get(block).filter(|p| p.is_object());
     let periodic = is("Periodic").filter(|_| is("ParameterizedJob").is_none());
     if let Some(periodic) = periodic {
         let next = job_family::next_launch(session, periodic).unwrap_or_else(|| "none".to_string());
@@ -146,5 +148,5 @@ fn registered(session: &Session, answer: &RegisterAnswer, file: &JobFile) -> Out
     if !answer.eval_id.is_empty() {
         session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -40,34 +40,44 @@ pub struct JobStop {
 
 impl Run for JobStop {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        if self.job.is_empty() {
-            return Err(Failure::usage("This command takes at least one argument: <job>"));
-        }
         if self.global {
             return Err(Failure::new("not supported yet: -global"));
         }
         if self.no_shutdown_delay {
             return Err(Failure::new("not supported yet: -no-shutdown-delay"));
         }
-        let mut evals = Vec::new();
-        let mut code = 0;
-        for prefix in &self.job {
-            match self.stop(session, prefix) {
-                Ok(Some(eval)) => evals.push(eval),
-                Ok(None) => {}
-                Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
-                Err(failure) if self.job.len() == 1 => return Err(failure),
-                Err(failure) => {
-                    session.out.error(&failure.to_string());
-                    code = 1;
-                }
+        let stop = |prefix: &str| self.stop(session, prefix);
+        each(session, &self.job, &stop, &|eval| monitor::follow(session, eval, self.verbose))
+    }
+}
+
+/// Does the same to each job, and follows what evaluations come of it. One that fails keeps no other from its turn.
+pub fn each(
+    session: &Session,
+    jobs: &[String],
+    act: &dyn Fn(&str) -> Outcome<Option<String>>,
+    follow: &dyn Fn(&str) -> Outcome<u8>,
+) -> Outcome<ExitCode> {
+    if jobs.is_empty() {
+        return Err(Failure::usage("This command takes at least one argument: <job>"));
+    }
+    let mut evals = Vec::new();
+    let mut code = 0;
+    for prefix in jobs {
+        match act(prefix) {
+            Ok(eval) => evals.extend(eval),
+            Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+            Err(failure) if jobs.len() == 1 => return Err(failure),
+            Err(failure) => {
+                session.out.error(&failure.to_string());
+                code = 1;
             }
         }
-        for eval in evals {
-            code = code.max(monitor::follow(session, &eval, self.verbose)?);
-        }
-        Ok(code.into())
     }
+    for eval in evals {
+        code = code.max(follow(&eval)?);
+    }
+    Ok(code.into())
 }
 
 impl JobStop {

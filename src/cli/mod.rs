@@ -43,6 +43,7 @@ mod job_inspect;
 mod job_plan;
 mod job_revert;
 mod job_run;
+mod job_start;
 mod job_status;
 mod job_stop;
 mod job_tag;

@@ -330,6 +330,9 @@ shape! {
 
     pub struct Submission {
         pub source: String,
+        pub format: String,
+        pub variable_flags: BTreeMap<String, String>,
+        pub variables: String,
     }
 
     pub struct ValidateAnswer {

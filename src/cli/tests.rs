@@ -103,6 +103,7 @@ fn commands_are_found_by_name_and_alias() {
         ("job run a", "job run"),
         ("run a", "job run"),
         ("stop a b", "job stop"),
+        ("start a", "job start"),
         ("logs -f a", "alloc logs"),
         ("status", "status"),
         ("status job run", "status"),
@@ -125,7 +126,6 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("qqqqqqqqq", 127, "\"drover -h\" lists the commands."),
         ("job", 1, "Usage: drover job <command>"),
         ("license get", 1, "not supported yet: license"),
-        ("start x", 1, "not supported yet: job start"),
         ("plan -bogus", 255, "-bogus"),
         ("operator raft transfer-leadership", 1, "not supported yet: operator"),
     ] {

@@ -72,6 +72,37 @@ fn a_namespace_refuses_what_it_does_not_allow() {
 }
 
 #[test]
+fn what_was_stopped_starts_again_with_its_text_and_variables() {
+    let node = Node::dev();
+    let source = "variable \"n\" {\n type = number\n}\njob \"v\" {\n type = \"batch\"\n group \"g\" {\n count = var.n\n \
+                  task \"t\" {\n driver = \"raw_exec\"\n config {\n command = \"/bin/sleep\"\n args = [\"1000\"]\n}\n}\n}\n}\n";
+    let file = node.write("v.nomad.hcl", source);
+    node.drover(&["job", "run", "-detach", "-var", "n=2", path(&file)]).exits(0);
+    node.drover(&["job", "start", "v"]).fails(1, "Job \"v\" has not been stopped");
+    node.drover(&["job", "stop", "v"]).exits(0);
+    let started = node.drover(&["job", "start", "v"]);
+    assert!(started.exits(0).contains("finished with status \"complete\""), "{started:?}");
+    let job = node.get("/v1/job/v").json();
+    let got = (&job["Version"], &job["Stop"], &job["TaskGroups"][0]["Count"]);
+    assert_eq!(got, (&json!(2), &json!(false), &json!(2)));
+    node.await_alloc("v", "running");
+    let shown = node.drover(&["job", "inspect", "-hcl", "-with-vars", "v"]);
+    assert_eq!(shown.exits(0), source);
+    let again = "drover job inspect -namespace default -hcl -version 2 v | drover job run -namespace default -var=n=2 -";
+    assert!(shown.err.contains(again), "{shown:?}");
+    node.drover(&["job", "inspect", "-with-vars", "v"]).fails(1, "-with-vars needs -hcl");
+
+    let mut form = shell_job("form", "true");
+    form["Type"] = json!("batch");
+    form["ParameterizedJob"] = json!({});
+    node.register(&form);
+    node.drover(&["job", "stop", "form"]).exits(0);
+    let both = node.drover(&["job", "start", "v", "form"]);
+    both.fails(1, "Job \"v\" has not been stopped");
+    assert_eq!(both.out, "Job start successful\n", "the other one did");
+}
+
+#[test]
 fn namespaces_and_texts_outlive_a_restart() {
     let mut node = Node::durable();
     node.drover(&["namespace", "apply", "team"]).exits(0);
