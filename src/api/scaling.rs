@@ -11,7 +11,7 @@ use crate::jobspec::free_form;
 use crate::model::alloc::{Allocation, ClientStatus};
 use crate::model::id::{JobKey, ScalingPolicyId};
 use crate::model::job::Job;
-use crate::model::scaling::{Scaling, ScalingPolicy};
+use crate::model::scaling::ScalingPolicy;
 use crate::model::tree::BTreeMap;
 use crate::state::view::{Table, View};
 use crate::wire::request::{Action, ScaleWish};
@@ -169,12 +169,11 @@ fn chosen(call: &Call<'_>, view: &View) -> Result<Vec<ScalingPolicy>, Response> 
     let kind = q.text("type").unwrap_or_default();
     let job = q.text("job").filter(|job| !job.is_empty());
     let mut found = Vec::new();
-    if !Scaling::TYPE.starts_with(kind) {
-        return Ok(found);
-    }
     for id in view.scaling_policy_ids(&id_prefix("policy", &q.prefix)?, usize::MAX)? {
         let asked = |p: &ScalingPolicy| {
-            call.namespaces().is_none_or(|n| p.job.namespace == n) && job.is_none_or(|job| p.job.id == job)
+            p.kind.as_str().starts_with(kind)
+                && call.namespaces().is_none_or(|n| p.job.namespace == n)
+                && job.is_none_or(|job| p.job.id == job)
         };
         found.extend(view.scaling_policy(id)?.filter(asked));
     }

@@ -119,6 +119,7 @@ shape! {
         namespace: String,
         job: String,
         group: String,
+        task: String,
     }
 }
 
@@ -222,7 +223,8 @@ fn table(policies: &[Policy], verbose: bool) -> String {
 
 impl Target {
     fn shown(&self) -> String {
-        format!("Namespace:{},Job:{},Group:{}", self.namespace, self.job, self.group)
+        let task = if self.task.is_empty() { String::new() } else { format!(",Task:{}", self.task) };
+        format!("Namespace:{},Job:{},Group:{}{task}", self.namespace, self.job, self.group)
     }
 }
 
@@ -275,7 +277,12 @@ mod tests {
             id: "0123456789".into(),
             enabled: true,
             kind: "horizontal".into(),
-            target: Target { namespace: "default".into(), job: "web".into(), group: "g".into() },
+            target: Target {
+                namespace: "default".into(),
+                job: "web".into(),
+                group: "g".into(),
+                task: String::new(),
+            },
             policy: json!({"cooldown": "1m"}),
             min: 1,
             max: 3,

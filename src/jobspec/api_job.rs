@@ -270,6 +270,7 @@ impl Decoder<'_> {
             asks: Self::task_asks(t),
             payload_file: self.payload_file(t, path),
             actions: t.many("Actions").map(action).collect(),
+            scaling: self.task_scaling(t, path),
         }
     }
 

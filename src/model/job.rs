@@ -9,7 +9,7 @@ use super::family::{Children, Periodic};
 use super::id::JobKey;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, Lifecycle, TaskResources};
-use super::scaling::Scaling;
+use super::scaling::{Scaling, TaskScaling};
 use super::time::{Span, Wall};
 use super::value::Value;
 use crate::model::gather::Gather;
@@ -177,6 +177,9 @@ pub struct Task {
     pub payload_file: String,
     #[serde(default)]
     pub actions: Vec<TaskAction>,
+    /// At most one of each type.
+    #[serde(default)]
+    pub scaling: Vec<TaskScaling>,
 }
 
 impl Task {

@@ -1,5 +1,5 @@
-//! How far a group may be scaled, and what became of attempts to: the policies that autoscalers read, and the events that
-//! they leave (reference: server 13).
+//! How far groups, and what their tasks are given, may be scaled, and what became of attempts to: the policies that autoscalers
+//! read, and the events that they leave (reference: server 13).
 //!
 //! Refuses to know: when to scale. A policy's own text is for whoever does.
 
@@ -10,7 +10,32 @@ use super::value::Value;
 use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
-/// A group's `scaling` block.
+/// What a policy lets grow and shrink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ScalingType {
+    /// A group's count.
+    #[default]
+    Horizontal,
+    /// MHz of a task.
+    VerticalCpu,
+    /// MiB of a task.
+    VerticalMem,
+}
+
+impl ScalingType {
+    /// Those of tasks.
+    pub const VERTICAL: [ScalingType; 2] = [ScalingType::VerticalCpu, ScalingType::VerticalMem];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ScalingType::Horizontal => "horizontal",
+            ScalingType::VerticalCpu => "vertical_cpu",
+            ScalingType::VerticalMem => "vertical_mem",
+        }
+    }
+}
+
+/// A `scaling` block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     pub min: i64,
@@ -21,8 +46,6 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// The only type that groups have.
-    pub const TYPE: &'static str = "horizontal";
     /// Of a maximum that nobody said.
     pub const NO_MAX: i64 = -1;
 
@@ -42,7 +65,14 @@ fn named(sign: char) -> &'static str {
     if sign == '<' { "minimum" } else { "maximum" }
 }
 
-/// The policy of one group as a region keeps it, while its job is not stopped.
+/// A task's `scaling` block. Nothing here acts on it: it is for whoever advises on sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskScaling {
+    pub kind: ScalingType,
+    pub scaling: Scaling,
+}
+
+/// The policy of one group, or of one task, as a region keeps it, while its job is not stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScalingPolicy {
     pub job: JobKey,
@@ -51,19 +81,74 @@ pub struct ScalingPolicy {
     pub create_index: u64,
     /// Moves when the block is another one, and not with the count.
     pub modify_index: u64,
+    #[serde(default)]
+    pub kind: ScalingType,
+    /// Empty: it is the group's.
+    #[serde(default)]
+    pub task: String,
 }
 
 impl ScalingPolicy {
     pub fn id(&self) -> ScalingPolicyId {
-        policy_id(&self.job.namespace, &self.job.id, &self.group)
+        self.target().id()
+    }
+
+    pub fn target(&self) -> Target<'_> {
+        let (namespace, job) = (&self.job.namespace, &self.job.id);
+        Target { namespace, job, group: &self.group, task: &self.task, kind: self.kind }
     }
 }
 
-/// Follows from what the policy is for, so it is the same in every version, and on every server.
+/// What a policy is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub namespace: &'a str,
+    pub job: &'a str,
+    pub group: &'a str,
+    /// Empty: the group.
+    pub task: &'a str,
+    pub kind: ScalingType,
+}
+
+impl Target<'_> {
+    /// Follows from what the policy is for, so it is the same in every version, and on every server.
+    pub fn id(self) -> ScalingPolicyId {
+        let parts = [self.namespace, self.job, self.group, self.task, self.kind.as_str()];
+        let parts = if self.kind == ScalingType::Horizontal { &parts[..3] } else { &parts[..] };
+        let name: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
+        let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes());
+        ScalingPolicyId::from_random(u128::from_be_bytes(id.into_bytes()))
+    }
+}
+
+#[cfg(test)]
 pub fn policy_id(namespace: &str, job: &str, group: &str) -> ScalingPolicyId {
-    let target = [namespace, job, group].map(|part| format!("{}:{part}", part.len())).concat();
-    let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, target.as_bytes());
-    ScalingPolicyId::from_random(u128::from_be_bytes(id.into_bytes()))
+    Target { namespace, job, group, task: "", kind: ScalingType::Horizontal }.id()
+}
+
+/// All policies of a job that is registered at `index`, unless it is stopped.
+pub fn policies(spec: &JobSpec, index: u64) -> Vec<ScalingPolicy> {
+    let mut found = Vec::new();
+    for group in spec.groups.iter().filter(|_| !spec.stop) {
+        let mut add = |task: &str, kind, scaling: &Scaling| {
+            found.push(ScalingPolicy {
+                job: spec.key(),
+                group: group.name.clone(),
+                scaling: scaling.clone(),
+                create_index: index,
+                modify_index: index,
+                kind,
+                task: task.to_string(),
+            });
+        };
+        if let Some(scaling) = &group.scaling {
+            add("", ScalingType::Horizontal, scaling);
+        }
+        for task in &group.tasks {
+            task.scaling.iter().for_each(|s| add(&task.name, s.kind, &s.scaling));
+        }
+    }
+    found
 }
 
 /// Somebody scaled a group, or says why not.
@@ -141,6 +226,12 @@ mod tests {
         assert_eq!(id("web", "a").to_string(), "ab576f4e-12c0-4964-ae68-d55aee108427");
         assert_ne!(id("web", "a"), id("web", "b"));
         assert_ne!(id("web", "1:a"), id("web1:", "a"));
+        let of_task = |task, kind| Target { namespace: "default", job: "web", group: "a", task, kind }.id();
+        let (cpu, mem) = (ScalingType::VerticalCpu, ScalingType::VerticalMem);
+        assert_eq!(of_task("", ScalingType::Horizontal), id("web", "a"));
+        assert_ne!(of_task("t", cpu), of_task("t", mem));
+        assert_ne!(of_task("t", cpu), of_task("u", cpu));
+        assert_ne!(of_task("t", cpu), id("web", "a"));
     }
 
     #[test]

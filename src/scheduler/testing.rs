@@ -122,6 +122,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         asks: TaskAsks::default(),
         payload_file: String::new(),
         actions: vec![],
+        scaling: vec![],
     };
     let group = TaskGroup {
         name: "g".into(),

@@ -58,6 +58,7 @@ mod tests {
     use crate::model::job::TaskAction;
     use crate::model::preference::{Affinity, Spread};
     use crate::model::resources::{Hook, Lifecycle};
+    use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
     use crate::model::time::Span;
     use crate::model::value::Value;
     use crate::scheduler::testing::spec;
@@ -106,7 +107,11 @@ mod tests {
 
     #[test]
     fn what_is_made_in_place() {
-        let changes: [(&str, Change); 14] = [
+        let changes: [(&str, Change); 15] = [
+            ("scaling", |j| {
+                let kind = ScalingType::VerticalMem;
+                task(j).scaling.push(TaskScaling { kind, scaling: Scaling::default() })
+            }),
             ("action", |j| task(j).actions.push(TaskAction::default())),
             ("affinity", |j| j.groups[0].affinities.push(Affinity::default())),
             ("spread", |j| j.spreads.push(Spread::default())),

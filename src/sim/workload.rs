@@ -415,6 +415,7 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         asks: TaskAsks::default(),
         payload_file: String::new(),
         actions: vec![],
+        scaling: vec![],
     };
     let group = TaskGroup {
         name: "group".into(),

@@ -116,6 +116,7 @@ fn task(name: &str, restart: RestartPolicy) -> Task {
         asks: TaskAsks::default(),
         payload_file: String::new(),
         actions: vec![],
+        scaling: vec![],
     }
 }
 

@@ -128,6 +128,8 @@ pub const SHORT_SCORES: Change = &[(short_float::NAME, 0)];
 pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
 /// No task had actions.
 pub const ACTIONS: Change = &[("Task", 19)];
+/// Tasks had no scaling policies.
+pub const VERTICAL: Change = &[("Task", 20), ("ScalingPolicy", 5)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
@@ -144,10 +146,11 @@ pub(crate) use records;
 records! {
     crate::model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
     crate::model::alloc::Allocation = "allocation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
-    crate::model::job::Job = "job" 8 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS];
-    crate::model::job::JobSpec = "job version" 7 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS];
-    super::command::Command = "command" 9
-        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS];
+    crate::model::job::Job = "job" 9 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS, VERTICAL];
+    crate::model::job::JobSpec = "job version" 8
+        grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS, VERTICAL];
+    super::command::Command = "command" 10
+        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL];
     crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
@@ -156,7 +159,8 @@ records! {
     crate::model::key::SigningKey = "signing key" 1;
     crate::model::node::Node = "node" 3 grown by [DRAINS, CLAIMS];
     super::rpc::NodeRequest = "node request" 2 grown by [CLAIMS];
-    NodeReply = "node reply" 9 grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS];
+    NodeReply = "node reply" 10
+        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;
@@ -166,7 +170,7 @@ records! {
     super::keeper::Command = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
     crate::model::deployment::Deployment = "deployment" 1;
-    crate::model::scaling::ScalingPolicy = "scaling policy" 1;
+    crate::model::scaling::ScalingPolicy = "scaling policy" 2 grown by [VERTICAL];
     crate::model::scaling::ScalingEvents = "scaling events" 1;
 }
 

@@ -139,3 +139,41 @@ fn a_system_job_is_scaled_to_none_and_back() {
     node.drover(&["job", "run", &file(&node, "watch", "system", "scaling {\n max = 1\n}")])
         .fails(1, "Task groups with job type system do not support scaling blocks");
 }
+
+#[test]
+fn policies_of_tasks_are_kept_listed_and_shown() {
+    let node = Node::dev();
+    let sized = "    task \"t\" {\n      scaling \"cpu\" {\n        max = 500\n      }\n      scaling \"mem\" {\n        min = 32\n        \
+                 max = 256\n        policy {\n          cooldown = \"1h\"\n        }\n      }\n";
+    let source = std::fs::read_to_string(file(&node, "work", "batch", "")).expect("the file");
+    let write = |sized: &str| {
+        path(&node.write("sized.nomad.hcl", &source.replacen("    task \"t\" {\n", sized, 1))).to_string()
+    };
+    node.drover(&["job", "run", &write(sized)]).exits(0);
+    let list = node.drover(&["scaling", "policy", "list", "-type", "vertical"]);
+    for row in
+        ["vertical_cpu  Namespace:default,Job:work,Group:g,Task:t\n", "vertical_mem  Namespace:default"]
+    {
+        assert!(list.exits(0).contains(row), "{list:?}");
+    }
+    assert_eq!(
+        node.drover(&["scaling", "policy", "list", "-type", "horizontal"]).exits(0),
+        "No policies found\n"
+    );
+    let memory = node.get("/v1/scaling/policies?type=vertical_mem").json();
+    let id = text(&memory[0]["ID"]);
+    let shown = node.drover(&["scaling", "policy", "info", id]);
+    for part in ["Type    = vertical_mem\n", "Min     = 32\n", "Max     = 256\n", "\"cooldown\": \"1h\""] {
+        assert!(shown.exits(0).contains(part), "{part}: {shown:?}");
+    }
+    let job = node.get("/v1/job/work").json();
+    let policies = &job["TaskGroups"][0]["Tasks"][0]["ScalingPolicies"];
+    assert_eq!((&policies[1]["ID"], &policies[1]["Target"]["Task"]), (&memory[0]["ID"], &"t".into()));
+    assert_eq!(node.put("/v1/jobs", &json!({"Job": job})).status, 200, "it is taken as it is shown");
+    assert_eq!(node.get("/v1/job/work").json()["Version"], 0);
+    let wrong = write(&sized.replace("max = 500", "min = 2\n        max = 1"));
+    let refused = node.drover(&["job", "run", &wrong]);
+    refused.fails(1, "Task scaling policy validation failed");
+    node.drover(&["job", "stop", "work"]).exits(0);
+    assert_eq!(node.get("/v1/scaling/policies").json(), json!([]));
+}

@@ -175,7 +175,7 @@ impl<'a> GroupShape<'a> {
             volumes: VolumeShape::all(&g.asks.volumes),
             consul: (),
             disconnect: g.disconnect.as_ref().map(DisconnectShape::new),
-            tasks: g.tasks.iter().map(TaskShape::new).collect(),
+            tasks: g.tasks.iter().map(|t| TaskShape::new(spec, g, t)).collect(),
             meta: map_or_null(&g.meta),
             shutdown_delay: g.shutdown_delay.map(|d| d.as_nanos()),
             stop_after_client_disconnect: (),
@@ -222,7 +222,7 @@ struct TaskShape<'a> {
     /// Nanoseconds.
     shutdown_delay: i64,
     volume_mounts: Option<Vec<MountShape<'a>>>,
-    scaling_policies: Null,
+    scaling_policies: Option<Vec<PolicyShape<'a>>>,
     kill_signal: &'a str,
     kind: &'static str,
     #[serde(rename = "CSIPluginConfig")]
@@ -235,7 +235,7 @@ struct TaskShape<'a> {
 }
 
 impl<'a> TaskShape<'a> {
-    fn new(t: &'a Task) -> Self {
+    fn new(spec: &'a JobSpec, g: &'a TaskGroup, t: &'a Task) -> Self {
         TaskShape {
             name: &t.name,
             driver: &t.driver,
@@ -264,7 +264,7 @@ impl<'a> TaskShape<'a> {
             leader: t.leader,
             shutdown_delay: t.shutdown_delay.as_nanos(),
             volume_mounts: listed(&t.asks.mounts, MountShape::new),
-            scaling_policies: (),
+            scaling_policies: PolicyShape::of_task(spec, g, t),
             kill_signal: &t.kill_signal,
             kind: "",
             csi_plugin_config: (),

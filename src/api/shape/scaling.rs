@@ -1,9 +1,9 @@
-//! Scaling as JSON: the policies of groups, and how far each group has come (reference: http-api 1.2, 7).
+//! Scaling as JSON: the policies of groups and tasks, and how far each group has come (reference: http-api 1.2, 7).
 
 use super::job::FreeForm;
 use crate::model::gather::Gather;
-use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, policy_id};
+use crate::model::job::{JobSpec, Task, TaskGroup};
+use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, Target};
 use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use serde::Serialize;
@@ -21,11 +21,14 @@ pub struct TargetShape<'a> {
     namespace: &'a str,
     job: &'a str,
     group: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    task: &'a str,
 }
 
 impl<'a> TargetShape<'a> {
-    fn of(p: &'a ScalingPolicy) -> Self {
-        TargetShape { namespace: &p.job.namespace, job: &p.job.id, group: &p.group }
+    fn of(target: Target<'a>) -> Self {
+        let Target { namespace, job, group, task, kind: _ } = target;
+        TargetShape { namespace, job, group, task }
     }
 }
 
@@ -48,8 +51,8 @@ impl<'a> PolicyStub<'a> {
         PolicyStub {
             id: p.id().to_string(),
             enabled: p.scaling.enabled,
-            kind: Scaling::TYPE,
-            target: TargetShape::of(p),
+            kind: p.kind.as_str(),
+            target: TargetShape::of(p.target()),
             create_index: p.create_index,
             modify_index: p.modify_index,
         }
@@ -76,19 +79,25 @@ pub struct PolicyShape<'a> {
 impl<'a> PolicyShape<'a> {
     pub fn new(p: &'a ScalingPolicy) -> Self {
         let (create_index, modify_index) = (p.create_index, p.modify_index);
-        PolicyShape { create_index, modify_index, ..PolicyShape::of(TargetShape::of(p), &p.scaling) }
+        PolicyShape { create_index, modify_index, ..PolicyShape::of(p.target(), &p.scaling) }
     }
 
     pub fn of_group(job: &'a JobSpec, group: &'a TaskGroup) -> Option<Self> {
-        let target = TargetShape { namespace: &job.namespace, job: &job.id, group: &group.name };
+        let target = target(job, group, "", ScalingType::Horizontal);
         group.scaling.as_ref().map(|scaling| PolicyShape::of(target, scaling))
     }
 
-    fn of(target: TargetShape<'a>, scaling: &'a Scaling) -> Self {
+    pub fn of_task(job: &'a JobSpec, group: &'a TaskGroup, task: &'a Task) -> Option<Vec<Self>> {
+        let policies = task.scaling.iter();
+        let shapes = policies.map(|s| PolicyShape::of(target(job, group, &task.name, s.kind), &s.scaling));
+        (!task.scaling.is_empty()).then(|| shapes.collect())
+    }
+
+    fn of(target: Target<'a>, scaling: &'a Scaling) -> Self {
         PolicyShape {
-            id: policy_id(target.namespace, target.job, target.group).to_string(),
-            kind: Scaling::TYPE,
-            target,
+            id: target.id().to_string(),
+            kind: target.kind.as_str(),
+            target: TargetShape::of(target),
             policy: free(&scaling.policy),
             min: scaling.min,
             max: scaling.max,
@@ -97,6 +106,10 @@ impl<'a> PolicyShape<'a> {
             modify_index: 0,
         }
     }
+}
+
+fn target<'a>(job: &'a JobSpec, group: &'a TaskGroup, task: &'a str, kind: ScalingType) -> Target<'a> {
+    Target { namespace: &job.namespace, job: &job.id, group: &group.name, task, kind }
 }
 
 #[derive(Serialize)]

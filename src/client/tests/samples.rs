@@ -87,6 +87,7 @@ pub fn task(name: &str) -> Task {
         asks: TaskAsks::default(),
         payload_file: String::new(),
         actions: vec![],
+        scaling: vec![],
     }
 }
 

@@ -1,8 +1,8 @@
-//! How far a group may be scaled (reference: jobspec 3.14, 6).
+//! How far groups, and what their tasks are given, may be scaled (reference: jobspec 3.14, 6).
 
 use super::{Decoder, Given, plain};
 use crate::model::gather::Gather;
-use crate::model::scaling::Scaling;
+use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
 use crate::model::tree::BTreeMap;
 use crate::model::value::Value as Plain;
 use serde_json::Value;
@@ -14,19 +14,36 @@ impl Decoder<'_> {
         let min = given.and_then(|s| s.int("Min"));
         let count = g.int("Count").or(min).unwrap_or(1);
         let Some(given) = given else { return (count, None) };
-        if let Some(other) = given.text("Type").filter(|t| !matches!(*t, "" | Scaling::TYPE)) {
-            self.checker.wrong(format!(
-                "{path}.Scaling: scaling policy type {other:?} is not valid; it is {:?}",
-                Scaling::TYPE
-            ));
+        let only = ScalingType::Horizontal.as_str();
+        if let Some(other) = given.text("Type").filter(|t| !t.is_empty() && *t != only) {
+            self.checker
+                .wrong(format!("{path}.Scaling: scaling policy type {other:?} is not valid; it is {only:?}"));
         }
-        let scaling = Scaling {
-            min: min.unwrap_or(count),
-            max: given.int("Max").unwrap_or(Scaling::NO_MAX),
-            enabled: given.flag("Enabled").unwrap_or(true),
-            policy: free_form(given.0.get("Policy")),
-        };
-        (count, Some(scaling))
+        (count, Some(scaling(given, count)))
+    }
+
+    pub(super) fn task_scaling(&mut self, t: Given<'_>, path: &str) -> Vec<TaskScaling> {
+        let mut found = Vec::new();
+        for (i, given) in t.many("ScalingPolicies").enumerate() {
+            let name = given.text("Type").unwrap_or_default();
+            match ScalingType::VERTICAL.into_iter().find(|kind| kind.as_str() == name) {
+                Some(kind) => found.push(TaskScaling { kind, scaling: scaling(given, 0) }),
+                None => self.checker.wrong(format!(
+                    "{path}.ScalingPolicies[{i}]: scaling policy type {name:?} is not valid; it is \"vertical_cpu\" or \"vertical_mem\""
+                )),
+            }
+        }
+        found
+    }
+}
+
+/// `least`: where nobody says it.
+fn scaling(given: Given<'_>, least: i64) -> Scaling {
+    Scaling {
+        min: given.int("Min").unwrap_or(least),
+        max: given.int("Max").unwrap_or(Scaling::NO_MAX),
+        enabled: given.flag("Enabled").unwrap_or(true),
+        policy: free_form(given.0.get("Policy")),
     }
 }
 

@@ -125,7 +125,7 @@ pub(super) static TASK: Block = labelled(
         soon(many("service", "Services", &SERVICE)),
         many("volume_mount", "VolumeMounts", &VOLUME_MOUNT),
         one("dispatch_payload", "DispatchPayload", &DISPATCH_PAYLOAD),
-        soon(many("scaling", "ScalingPolicies", &TASK_SCALING)),
+        many("scaling", "ScalingPolicies", &TASK_SCALING),
         soon(many("identity", "Identities", &IDENTITY)),
         soon(filled(
             member("", "Identity", Shape::One(&IDENTITY), true),

@@ -140,7 +140,6 @@ fn what_is_not_built_is_refused_by_name() {
         ("/TaskGroups/0/Services", json!([{"Name": "s"}]), "service (TaskGroups[0].Services)"),
         ("/TaskGroups/0/Volumes", json!({"v": {"Type": "host", "PerAlloc": true}}), "per_alloc"),
         ("/TaskGroups/0/Volumes", json!({"v": {"Type": "csi", "Source": "x"}}), "volume type \"csi\""),
-        ("/TaskGroups/0/Tasks/0/ScalingPolicies", json!([{"Max": 3}]), "scaling"),
         (
             "/TaskGroups/0/EphemeralDisk",
             json!({"Sticky": true}),

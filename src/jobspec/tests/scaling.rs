@@ -3,7 +3,7 @@
 use super::accepted::{changed, decode};
 use super::*;
 use crate::jobspec::decode_job;
-use crate::model::scaling::Scaling;
+use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
 use crate::model::value::Value as Plain;
 use serde_json::json;
 
@@ -47,15 +47,40 @@ fn a_policy_is_kept_as_it_is_but_for_its_numbers() {
 }
 
 #[test]
-fn other_types_and_tasks_are_refused() {
+fn a_task_has_policies_for_what_it_is_given() {
+    let words = "scaling \"cpu\" {\n max = 500\n}\n scaling \"mem\" {\n min = 32\n max = 256\n enabled = false\n policy {\n n = 5\n}\n}";
+    let file = with(&format!("group \"g\" {{\n task \"t\" {{\n driver = \"d\"\n{words}\n}}\n}}"));
+    let members = json!([
+        {"Type": "vertical_cpu", "Max": 500},
+        {"Type": "vertical_mem", "Min": 32, "Max": 256, "Enabled": false, "Policy": {"n": 5}, "ID": "x", "ModifyIndex": 7,
+         "Target": {"Namespace": "default", "Job": "a", "Group": "g", "Task": "t"}}
+    ]);
+    let cpu = Scaling { min: 0, max: 500, enabled: true, ..Scaling::default() };
+    let policy = [("n".to_string(), Plain::Float(5.0))].into();
+    let expected = [
+        TaskScaling { kind: ScalingType::VerticalCpu, scaling: cpu },
+        TaskScaling {
+            kind: ScalingType::VerticalMem,
+            scaling: Scaling { min: 32, max: 256, enabled: false, policy },
+        },
+    ];
+    for job in [file, changed("/TaskGroups/0/Tasks/0/ScalingPolicies", members)] {
+        assert_eq!(decode(&job).groups[0].tasks[0].scaling, expected);
+    }
+}
+
+#[test]
+fn other_types_are_refused() {
     let refused = decode_job(&changed("/TaskGroups/0/Scaling", json!({"Max": 1, "Type": "vertical_cpu"})));
     let why = refused.expect_err("is for tasks").to_string();
     assert!(
         why.contains("TaskGroups[0].Scaling: scaling policy type \"vertical_cpu\" is not valid"),
         "{why}"
     );
-    let of_task =
-        changed("/TaskGroups/0/Tasks/0/ScalingPolicies", json!([{"Max": 1, "Type": "vertical_cpu"}]));
-    let why = decode_job(&of_task).expect_err("is not built").to_string();
-    assert!(why.contains("scaling (TaskGroups[0].Tasks[0].ScalingPolicies)"), "{why}");
+    let of_task = changed("/TaskGroups/0/Tasks/0/ScalingPolicies", json!([{"Max": 1, "Type": "horizontal"}]));
+    let why = decode_job(&of_task).expect_err("is for groups").to_string();
+    assert!(
+        why.contains("Tasks[0].ScalingPolicies[0]: scaling policy type \"horizontal\" is not valid; it is \"vertical_cpu\""),
+        "{why}"
+    );
 }

@@ -12,7 +12,7 @@ use crate::model::job::{
 };
 use crate::model::preference::{Affinity, Spread};
 use crate::model::resources::Lifecycle;
-use crate::model::scaling::Scaling;
+use crate::model::scaling::{Scaling, ScalingType};
 use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 
@@ -71,6 +71,12 @@ pub fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
     objects.extend(one("LogConfig", |t| Some(logs(&t.logs))));
     objects.extend(of_resources(old, new));
     objects.extend(one("RestartPolicy", |t| Some(restart(&t.restart))));
+    for kind in ScalingType::VERTICAL {
+        let of = |t: &Task| {
+            t.scaling.iter().find(|s| s.kind == kind).map(|s| scaling(&s.scaling).with("Type", kind.as_str()))
+        };
+        objects.extend(object("Scaling", old.and_then(of), new.and_then(of)));
+    }
     objects.extend(sets("VolumeMount", |t| all(&t.asks.mounts, mount)));
     objects
 }

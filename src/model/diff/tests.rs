@@ -8,6 +8,7 @@ use crate::model::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
 use crate::model::plan::GroupChanges;
 use crate::model::preference::{Affinity, Spread, SpreadTarget};
 use crate::model::resources::{Hook, Lifecycle};
+use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
 use crate::model::time::Span;
 use crate::model::validate::tests::job;
 use crate::model::value::Value;
@@ -343,7 +344,11 @@ fn what_a_difference_leads_to_is_told_with_it() {
     assert_eq!((group.fields[0].annotation, group.tasks[0].annotation), (Some("forces create"), None));
     assert_eq!(annotated(|j| j.groups[0].count = 0).fields[0].annotation, Some("forces destroy"));
     let (in_place, replaced) = (Some("forces in-place update"), Some("forces create/destroy update"));
-    let cases: [(Change, Option<&str>); 9] = [
+    let policy = |j: &mut JobSpec| {
+        edited(j).scaling.push(TaskScaling { kind: ScalingType::VerticalCpu, scaling: Scaling::default() })
+    };
+    let cases: [(Change, Option<&str>); 10] = [
+        (policy, in_place),
         (|j| edited(j).actions.push(TaskAction::default()), in_place),
         (|j| edited(j).kill_timeout = Span::seconds(9), in_place),
         (|j| edited(j).constraints = vec![Constraint::default()], in_place),

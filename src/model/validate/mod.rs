@@ -17,7 +17,7 @@ use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
 use crate::model::tree::BTreeSet;
 use constraint::constraint;
-use policies::{migrate, reschedule, restart, update};
+use policies::restart;
 use preference::{affinities, spreads};
 
 /// What a region allows.
@@ -171,40 +171,12 @@ fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
     spreads(&g.spreads, &mut errors);
     system::preferences(spec.job_type, &g.affinities, &g.spreads, &mut errors);
     restart(&g.restart, &mut errors);
-    policies(spec.job_type, g, &mut errors);
+    policies::of_group(spec.job_type, g, &mut errors);
     disk(g, &mut errors);
     claims::group(spec, g, &mut errors);
     nest(&mut errors, "Task group scaling policy validation failed", scaling::group(g));
     tasks(spec, g, &mut errors);
     errors
-}
-
-/// The policies that only some types of jobs have.
-fn policies(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
-    let name = job_type.as_str();
-    match (&g.reschedule, job_type) {
-        (Some(r), JobType::Service | JobType::Batch) => reschedule(r, errors),
-        (Some(_), JobType::System) => errors.push("System jobs should not have a reschedule policy".into()),
-        (Some(_), _) => errors.push("Sysbatch jobs should not have a reschedule policy".into()),
-        (None, JobType::Service | JobType::Batch) => {
-            errors.push(format!("Task Group {} should have a reschedule policy", names::shown(&g.name)));
-        }
-        (None, _) => {}
-    }
-    match (&g.update, job_type) {
-        (Some(u), JobType::Service) => update(u, errors),
-        (Some(u), JobType::System) => {
-            update(u, errors);
-            system::update(u, errors);
-        }
-        (Some(_), _) => errors.push(format!("Job type {name:?} does not allow update block")),
-        (None, _) => {}
-    }
-    match (&g.migrate, job_type) {
-        (Some(m), JobType::Service) => migrate(m, errors),
-        (Some(_), _) => errors.push(format!("Job type {name:?} does not allow migrate block")),
-        (None, _) => {}
-    }
 }
 
 fn disk(g: &TaskGroup, errors: &mut Vec<String>) {
@@ -260,6 +232,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
     claims::task(g, t, &mut errors);
     family::payload_file(t, &mut errors);
     names::actions(&t.actions, &mut errors);
+    nest(&mut errors, "Task scaling policy validation failed", scaling::task(t));
     logs(&t.logs, g.ephemeral_disk_mb, &mut errors);
     for (i, c) in t.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
@@ -354,6 +327,7 @@ pub mod tests {
             asks: TaskAsks::default(),
             payload_file: String::new(),
             actions: vec![],
+            scaling: vec![],
         };
         let group = TaskGroup {
             name: "g".into(),

@@ -1,13 +1,43 @@
-//! Whether restart, reschedule, update and migrate policies make sense each by itself.
+//! Whether restart, reschedule, update and migrate policies make sense each by itself, and which of them a type of jobs has.
 
+use super::{names, system};
 use crate::model::job::{
-    DelayFunction, HealthCheck, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
+    DelayFunction, HealthCheck, JobType, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy,
+    TaskGroup, UpdatePolicy,
 };
 use crate::model::time::Span;
 
 const MIN_RESTART_INTERVAL: Span = Span::seconds(5);
 const MIN_RESCHEDULE_DELAY: Span = Span::seconds(5);
 const MIN_RESCHEDULE_INTERVAL: Span = Span::seconds(15);
+
+/// The policies that only some types of jobs have.
+pub fn of_group(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
+    let name = job_type.as_str();
+    match (&g.reschedule, job_type) {
+        (Some(r), JobType::Service | JobType::Batch) => reschedule(r, errors),
+        (Some(_), JobType::System) => errors.push("System jobs should not have a reschedule policy".into()),
+        (Some(_), _) => errors.push("Sysbatch jobs should not have a reschedule policy".into()),
+        (None, JobType::Service | JobType::Batch) => {
+            errors.push(format!("Task Group {} should have a reschedule policy", names::shown(&g.name)));
+        }
+        (None, _) => {}
+    }
+    match (&g.update, job_type) {
+        (Some(u), JobType::Service) => update(u, errors),
+        (Some(u), JobType::System) => {
+            update(u, errors);
+            system::update(u, errors);
+        }
+        (Some(_), _) => errors.push(format!("Job type {name:?} does not allow update block")),
+        (None, _) => {}
+    }
+    match (&g.migrate, job_type) {
+        (Some(m), JobType::Service) => migrate(m, errors),
+        (Some(_), _) => errors.push(format!("Job type {name:?} does not allow migrate block")),
+        (None, _) => {}
+    }
+}
 
 pub fn restart(r: &RestartPolicy, errors: &mut Vec<String>) {
     if r.attempts < 0 {
@@ -30,7 +60,7 @@ pub fn restart(r: &RestartPolicy, errors: &mut Vec<String>) {
     }
 }
 
-pub fn reschedule(r: &ReschedulePolicy, errors: &mut Vec<String>) {
+fn reschedule(r: &ReschedulePolicy, errors: &mut Vec<String>) {
     if r.attempts < 0 {
         errors.push("Reschedule attempts can't be negative".to_string());
     }
@@ -100,7 +130,7 @@ fn function_name(f: DelayFunction) -> &'static str {
     }
 }
 
-pub fn update(u: &UpdatePolicy, errors: &mut Vec<String>) {
+fn update(u: &UpdatePolicy, errors: &mut Vec<String>) {
     let mut check = |bad: bool, text: String| {
         if bad {
             errors.push(text);
@@ -138,7 +168,7 @@ pub fn update(u: &UpdatePolicy, errors: &mut Vec<String>) {
     check(u.stagger <= Span::ZERO, format!("Stagger must be greater than zero: {}", u.stagger));
 }
 
-pub fn migrate(m: &MigratePolicy, errors: &mut Vec<String>) {
+fn migrate(m: &MigratePolicy, errors: &mut Vec<String>) {
     let mut check = |bad: bool, text: String| {
         if bad {
             errors.push(text);

@@ -1,6 +1,6 @@
-//! Whether what a group says of its scaling makes sense (reference: jobspec 8).
+//! Whether what groups and tasks say of their scaling makes sense (reference: jobspec 8).
 
-use crate::model::job::{JobSpec, JobType, TaskGroup};
+use crate::model::job::{JobSpec, JobType, Task, TaskGroup};
 use crate::model::scaling::Scaling;
 
 /// Jobs of this type have one of a group on each node, or none.
@@ -11,19 +11,44 @@ pub fn of_system_job(spec: &JobSpec) -> bool {
 }
 
 pub fn group(g: &TaskGroup) -> Vec<String> {
-    let Some(Scaling { min, max, .. }) = &g.scaling else { return Vec::new() };
+    let Some(scaling) = &g.scaling else { return Vec::new() };
+    let mut errors = limits(scaling, "count");
+    if scaling.max < g.count {
+        errors.push(invalid("task group count must not be greater than maximum count in scaling policy"));
+    }
+    if g.count < scaling.min {
+        errors.push(invalid("task group count must not be less than minimum count in scaling policy"));
+    }
+    errors
+}
+
+pub fn task(t: &Task) -> Vec<String> {
     let mut errors = Vec::new();
-    let mut check = |bad: bool, text: &str| {
+    for (i, policy) in t.scaling.iter().enumerate() {
+        let kind = policy.kind.as_str();
+        errors.extend(limits(&policy.scaling, kind));
+        if t.scaling[..i].iter().any(|other| other.kind == policy.kind) {
+            errors.push(invalid(&format!("there is another one of type {kind}")));
+        }
+    }
+    errors
+}
+
+fn limits(s: &Scaling, of: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let mut check = |bad: bool, text: String| {
         if bad {
-            errors.push(format!("Scaling policy invalid: {text}"));
+            errors.push(invalid(&text));
         }
     };
-    check(*max < 0, "maximum count must be specified and non-negative");
-    check(*max >= 0 && max < min, "maximum count must not be less than minimum count");
-    check(*min < 0, "minimum count must be specified and non-negative");
-    check(*max < g.count, "task group count must not be greater than maximum count in scaling policy");
-    check(g.count < *min, "task group count must not be less than minimum count in scaling policy");
+    check(s.max < 0, format!("maximum {of} must be specified and non-negative"));
+    check(s.max >= 0 && s.max < s.min, format!("maximum {of} must not be less than minimum {of}"));
+    check(s.min < 0, format!("minimum {of} must be specified and non-negative"));
     errors
+}
+
+fn invalid(text: &str) -> String {
+    format!("Scaling policy invalid: {text}")
 }
 
 #[cfg(test)]
@@ -31,6 +56,7 @@ mod tests {
     use super::super::tests::job;
     use super::super::{Limits, validate};
     use super::*;
+    use crate::model::scaling::{ScalingType, TaskScaling};
 
     fn told(job_type: JobType, (min, count, max): (i64, i64, i64)) -> String {
         let mut spec = job(job_type);
@@ -57,6 +83,35 @@ mod tests {
                 Some(text) => {
                     assert!(told.contains("Task group scaling policy validation failed: "), "{told}");
                     assert!(told.contains(text), "{limits:?}: {told}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_has_one_policy_of_each_type_with_limits() {
+        let (cpu, mem) = (ScalingType::VerticalCpu, ScalingType::VerticalMem);
+        for (policies, expected) in [
+            (&[][..], None),
+            (&[(cpu, 0, 10), (mem, 64, 64)], None),
+            (&[(cpu, 0, -1)], Some("maximum vertical_cpu must be specified and non-negative")),
+            (&[(mem, 5, 4)], Some("maximum vertical_mem must not be less than minimum vertical_mem")),
+            (&[(mem, -1, 4)], Some("minimum vertical_mem must be specified and non-negative")),
+            (&[(cpu, 0, 1), (cpu, 0, 2)], Some("there is another one of type vertical_cpu")),
+        ] {
+            let mut spec = job(JobType::Service);
+            let scaling = |min, max| Scaling { min, max, enabled: true, ..Scaling::default() };
+            let one = |&(kind, min, max): &(ScalingType, i64, i64)| TaskScaling {
+                kind,
+                scaling: scaling(min, max),
+            };
+            spec.groups[0].tasks[0].scaling = policies.iter().map(one).collect();
+            let told = validate(&spec, &Limits::default()).error_text();
+            match expected {
+                None => assert_eq!(told, "", "{policies:?}"),
+                Some(text) => {
+                    assert!(told.contains("Task scaling policy validation failed: "), "{told}");
+                    assert!(told.contains(text), "{policies:?}: {told}");
                 }
             }
         }

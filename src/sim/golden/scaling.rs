@@ -3,7 +3,7 @@
 use super::Samples;
 use crate::model::eval::{Evaluation, Trigger};
 use crate::model::job::JobSpec;
-use crate::model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy};
+use crate::model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, ScalingType, TaskScaling};
 use crate::model::tree::BTreeMap;
 use crate::model::value::Value;
 use crate::state::samples::{AT, Region, eval, key, register, spec, submit};
@@ -48,8 +48,16 @@ pub fn scaling_samples(s: &mut Samples) {
         scaling: scaling(),
         create_index: 5,
         modify_index: 300,
+        kind: ScalingType::Horizontal,
+        task: String::new(),
     };
     s.add("of a group", &policy);
+    let kind = ScalingType::VerticalMem;
+    s.add("of a task", &ScalingPolicy { kind, task: "t".into(), ..policy });
+    let mut sized = scalable();
+    let kinds = ScalingType::VERTICAL.into_iter();
+    sized.groups[0].tasks[0].scaling = kinds.map(|kind| TaskScaling { kind, scaling: scaling() }).collect();
+    s.add::<JobSpec>("with scalable tasks", &sized);
     let event = ScalingEvent {
         at: AT,
         count: Some(2),

@@ -7,9 +7,10 @@ use super::super::view::{self, Table};
 use super::job::conflict;
 use super::{Reply, Turn};
 use crate::model::id::{EvalId, JobKey};
-use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policy_id, refuses_count};
+use crate::model::job::JobSpec;
+use crate::model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policies, refuses_count};
 use crate::model::time::Wall;
+use crate::model::tree::BTreeSet;
 use crate::model::validate::{Limits, names};
 use crate::wire::change::Change;
 use crate::wire::command::ScaleJob;
@@ -85,52 +86,35 @@ impl Turn<'_> {
         now: Option<&JobSpec>,
     ) -> Result<(), Fault> {
         for group in was.into_iter().flat_map(|spec| &spec.groups) {
-            let now = now.and_then(|spec| Some((spec, spec.group(&group.name)?)));
-            if now.is_none() {
+            if now.is_none_or(|spec| spec.group(&group.name).is_none()) {
                 self.remove(&tables::scaling_events_key(&tables::job_bytes(key), &group.name))?;
             }
-            if now.is_none_or(|(spec, group)| spec.stop || group.scaling.is_none()) {
-                self.remove_policy(key, group)?;
-            }
         }
-        for group in now.into_iter().filter(|spec| !spec.stop).flat_map(|spec| &spec.groups) {
-            self.put_policy(key, group)?;
-        }
-        Ok(())
-    }
-
-    fn remove_policy(&mut self, key: &JobKey, group: &TaskGroup) -> Result<(), Fault> {
-        let policy = policy_key(key, group);
-        if tables::any(&self.rows, &policy)? {
-            self.remove(&policy)?;
+        let index = self.index();
+        let all = |spec: Option<&JobSpec>| spec.map(|spec| policies(spec, index)).unwrap_or_default();
+        let wanted = all(now);
+        let mut kept = BTreeSet::new();
+        kept.extend(wanted.iter().map(ScalingPolicy::id));
+        for gone in all(was).iter().map(ScalingPolicy::id).filter(|id| !kept.contains(id)) {
+            self.remove(&tables::scaling_policy_key(gone))?;
             self.moved(Table::ScalingPolicies);
         }
-        Ok(())
+        wanted.into_iter().try_for_each(|policy| self.put_policy(policy))
     }
 
     /// What says the same as before stays as it is.
-    fn put_policy(&mut self, key: &JobKey, group: &TaskGroup) -> Result<(), Fault> {
-        let Some(scaling) = &group.scaling else { return Ok(()) };
-        let place = policy_key(key, group);
+    fn put_policy(&mut self, mut policy: ScalingPolicy) -> Result<(), Fault> {
+        let place = tables::scaling_policy_key(policy.id());
         let known: Option<ScalingPolicy> = tables::get(&self.rows, &place)?;
-        if known.as_ref().is_some_and(|known| known.scaling == *scaling) {
-            return Ok(());
+        if let Some(known) = known {
+            if known.scaling == policy.scaling {
+                return Ok(());
+            }
+            policy.create_index = known.create_index;
         }
-        let index = self.index();
-        let policy = ScalingPolicy {
-            job: key.clone(),
-            group: group.name.clone(),
-            scaling: scaling.clone(),
-            create_index: known.map_or(index, |known| known.create_index),
-            modify_index: index,
-        };
         self.moved(Table::ScalingPolicies);
         self.put(&place, &policy)
     }
-}
-
-fn policy_key(job: &JobKey, group: &TaskGroup) -> Vec<u8> {
-    tables::scaling_policy_key(policy_id(&job.namespace, &job.id, &group.name))
 }
 
 /// Groups that the job has already keep their count, as far as their new limits let them.

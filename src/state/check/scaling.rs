@@ -1,7 +1,7 @@
 //! Scaling policies and events against the jobs that they are of.
 
 use super::{All, say, tables};
-use crate::model::scaling::policy_id;
+use crate::model::scaling::policies;
 use crate::model::tree::BTreeSet;
 
 impl All {
@@ -10,22 +10,15 @@ impl All {
         for (key, job) in &self.jobs {
             let newest = job.newest().map_err(say)?;
             let place = tables::spec_key(&tables::job_bytes(key), job.create_index, newest.version);
-            let Some(spec) = self.specs.get(&place).filter(|spec| !spec.stop) else { continue };
-            for group in &spec.groups {
-                let Some(scaling) = &group.scaling else { continue };
-                let place = tables::scaling_policy_key(policy_id(&key.namespace, &key.id, &group.name));
-                let found = self.policies.get(&place);
-                let same = found.is_some_and(|p| {
-                    p.job == *key
-                        && p.group == group.name
-                        && p.scaling == *scaling
-                        && p.modify_index <= self.index
-                });
-                if !same {
-                    return Err(format!(
-                        "group {} of {key} says {scaling:?}, the region {found:?}",
-                        group.name
-                    ));
+            let Some(spec) = self.specs.get(&place) else { continue };
+            for mut said in policies(spec, 0) {
+                let place = tables::scaling_policy_key(said.id());
+                let found = self.policies.get(&place).filter(|p| p.modify_index <= self.index);
+                if let Some(found) = found {
+                    (said.create_index, said.modify_index) = (found.create_index, found.modify_index);
+                }
+                if found != Some(&said) {
+                    return Err(format!("{key} says {said:?}, the region {found:?}"));
                 }
                 wanted.insert(place);
             }

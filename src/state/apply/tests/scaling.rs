@@ -4,7 +4,7 @@ use super::super::super::store::Outcome;
 use super::*;
 use crate::model::eval::Evaluation;
 use crate::model::eval::Trigger;
-use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, policy_id};
+use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
 use crate::state::check;
 use crate::wire::command::{ApplyRollout, ScaleJob};
 use crate::wire::request::ScaleWish;
@@ -210,4 +210,35 @@ fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
     let out = scale(&mut r, wish(Some(3)));
     assert!(matches!(out.reply, Ok(Done::Job { eval: None, .. })), "{out:?}");
     assert_eq!(events(&r).remove(0).eval, None);
+}
+
+#[test]
+fn policies_of_tasks_come_and_go_with_their_blocks() {
+    let mut r = Region::new();
+    let mut wanted = scalable();
+    let of_task = |kind| TaskScaling { kind, scaling: limits(1, 9).unwrap() };
+    wanted.groups[0].tasks[0].scaling = ScalingType::VERTICAL.map(of_task).to_vec();
+    let first = r.run(&submit(wanted.clone(), "text", 6)).index;
+    let kept = |r: &Region| {
+        let view = r.view();
+        check::consistent(&view).unwrap();
+        let ids = view.scaling_policy_ids("", usize::MAX).unwrap();
+        let policies = ids.into_iter().map(|id| view.scaling_policy(id).unwrap().unwrap());
+        let mut found: Vec<_> = policies.map(|p| (p.kind, p.task, p.create_index, p.modify_index)).collect();
+        found.sort();
+        found
+    };
+    let task = wanted.groups[0].tasks[0].name.clone();
+    let [cpu, mem] = ScalingType::VERTICAL;
+    let of_group = (ScalingType::Horizontal, String::new(), first, first);
+    assert_eq!(
+        kept(&r),
+        [of_group.clone(), (cpu, task.clone(), first, first), (mem, task.clone(), first, first)]
+    );
+    wanted.groups[0].tasks[0].scaling.remove(0);
+    wanted.groups[0].tasks[0].scaling[0].scaling.max = 10;
+    let second = r.run(&submit(wanted, "text", 6)).index;
+    assert_eq!(kept(&r), [of_group, (mem, task, first, second)]);
+    r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    assert_eq!(kept(&r), []);
 }
