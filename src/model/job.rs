@@ -98,6 +98,15 @@ impl JobSpec {
         self.groups.iter().find(|g| g.name == name)
     }
 
+    /// To look up many.
+    pub fn groups_by_name(&self) -> BTreeMap<&str, &TaskGroup> {
+        let mut groups = BTreeMap::new();
+        for group in &self.groups {
+            groups.insert(group.name.as_str(), group);
+        }
+        groups
+    }
+
     /// It is there to be dispatched, and runs nothing itself. What was dispatched from it says what it was, too.
     pub fn is_parameterized(&self) -> bool {
         self.parameterized.is_some() && self.dispatch.is_none()

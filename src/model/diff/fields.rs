@@ -108,12 +108,13 @@ pub fn object(name: &'static str, old: Option<Flat>, new: Option<Flat>) -> Optio
 
 /// Blocks of which there may be several: one that changed went, and another one came.
 pub fn set(name: &'static str, old: Vec<Part>, new: Vec<Part>) -> Vec<ObjectDiff> {
-    let came = distinct(&new).into_iter().filter(|p| !old.contains(p)).map(|p| whole(name, Kind::Added, p));
-    let went = distinct(&old).into_iter().filter(|p| !new.contains(p)).map(|p| whole(name, Kind::Deleted, p));
+    let (old, new) = (distinct(&old), distinct(&new));
+    let came = new.iter().filter(|p| !old.contains(*p)).map(|p| whole(name, Kind::Added, p));
+    let went = old.iter().filter(|p| !new.contains(*p)).map(|p| whole(name, Kind::Deleted, p));
     came.chain(went).collect()
 }
 
-fn distinct(parts: &[Part]) -> BTreeSet<&Part> {
+fn distinct<T: Ord>(parts: &[T]) -> BTreeSet<&T> {
     let mut distinct = BTreeSet::new();
     distinct.extend(parts);
     distinct
@@ -136,11 +137,13 @@ fn whole(name: &'static str, kind: Kind, part: &Part) -> ObjectDiff {
 
 /// Texts without order; all of them, if one came or went.
 pub fn texts(name: &'static str, old: &[String], new: &[String]) -> Option<ObjectDiff> {
+    let (old, new) = (distinct(old), distinct(new));
     let mut all = BTreeSet::new();
-    all.extend(old.iter().chain(new));
-    let text = |list: &[String], one: &String| if list.contains(one) { one.clone() } else { String::new() };
+    all.extend(old.iter().chain(new.iter()).copied());
+    let text =
+        |list: &BTreeSet<&String>, one| if list.contains(&one) { String::clone(one) } else { String::new() };
     let mut fields: Vec<_> =
-        all.into_iter().map(|one| field(name, &text(old, one), &text(new, one))).collect();
+        all.into_iter().map(|one| field(name, &text(&old, one), &text(&new, one))).collect();
     fields.order_by_key(|f| f.kind.as_str());
     let has = |kind| fields.iter().any(|f| f.kind == kind);
     let kind = match (has(Kind::Added), has(Kind::Deleted)) {

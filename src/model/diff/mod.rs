@@ -87,10 +87,10 @@ impl JobDiff {
     pub fn between(old: Option<&JobSpec>, new: &JobSpec) -> JobDiff {
         let fields = changes(&old.map(job_fields).unwrap_or_default(), &job_fields(new), false);
         let objects = parts::of_job(old, new);
-        let before = old.map(|o| o.groups.as_slice()).unwrap_or_default();
-        let groups: Vec<GroupDiff> = names(before, &new.groups, |g| &g.name)
+        let (before, after) = (old.map(JobSpec::groups_by_name).unwrap_or_default(), new.groups_by_name());
+        let groups: Vec<GroupDiff> = names(before.keys().chain(after.keys()))
             .into_iter()
-            .map(|name| group(old.and_then(|o| o.group(name)), new.group(name)))
+            .map(|name| group(before.get(name).copied(), after.get(name).copied()))
             .collect();
         let same = fields.is_empty() && objects.is_empty() && groups.iter().all(|g| g.kind == Kind::None);
         let kind = match old {
@@ -103,22 +103,26 @@ impl JobDiff {
 }
 
 /// Of both, each once, in order.
-fn names<'a, T>(old: &'a [T], new: &'a [T], name: impl Fn(&'a T) -> &'a String) -> BTreeSet<&'a str> {
+fn names<'a, 'n: 'a>(all: impl Iterator<Item = &'a &'n str>) -> BTreeSet<&'n str> {
     let mut names = BTreeSet::new();
-    for one in old.iter().chain(new) {
-        names.insert(name(one).as_str());
-    }
+    names.extend(all.copied());
     names
+}
+
+fn by_name(group: Option<&TaskGroup>) -> BTreeMap<&str, &Task> {
+    let mut tasks = BTreeMap::new();
+    for task in group.into_iter().flat_map(|g| &g.tasks) {
+        tasks.insert(task.name.as_str(), task);
+    }
+    tasks
 }
 
 fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> GroupDiff {
     let flat = |g: Option<&TaskGroup>| g.map(group_fields).unwrap_or_default();
-    let tasks_of = |g: Option<&'_ TaskGroup>| g.map(|g| g.tasks.clone()).unwrap_or_default();
-    let (before, after) = (tasks_of(old), tasks_of(new));
-    let task_of = |tasks: &[Task], name: &str| tasks.iter().find(|t| t.name == name).cloned();
-    let tasks = names(&before, &after, |t| &t.name)
+    let (before, after) = (by_name(old), by_name(new));
+    let tasks = names(before.keys().chain(after.keys()))
         .into_iter()
-        .map(|name| task(task_of(&before, name).as_ref(), task_of(&after, name).as_ref()))
+        .map(|name| task(before.get(name).copied(), after.get(name).copied()))
         .collect();
     GroupDiff {
         kind: kind_of(old, new),

@@ -7,7 +7,7 @@ use super::child;
 use crate::model::id::JobKey;
 use crate::model::job::JobSpec;
 use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
+use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::model::validate::{self, names};
 use serde::{Deserialize, Serialize};
 
@@ -60,9 +60,10 @@ impl Parameterized {
     }
 
     fn refuses_meta(&self, meta: &BTreeMap<String, String>) -> Option<String> {
-        let known = |key: &&String| self.meta_required.contains(key) || self.meta_optional.contains(key);
-        let unknown: Vec<String> =
-            meta.keys().filter(|key| !known(key)).map(|key| names::shown(key)).collect();
+        let mut known: BTreeSet<&str> = BTreeSet::new();
+        known.extend(self.meta_required.iter().chain(&self.meta_optional).map(String::as_str));
+        let unknown = meta.keys().filter(|key| !known.contains(key.as_str()));
+        let unknown: Vec<String> = unknown.map(|key| names::shown(key)).collect();
         let missing = self.meta_required.iter().filter(|key| !meta.contains_key(key.as_str()));
         let missing: Vec<&str> = missing.map(String::as_str).collect();
         if !unknown.is_empty() {

@@ -5,6 +5,7 @@ use crate::model::cron::{Cron, Zones};
 use crate::model::family::dispatch::payload_path;
 use crate::model::family::{MAX_EXPRESSIONS, Periodic};
 use crate::model::job::{JobSpec, JobType, Task};
+use crate::model::tree::BTreeSet;
 
 pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
     let Some(periodic) = &spec.periodic else { return };
@@ -22,7 +23,9 @@ pub fn parameterized(spec: &JobSpec, errors: &mut Vec<String>) {
     if !matches!(spec.job_type, JobType::Batch | JobType::Sysbatch) {
         errors.push("Parameterized job can only be used with \"batch\" or \"sysbatch\" scheduler".into());
     }
-    let mut both = rules.meta_required.iter().filter(|key| rules.meta_optional.contains(key)).peekable();
+    let mut optional: BTreeSet<&str> = BTreeSet::new();
+    optional.extend(rules.meta_optional.iter().map(String::as_str));
+    let mut both = rules.meta_required.iter().filter(|key| optional.contains(key.as_str())).peekable();
     if both.peek().is_some() {
         let both = both.map(String::as_str).collect::<Vec<_>>().join(" ");
         errors.push(format!(

@@ -85,8 +85,9 @@ impl Turn<'_> {
         was: Option<&JobSpec>,
         now: Option<&JobSpec>,
     ) -> Result<(), Fault> {
+        let groups = now.map(JobSpec::groups_by_name).unwrap_or_default();
         for group in was.into_iter().flat_map(|spec| &spec.groups) {
-            if now.is_none_or(|spec| spec.group(&group.name).is_none()) {
+            if !groups.contains_key(group.name.as_str()) {
                 self.remove(&tables::scaling_events_key(&tables::job_bytes(key), &group.name))?;
             }
         }
@@ -119,8 +120,9 @@ impl Turn<'_> {
 
 /// Groups that the job has already keep their count, as far as their new limits let them.
 pub(super) fn keep_counts(spec: &mut JobSpec, old: &JobSpec) {
+    let known = old.groups_by_name();
     for group in &mut spec.groups {
-        if let Some(old) = old.group(&group.name) {
+        if let Some(old) = known.get(group.name.as_str()) {
             let limits = group.scaling.as_ref().map_or((0, i64::MAX), |s| (s.min, s.max));
             group.count = old.count.max(limits.0).min(limits.1);
         }

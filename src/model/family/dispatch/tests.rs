@@ -45,6 +45,27 @@ fn what_is_brought_along_is_what_the_rules_say() {
     }
 }
 
+/// As many keys as a request holds: each is looked up, and not compared with all others.
+#[test]
+fn very_many_keys_are_looked_at_once_each() {
+    let keys = |first: char| (0..100_000).map(|n| format!("{first}{n}")).collect::<Vec<String>>();
+    let many =
+        Parameterized { meta_required: keys('r'), meta_optional: keys('o'), ..rules(PayloadRule::Optional) };
+    let mut spec = JobSpec { parameterized: Some(many.clone()), ..job(JobType::Batch) };
+    let told = |spec: &JobSpec| validate::validate(spec, &validate::Limits::default()).error_text();
+    assert_eq!(told(&spec), "");
+    let meta =
+        |keys: Vec<String>| keys.into_iter().map(|key| (key, String::new())).collect::<BTreeMap<_, _>>();
+    assert_eq!(many.refuses(&[], &meta(keys('r'))), None);
+    let refusal = many.refuses(&[], &meta(keys('z'))).expect("none of them is known");
+    assert!(
+        refusal.starts_with("Dispatch request included unpermitted metadata keys: [z0 z1 z10 "),
+        "{refusal:.99}"
+    );
+    spec.parameterized.iter_mut().for_each(|p| p.meta_optional.clone_from(&p.meta_required));
+    assert!(told(&spec).contains("Following keys exist in both: [r0 r1 "));
+}
+
 #[test]
 fn a_child_is_named_as_its_reference() {
     let at = Wall(0) + Span::seconds(1_700_000_000);
