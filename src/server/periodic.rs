@@ -76,7 +76,17 @@ impl Server {
             return Ok(());
         }
         self.launches.forget(key);
-        let Some(schedule) = periodic.schedule(self.config.zones) else { return Ok(()) };
+        let Some(schedule) = periodic.schedule(self.config.zones) else {
+            if periodic.enabled {
+                let zone = periodic.time_zone.as_str();
+                tracing::warn!(
+                    job = key.id,
+                    zone,
+                    "is not launched: this machine does not know its time zone"
+                );
+            }
+            return Ok(());
+        };
         let next = schedule.next(launched);
         self.launches.due.extend(next.map(|next| (next, key.clone())));
         self.launches.jobs.insert(key.clone(), Timer { job_modify_index, launched, schedule, next });
