@@ -211,7 +211,10 @@ impl Allocation {
 
 /// `<job>.<group>[<index>]`.
 pub fn alloc_name(job_id: &str, group: &str, index: u64) -> String {
-    format!("{job_id}.{group}[{index}]")
+    let number = index.to_string();
+    let mut name = String::with_capacity(job_id.len() + group.len() + number.len() + 3);
+    [job_id, ".", group, "[", &number, "]"].iter().for_each(|part| name.push_str(part));
+    name
 }
 
 /// The number in an allocation name's brackets; 0 when it has none.

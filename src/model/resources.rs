@@ -154,7 +154,10 @@ impl AllocResources {
     }
 
     pub fn holding(&self) -> Holding {
-        Holding { amount: self.total(), claims: self.claims().collect() }
+        let mut claims = Vec::new();
+        self.networks.iter().for_each(|n| claims.extend(n.claims()));
+        self.tasks.values().for_each(|t| claims.extend(t.held.claims()));
+        Holding { amount: self.total(), claims }
     }
 }
 

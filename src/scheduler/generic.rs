@@ -385,10 +385,13 @@ impl<'a> Placer<'a> {
             return false;
         }
         let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
+        let mut picks = self.picks.clone();
         let search = self.search(group, placement.version, proposal);
         let (slot, mut metric) = search.select(proposal, &tried);
-        let found = match slot {
-            Some(slot) => self.held_on(slot, &placement, proposal).map(|held| (slot, held, Vec::new())),
+        let held = slot.map(|slot| (slot, search.resources(proposal, slot, &mut picks)));
+        self.picks = picks;
+        let found = match held {
+            Some((slot, held)) => held.map(|held| (slot, self.allowed(group, held), Vec::new())),
             None => self.place_over(&placement, &tried, &mut metric, proposal),
         };
         let Some(place) = found else {

@@ -178,7 +178,18 @@ fn compare(left: &str, right: &str) -> Ordering {
 
 /// For every item of the comma list `right`: is it in the comma list `left`?
 fn contained<'a>(left: &'a str, right: &'a str) -> impl Iterator<Item = bool> + 'a {
-    right.split(',').map(move |r| left.split(',').any(|l| l.trim() == r.trim()))
+    items(right).map(move |r| items(left).any(|l| l == r))
+}
+
+/// Few items have blanks around them, and few characters are looked at to see that.
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    let visible = |b: Option<&u8>| b.is_none_or(u8::is_ascii_graphic);
+    list.split(',').map(move |item| {
+        match visible(item.as_bytes().first()) && visible(item.as_bytes().last()) {
+            true => item,
+            false => item.trim(),
+        }
+    })
 }
 
 /// `*` stands for any run of characters, the empty one included; all else for itself.

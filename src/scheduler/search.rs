@@ -74,6 +74,8 @@ pub struct Search<'a> {
     fleet: &'a Snapshot,
     group: &'a TaskGroup,
     ask: Amount,
+    /// Of an allocation without demands.
+    resources: AllocResources,
     demand: Option<Demand<'a>>,
     distinct: Distinct<'a>,
     fit: Fit,
@@ -121,12 +123,14 @@ impl<'a> Search<'a> {
         let lacking = |slot: &u32| missing.binary_search_by_key(slot, |(s, _)| *s).is_ok();
         let open: Vec<u32> = candidates.iter().filter(|slot| !lacking(slot)).collect();
         open.iter().for_each(|slot| standing[*slot as usize] = Standing::Fits);
+        let resources = group.resources();
         let mut search = Search {
             levels: Levels::new(blocks, &candidates, &present, order, most_levels),
             affinity: feasibility.affinities(group, &open),
             fleet,
             group,
-            ask: group.resources().total(),
+            ask: resources.total(),
+            resources,
             demand: Demand::of(group),
             distinct,
             fit: Fit::new(algorithm),
@@ -289,7 +293,7 @@ impl<'a> Search<'a> {
         slot: u32,
         picks: &mut Stream,
     ) -> Option<AllocResources> {
-        let Some(demand) = &mut self.demand else { return Some(self.group.resources()) };
+        let Some(demand) = &mut self.demand else { return Some(self.resources.clone()) };
         let site = site(self.fleet, proposal, slot, &[])?;
         let laid = demand.lay(site, picks).ok()?;
         Some(demand.resources(&laid, site.own))
@@ -309,22 +313,23 @@ impl<'a> Search<'a> {
 
     fn enter(&mut self, slot: u32, standing: Standing) {
         self.standing[slot as usize] = standing;
-        let class = self.class(slot);
+        let class = || self.class(slot);
         match standing {
-            Standing::HostTaken => self.filtered.add(DISTINCT_HOSTS, class),
-            Standing::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class),
-            Standing::Exhausted(short) => self.exhausted.add(&self.text(short), class),
+            Standing::HostTaken => self.filtered.add(DISTINCT_HOSTS, class()),
+            Standing::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class()),
+            Standing::Exhausted(short) => self.exhausted.add(&self.text(short), class()),
             Standing::Outside | Standing::Fits => {}
         }
     }
 
     /// Takes back what `enter` counted. The node fits, as far as the counts go, until it is judged again.
     fn leave(&mut self, slot: u32) {
-        let class = self.class(slot);
-        match std::mem::replace(&mut self.standing[slot as usize], Standing::Fits) {
-            Standing::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class),
-            Standing::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class),
-            Standing::Exhausted(short) => self.exhausted.remove(&self.text(short), class),
+        let standing = std::mem::replace(&mut self.standing[slot as usize], Standing::Fits);
+        let class = || self.class(slot);
+        match standing {
+            Standing::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class()),
+            Standing::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class()),
+            Standing::Exhausted(short) => self.exhausted.remove(&self.text(short), class()),
             Standing::Outside | Standing::Fits => {}
         }
     }

@@ -4,8 +4,9 @@
 use super::super::preempt::{Others, Way};
 use super::super::proposal::Proposal;
 use super::{Placement, Placer};
-use crate::model::alloc::{AllocMetric, Allocation};
+use crate::model::alloc::AllocMetric;
 use crate::model::id::AllocId;
+use crate::model::job::TaskGroup;
 use crate::model::resources::AllocResources;
 use crate::model::tree::BTreeSet;
 
@@ -21,8 +22,9 @@ impl<'a> Placer<'a> {
         proposal: &mut Proposal<'a>,
     ) {
         let group = placement.group;
-        let alloc = self.allocation(placement, slot, resources, metric);
-        proposal.place(slot, &group.name, Allocation { preempted, ..alloc });
+        let mut alloc = self.allocation(placement, slot, resources, metric);
+        alloc.preempted = preempted;
+        proposal.place(slot, &group.name, alloc);
     }
 
     /// What an allocation holds on a node that has room for it.
@@ -34,14 +36,18 @@ impl<'a> Placer<'a> {
     ) -> Option<AllocResources> {
         let group = placement.group;
         let mut picks = self.picks.clone();
-        let resources = self.search(group, placement.version, proposal).resources(proposal, slot, &mut picks);
+        let found = self.search(group, placement.version, proposal).resources(proposal, slot, &mut picks);
         self.picks = picks;
-        let mut resources = resources?;
+        Some(self.allowed(group, found?))
+    }
+
+    /// With the memory that it may take beyond what is its own.
+    pub(super) fn allowed(&self, group: &TaskGroup, mut resources: AllocResources) -> AllocResources {
         let beyond = group.tasks.iter().any(|t| t.asks.memory_max_mb != 0);
         if beyond && self.run.view.scheduling(&self.job.spec.node_pool).memory_oversubscription {
             resources.allow_memory(group);
         }
-        Some(resources)
+        resources
     }
 
     /// On the best node where others can make way. `metric`: of the search that found no room.

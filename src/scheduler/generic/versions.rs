@@ -62,14 +62,14 @@ impl<'a> Placer<'a> {
         proposal: &Proposal<'a>,
     ) -> &mut Search<'a> {
         let (job, run) = (version.unwrap_or(self.job), self.run);
-        let feasibility = feasibility_of(&mut self.feasibility, job, run);
-        let (newest, searched) = (version.is_none(), &mut self.searched);
+        let (newest, searched, feasibility) = (version.is_none(), &mut self.searched, &mut self.feasibility);
         self.searches.entry((job.version, &group.name)).or_insert_with(|| {
             if newest {
                 searched.push(group);
             }
             let algorithm = run.view.scheduling(&job.spec.node_pool).algorithm;
             let rules = Rules { algorithm, seed: run.seed, most_levels: MOST_LEVELS };
+            let feasibility = feasibility_of(feasibility, job, run);
             Search::new(&job.spec, group, run.fleet, feasibility, proposal, rules)
         })
     }
