@@ -207,11 +207,10 @@ fn version_key(a: &Allocation) -> (JobKey, u64, u64) {
 pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let alloc: AllocId = page::full_id("allocation", id)?;
     let flag = |name| call.query.flag(name, false);
-    if flag("no_shutdown_delay")? {
-        return Err(Response::not_supported("allocation/:id/stop with no_shutdown_delay"));
-    }
+    let no_shutdown_delay = flag("no_shutdown_delay")?.then_some(true);
     let reschedule = flag("reschedule")?.then_some(true);
-    let transition = Transition { migrate: Some(Leave::AtOnce), reschedule, ..Transition::default() };
+    let migrate = Some(Leave::AtOnce);
+    let transition = Transition { migrate, reschedule, no_shutdown_delay, ..Transition::default() };
     let answer = Answer { kind: AnswerKind::AllocStopped, pretty: call.query.pretty };
     Ok(Outcome::Act(Action::StopAlloc { alloc, transition }, answer))
 }

@@ -266,15 +266,16 @@ pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let purge = flag("purge")?;
     // In every region of the job: it has only this one.
     flag("global")?;
-    if flag("no_shutdown_delay")? {
-        return Err(Response::not_supported("job deregistration with no_shutdown_delay"));
+    let hurry = flag("no_shutdown_delay")?;
+    if hurry && purge {
+        return Err(Response::not_supported("job deregistration with both purge and no_shutdown_delay"));
     }
     let eval_priority = q.integer("eval_priority").map_err(|bad| bad.status(500))?.filter(|p| *p != 0);
     if eval_priority.is_some_and(|p| !(1..=100).contains(&p)) {
         return Err(Response::text(400, "Eval priority must be between 1 and 100 inclusively"));
     }
     let job = JobKey::new(call.namespace(), id);
-    let action = Action::DeregisterJob { job, purge, eval_priority };
+    let action = Action::DeregisterJob { job, purge, eval_priority, hurry };
     Ok(Outcome::Act(action, Answer { kind: AnswerKind::Deregistered, pretty: q.pretty }))
 }
 

@@ -3,7 +3,7 @@
 use crate::cli::Run;
 use crate::cli::deployment_change::follow_both;
 use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, path, refuse_unbuilt};
+use crate::cli::session::{Session, argument, path};
 use crate::cli::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
@@ -16,7 +16,7 @@ pub struct AllocStop {
     /// do not wait for the evaluation: print its id
     #[argh(switch)]
     detach: bool,
-    /// do not wait for the group's shutdown_delay (not supported yet)
+    /// do not wait for any shutdown_delay
     #[argh(switch)]
     no_shutdown_delay: bool,
     /// show ids in full
@@ -29,7 +29,6 @@ pub struct AllocStop {
 
 impl Run for AllocStop {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.no_shutdown_delay, "-no-shutdown-delay")])?;
         let prefix = argument(&self.alloc, "alloc-id")?;
         let id = session.alloc_id(prefix)?;
         let target = path("allocation", &id);
@@ -38,8 +37,10 @@ impl Run for AllocStop {
             false => e.into(),
         })?;
         let batch = alloc.pointer("/Job/Type").is_some_and(|kind| kind == "batch");
-        let query: &[(&str, &str)] = if batch { &[("reschedule", "true")] } else { &[] };
-        let answer: RegisterAnswer = session.client.put(&format!("{target}/stop"), query, &json!({}))?;
+        let mut query = Vec::new();
+        query.extend(batch.then_some(("reschedule", "true")));
+        query.extend(self.no_shutdown_delay.then_some(("no_shutdown_delay", "true")));
+        let answer: RegisterAnswer = session.client.put(&format!("{target}/stop"), &query, &json!({}))?;
         if self.detach {
             session.out.line(&answer.eval_id)?;
             return Ok(ExitCode::SUCCESS);

@@ -27,7 +27,7 @@ pub struct JobStop {
     /// stop a multiregion job everywhere (not supported yet)
     #[argh(switch)]
     global: bool,
-    /// do not wait for the groups' shutdown_delay (not supported yet)
+    /// do not wait for any shutdown_delay (not with -purge)
     #[argh(switch)]
     no_shutdown_delay: bool,
     /// priority of the evaluation, 1 to 100
@@ -42,9 +42,6 @@ impl Run for JobStop {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         if self.global {
             return Err(Failure::new("not supported yet: -global"));
-        }
-        if self.no_shutdown_delay {
-            return Err(Failure::new("not supported yet: -no-shutdown-delay"));
         }
         let stop = |prefix: &str| self.stop(session, prefix);
         each(session, &self.job, &stop, &|eval| monitor::follow(session, eval, self.verbose))
@@ -91,6 +88,7 @@ impl JobStop {
         let priority = self.eval_priority.map(|p| p.to_string());
         let mut query = vec![("purge", if self.purge { "true" } else { "false" })];
         query.extend(priority.as_deref().map(|p| ("eval_priority", p)));
+        query.extend(self.no_shutdown_delay.then_some(("no_shutdown_delay", "true")));
         query.extend(at_home(&job));
         let answer: RegisterAnswer = session.client.delete(&path("job", &job.id), &query)?;
         if answer.eval_id.is_empty() {

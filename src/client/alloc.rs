@@ -136,6 +136,7 @@ impl Alloc {
             *held = assignment;
         } else {
             held.desired = assignment.desired;
+            held.no_shutdown_delay = assignment.no_shutdown_delay;
             held.alloc_modify_index = assignment.alloc_modify_index;
         }
         self.head_dirty = Dirty::Durable;
@@ -252,10 +253,11 @@ impl Alloc {
 
     fn stop_if_wanted(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now.mono;
+        let hurry = self.head.assignment.no_shutdown_delay;
         if self.head.fate != Fate::Kept {
-            self.stop(now, true, false);
+            self.stop(now, true, hurry);
         } else if self.head.assignment.desired != DesiredStatus::Run {
-            self.stop(now, false, false);
+            self.stop(now, false, hurry);
         } else if self.plan.is_none()
             && let Some(event) = self.reason_to_stop(turn.now.stamp())
         {

@@ -127,6 +127,9 @@ pub struct Transition {
     pub reschedule: Option<bool>,
     /// Is to be replaced, whatever the policy says.
     pub force_reschedule: Option<bool>,
+    /// Its end does not wait for anybody's `shutdown_delay`.
+    #[serde(default)]
+    pub no_shutdown_delay: Option<bool>,
 }
 
 impl Transition {
@@ -141,6 +144,7 @@ impl Transition {
             migrate: newer.migrate.or(self.migrate),
             reschedule: newer.reschedule.or(self.reschedule),
             force_reschedule: newer.force_reschedule.or(self.force_reschedule),
+            no_shutdown_delay: newer.no_shutdown_delay.or(self.no_shutdown_delay),
         }
     }
 }

@@ -48,8 +48,8 @@ impl Server {
                 let order = TagVersion { job, name, version, description, at };
                 self.propose(&Command::TagVersion(Box::new(order)), Op::Reply { token });
             }
-            Action::DeregisterJob { job, purge, eval_priority } => {
-                self.deregister_job(token, job, purge, eval_priority, &view, at)?;
+            Action::DeregisterJob { job, purge, eval_priority, hurry } => {
+                self.deregister_job(token, job, (purge, hurry), eval_priority, &view, at)?;
             }
             Action::UpsertNamespace { namespace } => {
                 self.propose(&Command::UpsertNamespace { namespace }, Op::Reply { token });
@@ -92,7 +92,7 @@ impl Server {
         &mut self,
         token: u64,
         job: JobKey,
-        purge: bool,
+        (purge, hurry): (bool, bool),
         eval_priority: Option<i64>,
         view: &View,
         at: Wall,
@@ -105,9 +105,10 @@ impl Server {
         let eval = self.eval(job.clone(), known.spec.job_type, priority, Trigger::JobDeregister, at);
         let eval = Some(Box::new(eval));
         let tracked_versions = self.config.tracked_versions;
-        let command = match purge {
-            true => Command::DeregisterJob { job, purge, eval, at },
-            false => Command::StopJob { job, eval, tracked_versions, at },
+        let command = match (purge, hurry) {
+            (true, _) => Command::DeregisterJob { job, purge, eval, at },
+            (false, true) => Command::HurryJob { job, eval, tracked_versions, at },
+            (false, false) => Command::StopJob { job, eval, tracked_versions, at },
         };
         self.propose(&command, Op::Reply { token });
         Ok(())

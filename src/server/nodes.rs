@@ -406,6 +406,7 @@ fn assignment(view: &View, alloc: &Allocation) -> Result<Option<Assignment>, Fau
         job_parent: spec.parent.clone(),
         payload,
         preempted: alloc.preempted.clone(),
+        no_shutdown_delay: alloc.transition.no_shutdown_delay == Some(true),
     }))
 }
 

@@ -89,7 +89,12 @@ impl World {
         let form = JobKey::new("default", FORM_JOB);
         let known = self.kept.jobs.contains_key(&form);
         match self.dispatchers.draws.below(30) {
-            0 => self.ask_aside(Action::DeregisterJob { job: form, purge: true, eval_priority: None }),
+            0 => self.ask_aside(Action::DeregisterJob {
+                job: form,
+                purge: true,
+                eval_priority: None,
+                hurry: false,
+            }),
             1 | 2 => self.write_form(&form),
             _ if !known => self.write_form(&form),
             _ => self.dispatch_form(&form),

@@ -112,6 +112,7 @@ fn assignment() -> Assignment {
         job_parent: "clock".into(),
         payload: vec![1, 2],
         preempted: vec![alloc_id(3)],
+        no_shutdown_delay: false,
     }
 }
 
@@ -155,6 +156,7 @@ fn rescheduled(alloc: Allocation) -> Allocation {
             migrate: Some(Leave::AtOnce),
             reschedule: None,
             force_reschedule: Some(false),
+            no_shutdown_delay: None,
         },
         deployment: Some(DeploymentId::from_random(4)),
         health: Some(Health { healthy: Some(true), at: AT, canary: true, modify_index: 300 }),
@@ -214,12 +216,18 @@ fn commands(s: &mut Samples) {
     s.add("report allocs", &Command::ReportAllocs { node, updates, verdicts, evals: vec![], at: AT });
     rollouts(s);
     s.add("submit job", &submit(spec("web", 2), "job \"web\" {}", 6));
+    let forced = Some(false);
     let transition =
-        Transition { migrate: Some(Leave::AtOnce), reschedule: None, force_reschedule: Some(false) };
+        Transition { migrate: Some(Leave::AtOnce), force_reschedule: forced, ..Transition::default() };
     let allocs = vec![(alloc_id(1), transition)];
     s.add("update transitions", &Command::UpdateTransitions { allocs, evals: vec![eval(3, "web")], at: AT });
     let eval = Some(Box::new(eval(2, "web")));
+    let hurry = Command::HurryJob { job: key("web"), eval: eval.clone(), tracked_versions: 6, at: AT };
+    s.add("hurry job", &hurry);
     s.add("stop job", &Command::StopJob { job: key("web"), eval, tracked_versions: 6, at: AT });
+    let hurried = Transition { no_shutdown_delay: Some(true), ..transition };
+    let allocs = vec![(alloc_id(1), hurried)];
+    s.add("hurry allocs", &Command::UpdateTransitions { allocs, evals: vec![], at: AT });
     s.add("upsert namespace", &Command::UpsertNamespace { namespace: Box::new(team()) });
     s.add("delete namespace", &Command::DeleteNamespace { name: "team".into() });
 }

@@ -153,7 +153,7 @@ impl World {
         let job = JobKey::new("default", CLOCK_JOB);
         let token = self.workload.token();
         self.ledger.asked(token, job.clone(), Left::Stopped);
-        let action = Action::DeregisterJob { job, purge: false, eval_priority: None };
+        let action = Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false };
         self.server_input(Input::Request { token, action });
     }
 }

@@ -274,7 +274,7 @@ impl World {
 }
 
 fn action(job: &JobKey, wish: &Left) -> Action {
-    let stop = |purge| Action::DeregisterJob { job: job.clone(), purge, eval_priority: None };
+    let stop = |purge| Action::DeregisterJob { job: job.clone(), purge, eval_priority: None, hurry: false };
     match wish {
         Left::Nothing => stop(true),
         Left::Stopped => stop(false),

@@ -9,7 +9,7 @@ use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
 use crate::model::task::TaskState;
 use crate::model::tree::{BTreeMap, BTreeSet};
 use crate::wire::record::{
-    self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, PREEMPTION, SCALING, VERTICAL, records,
+    self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, HURRY, PREEMPTION, SCALING, VERTICAL, records,
 };
 use crate::wire::rpc::Assignment;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
@@ -93,8 +93,8 @@ pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
 records! {
     DynamicMeta = "dynamic node meta" 1;
-    AllocHead = "local allocation" 10
-        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL];
+    AllocHead = "local allocation" 11
+        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
     LocalTask = "local task" 2;
 }
 

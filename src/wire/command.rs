@@ -96,6 +96,8 @@ pub enum Command {
     ScaleJob(Box<ScaleJob>),
     /// A version gets a name, or a name is taken back.
     TagVersion(Box<TagVersion>),
+    /// `StopJob`, and no end of an allocation that there is waits for anybody's `shutdown_delay`.
+    HurryJob { job: JobKey, eval: Option<Box<Evaluation>>, tracked_versions: u32, at: Wall },
 }
 
 impl Command {
@@ -110,7 +112,9 @@ impl Command {
             | Command::ScaleJob(_)
             | Command::TagVersion(_)
             | Command::SetStability { .. } => "JobRegistered",
-            Command::DeregisterJob { .. } | Command::StopJob { .. } => "JobDeregistered",
+            Command::DeregisterJob { .. } | Command::StopJob { .. } | Command::HurryJob { .. } => {
+                "JobDeregistered"
+            }
             Command::RegisterNode { .. } => "NodeRegistration",
             Command::UpdateNodeStatus { .. } => "NodeStreamEvent",
             Command::UpdateEvals { .. } => "EvaluationUpdated",

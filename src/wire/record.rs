@@ -130,6 +130,8 @@ pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
 pub const ACTIONS: Change = &[("Task", 19)];
 /// Tasks had no scaling policies.
 pub const VERTICAL: Change = &[("Task", 20), ("ScalingPolicy", 5)];
+/// No end was spared a shutdown delay.
+pub const HURRY: Change = &[("Transition", 3), ("Assignment", 17)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
@@ -145,12 +147,13 @@ pub(crate) use records;
 // The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
     crate::model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
-    crate::model::alloc::Allocation = "allocation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
+    crate::model::alloc::Allocation = "allocation" 6
+        grown by [CLAIMS, PREEMPTION, SHORT_SCORES, HURRY];
     crate::model::job::Job = "job" 9 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS, VERTICAL];
     crate::model::job::JobSpec = "job version" 8
         grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS, VERTICAL];
-    super::command::Command = "command" 10
-        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL];
+    super::command::Command = "command" 11
+        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL, HURRY];
     crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
@@ -159,8 +162,8 @@ records! {
     crate::model::key::SigningKey = "signing key" 1;
     crate::model::node::Node = "node" 3 grown by [DRAINS, CLAIMS];
     super::rpc::NodeRequest = "node request" 2 grown by [CLAIMS];
-    NodeReply = "node reply" 10
-        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL];
+    NodeReply = "node reply" 11
+        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;

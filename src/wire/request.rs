@@ -44,6 +44,8 @@ pub enum Action {
         job: JobKey,
         purge: bool,
         eval_priority: Option<i64>,
+        /// Nobody's `shutdown_delay` is waited for. Not with `purge`: nodes are only told that it is gone.
+        hurry: bool,
     },
     /// Sound by itself.
     UpsertNamespace {

@@ -154,4 +154,7 @@ pub struct Assignment {
     /// It begins when these have ended, too.
     #[serde(default)]
     pub preempted: Vec<AllocId>,
+    /// Its end does not wait for anybody's `shutdown_delay`.
+    #[serde(default)]
+    pub no_shutdown_delay: bool,
 }

@@ -238,8 +238,6 @@ fn a_stopped_allocation_is_placed_anew() {
     assert_eq!(eval["TriggeredBy"], "alloc-stop");
     node.drover(&["alloc", "stop", "ffffffff"])
         .fails(1, "No allocation(s) with prefix or id \"ffffffff\" found");
-    node.drover(&["alloc", "stop", "-no-shutdown-delay", &second])
-        .fails(1, "not supported yet: -no-shutdown-delay");
 }
 
 #[test]
@@ -284,4 +282,28 @@ fn what_failed_is_placed_again_at_once_when_asked() {
     assert_eq!(replaced["NextAllocation"], second["ID"]);
     node.drover(&["job", "eval", "-force-reschedule", "web"]).exits(0);
     assert_eq!(node.allocs("web").len(), 2, "it was replaced already");
+}
+
+#[test]
+fn a_shutdown_delay_is_called_off() {
+    let node = Node::dev();
+    let mut job = shell_job("web", "sleep 1000");
+    job["Update"] = json!({"MaxParallel": 0});
+    job["TaskGroups"][0]["ShutdownDelay"] = json!(3_600_000_000_000_u64);
+    node.register(&job);
+    let first = text(&node.await_alloc("web", "running")["ID"]).to_string();
+    node.drover(&["alloc", "stop", "-detach", "-no-shutdown-delay", &first]).exits(0);
+    let shown = |id: &str| node.get(&format!("/v1/allocation/{id}")).json();
+    wait::until("it has ended", || (shown(&first)["ClientStatus"] == "complete").then_some(()));
+    assert_eq!(shown(&first)["DesiredTransition"]["NoShutdownDelay"], true);
+    let second = wait::until("another runs", || {
+        let newest = node.allocs("web").remove(0);
+        (newest["ClientStatus"] == "running").then(|| text(&newest["ID"]).to_string())
+    });
+    node.drover(&["job", "stop", "-detach", "web"]).exits(0);
+    wait::until("it is to end", || (shown(&second)["DesiredStatus"] == "stop").then_some(()));
+    assert_eq!(shown(&second)["ClientStatus"], "running", "it waits for an hour");
+    node.drover(&["job", "stop", "-purge", "-no-shutdown-delay", "web"]).fails(1, "not supported yet");
+    node.drover(&["job", "stop", "-detach", "-no-shutdown-delay", "web"]).exits(0);
+    wait::until("it does not wait any more", || (shown(&second)["ClientStatus"] == "complete").then_some(()));
 }

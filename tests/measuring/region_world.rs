@@ -98,7 +98,7 @@ impl World {
     pub fn stop_all(&mut self, keys: Vec<JobKey>) {
         self.ending = true;
         for job in keys {
-            self.act(Action::DeregisterJob { job, purge: false, eval_priority: None });
+            self.act(Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false });
         }
     }
 

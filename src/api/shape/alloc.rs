@@ -255,18 +255,18 @@ struct TransitionShape {
     migrate: Option<bool>,
     reschedule: Option<bool>,
     force_reschedule: Option<bool>,
-    no_shutdown_delay: Null,
+    no_shutdown_delay: Option<bool>,
     migrate_disable_placement: Null,
 }
 
 impl TransitionShape {
     fn new(a: &Allocation) -> Self {
-        let Transition { migrate, reschedule, force_reschedule } = a.transition;
+        let Transition { migrate, reschedule, force_reschedule, no_shutdown_delay } = a.transition;
         TransitionShape {
             migrate: migrate.map(|_| a.transition.leaves()),
             reschedule,
             force_reschedule,
-            no_shutdown_delay: (),
+            no_shutdown_delay,
             migrate_disable_placement: (),
         }
     }

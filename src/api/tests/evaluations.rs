@@ -49,9 +49,13 @@ fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
     let target = format!("/v1/allocation/{}/stop", alloc_id(1));
     let migrate = Transition { migrate: Some(Leave::AtOnce), ..Transition::default() };
     let again = Transition { reschedule: Some(true), ..migrate };
-    for (query, transition) in
-        [("", migrate), ("?reschedule=true", again), ("?no_shutdown_delay=false", migrate)]
-    {
+    let hurried = Transition { no_shutdown_delay: Some(true), ..migrate };
+    for (query, transition) in [
+        ("", migrate),
+        ("?reschedule=true", again),
+        ("?no_shutdown_delay=false", migrate),
+        ("?no_shutdown_delay=true", hurried),
+    ] {
         for method in [Method::Put, Method::Post] {
             let (action, answer) = world.act(method, &format!("{target}{query}"), "");
             assert_eq!(action, Action::StopAlloc { alloc: alloc_id(1), transition }, "{query}");
@@ -61,7 +65,7 @@ fn an_allocation_is_stopped_by_what_servers_ask_of_it() {
         }
     }
     for (target, method, status) in [
-        (format!("{target}?no_shutdown_delay=true"), Method::Put, 501),
+        (format!("{target}?no_shutdown_delay=perhaps"), Method::Put, 400),
         (format!("{target}?reschedule=perhaps"), Method::Put, 400),
         ("/v1/allocation/abc/stop".to_string(), Method::Put, 500),
         (target.clone(), Method::Get, 405),

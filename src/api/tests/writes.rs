@@ -111,8 +111,12 @@ fn a_deregistration_becomes_an_action() {
     let world = World::new();
     let (action, answer) =
         world.act(Method::Delete, "/v1/job/a%2Fb?purge=true&eval_priority=60&namespace=n", "");
-    let expected =
-        Action::DeregisterJob { job: JobKey::new("n", "a/b"), purge: true, eval_priority: Some(60) };
+    let expected = Action::DeregisterJob {
+        job: JobKey::new("n", "a/b"),
+        purge: true,
+        eval_priority: Some(60),
+        hurry: false,
+    };
     assert_eq!(action, expected);
     let unknown = answer.response(Ok(Done::Nothing { index: 5 }));
     let told: Value = serde_json::from_slice(&unknown.body).unwrap();
@@ -120,7 +124,10 @@ fn a_deregistration_becomes_an_action() {
     let bad = world.respond(Method::Delete, "/v1/job/a?purge=maybe", "");
     assert_eq!(bad.status, 500, "{}", text(&bad));
     assert!(text(&bad).starts_with("Failed to parse value of"), "{}", text(&bad));
-    assert_eq!(world.respond(Method::Delete, "/v1/job/a?no_shutdown_delay=true", "").status, 501);
+    let (action, _) = world.act(Method::Delete, "/v1/job/a?no_shutdown_delay=true", "");
+    assert!(matches!(action, Action::DeregisterJob { purge: false, hurry: true, .. }), "{action:?}");
+    let both = world.respond(Method::Delete, "/v1/job/a?no_shutdown_delay=true&purge=true", "");
+    assert_eq!(both.status, 501);
     world.act(
         Method::Delete,
         "/v1/job/a?global=true&purge=false&eval_priority=0&no_shutdown_delay=false",

@@ -85,6 +85,29 @@ fn a_stop_during_the_groups_shutdown_delay_is_no_failure() {
 }
 
 #[test]
+fn no_end_waits_for_a_delay_that_is_called_off() {
+    for called_off_later in [false, true] {
+        let mut task = once("web");
+        task.shutdown_delay = s(30);
+        let mut a = assignment(1, &[task]);
+        a.group.shutdown_delay = Some(s(30));
+        let mut w = running_alloc(a);
+        let stops = |w: &World| w.trace.iter().any(|line| line.starts_with("stop web#1"));
+        if called_off_later {
+            w.stop_alloc(1);
+            w.pass(s(40));
+            assert!(!stops(&w), "the group's delay is over, the task's is not: {:#?}", w.trace);
+        }
+        w.change(1, |a| {
+            a.desired = DesiredStatus::Stop;
+            a.no_shutdown_delay = true;
+        });
+        w.pass(s(1));
+        assert!(stops(&w), "{called_off_later}: {:#?}", w.trace);
+    }
+}
+
+#[test]
 fn who_is_killed_for_the_leaders_end_has_not_failed() {
     let mut w = running(&leader_and_helper());
     w.exit("main", 0);

@@ -128,5 +128,6 @@ pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
         job_parent: String::new(),
         payload: Vec::new(),
         preempted: vec![],
+        no_shutdown_delay: false,
     }
 }

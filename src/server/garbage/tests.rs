@@ -153,7 +153,10 @@ fn a_parent_stays_while_what_it_launched_lives() {
     let child = alone.view().job_keys(Some(&key("nightly")), 9).unwrap().remove(0);
     alone.collect();
     let stop = |alone: &mut Alone, job| {
-        alone.ask(Action::DeregisterJob { job, purge: false, eval_priority: None }).0.expect("stops");
+        alone
+            .ask(Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false })
+            .0
+            .expect("stops");
     };
     stop(&mut alone, key("nightly"));
     alone.collect();

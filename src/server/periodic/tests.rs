@@ -113,7 +113,7 @@ fn stopped_or_switched_off_nothing_comes_and_another_time_counts_from_its_versio
     let mut alone = timed("* * * * *");
     alone.wait(30);
     let job = key("clock");
-    alone.ask(Action::DeregisterJob { job, purge: false, eval_priority: None }).0.unwrap();
+    alone.ask(Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false }).0.unwrap();
     alone.wait(600);
     assert_eq!(alone.launches(), []);
     assert_eq!(alone.server.timed_jobs().map(|jobs| jobs.len()), Some(0));

@@ -72,11 +72,29 @@ impl Turn<'_> {
             let mut new = old.clone();
             new.transition = old.transition.updated(transition);
             new.modify_index = self.index();
+            if new.transition.no_shutdown_delay != old.transition.no_shutdown_delay && old.server_terminal() {
+                // its node waits already
+                new.alloc_modify_index = self.index();
+            }
             new.modify_time = at;
             self.write_alloc(Some(&old), new)?;
         }
         self.put_evals(evals, at)?;
         Ok(self.nothing())
+    }
+
+    /// Those of the job that have not ended.
+    pub(super) fn hurry_allocs(&mut self, key: &JobKey, at: Wall) -> Result<(), Fault> {
+        let hurry = Transition { no_shutdown_delay: Some(true), ..Transition::default() };
+        let mut allocs = Vec::new();
+        for index_key in tables::keys(&self.rows, &Part::Alloc.key(&tables::job_bytes(key), &[]))? {
+            let place = Place::at_end(&index_key)?;
+            let alloc: Allocation = tables::must_get(&self.rows, &tables::alloc_key(place))?;
+            if !alloc.client_terminal() && alloc.transition.no_shutdown_delay != Some(true) {
+                allocs.push((alloc.id, hurry));
+            }
+        }
+        self.update_transitions(allocs, vec![], at).map(drop)
     }
 
     pub(super) fn alloc(&self, id: AllocId) -> Result<Option<Allocation>, Fault> {

@@ -161,6 +161,10 @@ impl Turn<'_> {
             Command::StopJob { job, eval, tracked_versions, at } => {
                 self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
             }
+            Command::HurryJob { job, eval, tracked_versions, at } => {
+                self.hurry_allocs(&job, at)?;
+                self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
+            }
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
             Command::DeleteNamespace { name } => self.delete_namespace(&name),
             Command::ChangeNode { node, wish, evals, at } => self.change_node(node, wish, evals, at),

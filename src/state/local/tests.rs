@@ -120,6 +120,7 @@ fn head(n: u8) -> AllocHead {
         job_parent: String::new(),
         payload: Vec::new(),
         preempted: vec![],
+        no_shutdown_delay: false,
     };
     AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None }
 }

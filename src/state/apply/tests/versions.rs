@@ -2,6 +2,7 @@
 
 use super::super::super::store::Outcome;
 use super::*;
+use crate::model::alloc::Allocation;
 use crate::model::job::VersionTag;
 use crate::state::check;
 use crate::wire::command::{RevertJob, TagVersion};
@@ -144,5 +145,23 @@ fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
     assert!(tag(&mut r, "again", None, None).reply.is_ok());
     r.run(&submit(spec("web", 1), "text", 2));
     assert_eq!(names(&r).last(), Some(&(1, Some("v2".into()))), "without its name it goes with its age");
+    check::consistent(&r.view()).unwrap();
+}
+
+#[test]
+fn a_job_in_a_hurry_spares_what_lives_all_delays_and_tells_nodes_that_wait() {
+    let mut r = Region::new();
+    r.run(&register(spec("web", 3), Some(eval(1, "web"))));
+    let (node, job) = (r.ready_node(1), r.job("web"));
+    let waits = Allocation { desired: DesiredStatus::Stop, ..alloc(2, &job, node, eval_id(1)) };
+    let over = Allocation { client: ClientStatus::Complete, ..alloc(3, &job, node, eval_id(1)) };
+    let nodes = place(vec![alloc(1, &job, node, eval_id(1)), waits, over]);
+    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    let before = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);
+    let out = r.run(&Command::HurryJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    assert!(r.job("web").spec.stop);
+    assert_eq!([1, 2, 3].map(|n| r.alloc(n).transition.no_shutdown_delay), [Some(true), Some(true), None]);
+    let told = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);
+    assert_eq!(told, [before[0], out.index, before[2]], "who runs hears it with its end");
     check::consistent(&r.view()).unwrap();
 }
