@@ -153,18 +153,26 @@ fn connect(host: &str) -> Result<TcpStream, Fault> {
 impl Wire {
     /// Adds to what has come; false at the end.
     fn more(&mut self) -> Result<bool, Fault> {
-        let left = match self.deadline {
-            Deadline::At(at) => at.saturating_duration_since(Instant::now()),
-            Deadline::Each(each) => each,
-        };
-        if left.is_zero() {
-            return Err(Fault::Late("the answer"));
-        }
-        self.socket.set_read_timeout(Some(left))?;
         let mut chunk = [0; CHUNK_BYTES];
-        let read = self.socket.read(&mut chunk)?;
-        self.came.extend_from_slice(&chunk[..read]);
-        Ok(read > 0)
+        loop {
+            let left = match self.deadline {
+                Deadline::At(at) => at.saturating_duration_since(Instant::now()),
+                Deadline::Each(each) => each,
+            };
+            if left.is_zero() {
+                return Err(Fault::Late("the answer"));
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match self.socket.read(&mut chunk) {
+                // a wait with an end is interrupted when a stopped process goes on
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                read => {
+                    let read = read?;
+                    self.came.extend_from_slice(&chunk[..read]);
+                    return Ok(read > 0);
+                }
+            }
+        }
     }
 
     fn head(&mut self, bodiless: bool) -> Result<AnswerHead, Fault> {

@@ -1,9 +1,10 @@
 //! Jobs that are dispatched: on one machine, by the command line and the API.
 
-use crate::node::{Node, path, shell_job, text};
+use crate::node::{Node, path, shell_job, signal_process, text};
 use crate::{wait, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -134,6 +135,13 @@ fn who_waits_for_the_end_is_told_how_it_went() {
         dispatched(&node, "once").iter().map(|j| text(&j["ID"]).to_string()).find(|id| id.contains("long"))
     });
     node.await_alloc(&long, "running");
+    let pid = i32::try_from(waiting.id()).expect("a pid");
+    signal_process(pid, Signal::STOP);
+    wait::until("it stands still", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.contains(") T ").then_some(())
+    });
+    signal_process(pid, Signal::CONT);
     node.drover(&["job", "stop", "-detach", &long]).exits(0);
     let said = waiting.wait_with_output().expect("its end");
     let out = String::from_utf8_lossy(&said.stdout).into_owned();
