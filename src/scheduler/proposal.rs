@@ -153,7 +153,12 @@ impl<'a> Proposal<'a> {
     pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
         let here = Presence { holding: 1, wanted: 1 };
         self.account(Some(slot), group, (&alloc.resources.holding(), 1), here);
-        self.plan_of(Some(slot), alloc.node_id).places.push(alloc);
+        let places = &mut self.plan_of(Some(slot), alloc.node_id).places;
+        // most nodes get one or two, and four times the room of one is a lot for a plan of thousands
+        if places.len() < 2 {
+            places.reserve_exact(1);
+        }
+        places.push(alloc);
     }
 
     /// Others leave the node for one of the group, or `back` again.

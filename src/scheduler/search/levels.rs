@@ -32,8 +32,10 @@ pub struct Choice {
 impl Choice {
     /// Greater is better.
     fn rank(&self, other: &Self) -> Ordering {
-        let by_score = self.score.total_cmp(&other.score);
-        by_score.then(other.used.cmp(&self.used)).then(self.order.cmp(&other.order))
+        match self.score.total_cmp(&other.score) {
+            Ordering::Equal => other.used.cmp(&self.used).then_with(|| self.order.cmp(&other.order)),
+            decided => decided,
+        }
     }
 }
 
@@ -283,8 +285,13 @@ impl<'a> Levels<'a> {
             for (i, ranked) in ranked.iter_mut().enumerate() {
                 for e in ranked.best(wanted + apart.len(), &self.stamps) {
                     let score = Own { sum: e.own(), scores: i + 1 }.mean_with(spread);
+                    let last = best.last().filter(|_| best.len() == wanted);
+                    // most levels end here
+                    if last.is_some_and(|last| score < last.score) {
+                        break;
+                    }
                     let choice = Choice { score, spread, used: *used, order: e.order, slot: e.slot };
-                    if best.len() == wanted && best.last().is_some_and(|last| choice.rank(last).is_lt()) {
+                    if last.is_some_and(|last| choice.rank(last).is_lt()) {
                         break;
                     }
                     if !apart.contains(&e.slot) {
