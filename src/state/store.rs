@@ -47,7 +47,7 @@ impl Default for Options {
         Options {
             cache_bytes: 1 << 20,
             segment_bytes: 1 << 20,
-            unsaved_rows: 4096,
+            unsaved_rows: 2048,
             #[cfg(test)]
             unverified: false,
         }
