@@ -185,6 +185,9 @@ client {
   # How many ended allocations keep their directories and logs.
   # gc_max_allocs = 50
 
+  # How many allocations may be here at a time, but for those that have ended: at most 1024. 0 is as many as a node can take.
+  # node_max_allocs = 0
+
   # No `alloc exec` and no `job action` on this node.
   # disable_remote_exec = false
 
@@ -241,7 +244,7 @@ plugin "raw_exec" {
 #   client.cgroup_parent, client.chroot_env, client.cni_config_dir, client.cni_path, client.common_plugin_dir,
 #   client.cpu_disable_dmidecode, client.default_ineligible, client.drain_on_shutdown, client.fingerprint,
 #   client.gc_disk_usage_threshold, client.gc_inode_usage_threshold, client.gc_interval,
-#   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.network_speed, client.no_host_uuid, client.node_max_allocs,
+#   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.network_speed, client.no_host_uuid,
 #   client.nomad_service_discovery, client.preferred_address_family, client.reservable_cores, client.reserved.cores,
 #   client.server_join, client.servers,
 #   client.template, client.users, enable_syslog, eventlog, keyring, leave_on_interrupt, leave_on_terminate,

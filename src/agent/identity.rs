@@ -110,11 +110,13 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
             cpu_mhz: given(reserved.cpu_mhz).unwrap_or(0),
             memory_mb: given(reserved.memory_mb).unwrap_or(0),
             disk_mb: given(reserved.disk_mb).unwrap_or(0),
+            ..Amount::ZERO
         },
         cpu_cores: found.cpu_cores,
         networks: found.networks,
         drivers: found.drivers,
         not_enforced: found.not_enforced,
         offers: found.offers,
+        max_allocs: client.node_max_allocs,
     }
 }

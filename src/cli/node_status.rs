@@ -245,7 +245,10 @@ fn allocated(node: &Node, allocs: &[Alloc]) -> String {
         format!("{}/{} MHz", sum(|a| a.resources.cpu), total.cpu.cpu_shares - reserved.cpu.cpu_shares),
         ratio(sum(|a| a.resources.memory_mb), total.memory.memory_mb - reserved.memory.memory_mb),
         ratio(sum(|a| a.resources.disk_mb), total.disk.disk_mb - reserved.disk.disk_mb),
-        live.len().to_string(),
+        match node.node_max_allocs {
+            0 => live.len().to_string(),
+            most => format!("{}/{most}", live.len()),
+        },
     ];
     layout::table(&["CPU", "Memory", "Disk", "Alloc Count"], &[row])
 }
@@ -296,6 +299,9 @@ mod tests {
 CPU           Memory           Disk            Alloc Count
 300/4000 MHz  600 MiB/7.6 GiB  600 MiB/40 GiB  2
 ";
-        assert_eq!(allocated(&node, &[alloc("running"), alloc("pending"), alloc("complete")]), expected);
+        let allocs = [alloc("running"), alloc("pending"), alloc("complete")];
+        assert_eq!(allocated(&node, &allocs), expected);
+        let limited = Node { node_max_allocs: 5, ..node };
+        assert!(allocated(&limited, &allocs).ends_with("  2/5\n"));
     }
 }

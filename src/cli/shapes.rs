@@ -391,6 +391,8 @@ shape! {
         pub reserved_resources: NodeResources,
         pub host_volumes: Option<BTreeMap<String, Value>>,
         pub host_networks: Option<BTreeMap<String, Value>>,
+        /// 0: it was not said.
+        pub node_max_allocs: u64,
     }
 
     pub struct Driver {

@@ -4,6 +4,7 @@ use crate::cli::Run;
 use crate::cli::layout;
 use crate::cli::output::{Failure, Outcome, objects};
 use crate::cli::session::{Session, argument, at_home, path};
+use crate::model::resources::TOO_MANY;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -193,6 +194,9 @@ fn help(r: &Value) -> Option<String> {
 
 fn short(m: &Value) -> String {
     let what = text(&m["Dimension"]);
+    if what == TOO_MANY {
+        return what.to_string();
+    }
     format!("{} {} of {what} short", number(&m["Missing"]), unit(what))
 }
 

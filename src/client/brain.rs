@@ -13,7 +13,7 @@ use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
 use crate::model::gather::Gather;
 use crate::model::id::{AllocId, RunId, Uuid};
-use crate::model::node::NodeInfo;
+use crate::model::node::{MAX_ALLOCS, NodeInfo};
 use crate::model::random::Stream;
 use crate::model::time::{Mono, Now, Span};
 use crate::model::tree::{BTreeMap, BTreeSet};
@@ -22,8 +22,9 @@ use crate::wire::keeper::{self, RunReport, RunState};
 use crate::wire::rpc::{AllocSet, Assignment};
 use reports::Rejected;
 
-/// The most allocations that a node holds, ended ones included.
-pub const MAX_ALLOCS: usize = 1024;
+/// The most allocations that it holds beside those that it keeps for their logs: as many as servers let run there, and as many
+/// that are to end for them or whose directories are being removed.
+pub const MAX_HELD: usize = 2 * MAX_ALLOCS as usize;
 /// How long a run that is not ours is given to end.
 const STRAY_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
@@ -434,7 +435,7 @@ impl Client {
             }
             if let Some(alloc) = self.allocs.get_mut(&id) {
                 alloc.update(assignment);
-            } else if self.allocs.len() < MAX_ALLOCS {
+            } else if self.allocs.len() < self.most_held() {
                 self.rejected.remove(&id);
                 self.allocs.insert(id, Alloc::new(assignment, now));
             } else {
@@ -442,6 +443,11 @@ impl Client {
                 self.rejected.insert(id, Rejected { index, told: false, telling: false });
             }
         }
+    }
+
+    /// Servers let fewer be there: it is a bound of memory.
+    fn most_held(&self) -> usize {
+        MAX_HELD + self.config.max_ended
     }
 
     fn advance_allocs(&mut self, now: Now, held: &mut Held) {

@@ -31,5 +31,5 @@ mod tests;
 
 pub use brain::Client;
 #[cfg(test)]
-pub use brain::MAX_ALLOCS;
+pub use brain::MAX_HELD;
 pub use measures::ClientStatusReport;

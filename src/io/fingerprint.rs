@@ -110,6 +110,7 @@ pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
             cpu_mhz: compute_mhz,
             memory_mb: memory_bytes / MIB,
             disk_mb: disk.free_bytes / MIB,
+            ..Amount::ZERO
         },
         cpu_cores: cpu.cores,
         networks,
@@ -329,7 +330,7 @@ mod tests {
             ..Config::default()
         };
         let got = fingerprint(&config, Wall(1));
-        assert_eq!(got.capacity, Amount { cpu_mhz: 4321, memory_mb: 512, disk_mb: 1000 });
+        assert_eq!(got.capacity, Amount { cpu_mhz: 4321, memory_mb: 512, disk_mb: 1000, ..Amount::ZERO });
         assert_eq!(got.attributes["cpu.totalcompute"], "4321");
         assert_eq!(got.attributes["memory.totalbytes"], "536870912");
         assert_eq!(got.attributes["unique.storage.bytestotal"], (2000 * MIB).to_string());

@@ -50,7 +50,23 @@ pub struct NodeInfo {
     pub not_enforced: Vec<String>,
     #[serde(default)]
     pub offers: NodeOffers,
+    /// It takes no more at a time. 0: `MAX_ALLOCS`.
+    #[serde(default)]
+    pub max_allocs: u16,
 }
+
+impl NodeInfo {
+    fn available(&self) -> Amount {
+        let max_allocs = match self.max_allocs {
+            0 => MAX_ALLOCS,
+            said => said.min(MAX_ALLOCS),
+        };
+        Amount { allocs: i64::from(max_allocs), ..self.capacity.minus(self.reserved) }
+    }
+}
+
+/// The most allocations that any node takes at a time; those that have ended are not counted.
+pub const MAX_ALLOCS: u16 = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeNetwork {
@@ -99,7 +115,7 @@ impl Node {
 
     /// What tasks may use.
     pub fn available(&self) -> Amount {
-        self.info.capacity.minus(self.info.reserved)
+        self.info.available()
     }
 
     pub fn push_event(&mut self, event: NodeEvent) {
@@ -167,6 +183,15 @@ mod tests {
             drivers: BTreeMap::new(),
             not_enforced: vec![],
             offers: NodeOffers::default(),
+            max_allocs: 0,
+        }
+    }
+
+    #[test]
+    fn what_a_node_takes_is_bounded_whatever_it_says() {
+        for (said, takes) in [(0, 1_024), (1, 1), (1_024, 1_024), (u16::MAX, 1_024)] {
+            let amount = NodeInfo { max_allocs: said, ..info() }.available();
+            assert_eq!(amount, Amount { allocs: takes, ..Amount::ZERO }, "{said}");
         }
     }
 

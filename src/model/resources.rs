@@ -5,22 +5,29 @@ use super::job::TaskGroup;
 use crate::model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
-/// What is scheduled: MHz of cpu, MiB of memory, MiB of disk. Signed, because differences are compared.
+/// What metrics call `Amount::allocs`.
+pub const TOO_MANY: &str = "max allocation exceeded";
+
+/// What is scheduled: MHz of cpu, MiB of memory, MiB of disk, and places for allocations. Signed, because differences are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     pub cpu_mhz: i64,
     pub memory_mb: i64,
     pub disk_mb: i64,
+    /// Follows from what else is stored: each allocation is one, and of a node see `Node::available`.
+    #[serde(skip)]
+    pub allocs: i64,
 }
 
 impl Amount {
-    pub const ZERO: Amount = Amount { cpu_mhz: 0, memory_mb: 0, disk_mb: 0 };
+    pub const ZERO: Amount = Amount { cpu_mhz: 0, memory_mb: 0, disk_mb: 0, allocs: 0 };
 
     pub fn plus(self, o: Amount) -> Amount {
         Amount {
             cpu_mhz: self.cpu_mhz.saturating_add(o.cpu_mhz),
             memory_mb: self.memory_mb.saturating_add(o.memory_mb),
             disk_mb: self.disk_mb.saturating_add(o.disk_mb),
+            allocs: self.allocs.saturating_add(o.allocs),
         }
     }
 
@@ -29,6 +36,7 @@ impl Amount {
             cpu_mhz: self.cpu_mhz.saturating_sub(o.cpu_mhz),
             memory_mb: self.memory_mb.saturating_sub(o.memory_mb),
             disk_mb: self.disk_mb.saturating_sub(o.disk_mb),
+            allocs: self.allocs.saturating_sub(o.allocs),
         }
     }
 
@@ -37,12 +45,15 @@ impl Amount {
             cpu_mhz: self.cpu_mhz.max(o.cpu_mhz),
             memory_mb: self.memory_mb.max(o.memory_mb),
             disk_mb: self.disk_mb.max(o.disk_mb),
+            allocs: self.allocs.max(o.allocs),
         }
     }
 
-    /// The first dimension in which `self` does not hold `ask`, by the name that metrics use: `cpu`, `memory`, `disk`.
+    /// The first dimension in which `self` does not hold `ask`, by the name that metrics use.
     pub fn lacks(self, ask: Amount) -> Option<&'static str> {
-        if ask.cpu_mhz > self.cpu_mhz {
+        if ask.allocs > self.allocs {
+            Some(TOO_MANY)
+        } else if ask.cpu_mhz > self.cpu_mhz {
             Some("cpu")
         } else if ask.memory_mb > self.memory_mb {
             Some("memory")
@@ -113,7 +124,7 @@ impl AllocResources {
         let (mut prestart, mut sidecars, mut main, mut poststart, mut poststop) =
             (Amount::ZERO, Amount::ZERO, Amount::ZERO, Amount::ZERO, Amount::ZERO);
         for t in self.tasks.values() {
-            let a = Amount { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, disk_mb: 0 };
+            let a = Amount { cpu_mhz: t.cpu_mhz, memory_mb: t.memory_mb, ..Amount::ZERO };
             let sum = match t.lifecycle {
                 None => &mut main,
                 Some(Lifecycle { hook: Hook::Prestart, sidecar: false }) => &mut prestart,
@@ -124,7 +135,7 @@ impl AllocResources {
             *sum = sum.plus(a);
         }
         let running = prestart.plus(sidecars).max(main.plus(sidecars).plus(poststart)).max(poststop);
-        running.plus(Amount { disk_mb: self.disk_mb, ..Amount::ZERO })
+        running.plus(Amount { disk_mb: self.disk_mb, allocs: 1, ..Amount::ZERO })
     }
 
     /// Lets each task go as far beyond its memory as the group says.
@@ -195,15 +206,16 @@ mod tests {
         for (tasks, mhz) in cases {
             let tasks = tasks.iter().cloned().enumerate().map(|(i, t)| (i.to_string(), t)).collect();
             let total = AllocResources { tasks, disk_mb: 300, ..AllocResources::default() }.total();
-            assert_eq!(total, Amount { cpu_mhz: mhz, memory_mb: mhz, disk_mb: 300 });
+            assert_eq!(total, Amount { cpu_mhz: mhz, memory_mb: mhz, disk_mb: 300, allocs: 1 });
         }
     }
 
     #[test]
     fn the_first_missing_dimension_is_named() {
-        let have = Amount { cpu_mhz: 10, memory_mb: 10, disk_mb: 10 };
+        let have = Amount { cpu_mhz: 10, memory_mb: 10, disk_mb: 10, allocs: 1 };
         assert_eq!(have.lacks(have), None);
-        assert_eq!(have.lacks(Amount { cpu_mhz: 11, memory_mb: 11, disk_mb: 0 }), Some("cpu"));
+        assert_eq!(have.lacks(Amount { cpu_mhz: 11, memory_mb: 11, ..Amount::ZERO }), Some("cpu"));
+        assert_eq!(have.lacks(Amount { cpu_mhz: 11, allocs: 2, ..have }), Some(TOO_MANY));
         assert_eq!(have.lacks(Amount { memory_mb: 11, ..have }), Some("memory"));
         assert_eq!(have.lacks(Amount { disk_mb: 11, ..have }), Some("disk"));
     }

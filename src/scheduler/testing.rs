@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub const NOW: Wall = Wall(1_700_000_000_000_000_000);
 
 pub fn amount(cpu_mhz: i64, memory_mb: i64, disk_mb: i64) -> Amount {
-    Amount { cpu_mhz, memory_mb, disk_mb }
+    Amount { cpu_mhz, memory_mb, disk_mb, allocs: 0 }
 }
 
 pub fn node_id(n: u128) -> NodeId {
@@ -60,6 +60,7 @@ pub fn node(n: u128) -> Node {
         drivers: [("exec".to_string(), driver)].into(),
         not_enforced: vec![],
         offers: NodeOffers::default(),
+        max_allocs: 0,
     };
     Node {
         computed_class: computed_class(&info),

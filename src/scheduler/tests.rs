@@ -41,6 +41,7 @@ fn random_node(n: u128, dice: &mut Dice) -> Node {
         i.meta.insert("rack".into(), dice.pick(&["r1", "r2", "r3"]).into());
         i.attributes.insert("kernel.name".into(), dice.pick(&["linux", "linux", "windows"]).into());
         i.capacity = amount(500 * (1 + dice.below(8)) as i64, 512 * (1 + dice.below(8)) as i64, 2_000);
+        i.max_allocs = [0, 0, 1, 3][n as usize % 4];
         if dice.one_in(6) {
             i.drivers.clear();
         }
@@ -95,6 +96,7 @@ fn reckon(spec: &JobSpec, node: &Node, used: Amount, at: &[&Node]) -> Option<f64
     let (all, cpu, memory) =
         (node.info.capacity, used.cpu_mhz + task.cpu_mhz, used.memory_mb + task.memory_mb);
     let fits = cpu <= all.cpu_mhz && memory <= all.memory_mb && used.disk_mb + 300 <= all.disk_mb;
+    let fits = fits && (node.info.max_allocs == 0 || used.allocs < i64::from(node.info.max_allocs));
     let taken = (has(spec, "distinct_hosts") && here > 0) || (has(spec, "distinct_property") && in_rack >= 2);
     if !fits || taken || !allowed(spec, node) || !node.eligible || node.status != NodeStatus::Ready {
         return None;
@@ -274,7 +276,7 @@ fn end(alloc: &mut Allocation, dice: &mut Dice) {
 
 fn check(world: &World, spec: &JobSpec, decision: &Decision, at: &str) {
     for (node, used) in in_use(world, |a| !a.terminal()) {
-        let available = world.nodes.get(&node).map(|n| n.info.capacity).unwrap_or_default();
+        let available = world.nodes.get(&node).map(Node::available).unwrap_or_default();
         assert_eq!(available.lacks(used), None, "{at}: {node} holds {used:?} of {available:?}");
     }
     for a in places(decision) {

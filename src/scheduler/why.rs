@@ -17,7 +17,7 @@ use crate::model::id::NodeId;
 use crate::model::job::{JobSpec, TaskGroup};
 use crate::model::order::Order;
 use crate::model::random::Stream;
-use crate::model::resources::Amount;
+use crate::model::resources::{Amount, TOO_MANY};
 use crate::model::scheduling::Scheduling;
 use crate::model::tree::{BTreeMap, BTreeSet};
 use std::cmp::Reverse;
@@ -87,8 +87,8 @@ impl Tally {
 }
 
 /// Every dimension of an amount, by the name that metrics use.
-fn dimensions(a: Amount) -> [(&'static str, i64); 3] {
-    [("cpu", a.cpu_mhz), ("memory", a.memory_mb), ("disk", a.disk_mb)]
+fn dimensions(a: Amount) -> [(&'static str, i64); 4] {
+    [("cpu", a.cpu_mhz), ("memory", a.memory_mb), ("disk", a.disk_mb), (TOO_MANY, a.allocs)]
 }
 
 /// Where a job that is on each node has as many of the group as it wants there.
@@ -249,7 +249,8 @@ fn exclude_by_room(
             }
         }
     }
-    for (what, asked) in dimensions(plain) {
+    // no group can ask for less than one place
+    for (what, asked) in dimensions(plain).into_iter().filter(|(what, _)| *what != TOO_MANY) {
         if let Some(number) = tally.known.get(what) {
             let most = would_do.get(what).copied().filter(|most| *most > 0);
             tally.barriers[usize::from(*number)].amount = Some((asked, most));

@@ -159,7 +159,7 @@ impl NodeHost {
                 .map(|(k, v)| (k.to_string(), v.to_string()))
                 .into(),
             meta: BTreeMap::new(),
-            capacity: Amount { cpu_mhz: 1000, memory_mb: 1000, disk_mb: 10_000 },
+            capacity: Amount { cpu_mhz: 1000, memory_mb: 1000, disk_mb: 10_000, ..Amount::ZERO },
             reserved: Amount::ZERO,
             cpu_cores: 4,
             networks: vec![],
@@ -171,6 +171,7 @@ impl NodeHost {
                 dynamic_ports: PortRange { min: 20_000, max: 20_007 },
                 ..NodeOffers::default()
             },
+            max_allocs: 0,
         }
     }
 }

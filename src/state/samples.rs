@@ -139,13 +139,14 @@ pub fn info(n: u128) -> NodeInfo {
         http_addr: String::new(),
         attributes: attributes.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         meta: BTreeMap::new(),
-        capacity: Amount { cpu_mhz: 4000, memory_mb: 1024, disk_mb: 10_000 },
+        capacity: Amount { cpu_mhz: 4000, memory_mb: 1024, disk_mb: 10_000, ..Amount::ZERO },
         reserved: Amount::ZERO,
         cpu_cores: 4,
         networks: vec![],
         drivers: [("raw_exec".to_string(), driver)].into(),
         not_enforced: vec![],
         offers: NodeOffers::default(),
+        max_allocs: 0,
     }
 }
 

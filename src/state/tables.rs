@@ -18,7 +18,7 @@ use crate::model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
 use crate::model::job::{JobStatus, JobSummary, JobType, VersionTag};
 use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
 use crate::model::time::Wall;
-use crate::wire::record::{self, CLAIMS, DRAINS, FAMILIES, Record, TAGS, records};
+use crate::wire::record::{self, CLAIMS, DRAINS, FAMILIES, MAX_ALLOCS, Record, TAGS, records};
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -398,7 +398,7 @@ pub(super) struct Region {
 
 records! {
     JobRow = "job row" 3 grown by [FAMILIES, TAGS];
-    Described = "node description" 2 grown by [CLAIMS];
+    Described = "node description" 3 grown by [CLAIMS, MAX_ALLOCS];
     NodeRow = "node row" 2 grown by [DRAINS];
     Region = "region" 1;
 }

@@ -132,6 +132,8 @@ pub const ACTIONS: Change = &[("Task", 19)];
 pub const VERTICAL: Change = &[("Task", 20), ("ScalingPolicy", 5)];
 /// No end was spared a shutdown delay.
 pub const HURRY: Change = &[("Transition", 3), ("Assignment", 17)];
+/// No node said how many allocations it takes.
+pub const MAX_ALLOCS: Change = &[("NodeInfo", 16)];
 
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
@@ -152,16 +154,16 @@ records! {
     crate::model::job::Job = "job" 9 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS, VERTICAL];
     crate::model::job::JobSpec = "job version" 8
         grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS, VERTICAL];
-    super::command::Command = "command" 11
-        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL, HURRY];
+    super::command::Command = "command" 12
+        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL, HURRY, MAX_ALLOCS];
     crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
     crate::model::namespace::Namespace = "namespace" 1;
     crate::model::pool::NodePool = "node pool" 1;
     crate::model::scheduling::SchedulerConfig = "scheduler configuration" 1;
     crate::model::submission::Submission = "job submission" 1;
     crate::model::key::SigningKey = "signing key" 1;
-    crate::model::node::Node = "node" 3 grown by [DRAINS, CLAIMS];
-    super::rpc::NodeRequest = "node request" 2 grown by [CLAIMS];
+    crate::model::node::Node = "node" 4 grown by [DRAINS, CLAIMS, MAX_ALLOCS];
+    super::rpc::NodeRequest = "node request" 3 grown by [CLAIMS, MAX_ALLOCS];
     NodeReply = "node reply" 11
         grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
     super::ask::NodeAsk = "node ask" 1;

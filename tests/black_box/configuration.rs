@@ -35,6 +35,7 @@ const KEYS: &str = r#"
       reserved { cpu = 100 memory = 64 disk = 5 }
       disable_remote_exec = true
       gc_max_allocs = 1
+      node_max_allocs = 7
     }
 "#;
 
@@ -68,6 +69,7 @@ fn what_is_configured_is_what_the_agent_is() {
         ("/ReservedResources/Cpu/CpuShares", 100.into()),
         ("/ReservedResources/Memory/MemoryMB", 64.into()),
         ("/ReservedResources/Disk/DiskMB", 5.into()),
+        ("/NodeMaxAllocs", 7.into()),
         ("/Attributes/unique.storage.bytestotal", (2000_u64 << 20).to_string().into()),
     ] {
         assert_eq!(shown.pointer(pointer), Some(&expected), "{pointer}: {shown:#}");

@@ -1,6 +1,6 @@
 //! drover explains itself: what finds no place, what was restarted, and how that is shown.
 
-use crate::node::{Node, path, text};
+use crate::node::{Node, path, shell_job, text};
 use crate::wait;
 
 fn job(id: &str, memory: u32, more: &str, script: &str) -> String {
@@ -74,4 +74,42 @@ fn what_became_of_an_allocation_is_told_in_one_screen() {
     assert!(shown.lines().count() <= 30, "{shown}");
     let json = node.drover(&["alloc", "why", "-json", text(&alloc["ID"])]);
     assert!(json.exits(0).contains("\"Kind\": \"task\""), "{json:?}");
+}
+
+#[test]
+fn a_node_that_takes_no_more_says_so_and_what_waits_comes_in_turn() {
+    let mut node = Node::new();
+    node.configure("client {\n node_max_allocs = 2\n}\n");
+    node.start();
+    node.await_ready();
+    let mut long = shell_job("long", "exec sleep 1000");
+    long["TaskGroups"][0]["Count"] = 2.into();
+    node.register(&long);
+    wait::until("both run", || {
+        (node.allocs("long").iter().filter(|a| a["ClientStatus"] == "running").count() == 2).then_some(())
+    });
+    let mut many = shell_job("many", "true");
+    many["Type"] = "sysbatch".into();
+    many["TaskGroups"][0]["Count"] = 5.into();
+    many["TaskGroups"][0].as_object_mut().expect("a group").remove("RestartPolicy");
+    node.register(&many);
+    let waiting = wait::until("it waits", || {
+        let evals = node.get("/v1/job/many/evaluations").json();
+        evals.as_array()?.iter().find(|e| e["FailedTGAllocs"]["g"].is_object()).cloned()
+    });
+    assert_eq!(
+        waiting["FailedTGAllocs"]["g"]["DimensionExhausted"]["max allocation exceeded"], 5,
+        "{waiting:#}"
+    );
+    let said = node.drover(&["job", "why", "many"]);
+    assert!(said.exits(0).contains("Nearest: max allocation exceeded on node "), "{said:?}");
+    let status = node.drover(&["node", "status", "-self"]);
+    assert!(status.exits(0).contains(" 2/2\n"), "{status:?}");
+    assert_eq!(node.allocs("many").len(), 0);
+
+    node.drover(&["job", "stop", "long"]).exits(0);
+    wait::until("all have had their turn", || {
+        (node.allocs("many").iter().filter(|a| a["ClientStatus"] == "complete").count() == 5).then_some(())
+    });
+    assert_eq!(node.allocs("many").len(), 5, "none was tried in vain");
 }

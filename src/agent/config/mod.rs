@@ -176,6 +176,8 @@ pub struct ClientConfig {
     pub max_kill_timeout: Span,
     /// Ended allocations that keep their directories.
     pub gc_max_allocs: u32,
+    /// Allocations that have not ended. 0: as many as a node can take.
+    pub node_max_allocs: u16,
     /// `alloc exec` is answered.
     pub remote_exec: bool,
     /// Absolute. `None`: `client` in the data directory.
@@ -356,6 +358,7 @@ impl ClientConfig {
             reserved: Reserved::default(),
             max_kill_timeout: Span::seconds(30),
             gc_max_allocs: 50,
+            node_max_allocs: 0,
             remote_exec: true,
             state_dir: None,
             alloc_dir: None,

@@ -10,6 +10,7 @@ use super::values::{
     address, advertise, algorithm, directory, header, http_addresses, i64_of, interface, log_file, log_level,
     log_rotate_max_files, meta, name, option, prefix_filter, size, u32_of,
 };
+use crate::model::node::MAX_ALLOCS;
 use crate::model::time::Span;
 
 /// One key and what it means.
@@ -60,6 +61,7 @@ const COUNT_OR_ZERO: std::ops::RangeInclusive<u64> = 0..=u32::MAX as u64;
 /// A job's row names each of them, and is written whenever the job moves.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=100;
 /// Directories on a node: each is watched over until it goes.
+const HELD: std::ops::RangeInclusive<u64> = 0..=MAX_ALLOCS as u64;
 const KEPT: std::ops::RangeInclusive<u64> = 1..=10_000;
 /// Of a search: what one request may make a server look at or send.
 const FOUND: std::ops::RangeInclusive<u64> = 1..=10_000;
@@ -296,6 +298,7 @@ static CLIENT: &[Key] = &[
     key("state_dir", Kind::Text(|c, v| directory(v, &mut c.client.state_dir))),
     key("alloc_dir", Kind::Text(|c, v| directory(v, &mut c.client.alloc_dir))),
     key("gc_max_allocs", Kind::Int(KEPT, |c, v| c.client.gc_max_allocs = u32_of(v))),
+    key("node_max_allocs", Kind::Int(HELD, |c, v| c.client.node_max_allocs = u16_of(v))),
     key("no_host_uuid", Kind::NotYet(&["true"])),
     // drivers are no processes of their own
     key("client_min_port", Kind::Int(PORT, |_, _| {})),
@@ -332,7 +335,6 @@ static CLIENT: &[Key] = &[
     not_yet("host_volume_plugin_dir"),
     not_yet("common_plugin_dir"),
     not_yet("preferred_address_family"),
-    not_yet("node_max_allocs"),
     not_yet("log_file"),
     not_yet("default_ineligible"),
     key("users", Kind::NotYetBlock),

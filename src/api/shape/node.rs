@@ -112,7 +112,7 @@ pub struct NodeShape<'a> {
     host_volumes: Option<BTreeMap<&'a str, HostVolumeShape<'a>>>,
     host_networks: Option<BTreeMap<&'a str, HostNetworkShape<'a>>>,
     last_drain: Option<LastDrainShape<'a>>,
-    node_max_allocs: u64,
+    node_max_allocs: u16,
     #[serde(rename = "GCVolumesOnNodeGC")]
     gc_volumes_on_node_gc: bool,
     last_missed_heartbeat_index: u64,
@@ -155,7 +155,7 @@ impl<'a> NodeShape<'a> {
             host_volumes: HostVolumeShape::all(&info.offers.volumes),
             host_networks: HostNetworkShape::all(&info.offers.addresses),
             last_drain: node.last_drain.as_ref().map(LastDrainShape::new),
-            node_max_allocs: 0,
+            node_max_allocs: info.max_allocs,
             gc_volumes_on_node_gc: false,
             last_missed_heartbeat_index: node.last_missed_heartbeat_index,
             last_alloc_update_index: node.last_alloc_update_index,

@@ -362,7 +362,7 @@ fn node() -> Node {
     let mut info = info(1);
     info.http_addr = "[fd00::5]:4646".into();
     info.attributes = map(&[("nomad.version", "2.0.5"), ("os.name", "debian")]);
-    info.reserved = Amount { cpu_mhz: 100, memory_mb: 32, disk_mb: 0 };
+    info.reserved = Amount { cpu_mhz: 100, memory_mb: 32, ..Amount::ZERO };
     info.cpu_cores = 2;
     info.networks = vec![NodeNetwork {
         device: "eth0".into(),

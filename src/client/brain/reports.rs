@@ -1,6 +1,6 @@
 //! What the servers are told of allocations, and when: at once where they wait for it, gathered where they do not.
 
-use super::{Client, MAX_ALLOCS};
+use super::Client;
 use crate::client::alloc::Alloc;
 use crate::client::effects::Held;
 use crate::model::alloc::ClientStatus;
@@ -74,7 +74,8 @@ impl Client {
             id,
             client: ClientStatus::Failed,
             client_description: format!(
-                "Unable to add allocation due to error: the node holds {MAX_ALLOCS} allocations already"
+                "Unable to add allocation due to error: the node holds {} allocations already",
+                self.allocs.len()
             ),
             task_states: BTreeMap::new(),
         };

@@ -380,7 +380,8 @@ fn a_deposed_leader_stops_nothing_but_a_restored_region_is_believed_at_last() {
 #[test]
 fn what_a_full_node_cannot_take_is_told_as_failed() {
     let tasks = [task("web")];
-    let many: Vec<_> = (0..=crate::client::MAX_ALLOCS as u128)
+    let most = crate::client::MAX_HELD + crate::client::config::DEFAULT_MAX_ENDED;
+    let many: Vec<_> = (0..=most as u128)
         .map(|n| {
             let mut a = assignment(1, &tasks);
             a.id = AllocId::from_random(n << 64);
@@ -390,7 +391,7 @@ fn what_a_full_node_cannot_take_is_told_as_failed() {
     let last = many.iter().map(|a| a.id).max().expect("there are some");
     let mut w = World::new(&many);
     w.pass(s(10));
-    assert_eq!(w.client().status().allocs, crate::client::MAX_ALLOCS);
+    assert_eq!(w.client().status().allocs, most);
     let failed: Vec<_> = w.told.values().filter(|u| u.client.as_str() == "failed").collect();
     assert_eq!(failed.len(), 1);
     assert_eq!(failed[0].id, last);

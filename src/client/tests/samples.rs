@@ -52,6 +52,7 @@ pub fn info() -> NodeInfo {
         drivers: [("raw_exec".to_string(), raw_exec)].into(),
         not_enforced: vec![],
         offers: NodeOffers::default(),
+        max_allocs: 0,
     }
 }
 

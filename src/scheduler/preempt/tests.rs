@@ -10,6 +10,7 @@ use crate::model::job::{HealthCheck, JobSpec, JobType, MigratePolicy};
 use crate::model::node::Node;
 use crate::model::plan::{Decision, GroupChanges};
 use crate::model::random::Stream;
+use crate::model::resources::TOO_MANY;
 use crate::model::scheduling::{Preemption, Scheduling};
 use crate::model::time::Span;
 use crate::scheduler::testing::*;
@@ -89,6 +90,16 @@ fn the_least_urgent_make_way_and_no_more_than_needed() {
     let decision = place(&mut w, sized("last", 54, 1900, 256));
     assert_eq!((preempted(&decision), decision.eval.failed_groups.len()), (vec![], 1));
     assert_eq!(w.allocs[&urgent].desired, DesiredStatus::Run);
+}
+
+#[test]
+fn one_makes_way_where_there_are_too_many() {
+    let mut w = world([node_with(1, |i| i.max_allocs = 3)]);
+    let [_, low, _] =
+        [40, 20, 30].map(|priority| running(&mut w, sized(&priority.to_string(), priority, 100, 256), 1));
+    let decision = place(&mut w, sized("new", 50, 100, 256));
+    assert_eq!(preempted(&decision), [low]);
+    assert_eq!(places(&decision)[0].metrics.dimension_exhausted[TOO_MANY], 1);
 }
 
 #[test]

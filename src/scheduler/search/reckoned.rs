@@ -33,6 +33,7 @@ impl Dice {
             i.datacenter = self.pick(&["dc1", "dc1", "dc2", "dc3"]).into();
             i.class = self.pick(&["", "big"]).into();
             i.capacity = amount(2_000 + 500 * self.below(3) as i64, 2_048, 100_000);
+            i.max_allocs = [0, 0, 4][n as usize % 3];
             if self.below(5) > 0 {
                 i.meta.insert("rack".into(), self.pick(&["r1", "r2", "r3"]).into());
             }
@@ -155,7 +156,9 @@ impl Reckoner<'_> {
 
     fn allowed(&self, node: &Node) -> bool {
         let here = self.allocs.iter().filter(|(id, _)| *id == node.info.id).count() as i64;
-        let fits = (here + 1) * 500 <= node.info.capacity.cpu_mhz && ports_left(self.group(), node, here);
+        let takes = |n| node.info.max_allocs == 0 || n <= i64::from(node.info.max_allocs);
+        let has_room = takes(here + 1) && (here + 1) * 500 <= node.info.capacity.cpu_mhz;
+        let fits = has_room && ports_left(self.group(), node, here);
         fits && self.group().constraints.iter().all(|c| match c.operand.as_str() {
             "distinct_hosts" => here == 0,
             _ => {

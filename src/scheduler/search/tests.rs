@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::counts::Counts;
 use crate::model::node::Node;
+use crate::model::resources::TOO_MANY;
 use crate::model::tree::BTreeMap;
 use crate::scheduler::testing::*;
 
@@ -179,6 +180,17 @@ fn a_node_is_exhausted_when_the_plan_has_filled_it() {
     let out = place(vec![node(1)], &spec("a", 9), 9);
     assert!(out[..8].iter().all(|(n, _)| *n == name(1)));
     assert_eq!((&out[8].0, &out[8].1.dimension_exhausted), (&None, &counts(&[("cpu", 1)])));
+}
+
+#[test]
+fn no_node_gets_more_allocations_than_it_takes() {
+    let of_two = node_with(1, |i| (i.max_allocs, i.capacity) = (2, amount(900, 8_192, 100_000)));
+    let mut small = spec("a", 3);
+    small.groups[0].tasks[0].cpu_mhz = 400;
+    let out = place(vec![of_two], &small, 3);
+    assert!(out[..2].iter().all(|(n, _)| *n == name(1)));
+    // there is too little of the processor, too: the count is told first
+    assert_eq!((&out[2].0, &out[2].1.dimension_exhausted), (&None, &counts(&[(TOO_MANY, 1)])));
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn made(seed: u64) -> Made {
                 amount(400 + 100 * below(4) as i64, 200 + 30 * below(5) as i64, 250 + 50 * below(4) as i64);
             info.meta.insert("rack".into(), ["r1", "r2"][below(2) as usize].into());
             info.class = ["", "big"][below(2) as usize].into();
+            info.max_allocs = [0, 0, 1][n as usize % 3];
         });
         node.eligible = below(5) > 0;
         node
@@ -83,6 +84,7 @@ impl Made {
         if_so(ask.cpu_mhz > free.cpu_mhz, "cpu");
         if_so(ask.memory_mb > free.memory_mb, "memory");
         if_so(ask.disk_mb > free.disk_mb, "disk");
+        if_so(free.allocs < 1, TOO_MANY);
         out
     }
 }
@@ -104,7 +106,7 @@ fn every_reason_is_counted_as_a_plain_look_at_each_node_does() {
             assert_eq!((b.nodes, b.alone), (nodes, alone), "seed {seed}: {}", b.text);
             with_alone += alone;
         }
-        let is_amount = |text: &String| ["cpu", "memory", "disk"].contains(&text.as_str());
+        let is_amount = |text: &String| ["cpu", "memory", "disk", TOO_MANY].contains(&text.as_str());
         let only_short = against.iter().any(|a| !a.is_empty() && a.iter().all(is_amount));
         assert_eq!(seen.nearest.is_some(), only_short, "seed {seed}");
         with_nearest += u64::from(only_short);

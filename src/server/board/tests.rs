@@ -14,7 +14,7 @@ fn narrow(nodes: u128) -> Region {
     for n in 1..=nodes {
         let node = region.ready_node(n);
         let mut info = info(n);
-        info.capacity = Amount { cpu_mhz: 150, memory_mb: 1024, disk_mb: 10_000 };
+        info.capacity = Amount { cpu_mhz: 150, memory_mb: 1024, disk_mb: 10_000, ..Amount::ZERO };
         assert_eq!(info.id, node);
         region.run(&Command::RegisterNode { info: Box::new(info), evals: vec![], at: AT });
     }

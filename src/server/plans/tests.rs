@@ -6,21 +6,25 @@ use super::super::testing::Alone;
 use super::*;
 use crate::model::alloc::ClientStatus;
 use crate::model::job::JobSpec;
-use crate::model::node::NodeStatus;
+use crate::model::node::{NodeInfo, NodeStatus};
 use crate::model::plan::AllocStop;
 use crate::model::resources::Amount;
 use crate::model::scheduling::{Preemption, SchedulerSettings};
-use crate::state::samples::{AT, info, node_id, spec};
+use crate::state::samples::{AT, info, spec};
 use crate::wire::command::AllocUpdate;
 use crate::wire::request::Action;
 
 /// A node that is ready, with so much of a processor; then all that workers make of it. How many evaluations they had, and
 /// how many entries were written for them.
 fn node_comes(alone: &mut Alone, n: u128, cpu_mhz: i64) -> (usize, u64) {
-    let before = alone.server.log.applied();
     let mut info = info(n);
     info.capacity = Amount { cpu_mhz, ..info.capacity };
-    let (node, status) = (node_id(n), NodeStatus::Ready);
+    comes(alone, info)
+}
+
+fn comes(alone: &mut Alone, info: NodeInfo) -> (usize, u64) {
+    let before = alone.server.log.applied();
+    let (node, status) = (info.id, NodeStatus::Ready);
     let register = Command::RegisterNode { info: Box::new(info), evals: vec![], at: AT };
     let ready = Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT };
     let mut given = 0;
@@ -112,6 +116,22 @@ fn only_alloc(alone: &Alone, job: &str) -> Allocation {
 fn accepted(alone: &Alone, plan: &Plan) -> usize {
     let view = alone.server.reader().view().expect("reads");
     alone.server.verify(plan, &view).expect("reads").iter().flatten().count()
+}
+
+#[test]
+fn no_plan_brings_more_allocations_than_a_node_takes() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    comes(&mut alone, NodeInfo { max_allocs: 2, ..info(1) });
+    assert_eq!(work(&mut alone, vec![registers(spec("there", 1))]), 1);
+    let (_, decision) = decided(&mut alone, spec("one", 1));
+    let mut plan = decision.plan;
+    assert_eq!(accepted(&alone, &plan), 1);
+    let another = Allocation { id: AllocId::from_random(77), ..plan.nodes[0].places[0].clone() };
+    plan.nodes[0].places.push(another);
+    assert_eq!(accepted(&alone, &plan), 0);
+    let stop = AllocStop { id: only_alloc(&alone, "there").id, description: String::new(), client: None };
+    plan.nodes[0].stops.push(stop);
+    assert_eq!(accepted(&alone, &plan), 1, "what is told to end leaves its place");
 }
 
 #[test]

@@ -122,5 +122,6 @@ fn offering(mut node: Node) -> Node {
         mounting_drivers: vec!["exec".into()],
         devices: vec![device],
     };
+    node.info.max_allocs = 300;
     node
 }

@@ -112,6 +112,7 @@ static OBEYED: &[Obeyed] = &[
     ("client.state_dir", "\"/x\"", |c| c.client.state_dir == path("/x")),
     ("client.alloc_dir", "\"/x\"", |c| c.client.alloc_dir == path("/x")),
     ("client.gc_max_allocs", "9", |c| c.client.gc_max_allocs == 9),
+    ("client.node_max_allocs", "9", |c| c.client.node_max_allocs == 9),
     ("client.disable_remote_exec", "true", |c| !c.client.remote_exec),
 ];
 

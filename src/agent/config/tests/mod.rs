@@ -193,6 +193,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("server { search { limit_query = 10001 } }", "10000"),
         ("client { gc_interval = \"7s\" }", "not supported yet: client.gc_interval"),
         ("client { gc_max_allocs = 10001 }", "it must be from 1 to 10000"),
+        ("client { node_max_allocs = 1025 }", "it must be from 0 to 1024"),
         ("log_file = \"here.log\"", "must be an absolute path"),
         ("log_rotate_max_files = -2", "it must be -1 or more"),
         ("log_rotate_max_files = \"few\"", "is not a whole number"),

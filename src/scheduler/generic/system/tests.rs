@@ -6,6 +6,7 @@ use crate::model::id::NodeId;
 use crate::model::job::{DisconnectPolicy, JobSpec, JobType, Reconcile, UpdatePolicy};
 use crate::model::node::{Node, NodeStatus};
 use crate::model::plan::Decision;
+use crate::model::resources::TOO_MANY;
 use crate::model::time::Span;
 use crate::model::tree::BTreeSet;
 use crate::scheduler::testing::*;
@@ -181,6 +182,19 @@ fn nodes_without_room_are_told_and_one_blocked_evaluation_waits_for_them() {
     }
     let then = world.decide(blocked);
     assert_eq!((placed_on(&then), then.eval.status), (ids([2, 3]), EvalStatus::Complete));
+}
+
+#[test]
+fn a_node_that_takes_no_more_is_waited_for() {
+    let mut world = settled(vec![node_with(1, |i| i.max_allocs = 1), node(2)], &system());
+    let second = JobSpec { id: "second".into(), ..system() };
+    world.register(second.clone());
+    let decision = world.run(&second);
+    assert_eq!(placed_on(&decision), ids([2]));
+    assert_eq!(decision.eval.failed_groups["g"].dimension_exhausted[TOO_MANY], 1);
+    assert_eq!(decision.created[0].status, EvalStatus::Blocked);
+    world.allocs.retain(|_, a| a.job.id != system().id);
+    assert_eq!(placed_on(&world.decide(&decision.created[0])), ids([1]));
 }
 
 #[test]
