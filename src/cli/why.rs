@@ -188,6 +188,7 @@ fn help(r: &Value) -> Option<String> {
     let (by, nodes) = (text(&r["Reason"]), layout::count(nodes, "node"));
     Some(match r["WouldDo"].as_i64() {
         Some(most) => format!("  {by} of at most {most} {}\n", unit(by)),
+        None if by == TOO_MANY => format!("  one allocation fewer there: {nodes}\n"),
         None => format!("  not for \"{by}\": {nodes}\n"),
     })
 }
@@ -237,6 +238,7 @@ mod tests {
                 {"Reason": "${meta.rack} = r1", "Nodes": 9, "Alone": 3, "Asked": null, "WouldDo": null},
                 {"Reason": "memory", "Nodes": 6, "Alone": 2, "Asked": 256, "WouldDo": 244},
                 {"Reason": "missing drivers", "Nodes": 1, "Alone": 0, "Asked": null, "WouldDo": null},
+                {"Reason": TOO_MANY, "Nodes": 1, "Alone": 1, "Asked": null, "WouldDo": null},
             ],
             "Nearest": {"NodeName": "board-3", "Missing": [{"Dimension": "memory", "Missing": 12, "Asked": 256}]},
             "Preemption": {"Nodes": 2, "LookedAt": 9, "Allowed": false},
@@ -254,12 +256,14 @@ Excluded  Alone  By
 9         3      ${meta.rack} = r1
 6         2      memory: 256 MiB asked for
 1         0      missing drivers
+1         1      max allocation exceeded
 Nearest: 12 MiB of memory short on node board-3
 Less urgent work could make way on 2 of 9 full nodes that were looked at.
 Such jobs may not send it away (operator scheduler set-config says which may)
 By itself would help:
   not for \"${meta.rack} = r1\": 3 nodes
   memory of at most 244 MiB
+  one allocation fewer there: 1 node
 
 When     What        ID        Why
 30s ago  evaluation  12345678  job-register

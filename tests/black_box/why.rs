@@ -103,6 +103,7 @@ fn a_node_that_takes_no_more_says_so_and_what_waits_comes_in_turn() {
     );
     let said = node.drover(&["job", "why", "many"]);
     assert!(said.exits(0).contains("Nearest: max allocation exceeded on node "), "{said:?}");
+    assert!(said.out.contains("\n  one allocation fewer there: 1 node\n"), "{said:?}");
     let status = node.drover(&["node", "status", "-self"]);
     assert!(status.exits(0).contains(" 2/2\n"), "{status:?}");
     assert_eq!(node.allocs("many").len(), 0);
