@@ -1,4 +1,4 @@
 //! The agent's configuration under the fuzzer: `cargo fuzz run config`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drover::fuzz::config(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::config(bytes));

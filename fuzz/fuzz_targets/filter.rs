@@ -1,4 +1,4 @@
 //! Filter expressions under the fuzzer: `cargo fuzz run filter`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drover::fuzz::filter(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::filter(bytes));

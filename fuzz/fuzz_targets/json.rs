@@ -1,4 +1,4 @@
 //! Bodies of job registrations under the fuzzer: `cargo fuzz run json`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drover::fuzz::json(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz::json(bytes));

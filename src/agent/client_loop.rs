@@ -4,22 +4,22 @@
 use super::dir_work::DirWork;
 use super::inbox;
 use super::space::Space;
-use crate::api::agent::ClientReport;
-use crate::client::effects::Grant;
-use crate::client::effects::{Effect, Input};
-use crate::client::{Client, ClientStatusReport};
-use crate::io::clock;
-use crate::io::http::Published;
-use crate::io::keeper_link::Notice;
-use crate::io::node::Question;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-use crate::wire::keeper::{Command, Event, PROTOCOL};
-use crate::wire::request::Refusal;
-use crate::wire::rpc::Peer;
+use ::io::clock;
+use ::io::http::Published;
+use ::io::keeper_link::Notice;
+use ::io::node::Question;
+use api::agent::ClientReport;
 use async_channel::{Receiver, Sender, TrySendError};
+use client::effects::Grant;
+use client::effects::{Effect, Input};
+use client::{Client, ClientStatusReport};
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wire::keeper::{Command, Event, PROTOCOL};
+use wire::request::Refusal;
+use wire::rpc::Peer;
 
 use super::server_loop;
 
@@ -134,7 +134,7 @@ impl ClientLoop {
         match effect {
             Effect::Send { bytes, .. } => {
                 let from = Peer::Node(self.client.status().node);
-                let input = crate::server::effects::Input::Frame { from, bytes };
+                let input = server::effects::Input::Frame { from, bytes };
                 inbox::send_or_lose(
                     &self.ways.to_server,
                     "a frame to the server",

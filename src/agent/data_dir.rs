@@ -1,9 +1,9 @@
 //! The data directory: who owns it, in which format it is, where things lie in it. What cannot be read is refused or set
 //! aside with a sentence, never emptied.
 
-use crate::io::entropy;
-use crate::io::keeper::THROW_AWAY;
-use crate::model::id::{NodeId, NodeSecret};
+use ::io::entropy;
+use ::io::keeper::THROW_AWAY;
+use model::id::{NodeId, NodeSecret};
 use rustix::fs::{FlockOperation, flock};
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions};

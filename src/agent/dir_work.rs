@@ -4,12 +4,12 @@
 use super::client_loop::Mail;
 use super::data_dir::DataDir;
 use super::inbox;
-use crate::client::effects::{DirSpec, Input};
-use crate::io::aside;
-use crate::io::dirs::AllocDirs;
-use crate::io::keeper::users;
-use crate::model::id::AllocId;
+use ::io::aside;
+use ::io::dirs::AllocDirs;
+use ::io::keeper::users;
 use async_channel::{Receiver, Sender};
+use client::effects::{DirSpec, Input};
+use model::id::AllocId;
 use std::path::PathBuf;
 use std::sync::Arc;
 

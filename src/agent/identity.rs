@@ -1,15 +1,15 @@
 //! Who this agent is, in the words of others: to API callers, and as a node to the servers.
 
 use super::config::{ClientConfig, Config, HostNetwork};
-use crate::api::agent::{AgentInfo, Telemetry};
-use crate::api::metrics::Filter;
-use crate::io::{clock, fingerprint, interfaces};
-use crate::model::claims::NodeOffers;
-use crate::model::gather::Gather;
-use crate::model::id::{NodeId, NodeSecret};
-use crate::model::node::NodeInfo;
-use crate::model::resources::Amount;
-use crate::model::time::Wall;
+use ::io::{clock, fingerprint, interfaces};
+use api::agent::{AgentInfo, Telemetry};
+use api::metrics::Filter;
+use model::claims::NodeOffers;
+use model::gather::Gather;
+use model::id::{NodeId, NodeSecret};
+use model::node::NodeInfo;
+use model::resources::Amount;
+use model::time::Wall;
 use std::net::SocketAddr;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! A brain's inbox: bounded, drained in batches, awaited until the brain's own deadline.
 
-use crate::io::clock;
-use crate::model::time::Mono;
+use ::io::clock;
 use async_channel::{Receiver, Sender, TrySendError};
+use model::time::Mono;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -69,7 +69,7 @@ pub fn send_or_lose<T>(to: &Sender<T>, what: &str, input: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::time::Span;
+    use model::time::Span;
 
     #[test]
     fn a_wait_ends_with_what_comes_with_its_deadline_and_with_its_senders() {

@@ -3,10 +3,10 @@
 
 use super::config::{LogConfig, LogLevel};
 use super::log_lines::{json, text};
-use crate::api::monitor::LogLevel as Shown;
-use crate::io::clock;
-use crate::io::log_file::{LogFile, Rotation};
-use crate::io::monitor::Monitor;
+use ::io::clock;
+use ::io::log_file::{LogFile, Rotation};
+use ::io::monitor::Monitor;
+use api::monitor::LogLevel as Shown;
 use jiff::Timestamp;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};

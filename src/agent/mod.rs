@@ -9,7 +9,7 @@ pub mod config;
 mod data_dir;
 mod dir_work;
 mod identity;
-mod inbox;
+pub mod inbox;
 mod log_lines;
 mod logging;
 mod reload;
@@ -20,25 +20,24 @@ mod stores;
 mod supervisor;
 mod workers;
 
-use crate::io::aside;
-use crate::io::http::{self, Ask, Gate, Parts, Published};
-use crate::io::keeper_link::{self, Link, Starter};
-use crate::io::machine::Observer;
-use crate::io::{clock, entropy, node};
-use crate::model::time::Span;
-use crate::state::store::Reader;
-use crate::wire::status::ServerStatus;
+use ::io::aside;
+use ::io::http::{self, Ask, Gate, Parts, Published};
+use ::io::keeper_link::{self, Link, Starter};
+use ::io::machine::Observer;
+use ::io::{clock, entropy, node};
 use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use dir_work::{DirWork, Places};
 use logging::Logging;
+use model::time::Span;
 pub use reload::Read;
 use reload::Reloading;
 use server_loop::ServerLoop;
 use signals::{Signal, Signals};
 use smol::future::or;
+use state::store::Reader;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,6 +45,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use stores::{Stores, open_stores};
+use wire::status::ServerStatus;
 
 /// The raft id of a region's only server.
 const SERVER_ID: u64 = 1;
@@ -105,7 +105,7 @@ struct Agent {
     listeners: Vec<TcpListener>,
     server_mail: Sender<server_loop::Mail>,
     client_mail: Sender<client_loop::Mail>,
-    keeper: Sender<crate::wire::keeper::Command>,
+    keeper: Sender<wire::keeper::Command>,
     /// A brain's thread ended, and why.
     ended: Receiver<(Part, Result<(), String>)>,
     threads: Vec<JoinHandle<()>>,
@@ -188,7 +188,7 @@ impl Agent {
         let mail = self.client_mail.clone();
         let look = async move {
             let info = aside::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
-            let input = crate::client::effects::Input::Fingerprint(Box::new(info));
+            let input = client::effects::Input::Fingerprint(Box::new(info));
             mail.send(client_loop::Mail::Brain(input)).await.unwrap_or_default();
         };
         aside::spawn(&self.executor, look).detach();
@@ -285,7 +285,7 @@ impl Agent {
     /// ends the waiting.
     async fn stop_brains(&mut self) -> Result<(), String> {
         let kill_tasks = self.config.dev;
-        let input = crate::client::effects::Input::Shutdown { kill_tasks };
+        let input = client::effects::Input::Shutdown { kill_tasks };
         self.client_mail.try_send(client_loop::Mail::Brain(input)).unwrap_or_default();
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
@@ -314,7 +314,7 @@ impl Agent {
 
     /// A `-dev` agent takes its keeper with it.
     async fn end_keeper(&self) {
-        let shutdown = crate::wire::keeper::Command::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
+        let shutdown = wire::keeper::Command::Shutdown { signal: SIGKILL, timeout: Span::ZERO };
         self.keeper.try_send(shutdown).unwrap_or_default();
         let gone = async {
             while keeper_link::answers(self.dir.root()) {
@@ -435,7 +435,7 @@ fn link_keeper(
     dir: &DataDir,
     starter: Starter,
     mail: Sender<client_loop::Mail>,
-) -> Sender<crate::wire::keeper::Command> {
+) -> Sender<wire::keeper::Command> {
     let (Link { commands, notices }, drive) = keeper_link::open(dir.root().to_path_buf(), starter);
     aside::spawn(executor, drive).detach();
     aside::spawn(executor, forward(notices, mail, client_loop::Mail::Keeper)).detach();

@@ -1,7 +1,7 @@
 //! Reads the configuration anew: what a running agent takes over, and what it only names because it needs a restart.
 
 use super::config::{Config, Loaded, Settings};
-use crate::model::order::Order;
+use model::order::Order;
 
 /// Reads the same files and flags as at the start.
 pub type Read = Box<dyn Fn() -> Result<Loaded, String> + Send>;

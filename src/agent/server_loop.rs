@@ -4,22 +4,22 @@
 use super::client_loop;
 use super::inbox;
 use super::space::Space;
-use crate::io::disk::Disk;
-use crate::io::http::{Ask, Gate, Reply};
-use crate::io::{clock, entropy, keys, machine};
-use crate::model::key::Seed;
-use crate::model::time::Mono;
-use crate::model::tree::BTreeMap;
-use crate::server::effects::{Effect, Input, ScheduleTask};
-use crate::server::{Config, Server, Turn};
-use crate::state::fault::Fault;
-use crate::state::segments::Medium;
-use crate::state::store::{Media, Options, Reader, Store};
-use crate::wire::rpc::Peer;
+use ::io::disk::Disk;
+use ::io::http::{Ask, Gate, Reply};
+use ::io::{clock, entropy, keys, machine};
 use async_channel::{Receiver, Sender};
+use model::key::Seed;
+use model::time::Mono;
+use model::tree::BTreeMap;
+use server::effects::{Effect, Input, ScheduleTask};
+use server::{Config, Server, Turn};
+use state::fault::Fault;
+use state::segments::Medium;
+use state::store::{Media, Options, Reader, Store};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wire::rpc::Peer;
 
 /// What reaches the server's thread.
 pub enum Mail {

@@ -1,7 +1,7 @@
 //! Whether a store's disk has room, as news for the brain that writes to it: while the store's reserve is spent, it has none.
 
-use crate::io::disk::Reserve;
-use crate::model::time::{Mono, Span};
+use ::io::disk::Reserve;
+use model::time::{Mono, Span};
 use std::sync::Arc;
 
 /// How often a full disk is looked at again.

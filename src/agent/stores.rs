@@ -6,17 +6,17 @@ use super::identity;
 use super::server_loop::Opened;
 use super::space::Space;
 use super::{SERVER_ID, alloc_dir, supervisor};
-use crate::client::{self, Client};
-use crate::io::{clock, entropy, zones};
-use crate::server::heartbeat::HeartbeatRules;
-use crate::state::local::LocalStore;
+use ::io::{clock, entropy, zones};
+use client::{self, Client};
+use server::heartbeat::HeartbeatRules;
+use state::local::LocalStore;
 use std::thread;
 
 /// Told to tasks as NOMAD_PARENT_CGROUP.
 const PARENT_CGROUP: &str = "drover";
 
-fn server_config(config: &Config) -> crate::server::Config {
-    crate::server::Config {
+fn server_config(config: &Config) -> server::Config {
+    server::Config {
         id: SERVER_ID,
         heartbeats: HeartbeatRules {
             min_ttl: config.server.min_heartbeat_ttl,
@@ -56,7 +56,7 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(
         None => dir.client_store(),
     };
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let disk = crate::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
+    let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
     let (space, birth) = (Space::new(disk.reserve()), disk.birth());
     let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
     birth.complete().map_err(|e| named(&e))?;

@@ -2,19 +2,19 @@
 //! caught: a poisonous evaluation must not kill one leader after the other.
 
 use super::server_loop::Mail;
-use crate::io::clock;
-use crate::server::board;
-use crate::server::effects::{Input, ScheduleTask};
-use crate::server::{rehearsal, why};
-use crate::state::fault::Fault;
-use crate::state::store::Reader;
-use crate::wire::rehearsal::{Rehearsal, Rehearse};
-use crate::wire::request::{Refusal, RefusalKind};
-use crate::wire::why::{Subject, Why};
+use ::io::clock;
 use async_channel::{Receiver, Sender};
+use server::board;
+use server::effects::{Input, ScheduleTask};
+use server::{rehearsal, why};
+use state::fault::Fault;
+use state::store::Reader;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::request::{Refusal, RefusalKind};
+use wire::why::{Subject, Why};
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
@@ -65,10 +65,10 @@ fn guarded<T>(work: impl FnOnce() -> Result<Result<T, Refusal>, Fault>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::EvalToken;
-    use crate::scheduler::Attempt;
-    use crate::server::board::Board;
-    use crate::state::samples::{AT, Region, eval};
+    use model::id::EvalToken;
+    use scheduler::Attempt;
+    use server::board::Board;
+    use state::samples::{AT, Region, eval};
 
     fn task(n: u128) -> ScheduleTask {
         ScheduleTask {

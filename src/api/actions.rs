@@ -9,11 +9,11 @@ use super::response::Response;
 use super::shape::action::ActionShape;
 use super::watch::WatchKey;
 use super::{Call, Outcome, blocking, jobs};
-use crate::model::alloc::Allocation;
-use crate::model::id::JobKey;
-use crate::model::job::{Task, TaskGroup, no_action};
-use crate::state::view::Table;
-use crate::wire::ask::NodeAsk;
+use model::alloc::Allocation;
+use model::id::JobKey;
+use model::job::{Task, TaskGroup, no_action};
+use state::view::Table;
+use wire::ask::NodeAsk;
 
 pub fn answer(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
     match route {

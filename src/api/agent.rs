@@ -7,9 +7,9 @@ use super::query::Query;
 use super::response::Response;
 use super::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
 use super::{Context, no_leader};
-use crate::model::id::NodeId;
-use crate::model::time::Span;
-use crate::wire::measured::Measured;
+use model::id::NodeId;
+use model::time::Span;
+use wire::measured::Measured;
 
 /// What stays the same while the agent runs.
 #[derive(Clone, Debug, Default, PartialEq)]

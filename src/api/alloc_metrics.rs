@@ -3,14 +3,14 @@
 //! Refuses to know: how use is measured.
 
 use super::metrics::Labels;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, NodeId};
-use crate::model::resources::TaskResources;
-use crate::model::tree::BTreeMap;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::figures::{AllocFigures, Usage};
+use model::alloc::{Allocation, ClientStatus};
+use model::gather::Gather;
+use model::id::{AllocId, NodeId};
+use model::resources::TaskResources;
+use model::tree::BTreeMap;
+use state::fault::Fault;
+use state::view::View;
+use wire::figures::{AllocFigures, Usage};
 
 /// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
 const MAX_ALLOCS: usize = 512;

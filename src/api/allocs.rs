@@ -6,15 +6,15 @@ use super::response::Response;
 use super::shape::alloc::{AllocShape, AllocStub, LEFT_OUT, StoppedShape, StubWants};
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking};
-use crate::model::alloc::{Allocation, Leave, Transition};
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use crate::model::job::{Job, JobStatus};
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
-use crate::model::tree::Entry;
-use crate::state::view::{Table, View};
-use crate::wire::request::{Action, Done};
+use model::alloc::{Allocation, Leave, Transition};
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::job::{Job, JobStatus};
+use model::time::Wall;
+use model::tree::BTreeMap;
+use model::tree::Entry;
+use state::view::{Table, View};
 use std::sync::Arc;
+use wire::request::{Action, Done};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;

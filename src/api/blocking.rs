@@ -4,8 +4,8 @@ use super::query::MAX_WAIT;
 use super::response::Response;
 use super::watch::WatchKey;
 use super::{Call, Held, Outcome, Wait};
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Span};
+use model::random::Stream;
+use model::time::{Mono, Span};
 
 /// Answers a read of `index`, or waits until it is above the asked one. `render` runs only if there is an answer.
 /// `keys` and `seen` say what was read and at which index of the state.

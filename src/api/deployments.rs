@@ -6,11 +6,11 @@ use super::response::Response;
 use super::shape::deployment::{DeploymentShape, LEFT_OUT, SteppedShape};
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking};
-use crate::model::deployment::Deployment;
-use crate::model::id::{AllocId, DeploymentId, JobKey};
-use crate::state::view::{Table, View};
-use crate::wire::request::{Action, DeploymentWish, Done};
+use model::deployment::Deployment;
+use model::id::{AllocId, DeploymentId, JobKey};
 use serde::Deserialize;
+use state::view::{Table, View};
+use wire::request::{Action, DeploymentWish, Done};
 
 /// What users do with a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use super::response::Response;
 use super::shape::eval::{CountShape, DeletedShape, EvalShape, LEFT_OUT};
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
-use crate::model::eval::Evaluation;
-use crate::model::id::{EvalId, JobKey};
-use crate::model::tree::BTreeMap;
-use crate::state::view::{Table, View};
-use crate::wire::request::{Action, Done};
+use model::eval::Evaluation;
+use model::id::{EvalId, JobKey};
+use model::tree::BTreeMap;
 use serde_json::{Map, Value};
+use state::view::{Table, View};
+use wire::request::{Action, Done};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     one_filter(call)?;

@@ -7,9 +7,9 @@
 use super::response::Response;
 use super::shape::event::{Line, shape};
 use super::{Call, Outcome};
-use crate::wire::event::{Events, Object};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wire::event::{Events, Object};
 
 /// The first line of every stream, and what is sent while there is nothing to tell.
 pub const HEARTBEAT: &[u8] = b"{}\n";
@@ -189,7 +189,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::samples::{eval, eval_id};
+    use state::samples::{eval, eval_id};
 
     fn events(index: u64, objects: usize) -> Events {
         let object = |n: usize| Object::Eval(Arc::new(eval(n as u128 + 1, "web")));

@@ -4,15 +4,15 @@ use super::path::Route;
 use super::response::Response;
 use super::shape::family::{DispatchedShape, LaunchedShape};
 use super::{Answer, AnswerKind, Call, Outcome, jobs, json};
-use crate::model::family::dispatch::{MAX_TOKEN_BYTES, Wish, oversized};
-use crate::model::id::JobKey;
-use crate::model::job::Job;
-use crate::model::tree::BTreeMap;
-use crate::state::view::View;
-use crate::wire::request::{Action, Done};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::family::dispatch::{MAX_TOKEN_BYTES, Wish, oversized};
+use model::id::JobKey;
+use model::job::Job;
+use model::tree::BTreeMap;
 use serde_json::{Map, Value};
+use state::view::View;
+use wire::request::{Action, Done};
 
 pub fn make(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
     match route {

@@ -5,19 +5,19 @@ use super::filter::{Filter, LeftOut};
 use super::request::{Method, Request};
 use super::shape::job::JobShape;
 use super::{Context, Held, Outcome, route};
-use crate::jobspec::{decode_job, decode_register};
-use crate::model::alloc::ClientStatus;
-use crate::model::canonical::{Defaults, complete};
-use crate::model::time::{Mono, Span};
-use crate::model::validate::validate;
-use crate::state::samples::{
+use jobspec::{decode_job, decode_register};
+use model::alloc::ClientStatus;
+use model::canonical::{Defaults, complete};
+use model::time::{Mono, Span};
+use model::validate::validate;
+use serde_json::{Value, json};
+use state::samples::{
     AT, Region, alloc, eval, eval_id, namespace, node_id, place, register, report, spec, submit,
 };
-use crate::wire::command::Command;
-use crate::wire::measured::Measured;
-use crate::wire::record;
-use crate::wire::status::ServerStatus;
-use serde_json::{Value, json};
+use wire::command::Command;
+use wire::measured::Measured;
+use wire::record;
+use wire::status::ServerStatus;
 
 /// No answer of a region this small is longer; a refusal is a sentence or a few.
 const MAX_ANSWER_BYTES: usize = 16 << 20;

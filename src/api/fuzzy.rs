@@ -5,12 +5,12 @@ use super::response::Response;
 use super::search::{self, Found};
 use super::shape::search::Match;
 use super::{Call, json, page};
-use crate::model::alloc::Allocation;
-use crate::model::job::{Job, Task, TaskGroup};
-use crate::model::order::Order;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::state::view::View;
+use model::alloc::Allocation;
+use model::job::{Job, Task, TaskGroup};
+use model::order::Order;
+use model::tree::BTreeMap;
+use model::value::Value;
+use state::view::View;
 
 /// The contexts of what is found in jobs.
 const IN_JOBS: [&str; 7] = ["jobs", "groups", "tasks", "services", "images", "commands", "classes"];

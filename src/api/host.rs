@@ -6,7 +6,7 @@ use super::Context;
 use super::query::Query;
 use super::response::Response;
 use super::{Outcome, shape};
-use crate::model::tree::BTreeMap;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 /// The machine, as whoever can look at it saw it.

@@ -12,16 +12,16 @@ use super::shape::job_answers::{
 use super::shape::stub;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json, pools, submissions};
-use crate::jobspec::{self, Refused, Register, Vars};
-use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
-use crate::model::diff::JobDiff;
-use crate::model::id::JobKey;
-use crate::model::job::{Job, JobSpec};
-use crate::model::validate::{Limits, Validation, scaling, validate};
-use crate::state::heads::JobHead;
-use crate::state::view::{Table, View};
-use crate::wire::request::{Action, Done};
+use jobspec::{self, Refused, Register, Vars};
+use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
+use model::diff::JobDiff;
+use model::id::JobKey;
+use model::job::{Job, JobSpec};
+use model::validate::{Limits, Validation, scaling, validate};
 use serde_json::Value;
+use state::heads::JobHead;
+use state::view::{Table, View};
+use wire::request::{Action, Done};
 
 /// `pool`: only those of this node pool.
 pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {

@@ -7,8 +7,8 @@ use super::blocking;
 use super::response::Response;
 use super::watch::WatchKey;
 use super::{Call, Outcome};
-use crate::model::key::SigningKey;
 use base64::Engine;
+use model::key::SigningKey;
 use serde::Serialize;
 
 /// RFC 7517 and RFC 8037.

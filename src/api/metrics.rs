@@ -9,17 +9,17 @@ use super::alloc_metrics::{self, Running};
 use super::response::Response;
 use super::shape::metrics::{Counted, Gauge, MetricsShape};
 use super::{Call, Outcome};
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, JobKey};
-use crate::model::node::Node;
-use crate::model::order::Order;
-use crate::model::time::{Mono, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::figures::AllocFigures;
-use crate::wire::measured::{Measured, Series};
+use model::gather::Gather;
+use model::id::{AllocId, JobKey};
+use model::node::Node;
+use model::order::Order;
+use model::time::{Mono, Wall};
+use model::tree::BTreeMap;
+use state::fault::Fault;
+use state::view::View;
 use std::fmt::Write;
+use wire::figures::AllocFigures;
+use wire::measured::{Measured, Series};
 
 pub type Labels = BTreeMap<&'static str, String>;
 

@@ -15,7 +15,7 @@ mod evals;
 pub mod events;
 mod family;
 pub mod filter;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod fuzzy;
 pub mod host;
@@ -51,20 +51,13 @@ mod versions;
 pub mod watch;
 pub mod why;
 
-use crate::model::cron::Zones;
-use crate::model::time::{Mono, Span};
-use crate::state::store::Reader;
-use crate::state::view::View;
-use crate::wire::ask::NodeAsk;
-use crate::wire::rehearsal::Rehearse;
-use crate::wire::request::{Action, Done, Refusal, RefusalKind};
-use crate::wire::status::ServerStatus;
-use crate::wire::why::Subject;
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
 use host::HostRequest;
 use methods::{is_list, takes};
 use metrics::Metrics;
+use model::cron::Zones;
+use model::time::{Mono, Span};
 use monitor::MonitorRequest;
 use path::{AgentRoute, PoolRoute, Route};
 use plan::Planned;
@@ -72,8 +65,15 @@ use query::Query;
 use request::{Method, Request};
 use response::Response;
 use showing::Showing;
+use state::store::Reader;
+use state::view::View;
 use watch::WatchKey;
 use why::Explained;
+use wire::ask::NodeAsk;
+use wire::rehearsal::Rehearse;
+use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::status::ServerStatus;
+use wire::why::Subject;
 
 /// What is known at present, as values.
 pub struct Context<'a> {

@@ -4,12 +4,12 @@ use super::response::Response;
 use super::shape::namespace::NamespaceShape;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
-use crate::model::gather::Gather;
-use crate::model::namespace::{Capabilities, NamespaceSpec};
-use crate::model::tree::BTreeMap;
-use crate::state::view::Table;
-use crate::wire::request::{Action, Done};
+use model::gather::Gather;
+use model::namespace::{Capabilities, NamespaceSpec};
+use model::tree::BTreeMap;
 use serde_json::{Map, Value};
+use state::view::Table;
+use wire::request::{Action, Done};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;

@@ -8,16 +8,16 @@ use super::response::Response;
 use super::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json, namespaces, pools};
-use crate::jobspec::duration::parse as parse_duration;
-use crate::model::id::{EvalId, NodeId};
-use crate::model::node::Node;
-use crate::model::pool::ALL_POOLS;
-use crate::model::time::Span;
-use crate::state::view::{Table, View};
-use crate::wire::command::NodeWish;
-use crate::wire::request::{Action, Done};
+use jobspec::duration::parse as parse_duration;
+use model::id::{EvalId, NodeId};
+use model::node::Node;
+use model::pool::ALL_POOLS;
+use model::time::Span;
 use serde_json::{Map, Value};
+use state::view::{Table, View};
 use std::sync::Arc;
+use wire::command::NodeWish;
+use wire::request::{Action, Done};
 
 /// `pool`: `None` for every node.
 pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {

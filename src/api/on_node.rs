@@ -7,11 +7,11 @@ use super::path::FilesRoute;
 use super::response::Response;
 use super::showing::{Form, Showing};
 use super::{Call, Outcome, json};
-use crate::model::alloc::Allocation;
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, NodeId};
-use crate::wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+use model::alloc::Allocation;
+use model::gather::Gather;
+use model::id::{AllocId, NodeId};
 use serde_json::Value;
+use wire::ask::{LogStream, NodeAsk, Position, RestartScope};
 
 pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let alloc = alloc_id(id)?;

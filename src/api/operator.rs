@@ -4,7 +4,7 @@ use super::query::Query;
 use super::response::Response;
 use super::shape::operator::{AutopilotShape, RaftShape};
 use super::{Answer, AnswerKind, Context, Outcome};
-use crate::wire::request::Action;
+use wire::request::Action;
 
 pub fn raft_configuration(ctx: &Context<'_>, q: &Query) -> Response {
     Response::json(&RaftShape::new(ctx.agent, ctx.status), q.pretty)

@@ -145,7 +145,7 @@ pub fn hex_digits(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::EvalId;
+    use model::id::EvalId;
 
     fn numbers(count: u64) -> impl Iterator<Item = Result<u64, Response>> {
         rows(move |after: Option<&u64>| {

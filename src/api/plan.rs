@@ -5,12 +5,11 @@
 use super::response::Response;
 use super::shape::plan::PlanShape;
 use super::{Call, Outcome, jobs, json};
-use crate::jobspec;
-use crate::model::diff::JobDiff;
-use crate::model::job::JobSpec;
-use crate::wire::rehearsal::{Rehearsal, Rehearse};
-use crate::wire::request::Refusal;
+use model::diff::JobDiff;
+use model::job::JobSpec;
 use std::sync::Arc;
+use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::request::Refusal;
 
 /// How what was found out becomes a response.
 #[derive(Clone, Debug, PartialEq)]

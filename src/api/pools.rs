@@ -6,11 +6,11 @@ use super::response::Response;
 use super::shape::pool::NodePoolShape;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, filter::LeftOut, json, namespaces, scheduler};
-use crate::model::pool::{NodePool, NodePoolSpec, is_built_in};
-use crate::model::scheduling::PoolScheduling;
-use crate::state::view::{Table, View};
-use crate::wire::request::Action;
+use model::pool::{NodePool, NodePoolSpec, is_built_in};
+use model::scheduling::PoolScheduling;
 use serde_json::{Map, Value};
+use state::view::{Table, View};
+use wire::request::Action;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;

@@ -5,8 +5,8 @@
 use super::filter::literal::boolean;
 use super::filter::{Filter, LeftOut};
 use super::response::Response;
-use crate::jobspec::duration;
-use crate::model::time::Span;
+use jobspec::duration;
+use model::time::Span;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,9 +1,9 @@
 //! An answer as a value, and how refusals become statuses.
 
 use super::indent::indented;
-use crate::state::fault::Fault;
-use crate::wire::request::{Refusal, RefusalKind};
 use serde::Serialize;
+use state::fault::Fault;
+use wire::request::{Refusal, RefusalKind};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
@@ -65,7 +65,7 @@ impl Response {
     }
 
     /// The first header of that name.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
@@ -108,7 +108,7 @@ impl From<Fault> for Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::tree::BTreeMap;
+    use model::tree::BTreeMap;
 
     #[test]
     fn json_is_compact_or_pretty_and_never_html_escaped() {

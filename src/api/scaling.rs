@@ -7,15 +7,15 @@ use super::response::Response;
 use super::shape::scaling::{EventShape, GroupScaleShape, PolicyShape, PolicyStub, ScaleStatusShape};
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
-use crate::jobspec::free_form;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::id::{JobKey, ScalingPolicyId};
-use crate::model::job::Job;
-use crate::model::scaling::ScalingPolicy;
-use crate::model::tree::BTreeMap;
-use crate::state::view::{Table, View};
-use crate::wire::request::{Action, ScaleWish};
+use jobspec::free_form;
+use model::alloc::{Allocation, ClientStatus};
+use model::id::{JobKey, ScalingPolicyId};
+use model::job::Job;
+use model::scaling::ScalingPolicy;
+use model::tree::BTreeMap;
 use serde_json::{Map, Value};
+use state::view::{Table, View};
+use wire::request::{Action, ScaleWish};
 
 /// Message and meta of an event may be so long together: the newest of them are kept.
 const MAX_EVENT_BYTES: usize = 16 << 10;

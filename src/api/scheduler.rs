@@ -3,9 +3,9 @@
 use super::response::Response;
 use super::shape::operator::{ConfiguredShape, SchedulerShape};
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
-use crate::model::scheduling::{Algorithm, Preemption, SchedulerSettings};
-use crate::wire::request::{Action, Done};
+use model::scheduling::{Algorithm, Preemption, SchedulerSettings};
 use serde_json::{Map, Value};
+use wire::request::{Action, Done};
 
 pub fn answer(call: &Call<'_>, write: bool) -> Result<Outcome, Response> {
     if write { configure(call) } else { configuration(call) }

@@ -4,9 +4,9 @@ use super::page::hex_digits;
 use super::response::Response;
 use super::shape::search::SearchShape;
 use super::{Call, blocking, json};
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
-use crate::state::view::View;
+use model::gather::Gather;
+use model::tree::BTreeMap;
+use state::view::View;
 
 /// At most so many matches per context.
 const MOST: usize = 20;

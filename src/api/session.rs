@@ -1,9 +1,9 @@
 //! What flows through a session, as its callers say and see it: one JSON object each (reference: http-api 3.1).
 
-use crate::wire::ask::{SessionInput, SessionOutput};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use wire::ask::{SessionInput, SessionOutput};
 
 /// The longest message that is taken.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;

@@ -4,10 +4,10 @@
 use super::response::Response;
 use super::shape::figures::{AllocFiguresShape, HostFiguresShape};
 use super::shape::file::FileShape;
-use crate::model::tree::BTreeMap;
-use crate::wire::ask::{NodeAnswer, Piece};
 use base64::Engine;
+use model::tree::BTreeMap;
 use serde::Serialize;
+use wire::ask::{NodeAnswer, Piece};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Showing {

@@ -8,11 +8,11 @@ use super::shape::job::JobShape;
 use super::shape::job_answers::JobStatusShape;
 use super::watch::WatchKey;
 use super::{Call, Outcome, blocking, family, json};
-use crate::model::id::JobKey;
-use crate::model::job::Job;
-use crate::model::order::Order;
-use crate::state::view::{Table, View};
+use model::id::JobKey;
+use model::job::Job;
+use model::order::Order;
 use serde_json::Value;
+use state::view::{Table, View};
 use std::sync::Arc;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {

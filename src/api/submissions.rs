@@ -4,9 +4,9 @@ use super::response::Response;
 use super::shape::job_answers::SubmissionShape;
 use super::watch::WatchKey;
 use super::{Call, Outcome, blocking};
-use crate::model::id::JobKey;
-use crate::model::submission::Submission;
-use crate::state::view::Table;
+use model::id::JobKey;
+use model::submission::Submission;
+use state::view::Table;
 
 /// What of a registration's text is kept: nothing, with a warning, when it is too long.
 pub fn kept(call: &Call<'_>, given: Option<Submission>, warnings: &mut Vec<String>) -> Option<Submission> {

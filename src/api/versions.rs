@@ -5,10 +5,10 @@ use super::request::Method;
 use super::response::Response;
 use super::shape::job_answers::{StabilityShape, TaggedShape};
 use super::{Answer, AnswerKind, Call, Outcome, json};
-use crate::model::id::JobKey;
-use crate::model::job::VersionTag;
-use crate::wire::request::{Action, Done};
+use model::id::JobKey;
+use model::job::VersionTag;
 use serde_json::{Map, Value};
+use wire::request::{Action, Done};
 
 pub fn judge(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
     match route {

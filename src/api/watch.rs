@@ -5,10 +5,10 @@
 //! change between a read and its registration is never missed, because a waiter brings the index that it has seen and
 //! recent turns are remembered.
 
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::change::Change;
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::tree::{BTreeMap, BTreeSet};
 use std::collections::VecDeque;
+use wire::change::Change;
 
 /// What a query read. The plain ones stand for whole lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -170,7 +170,7 @@ impl Watchers {
         self.recent.push_back((index, keys));
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn waiting(&self) -> usize {
         self.waiters.len()
     }
@@ -179,8 +179,8 @@ impl Watchers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::node::NodeStatus;
-    use crate::wire::change::{AllocChange, NodeChange};
+    use model::node::NodeStatus;
+    use wire::change::{AllocChange, NodeChange};
 
     fn job(id: &str) -> WatchKey {
         WatchKey::Job(JobKey::new("default", id))

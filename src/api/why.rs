@@ -6,9 +6,9 @@ use super::path::Route;
 use super::response::Response;
 use super::shape::why::shown;
 use super::{Call, Outcome, page};
-use crate::model::id::{AllocId, EvalId, JobKey};
-use crate::wire::request::Refusal;
-use crate::wire::why::{Subject, Why};
+use model::id::{AllocId, EvalId, JobKey};
+use wire::request::Refusal;
+use wire::why::{Subject, Why};
 
 /// How what was found out becomes a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

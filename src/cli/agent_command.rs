@@ -1,14 +1,12 @@
 //! `drover agent`: configuration and job files are read and checked in full before anything starts.
 
-use crate::agent;
-use crate::agent::config::files;
-use crate::agent::config::{Config, FlagSetting, Loaded, LogLevel, Sources};
-use crate::cli::Run;
-use crate::cli::agent_jobs;
-use crate::cli::job_file::{self, JobFile, Options};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
-use crate::jobspec;
+use crate::Run;
+use crate::agent_jobs;
+use crate::job_file::{self, JobFile, Options};
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
+use agent::config::files;
+use agent::config::{Config, FlagSetting, Loaded, LogLevel, Sources};
 use argh::{ArgsInfo, FromArgs};
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `drover agent-info` and `drover monitor`: what the agent that is asked says of itself, and its log as it is written.
 
-use crate::cli::Run;
-use crate::cli::frames::{self, Chunk};
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::Session;
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::frames::{self, Chunk};
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
+use model::tree::BTreeMap;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ impl Run for AgentInfo {
             Some(Objects::Json) => session.out.json(&own)?,
             Some(template) => session.out.objects(template, &capitalised(own))?,
             None => {
-                let stats: Sections = crate::cli::http::decode(own.get("stats").unwrap_or(&Value::Null))?;
+                let stats: Sections = crate::http::decode(own.get("stats").unwrap_or(&Value::Null))?;
                 session.out.text(&sections(&stats))?;
             }
         }

@@ -10,8 +10,8 @@ use super::output::{Failure, Outcome};
 use super::session::{Session, path};
 use super::settings::Settings;
 use super::shapes::{Alloc, NodeStub, RegisterAnswer};
-use crate::agent::Started;
-use crate::model::tree::BTreeMap;
+use agent::Started;
+use model::tree::BTreeMap;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! The ports of an allocation and where they are reached (reference: cli 3.5).
 
 use super::layout;
-use crate::cli::answer::shape;
-use crate::model::gather::Gather;
-use crate::model::tree::{BTreeMap, BTreeSet};
+use crate::answer::shape;
+use model::gather::Gather;
+use model::tree::{BTreeMap, BTreeSet};
 
 shape! {
     /// `AllocatedResources`.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn ports_are_shown_with_where_they_lead() {
-        let allocated: Allocated = crate::cli::answer::read(&json!({
+        let allocated: Allocated = crate::answer::read(&json!({
             "Shared": {
                 "Networks": [{"Mode": "", "DynamicPorts": [{"Label": "db"}], "ReservedPorts": [{"Label": "web"}]}],
                 "Ports": [

@@ -1,8 +1,8 @@
 //! `drover alloc restart` and `drover alloc signal`: what changes nothing but the tasks of an allocation that runs.
 
-use crate::cli::Run;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
+use crate::Run;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
 //! `drover alloc checks`: how the service checks of an allocation went last (reference: cli 3.7).
 
-use crate::cli::Run;
-use crate::cli::answer::shape;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::output::{Outcome, objects};
-use crate::cli::session::{Session, argument, path};
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::answer::shape;
+use crate::http::decode;
+use crate::layout;
+use crate::output::{Outcome, objects};
+use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
+use model::tree::BTreeMap;
 use std::process::ExitCode;
 
 /// show the service checks of an allocation and how they went last

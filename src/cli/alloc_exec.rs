@@ -1,12 +1,12 @@
 //! `drover alloc exec`: a command beside a task, with our own input and output (reference: cli 2.2, 3.8; http-api 3.1). And our side
 //! of such a session, whatever began it.
 
-use crate::cli::Run;
-use crate::cli::output::{Failure, Outcome, Output};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::Alloc;
-use crate::cli::terminal::{self, Escape, Raw};
-use crate::cli::transport::Wire;
+use crate::Run;
+use crate::output::{Failure, Outcome, Output};
+use crate::session::{Session, path};
+use crate::shapes::Alloc;
+use crate::terminal::{self, Escape, Raw};
+use crate::transport::Wire;
 use argh::{ArgsInfo, FromArgs};
 use async_channel::{Receiver, Sender};
 use async_tungstenite::tungstenite::Message;

@@ -1,11 +1,11 @@
 //! `drover alloc fs`: what lies in an allocation's directory, and what is in its files (reference: cli 3.7).
 
-use crate::cli::Run;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::File;
-use crate::cli::tailing::Tailing;
+use crate::Run;
+use crate::layout;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, path};
+use crate::shapes::File;
+use crate::tailing::Tailing;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

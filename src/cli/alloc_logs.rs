@@ -1,11 +1,11 @@
 //! `drover alloc logs`.
 
-use crate::cli::Run;
-use crate::cli::frames::{self, Chunk};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::Alloc;
-use crate::cli::tailing::{Tailing, write_out};
+use crate::Run;
+use crate::frames::{self, Chunk};
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, path};
+use crate::shapes::Alloc;
+use crate::tailing::{Tailing, write_out};
 use argh::{ArgsInfo, FromArgs};
 use std::io::Read;
 use std::process::ExitCode;

@@ -1,21 +1,19 @@
 //! `drover alloc status` (reference: cli 3.5), and the table of allocations that other commands show.
 
 use super::alloc_addresses::Allocated;
-use crate::api::shape::alloc::LEFT_OUT;
-use crate::cli::Run;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::monitor::placement_failures;
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{
-    Alloc, AllocFigures, AllocGroup, AllocMetric, Eval, Task, TaskEvent, TaskState, Usage,
-};
-use crate::cli::template::with_left_out;
-use crate::model::gather::Gather;
-use crate::model::order::Order;
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::http::decode;
+use crate::layout;
+use crate::monitor::placement_failures;
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::session::{Session, path};
+use crate::shapes::{Alloc, AllocFigures, AllocGroup, AllocMetric, Eval, Task, TaskEvent, TaskState, Usage};
+use crate::template::with_left_out;
+use api::shape::alloc::LEFT_OUT;
 use argh::{ArgsInfo, FromArgs};
+use model::gather::Gather;
+use model::order::Order;
+use model::tree::BTreeMap;
 use std::process::ExitCode;
 
 /// show an allocation: its tasks, what they use and what happened to them
@@ -206,7 +204,7 @@ fn basics(alloc: &Alloc, now: i64, due: Option<i64>, command: &AllocStatus) -> S
         rows.push(("Evaluated Nodes", m.nodes_evaluated.to_string()));
         rows.push(("Filtered Nodes", m.nodes_filtered.to_string()));
         rows.push(("Exhausted Nodes", m.nodes_exhausted.to_string()));
-        rows.push(("Allocation Time", crate::model::time::Span::nanos(m.allocation_time).to_string()));
+        rows.push(("Allocation Time", model::time::Span::nanos(m.allocation_time).to_string()));
         rows.push(("Failures", m.coalesced_failures.to_string()));
     }
     layout::key_values(&rows)
@@ -381,7 +379,7 @@ fn short_tasks(alloc: &Alloc, session: &Session) -> String {
 
 /// A row a node: its scores and the final one.
 fn placement(metric: &AllocMetric) -> String {
-    let names: crate::model::tree::BTreeSet<&String> =
+    let names: model::tree::BTreeSet<&String> =
         metric.score_meta_data.iter().flat_map(|n| n.scores.keys()).gather();
     let mut out: String = placement_failures(metric).iter().map(|r| format!("* {r}\n")).collect();
     if metric.score_meta_data.is_empty() {
@@ -390,7 +388,7 @@ fn placement(metric: &AllocMetric) -> String {
     let mut header = vec!["Node"];
     header.extend(names.iter().map(|n| n.as_str()));
     header.push("final score");
-    let row = |n: &crate::cli::shapes::NodeScore| {
+    let row = |n: &crate::shapes::NodeScore| {
         let mut row = vec![n.node_id.clone()];
         row.extend(names.iter().map(|name| short_float(n.scores.get(*name).copied().unwrap_or(0.0))));
         row.push(short_float(n.norm_score));
@@ -409,7 +407,7 @@ fn short_float(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::shapes::{AllocJob, Lifecycle};
+    use crate::shapes::{AllocJob, Lifecycle};
 
     fn seconds(n: i64) -> i64 {
         n * 1_000_000_000
@@ -488,7 +486,7 @@ ID        Node ID   Task Group  Version  Desired  Status   Created   Modified
             task("after", Some(("poststart", false))),
         ];
         let group = AllocGroup { name: "g".to_string(), tasks, reschedule_policy: None };
-        let job = crate::cli::shapes::AllocJob { version: 0, task_groups: vec![group] };
+        let job = crate::shapes::AllocJob { version: 0, task_groups: vec![group] };
         let alloc = Alloc { job: Some(job), ..alloc() };
         let names: Vec<String> = ordered_tasks(&alloc).iter().map(|t| t.name.clone()).collect();
         assert_eq!(names, ["proxy", "main", "after", "clean"]);

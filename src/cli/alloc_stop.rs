@@ -1,10 +1,10 @@
 //! `drover alloc stop`: ends an allocation where it runs; the servers place it anew.
 
-use crate::cli::Run;
-use crate::cli::deployment_change::follow_both;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, path};
-use crate::cli::shapes::RegisterAnswer;
+use crate::Run;
+use crate::deployment_change::follow_both;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument, path};
+use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 //!
 //! Refuses to know: what any answer means. One function reads all structs; derived readers were a quarter of a megabyte.
 
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
+use model::gather::Gather;
+use model::tree::BTreeMap;
 use serde_json::Value;
 
 /// What can be read of an answer.
@@ -30,10 +30,10 @@ macro_rules! shape {
             $($(#[doc = $doc])* $member_visible $member: $kind,)*
         }
 
-        impl $crate::cli::answer::Shape for $name {
-            fn fill(&mut self, value: &serde_json::Value) -> Result<(), $crate::cli::answer::Unlike> {
-                $crate::cli::answer::fill(value, &mut [
-                    $(($crate::cli::answer::shape!(@ $member $($key)?), &mut self.$member),)*
+        impl $crate::answer::Shape for $name {
+            fn fill(&mut self, value: &serde_json::Value) -> Result<(), $crate::answer::Unlike> {
+                $crate::answer::fill(value, &mut [
+                    $(($crate::answer::shape!(@ $member $($key)?), &mut self.$member),)*
                 ])
             }
         }
@@ -41,7 +41,7 @@ macro_rules! shape {
     (@ $member:ident) => { stringify!($member) };
     (@ $member:ident $key:literal) => { $key };
 }
-pub(in crate::cli) use shape;
+pub(crate) use shape;
 
 pub fn read<T: Shape + Default>(value: &Value) -> Result<T, Unlike> {
     let mut read = T::default();

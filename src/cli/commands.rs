@@ -1,21 +1,21 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
-use crate::cli::{Ready, Run};
-use crate::cli::{
+use crate::{Ready, Run};
+use crate::{
     agent_command, agent_info, alloc_ask, alloc_checks, alloc_exec, alloc_fs, alloc_logs, alloc_status,
     alloc_stop, completion, config_validate,
 };
-use crate::cli::{deployment_change, deployment_show};
-use crate::cli::{eval_delete, eval_list, eval_status, fmt_command};
-use crate::cli::{
+use crate::{deployment_change, deployment_show};
+use crate::{eval_delete, eval_list, eval_status, fmt_command};
+use crate::{
     job_action, job_allocs, job_dispatch, job_family, job_init, job_inspect, job_plan, job_revert, job_run,
     job_start, job_status, job_stop, job_tag, job_validate,
 };
-use crate::cli::{
+use crate::{
     keeper_command, namespace_change, namespace_show, node_config, node_drain, node_eligibility, node_meta,
     node_pool_change, node_pool_show, node_status, operator_api, scheduler_config,
 };
-use crate::cli::{scaling, servers, status, version, why};
+use crate::{scaling, servers, status, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
 pub struct Command {

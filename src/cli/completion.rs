@@ -3,15 +3,15 @@
 //! Candidates come from the table of commands, so no script grows old. Names of jobs, allocations and nodes are asked of the agent,
 //! when one answers; where nothing is known the shell offers files.
 
-use crate::cli::Run;
-use crate::cli::commands::{COMMANDS, Command, unalias};
-use crate::cli::flags::{GLOBAL_FLAGS, takes_value};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, JobAction, JobStub, NodeStub};
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeSet;
+use crate::Run;
+use crate::commands::{COMMANDS, Command, unalias};
+use crate::flags::{GLOBAL_FLAGS, takes_value};
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, path};
+use crate::shapes::{Alloc, JobAction, JobStub, NodeStub};
 use argh::{ArgsInfo, FromArgs};
+use model::gather::Gather;
+use model::tree::BTreeSet;
 use std::process::ExitCode;
 
 /// More candidates help nobody.

@@ -1,10 +1,9 @@
 //! `drover config validate`: would an agent start with these files? Nothing is started, opened or written.
 
-use crate::agent::config::{Config, Sources, files};
-use crate::cli::Run;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
-use crate::jobspec;
+use crate::Run;
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
+use agent::config::{Config, Sources, files};
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
 //! A deployment as the command line shows it: what it is, and how far each group has come (reference: cli 3.2, 3.7). Pure but for
 //! the look at the API.
 
-use crate::cli::answer::shape;
-use crate::cli::layout;
-use crate::cli::output::Outcome;
-use crate::cli::screen::Page;
-use crate::cli::session::Session;
-use crate::model::tree::BTreeMap;
+use crate::answer::shape;
+use crate::layout;
+use crate::output::Outcome;
+use crate::screen::Page;
+use crate::session::Session;
 use jiff::tz::TimeZone;
+use model::tree::BTreeMap;
 
 shape! {
     pub struct Deployment {

@@ -1,13 +1,13 @@
 //! What users do with a deployment: `drover deployment promote`, `fail`, `pause`,
 //! `resume` and `unblock`, and `drover job promote`.
 
-use crate::cli::Run;
-use crate::cli::deployment::{Deployment, Stepped};
-use crate::cli::deployment_follow;
-use crate::cli::http::encode;
-use crate::cli::monitor;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, at_home, path};
+use crate::Run;
+use crate::deployment::{Deployment, Stepped};
+use crate::deployment_follow;
+use crate::http::encode;
+use crate::monitor;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument, at_home, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -147,7 +147,7 @@ impl Run for DeploymentPause {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         step(session, "pause", &id, json!({"DeploymentID": id, "Pause": true}))?;
-        let shown = crate::cli::layout::id(&id, self.verbose);
+        let shown = crate::layout::id(&id, self.verbose);
         session.out.line(&format!("Deployment {shown:?} paused"))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -204,7 +204,7 @@ pub fn follow_both(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u
     if code != 0 {
         return Ok(code);
     }
-    let eval: crate::cli::shapes::Eval = session.client.get(&path("evaluation", eval_id), &[])?;
+    let eval: crate::shapes::Eval = session.client.get(&path("evaluation", eval_id), &[])?;
     if eval.deployment_id.is_empty() {
         return Ok(code);
     }

@@ -1,14 +1,14 @@
 //! Follows a deployment to its end: on a terminal in place, otherwise a block whenever something has changed (reference: cli 3.4).
 
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::deployment::{Deployment, page};
-use crate::cli::follow::{LOOK_AGAIN, changed, changed_within};
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::screen::{Page, Screen, Size};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::Alloc;
+use crate::alloc_status::alloc_table;
+use crate::deployment::{Deployment, page};
+use crate::follow::{LOOK_AGAIN, changed, changed_within};
+use crate::http::decode;
+use crate::layout;
+use crate::output::{Failure, Outcome};
+use crate::screen::{Page, Screen, Size};
+use crate::session::{Session, path};
+use crate::shapes::Alloc;
 use std::time::{Duration, Instant};
 
 /// A job that comes back to an older version gets another deployment; it is followed, too.

@@ -1,15 +1,15 @@
 //! `drover deployment list` and `status`, and `drover job deployments`.
 
-use crate::cli::Run;
-use crate::cli::deployment::{Deployment, page, table};
-use crate::cli::deployment_follow::follow_within;
-use crate::cli::follow::LOOK_AGAIN;
-use crate::cli::http::decode;
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::{Session, argument, at_home, path, refuse_unbuilt};
-use crate::jobspec::duration;
-use crate::model::order::Order;
+use crate::Run;
+use crate::deployment::{Deployment, page, table};
+use crate::deployment_follow::follow_within;
+use crate::follow::LOOK_AGAIN;
+use crate::http::decode;
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::session::{Session, argument, at_home, path, refuse_unbuilt};
 use argh::{ArgsInfo, FromArgs};
+use jobspec::duration;
+use model::order::Order;
 use serde_json::Value;
 use std::process::ExitCode;
 

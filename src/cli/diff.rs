@@ -1,9 +1,9 @@
 //! Differences between jobs, laid out for people: marks, alignment and colours (reference: cli 3.3).
 
-use crate::cli::answer::shape;
-use crate::cli::output::Output;
-use crate::model::tree::BTreeMap;
+use crate::answer::shape;
+use crate::output::Output;
 use anstyle::AnsiColor;
+use model::tree::BTreeMap;
 
 shape! {
     pub struct JobDiff {
@@ -192,8 +192,8 @@ fn pad(widest: usize, kind: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::answer::read;
-    use crate::cli::settings::Settings;
+    use crate::answer::read;
+    use crate::settings::Settings;
     use serde_json::json;
 
     fn shown(diff: serde_json::Value, verbose: bool, force_color: bool) -> String {

@@ -1,7 +1,7 @@
 //! The disk, for the filesystem functions of job files.
 
-use crate::jobspec::Files;
-use crate::model::order::Order;
+use jobspec::Files;
+use model::order::Order;
 use std::fs;
 use std::io::Read;
 use std::path::Path;

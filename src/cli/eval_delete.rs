@@ -1,11 +1,11 @@
 //! `drover eval delete`.
 
-use crate::cli::Run;
-use crate::cli::job_stop::confirmed;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::scheduler_config::CONFIGURATION;
-use crate::cli::session::Session;
+use crate::Run;
+use crate::job_stop::confirmed;
+use crate::layout;
+use crate::output::{Failure, Outcome};
+use crate::scheduler_config::CONFIGURATION;
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `drover eval list`, and the table of evaluations.
 
-use crate::cli::Run;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::output::{Outcome, objects};
-use crate::cli::session::Session;
-use crate::cli::shapes::Eval;
+use crate::Run;
+use crate::http::decode;
+use crate::layout;
+use crate::output::{Outcome, objects};
+use crate::session::Session;
+use crate::shapes::Eval;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

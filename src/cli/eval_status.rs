@@ -1,17 +1,17 @@
 //! `drover eval status` (reference: cli 3.7): an evaluation, what it placed and what it could not.
 
-use crate::api::shape::eval::LEFT_OUT;
-use crate::cli::Run;
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::deployment_change::follow_both;
-use crate::cli::eval_list::{failures, table};
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::monitor;
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, Eval};
-use crate::cli::template::with_left_out;
+use crate::Run;
+use crate::alloc_status::alloc_table;
+use crate::deployment_change::follow_both;
+use crate::eval_list::{failures, table};
+use crate::http::decode;
+use crate::layout;
+use crate::monitor;
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::session::{Session, path};
+use crate::shapes::{Alloc, Eval};
+use crate::template::with_left_out;
+use api::shape::eval::LEFT_OUT;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

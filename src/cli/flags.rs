@@ -3,8 +3,8 @@
 //!
 //! Pure. Refuses to know: what a flag does. One kindness beyond Go's rules: flags may also follow arguments.
 
-use crate::jobspec::nearest::nearest;
 use argh::{CommandInfoWithArgs, FlagInfo, FlagInfoKind};
+use jobspec::nearest::nearest;
 use std::fmt;
 
 /// A flag that every networked command knows. `value`: it takes one.

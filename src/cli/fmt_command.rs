@@ -2,13 +2,13 @@
 //!
 //! A file that is no HCL is told and left as it is, and the others are laid out all the same.
 
-use crate::cli::Run;
-use crate::cli::job_file::text_of;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
-use crate::jobspec::{Source, layout, render};
-use crate::model::order::Order;
+use crate::Run;
+use crate::job_file::text_of;
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
+use jobspec::{Source, layout, render};
+use model::order::Order;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

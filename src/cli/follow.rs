@@ -1,9 +1,9 @@
 //! Looks at an evaluation and the allocations of its job again whenever they have changed: blocking queries, no polling.
 
-use crate::cli::http::decode;
-use crate::cli::output::Outcome;
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, Eval};
+use crate::http::decode;
+use crate::output::Outcome;
+use crate::session::{Session, path};
+use crate::shapes::{Alloc, Eval};
 
 /// The longest wait for a change; a terminal's ages and size are looked at so often.
 pub const LOOK_AGAIN: &str = "1s";

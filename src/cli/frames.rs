@@ -1,7 +1,7 @@
 //! Log streams: JSON objects one after the other, without separators (reference: http-api 3.2). Pure over any reader.
 
-use crate::cli::answer::{read, shape};
-use crate::cli::output::Failure;
+use crate::answer::{read, shape};
+use crate::output::Failure;
 use base64::Engine as _;
 use serde_json::Value;
 use std::io::{self, Read};

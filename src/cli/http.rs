@@ -1,11 +1,11 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
-use crate::cli::answer::{self, Shape};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::settings::Settings;
-use crate::cli::transport::{Answer, Ask, Fault, Patience, Wire};
-use crate::io::entropy;
-use crate::io::http::accept_key;
+use crate::answer::{self, Shape};
+use crate::output::{Failure, Outcome};
+use crate::settings::Settings;
+use crate::transport::{Answer, Ask, Fault, Patience, Wire};
+use ::io::entropy;
+use ::io::http::accept_key;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;

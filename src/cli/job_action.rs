@@ -1,10 +1,10 @@
 //! `drover job action`: what a job's author lets operators run beside a task, run (reference: cli 2.1, corrections "CLI").
 
-use crate::cli::Run;
-use crate::cli::alloc_exec::Manner;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, at_home, path};
-use crate::cli::shapes::Alloc;
+use crate::Run;
+use crate::alloc_exec::Manner;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument, at_home, path};
+use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

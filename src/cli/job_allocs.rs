@@ -1,12 +1,12 @@
 //! `drover job allocs` and `drover job eval`: a job's allocations, and a fresh look at where they should be.
 
-use crate::cli::Run;
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::deployment_change::follow_both;
-use crate::cli::http::decode;
-use crate::cli::output::{Outcome, objects};
-use crate::cli::session::{Session, argument, at_home, path};
-use crate::cli::shapes::{Alloc, RegisterAnswer};
+use crate::Run;
+use crate::alloc_status::alloc_table;
+use crate::deployment_change::follow_both;
+use crate::http::decode;
+use crate::output::{Outcome, objects};
+use crate::session::{Session, argument, at_home, path};
+use crate::shapes::{Alloc, RegisterAnswer};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
 use std::process::ExitCode;

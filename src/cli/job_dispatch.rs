@@ -1,18 +1,18 @@
 //! `drover job dispatch`: a parameterized job is run once more, with what is brought along (reference: cli 2.1).
 
-use crate::cli::Run;
-use crate::cli::follow::changed;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::monitor;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
-use crate::cli::shapes::{Alloc, DispatchAnswer, Job};
-use crate::model::family::dispatch::MAX_PAYLOAD_BYTES;
-use crate::model::order::Order;
+use crate::Run;
+use crate::follow::changed;
+use crate::http::decode;
+use crate::layout;
+use crate::monitor;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
+use crate::shapes::{Alloc, DispatchAnswer, Job};
 use argh::{ArgsInfo, FromArgs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::family::dispatch::MAX_PAYLOAD_BYTES;
+use model::order::Order;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::process::ExitCode;

@@ -1,17 +1,17 @@
 //! `drover job periodic force`, and how jobs that make others are shown: when the next one comes, and what became of the others
 //! (reference: cli 3.2).
 
-use crate::cli::Run;
-use crate::cli::layout;
-use crate::cli::monitor;
-use crate::cli::output::Outcome;
-use crate::cli::screen::Page;
-use crate::cli::session::{Session, argument, at_home, job_state, path};
-use crate::cli::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
-use crate::io::zones;
-use crate::model::family::Periodic;
-use crate::model::time::Wall;
+use crate::Run;
+use crate::layout;
+use crate::monitor;
+use crate::output::Outcome;
+use crate::screen::Page;
+use crate::session::{Session, argument, at_home, job_state, path};
+use crate::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
+use ::io::zones;
 use argh::{ArgsInfo, FromArgs};
+use model::family::Periodic;
+use model::time::Wall;
 use serde_json::Value;
 use std::process::ExitCode;
 

@@ -1,9 +1,8 @@
 //! Reading job files: from disk or standard input, with variables, into the API's JSON job. What is wrong is shown with its place.
 
-use crate::cli::disk::Disk;
-use crate::cli::output::{Failure, Outcome};
-use crate::jobspec;
-use crate::model::gather::Gather;
+use crate::disk::Disk;
+use crate::output::{Failure, Outcome};
+use model::gather::Gather;
 use serde_json::{Value, json};
 use std::io::Read;
 

@@ -1,8 +1,8 @@
 //! `drover job init`: a job file to begin with.
 
-use crate::cli::Run;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, refuse_unbuilt};
+use crate::Run;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, refuse_unbuilt};
 use argh::{ArgsInfo, FromArgs};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -105,7 +105,6 @@ job "example" {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobspec;
 
     #[test]
     fn both_examples_are_the_same_valid_job() {

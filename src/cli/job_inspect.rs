@@ -1,13 +1,13 @@
 //! `drover job inspect` and `drover job history`: what a job is and was.
 
-use crate::cli::Run;
-use crate::cli::diff;
-use crate::cli::http::decode;
-use crate::cli::job_file::spelled;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, objects};
-use crate::cli::session::{Session, argument, at_home, path};
-use crate::cli::shapes::{Job, JobStub, Submission, Versions};
+use crate::Run;
+use crate::diff;
+use crate::http::decode;
+use crate::job_file::spelled;
+use crate::layout;
+use crate::output::{Failure, Outcome, objects};
+use crate::session::{Session, argument, at_home, path};
+use crate::shapes::{Job, JobStub, Submission, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -242,8 +242,8 @@ fn block(job: &Job, submitted: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::shapes::VersionTag;
-    use crate::model::gather::Gather;
+    use crate::shapes::VersionTag;
+    use model::gather::Gather;
 
     #[test]
     fn how_a_version_is_submitted_again_names_its_variables() {

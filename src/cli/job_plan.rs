@@ -1,18 +1,18 @@
 //! `drover job plan`: what `job run` would do.
 
-use crate::cli::Run;
-use crate::cli::answer::shape;
-use crate::cli::diff::{self, JobDiff};
-use crate::cli::http::{RequestError, decode};
-use crate::cli::job_file::{self, Options};
-use crate::cli::job_run::{go_where_the_job_says, warn};
-use crate::cli::layout;
-use crate::cli::monitor::failed_groups;
-use crate::cli::output::{Failure, Outcome, objects};
-use crate::cli::session::{Session, argument, path};
-use crate::cli::shapes::{Alloc, AllocMetric};
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::answer::shape;
+use crate::diff::{self, JobDiff};
+use crate::http::{RequestError, decode};
+use crate::job_file::{self, Options};
+use crate::job_run::{go_where_the_job_says, warn};
+use crate::layout;
+use crate::monitor::failed_groups;
+use crate::output::{Failure, Outcome, objects};
+use crate::session::{Session, argument, path};
+use crate::shapes::{Alloc, AllocMetric};
 use argh::{ArgsInfo, FromArgs};
+use model::tree::BTreeMap;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -191,7 +191,7 @@ mod tests {
             ("Canary", 1),
         ] {
             let answer = json!({"Annotations": {"DesiredTGUpdates": {"g": {member: 1}, "h": {}}}});
-            let answer: PlanAnswer = crate::cli::answer::read(&answer).unwrap();
+            let answer: PlanAnswer = crate::answer::read(&answer).unwrap();
             assert_eq!(answer.exit_code(), code, "{member}");
         }
     }

@@ -1,10 +1,10 @@
 //! `drover job revert`.
 
-use crate::cli::Run;
-use crate::cli::deployment_change::follow_change;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, at_home, path};
-use crate::cli::shapes::{JobStub, RegisterAnswer, Versions};
+use crate::Run;
+use crate::deployment_change::follow_change;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, at_home, path};
+use crate::shapes::{JobStub, RegisterAnswer, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
 use std::process::ExitCode;

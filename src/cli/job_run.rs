@@ -1,13 +1,13 @@
 //! `drover job run`.
 
-use crate::cli::Run;
-use crate::cli::deployment_change::follow_both;
-use crate::cli::http::RequestError;
-use crate::cli::job_family;
-use crate::cli::job_file::{self, JobFile, Options};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
-use crate::cli::shapes::RegisterAnswer;
+use crate::Run;
+use crate::deployment_change::follow_both;
+use crate::http::RequestError;
+use crate::job_family;
+use crate::job_file::{self, JobFile, Options};
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
+use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

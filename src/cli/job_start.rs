@@ -1,13 +1,13 @@
 //! `drover job start`: a job that was stopped runs again, as it is (reference: cli 2.1).
 
-use crate::cli::Run;
-use crate::cli::deployment_change::follow_both;
-use crate::cli::job_inspect::{kept, versions};
-use crate::cli::job_run::{register, registered, warn};
-use crate::cli::job_stop::each;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, at_home};
-use crate::cli::shapes::JobStub;
+use crate::Run;
+use crate::deployment_change::follow_both;
+use crate::job_inspect::{kept, versions};
+use crate::job_run::{register, registered, warn};
+use crate::job_stop::each;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, at_home};
+use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

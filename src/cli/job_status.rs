@@ -1,20 +1,20 @@
 //! `drover job status`: the list, and one job (reference: cli 3.1 and 3.2).
 
-use crate::cli::Run;
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::deployment::{self, Deployment};
-use crate::cli::eval_list::failures;
-use crate::cli::follow::changed;
+use crate::Run;
+use crate::alloc_status::alloc_table;
+use crate::deployment::{self, Deployment};
+use crate::eval_list::failures;
+use crate::follow::changed;
 
-use crate::cli::http::decode;
-use crate::cli::monitor::{is_settled, placement_failures};
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::screen::{Page, Screen, Size};
-use crate::cli::session::{Session, at_home, job_state, job_table, path};
-use crate::cli::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
-use crate::cli::{job_family, layout};
-use crate::model::order::Order;
+use crate::http::decode;
+use crate::monitor::{is_settled, placement_failures};
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::screen::{Page, Screen, Size};
+use crate::session::{Session, at_home, job_state, job_table, path};
+use crate::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
+use crate::{job_family, layout};
 use argh::{ArgsInfo, FromArgs};
+use model::order::Order;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -241,7 +241,7 @@ fn is_parameterized(job: &Job) -> bool {
 
 fn summary_table(summary: &JobSummary) -> String {
     let header = ["Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"];
-    let row = |(group, s): (&String, &crate::cli::shapes::GroupSummary)| {
+    let row = |(group, s): (&String, &crate::shapes::GroupSummary)| {
         let counts = [s.queued, s.starting, s.running, s.failed, s.complete, s.lost, s.unknown];
         std::iter::once(group.clone()).chain(counts.iter().map(ToString::to_string)).collect()
     };
@@ -298,7 +298,7 @@ fn placement_failure(page: &mut Page, blocked: &Eval) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::shapes::GroupSummary;
+    use crate::shapes::GroupSummary;
 
     #[test]
     fn a_job_is_laid_out_as_its_reference() {

@@ -1,10 +1,10 @@
 //! `drover job stop`.
 
-use crate::cli::Run;
-use crate::cli::monitor;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, at_home, path};
-use crate::cli::shapes::RegisterAnswer;
+use crate::Run;
+use crate::monitor;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, at_home, path};
+use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
 //! `drover job tag apply` and `drover job tag unset`: names for versions (reference: cli 2.1).
 
-use crate::cli::Run;
-use crate::cli::http::encode;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, at_home, path};
-use crate::cli::shapes::JobStub;
+use crate::Run;
+use crate::http::encode;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument, at_home, path};
+use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -1,17 +1,16 @@
 //! `drover job validate`: by an agent, or without one as far as that goes.
 
-use crate::cli::Run;
-use crate::cli::http::{RequestError, decode};
-use crate::cli::job_file::{self, Options};
-use crate::cli::job_run;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument};
-use crate::cli::shapes::ValidateAnswer;
-use crate::jobspec;
-use crate::model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
-use crate::model::eval::DEFAULT_PRIORITY;
-use crate::model::validate::{Limits, multi_error, validate};
+use crate::Run;
+use crate::http::{RequestError, decode};
+use crate::job_file::{self, Options};
+use crate::job_run;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument};
+use crate::shapes::ValidateAnswer;
 use argh::{ArgsInfo, FromArgs};
+use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
+use model::eval::DEFAULT_PRIORITY;
+use model::validate::{Limits, multi_error, validate};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 

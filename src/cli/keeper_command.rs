@@ -1,10 +1,10 @@
 //! `drover keeper run|status|stop`: thin calls into the keeper's driver.
 
-use crate::cli::Run;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
-use crate::io::keeper::{self, Options};
-use crate::io::keeper_cli;
+use crate::Run;
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
+use ::io::keeper::{self, Options};
+use ::io::keeper_cli;
 use argh::{ArgsInfo, FromArgs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -82,8 +82,8 @@ mod transport;
 mod version;
 mod why;
 
-use crate::jobspec::nearest::nearest;
 use commands::{COMMANDS, Command, NOT_SUPPORTED};
+use jobspec::nearest::nearest;
 use output::{Failure, Outcome, Output};
 use session::Session;
 use settings::Settings;

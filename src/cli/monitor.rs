@@ -2,14 +2,14 @@
 //!
 //! `Tale` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
 
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::follow::{Seen, Watch, is_terminal};
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::screen::{Page, Screen, Size};
-use crate::cli::session::Session;
-use crate::cli::shapes::{Alloc, AllocMetric, Eval};
-use crate::model::tree::BTreeMap;
+use crate::alloc_status::alloc_table;
+use crate::follow::{Seen, Watch, is_terminal};
+use crate::layout;
+use crate::output::{Failure, Outcome};
+use crate::screen::{Page, Screen, Size};
+use crate::session::Session;
+use crate::shapes::{Alloc, AllocMetric, Eval};
+use model::tree::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Tasks that take longer to start or to end go on without being watched.

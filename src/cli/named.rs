@@ -1,10 +1,10 @@
 //! What is found by its name and described by a line: namespaces and node pools.
 
-use crate::cli::answer::shape;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, ambiguous};
+use crate::answer::shape;
+use crate::http::decode;
+use crate::layout;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, ambiguous};
 use serde_json::Value;
 
 shape! {

@@ -1,12 +1,12 @@
 //! `drover namespace list`, `namespace status` and `namespace inspect`.
 
-use crate::cli::Run;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::named::{self, Named};
-use crate::cli::output::{Objects, Outcome, objects};
-use crate::cli::session::{Session, argument};
-use crate::cli::shapes::Namespace;
+use crate::Run;
+use crate::http::decode;
+use crate::layout;
+use crate::named::{self, Named};
+use crate::output::{Objects, Outcome, objects};
+use crate::session::{Session, argument};
+use crate::shapes::Namespace;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! `drover node config`: which servers the node of the agent that is asked talks to.
 
-use crate::cli::Run;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, refuse_unbuilt};
+use crate::Run;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, refuse_unbuilt};
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

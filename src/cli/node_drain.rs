@@ -2,18 +2,18 @@
 //!
 //! `Tale` is pure: what was seen last and what is seen now become lines.
 
-use crate::cli::Run;
-use crate::cli::answer::shape;
-use crate::cli::follow::{changed, is_terminal};
-use crate::cli::http::decode;
-use crate::cli::job_stop::confirmed;
-use crate::cli::layout;
-use crate::cli::node_eligibility::node;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, meta_pair, path};
-use crate::jobspec::duration;
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::answer::shape;
+use crate::follow::{changed, is_terminal};
+use crate::http::decode;
+use crate::job_stop::confirmed;
+use crate::layout;
+use crate::node_eligibility::node;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, meta_pair, path};
 use argh::{ArgsInfo, FromArgs};
+use jobspec::duration;
+use model::tree::BTreeMap;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 

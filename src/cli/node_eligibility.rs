@@ -1,9 +1,9 @@
 //! `drover node eligibility`: whether new work may be placed on a node.
 
-use crate::cli::Run;
-use crate::cli::node_status::own_node;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, path};
+use crate::Run;
+use crate::node_status::own_node;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `drover node status` without a node: the list (reference: cli 3.6).
 
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::node_status::{NodeStatus, allocs_of};
-use crate::cli::output::{Objects, Outcome};
-use crate::cli::session::Session;
-use crate::cli::shapes::NodeStub;
+use crate::http::decode;
+use crate::layout;
+use crate::node_status::{NodeStatus, allocs_of};
+use crate::output::{Objects, Outcome};
+use crate::session::Session;
+use crate::shapes::NodeStub;
 
 pub fn show(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>) -> Outcome<()> {
     let per_page = command.per_page.map(|n| n.to_string());

@@ -1,11 +1,11 @@
 //! `drover node meta read` and `drover node meta apply`.
 
-use crate::cli::Run;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, objects};
-use crate::cli::session::Session;
-use crate::model::gather::Gather;
+use crate::Run;
+use crate::layout;
+use crate::output::{Failure, Outcome, objects};
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
+use model::gather::Gather;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 

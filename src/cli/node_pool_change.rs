@@ -1,10 +1,10 @@
 //! `drover node pool apply`, `node pool delete` and `node pool init`.
 
-use crate::cli::Run;
-use crate::cli::job_file::text_of;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, argument, path};
-use crate::cli::spec_file::{self, Kind};
+use crate::Run;
+use crate::job_file::text_of;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, argument, path};
+use crate::spec_file::{self, Kind};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::io::Write as _;

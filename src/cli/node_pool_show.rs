@@ -1,14 +1,14 @@
 //! `drover node pool list`, `node pool info`, `node pool nodes` and `node pool jobs`.
 
-use crate::cli::Run;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::named::{self, Named};
-use crate::cli::node_list::{self, Columns};
-use crate::cli::output::{Outcome, objects};
-use crate::cli::pages::{self, Page};
-use crate::cli::session::{Session, argument, job_table, path};
-use crate::cli::shapes::{JobStub, NodeStub};
+use crate::Run;
+use crate::http::decode;
+use crate::layout;
+use crate::named::{self, Named};
+use crate::node_list::{self, Columns};
+use crate::output::{Outcome, objects};
+use crate::pages::{self, Page};
+use crate::session::{Session, argument, job_table, path};
+use crate::shapes::{JobStub, NodeStub};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
 use std::process::ExitCode;

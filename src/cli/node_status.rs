@@ -1,16 +1,16 @@
 //! `drover node status`: the list, and one node (reference: cli 3.6).
 
-use crate::cli::Run;
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::node_list;
-use crate::cli::node_use::{self, HostUse};
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, Node};
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::alloc_status::alloc_table;
+use crate::http::decode;
+use crate::layout;
+use crate::node_list;
+use crate::node_use::{self, HostUse};
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::session::{Session, path};
+use crate::shapes::{Alloc, Node};
 use argh::{ArgsInfo, FromArgs};
+use model::tree::BTreeMap;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -212,7 +212,7 @@ fn offered(all: &BTreeMap<String, Value>, columns: &[&str]) -> String {
 }
 
 fn driver_table(node: &Node, session: &Session) -> String {
-    let row = |(name, d): (&String, &crate::cli::shapes::Driver)| {
+    let row = |(name, d): (&String, &crate::shapes::Driver)| {
         vec![
             name.clone(),
             d.detected.to_string(),
@@ -227,7 +227,7 @@ fn driver_table(node: &Node, session: &Session) -> String {
 
 /// Newest first.
 fn event_table(node: &Node, session: &Session) -> String {
-    let row = |e: &crate::cli::shapes::NodeEvent| {
+    let row = |e: &crate::shapes::NodeEvent| {
         vec![session.time(layout::unix_nanos(&e.timestamp)), e.subsystem.clone(), e.message.clone()]
     };
     layout::table(&["Time", "Subsystem", "Message"], &node.events.iter().rev().map(row).collect::<Vec<_>>())
@@ -260,8 +260,8 @@ fn ratio(used_mb: i64, total_mb: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::shapes::{LegacyResources, NodeCpu, NodeDisk, NodeMemory, NodeResources};
-    use crate::model::gather::Gather;
+    use crate::shapes::{LegacyResources, NodeCpu, NodeDisk, NodeMemory, NodeResources};
+    use model::gather::Gather;
 
     #[test]
     fn what_a_node_offers_has_a_line_each() {

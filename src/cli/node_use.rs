@@ -1,11 +1,11 @@
 //! What a machine and its allocations use at present, as `node status` shows it (reference: cli 3.6). A node that does not answer
 //! leaves its sections out, with a warning.
 
-use crate::cli::answer::shape;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::{Session, path};
-use crate::cli::shapes::{Alloc, Node, Usage};
+use crate::answer::shape;
+use crate::layout;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, path};
+use crate::shapes::{Alloc, Node, Usage};
 
 shape! {
     /// What `client/stats` answers.

@@ -1,9 +1,9 @@
 //! `drover operator api`: any request to the API, with the address, token and namespace of every other command.
 
-use crate::cli::Run;
-use crate::cli::http::{RawAnswer, encode};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::session::Session;
+use crate::Run;
+use crate::http::{RawAnswer, encode};
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;

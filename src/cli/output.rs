@@ -1,8 +1,8 @@
 //! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
 
-use crate::api::indent::indented;
-use crate::cli::settings::Settings;
-use crate::cli::template;
+use crate::settings::Settings;
+use crate::template;
+use api::indent::indented;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 

@@ -1,7 +1,7 @@
 //! Lists of the API that come in pages: what is asked for, and what is said of the rest.
 
-use crate::cli::output::{Objects, Outcome};
-use crate::cli::session::Session;
+use crate::output::{Objects, Outcome};
+use crate::session::Session;
 use serde_json::Value;
 
 /// What the flags of a list say.

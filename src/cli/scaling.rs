@@ -1,17 +1,17 @@
 //! `drover job scale`, `drover job scaling-events` and `drover scaling policy`: counts, how far they may go, and what became of
 //! them (reference: cli 2.1, 2.5, 3.7).
 
-use crate::cli::Run;
-use crate::cli::answer::shape;
-use crate::cli::deployment_change::follow_change;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, objects, pretty};
-use crate::cli::session::{Session, argument, at_home, path};
-use crate::cli::shapes::RegisterAnswer;
-use crate::model::order::Order;
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::answer::shape;
+use crate::deployment_change::follow_change;
+use crate::http::decode;
+use crate::layout;
+use crate::output::{Failure, Outcome, objects, pretty};
+use crate::session::{Session, argument, at_home, path};
+use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
+use model::order::Order;
+use model::tree::BTreeMap;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -270,7 +270,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::gather::Gather;
+    use model::gather::Gather;
 
     fn policy() -> Policy {
         Policy {

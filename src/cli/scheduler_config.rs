@@ -1,9 +1,9 @@
 //! `drover operator scheduler get-config` and `set-config`.
 
-use crate::cli::Run;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, objects};
-use crate::cli::session::Session;
+use crate::Run;
+use crate::layout;
+use crate::output::{Failure, Outcome, objects};
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 //!
 //! `frame` is pure. Refuses to know: what the lines say.
 
-use crate::cli::output::{Outcome, Output};
+use crate::output::{Outcome, Output};
 
 /// A terminal that does not tell its size.
 const USUAL: Size = Size { rows: 24, columns: 80 };
@@ -17,7 +17,7 @@ pub struct Size {
 impl Size {
     /// Of standard output's terminal.
     pub fn now() -> Size {
-        match crate::cli::terminal::size() {
+        match crate::terminal::size() {
             Some((rows, columns)) if rows > 1 && columns > 0 => {
                 Size { rows: rows.into(), columns: columns.into() }
             }

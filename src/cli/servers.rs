@@ -1,14 +1,14 @@
 //! What an operator asks of the servers: `server members`, `operator raft list-peers`, `operator metrics`,
 //! `system reconcile summaries`, `system gc`, `ui`.
 
-use crate::cli::Run;
-use crate::cli::answer::shape;
-use crate::cli::http::decode;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Objects, Outcome, objects};
-use crate::cli::session::Session;
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::answer::shape;
+use crate::http::decode;
+use crate::layout;
+use crate::output::{Failure, Objects, Outcome, objects};
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
+use model::tree::BTreeMap;
 use std::io::Read;
 use std::process::ExitCode;
 

@@ -1,16 +1,16 @@
 //! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
 
-use crate::cli::alloc_status::alloc_table;
-use crate::cli::answer::Shape;
-use crate::cli::eval_list::table as eval_table;
-use crate::cli::http::{Client, encode};
-use crate::cli::layout;
-use crate::cli::node_list::{self, Columns};
-use crate::cli::output::{Failure, Outcome, Output};
-use crate::cli::settings::Settings;
-use crate::cli::shapes::{Alloc, Eval, JobStub, NodeStub};
-use crate::model::order::Order;
+use crate::alloc_status::alloc_table;
+use crate::answer::Shape;
+use crate::eval_list::table as eval_table;
+use crate::http::{Client, encode};
+use crate::layout;
+use crate::node_list::{self, Columns};
+use crate::output::{Failure, Outcome, Output};
+use crate::settings::Settings;
+use crate::shapes::{Alloc, Eval, JobStub, NodeStub};
 use jiff::tz::TimeZone;
+use model::order::Order;
 use std::cell::OnceCell;
 
 pub struct Session {
@@ -184,7 +184,7 @@ pub fn job_state(status: &str, stop: bool) -> String {
 }
 
 fn is_full_id(id: &str) -> bool {
-    id.parse::<crate::model::id::Uuid>().is_ok()
+    id.parse::<model::id::Uuid>().is_ok()
 }
 
 /// Lists take prefixes of whole bytes only: an odd digit is left off.

@@ -1,9 +1,9 @@
 //! What the commands read of the API's answers (reference: http-api). Everything has a default: an older agent may say less.
 
 use super::alloc_addresses::Allocated;
-use crate::cli::answer::shape;
-use crate::cli::output::{Failure, Outcome};
-use crate::model::tree::BTreeMap;
+use crate::answer::shape;
+use crate::output::{Failure, Outcome};
+use model::tree::BTreeMap;
 use serde_json::Value;
 
 shape! {

@@ -2,11 +2,11 @@
 //!
 //! Pure. Refuses to know which members drover has built: the agent says that.
 
-use crate::agent::config::syntax::{self, Item, Node, Value as Written};
-use crate::cli::output::{Failure, Outcome};
-use crate::jobspec::nearest::nearest;
-use crate::jobspec::{self, Diagnostic, Source};
-use crate::model::gather::Gather;
+use crate::output::{Failure, Outcome};
+use agent::config::syntax::{self, Item, Node, Value as Written};
+use jobspec::nearest::nearest;
+use jobspec::{self, Diagnostic, Source};
+use model::gather::Gather;
 use serde_json::{Map, Value};
 
 /// A key of the file, its member in the API, and the keys of the block that it is, if it is one.

@@ -1,17 +1,17 @@
 //! `drover status [id]`: finds what has this id and shows it.
 
-use crate::cli::Run;
-use crate::cli::alloc_status::{self, AllocStatus};
-use crate::cli::eval_status::{self, EvalStatus};
-use crate::cli::job_status::{self, JobStatus};
-use crate::cli::layout;
-use crate::cli::node_status::{self, NodeStatus};
-use crate::cli::output::{Failure, Outcome};
-use crate::cli::scaling::ScalingPolicyInfo;
-use crate::cli::session::Session;
-use crate::cli::shapes::SearchAnswer;
-use crate::model::tree::BTreeMap;
+use crate::Run;
+use crate::alloc_status::{self, AllocStatus};
+use crate::eval_status::{self, EvalStatus};
+use crate::job_status::{self, JobStatus};
+use crate::layout;
+use crate::node_status::{self, NodeStatus};
+use crate::output::{Failure, Outcome};
+use crate::scaling::ScalingPolicyInfo;
+use crate::session::Session;
+use crate::shapes::SearchAnswer;
 use argh::{ArgsInfo, FromArgs};
+use model::tree::BTreeMap;
 use std::process::ExitCode;
 
 /// show the job, allocation, evaluation or node with this id; without an id: all jobs

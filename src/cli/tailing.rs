@@ -1,7 +1,7 @@
 //! The end of something long: which part `-tail`, `-n`, `-c` and `-f` ask for, and how it is shown.
 
-use crate::cli::frames::{self, Chunk, Tail, lost};
-use crate::cli::output::{Failure, Outcome, Output};
+use crate::frames::{self, Chunk, Tail, lost};
+use crate::output::{Failure, Outcome, Output};
 use std::io::Read;
 
 /// Lines that `-tail` shows when nothing else is said.

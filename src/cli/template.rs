@@ -3,10 +3,10 @@
 //! Pure. Refuses to know: which command asks. What does not fit into a terminal's patience is cut off with an error: an answer is
 //! at most `MAX_OUTPUT_BYTES` long, and a template goes round at most `MAX_ROUNDS` times.
 
-use crate::api::filter::LeftOut;
-use crate::cli::output::{Failure, Outcome, pretty};
-use crate::model::gather::Gather;
+use crate::output::{Failure, Outcome, pretty};
+use api::filter::LeftOut;
 use gotmpl::{MissingKey, Template, TemplateError, Value};
+use model::gather::Gather;
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
 

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: paths and shapes. There are no redirects, no proxies and no TLS. Invariant: every wait has an end.
 
-use crate::io::http::{AnswerHead, Framing, Incoming, MAX_HEAD_BYTES, end_of_head};
+use ::io::http::{AnswerHead, Framing, Incoming, MAX_HEAD_BYTES, end_of_head};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};

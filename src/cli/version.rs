@@ -1,8 +1,8 @@
 //! `drover version`.
 
-use crate::cli::Run;
-use crate::cli::output::Outcome;
-use crate::cli::session::Session;
+use crate::Run;
+use crate::output::Outcome;
+use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
 //! `drover job why`, `alloc why`, `eval why`: why something finds no place, is where it is, or became what it is.
 
-use crate::cli::Run;
-use crate::cli::layout;
-use crate::cli::output::{Failure, Outcome, objects};
-use crate::cli::session::{Session, argument, at_home, path};
-use crate::model::resources::TOO_MANY;
+use crate::Run;
+use crate::layout;
+use crate::output::{Failure, Outcome, objects};
+use crate::session::{Session, argument, at_home, path};
 use argh::{ArgsInfo, FromArgs};
+use model::resources::TOO_MANY;
 use serde_json::Value;
 use std::process::ExitCode;
 

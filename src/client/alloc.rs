@@ -8,16 +8,16 @@ use super::kill::{KillPhase, KillPlan};
 use super::lifecycle::{Role, Stage, TaskView};
 use super::room;
 use super::runner::{Dirty, Runner, Spec, Turn};
-use crate::model::alloc::{ClientStatus, DesiredStatus, client_status_of};
-use crate::model::gather::Gather;
-use crate::model::id::AllocId;
-use crate::model::job::Task;
-use crate::model::task::TaskEvent;
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::local::{AllocHead, Fate, Found, LocalAlloc, Writes};
-use crate::wire::command::AllocUpdate;
-use crate::wire::rpc::Assignment;
+use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
+use model::gather::Gather;
+use model::id::AllocId;
+use model::job::Task;
+use model::task::TaskEvent;
+use model::time::{Mono, Now, Span, Wall};
+use model::tree::BTreeMap;
+use state::local::{AllocHead, Fate, Found, LocalAlloc, Writes};
+use wire::command::AllocUpdate;
+use wire::rpc::Assignment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dir {

@@ -10,12 +10,12 @@ use super::interpolate::lenient;
 use super::lifecycle::{Role, Stage};
 use super::runner::Turn;
 use super::signals;
-use crate::model::id::AllocId;
-use crate::model::job::{Task, no_action};
-use crate::model::time::{Now, Wall};
-use crate::state::local::{WantedRestart, Writes};
-use crate::wire::ask::{NodeAnswer, NodeAsk, RestartScope};
-use crate::wire::request::{Refusal, RefusalKind};
+use model::id::AllocId;
+use model::job::{Task, no_action};
+use model::time::{Now, Wall};
+use state::local::{WantedRestart, Writes};
+use wire::ask::{NodeAnswer, NodeAsk, RestartScope};
+use wire::request::{Refusal, RefusalKind};
 
 impl Client {
     /// `token` names the question to whoever waits for its answer.

@@ -11,16 +11,16 @@ use super::measures::{ClientStatusReport, Measures};
 use super::room;
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, RunId, Uuid};
-use crate::model::node::{MAX_ALLOCS, NodeInfo};
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Now, Span};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
-use crate::wire::keeper::{self, RunReport, RunState};
-use crate::wire::rpc::{AllocSet, Assignment};
+use model::gather::Gather;
+use model::id::{AllocId, RunId, Uuid};
+use model::node::{MAX_ALLOCS, NodeInfo};
+use model::random::Stream;
+use model::time::{Mono, Now, Span};
+use model::tree::{BTreeMap, BTreeSet};
 use reports::Rejected;
+use state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
+use wire::keeper::{self, RunReport, RunState};
+use wire::rpc::{AllocSet, Assignment};
 
 /// The most allocations that it holds beside those that it keeps for their logs: as many as servers let run there, and as many
 /// that are to end for them or whose directories are being removed.

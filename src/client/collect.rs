@@ -4,11 +4,11 @@ use super::alloc::Alloc;
 use super::brain::Client;
 use super::effects::Held;
 use super::runner::Turn;
-use crate::model::id::AllocId;
-use crate::model::order::Order;
-use crate::model::time::Now;
-use crate::state::local::{Fate, Writes};
-use crate::wire::request::{Refusal, RefusalKind};
+use model::id::AllocId;
+use model::order::Order;
+use model::time::Now;
+use state::local::{Fate, Writes};
+use wire::request::{Refusal, RefusalKind};
 
 impl Client {
     /// Of the ended allocations that the servers know to have ended, the oldest go, until `keep` are left.

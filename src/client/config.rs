@@ -1,8 +1,8 @@
 //! What the client is told once, by its agent.
 
-use crate::model::id::{NodeId, NodeSecret};
-use crate::model::task::DEFAULT_MAX_KILL_TIMEOUT;
-use crate::model::time::Span;
+use model::id::{NodeId, NodeSecret};
+use model::task::DEFAULT_MAX_KILL_TIMEOUT;
+use model::time::Span;
 
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -5,12 +5,12 @@ use super::config::Config;
 use super::environment::{self, dirs, resources_of};
 use super::interpolate::strict_value;
 use super::signals;
-use crate::model::job::Task;
-use crate::model::node::NodeInfo;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::wire::keeper::{FurtherLimits, MAX_MESSAGE_BYTES, RunLogs, RunSpec};
-use crate::wire::rpc::Assignment;
+use model::job::Task;
+use model::node::NodeInfo;
+use model::tree::BTreeMap;
+use model::value::Value;
+use wire::keeper::{FurtherLimits, MAX_MESSAGE_BYTES, RunLogs, RunSpec};
+use wire::rpc::Assignment;
 
 /// Why a task cannot be started as it is written. Trying again would not help.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! What the client is told and what it asks for: the whole of its traffic with the world.
 
-use crate::model::id::{AllocId, RunId};
-use crate::model::node::NodeInfo;
-use crate::state::local::Receipt;
-use crate::wire::ask::{NodeAnswer, NodeAsk};
-use crate::wire::keeper::{self, RunSpec};
-use crate::wire::request::Refusal;
-use crate::wire::rpc::Peer;
+use model::id::{AllocId, RunId};
+use model::node::NodeInfo;
+use state::local::Receipt;
+use wire::ask::{NodeAnswer, NodeAsk};
+use wire::keeper::{self, RunSpec};
+use wire::request::Refusal;
+use wire::rpc::Peer;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {

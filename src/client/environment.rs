@@ -2,14 +2,14 @@
 
 use super::config::Config;
 use super::interpolate::{Names, lenient};
-use crate::model::alloc::name_index;
-use crate::model::claims::HeldPort;
-use crate::model::id::AllocId;
-use crate::model::job::Task;
-use crate::model::node::NodeInfo;
-use crate::model::resources::TaskResources;
-use crate::model::tree::BTreeMap;
-use crate::wire::rpc::Assignment;
+use model::alloc::name_index;
+use model::claims::HeldPort;
+use model::id::AllocId;
+use model::job::Task;
+use model::node::NodeInfo;
+use model::resources::TaskResources;
+use model::tree::BTreeMap;
+use wire::rpc::Assignment;
 
 /// Host paths of an allocation.
 pub struct Dirs {
@@ -200,7 +200,7 @@ fn node_names(info: &NodeInfo, region: &str) -> BTreeMap<String, String> {
 mod tests {
     use super::super::tests::samples;
     use super::*;
-    use crate::model::claims::{HeldNetwork, TaskHoldings};
+    use model::claims::{HeldNetwork, TaskHoldings};
 
     #[test]
     fn a_task_sees_its_ports_and_those_of_its_neighbours() {

@@ -1,8 +1,8 @@
 //! What is told of a task, in the words that Nomad's API uses (reference: client 8).
 
-use crate::model::gather::Gather;
-use crate::model::task::{Exit, ExitStatus, TaskEvent};
-use crate::model::time::{Span, Wall};
+use model::gather::Gather;
+use model::task::{Exit, ExitStatus, TaskEvent};
+use model::time::{Span, Wall};
 
 /// The longest sentence kept in an event, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;

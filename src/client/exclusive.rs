@@ -2,9 +2,9 @@
 //! Refuses to know who is to have what: the servers say so.
 
 use super::alloc::Alloc;
-use crate::model::alloc::DesiredStatus;
-use crate::model::claims::Claim;
-use crate::model::tree::BTreeSet;
+use model::alloc::DesiredStatus;
+use model::claims::Claim;
+use model::tree::BTreeSet;
 
 /// Ports, cores and devices of those that were told to end and have not.
 pub fn leaving<'a>(allocs: impl Iterator<Item = &'a Alloc>) -> BTreeSet<Claim> {

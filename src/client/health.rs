@@ -5,14 +5,14 @@ use super::alloc::Alloc;
 use super::events;
 use super::lifecycle::Role;
 use super::runner::{Dirty, Turn};
-use crate::model::alloc::DesiredStatus;
-use crate::model::deployment::Verdict;
-use crate::model::id::DeploymentId;
-use crate::model::job::{HealthCheck, JobType};
-use crate::model::task::{TaskPhase, TaskState};
-use crate::model::time::{Mono, Span};
-use crate::state::local::{Fate, Found};
-use crate::wire::rpc::Assignment;
+use model::alloc::DesiredStatus;
+use model::deployment::Verdict;
+use model::id::DeploymentId;
+use model::job::{HealthCheck, JobType};
+use model::task::{TaskPhase, TaskState};
+use model::time::{Mono, Span};
+use state::local::{Fate, Found};
+use wire::rpc::Assignment;
 
 /// What is measured, beginning anew with each life of the agent: how long tasks ran while nobody looked, no clock tells.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,9 @@
 //! `${name}` in what users write (reference: client 16). Two manners: in `env` and `meta` an unknown name stays as it
 //! is written; in a driver's config it is an error that names it.
 
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
+use model::gather::Gather;
+use model::tree::BTreeMap;
+use model::value::Value;
 use std::fmt;
 
 /// What names stand for: the task's environment first, then the node (`node.*`, `attr.*`, `meta.*`).

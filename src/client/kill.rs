@@ -1,7 +1,7 @@
 //! The order in which an allocation's tasks are stopped. Refuses to know how a task is.
 
 use super::lifecycle::Role;
-use crate::model::time::Mono;
+use model::time::Mono;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillPhase {

@@ -1,9 +1,9 @@
 //! Which of an allocation's tasks may start now: prestart tasks, then main ones, then poststart, and poststop when all
 //! others have ended (reference: client 6). Knows phases of tasks, not processes.
 
-use crate::model::job::JobType;
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::task::TaskPhase;
+use model::job::JobType;
+use model::resources::{Hook, Lifecycle};
+use model::task::TaskPhase;
 
 /// A task's place in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

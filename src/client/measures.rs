@@ -2,13 +2,13 @@
 //! Changes nothing that the brain decides.
 
 use super::alloc::Alloc;
-use crate::model::alloc::ClientStatus;
-use crate::model::id::{AllocId, NodeId};
-use crate::model::node::NodeInfo;
-use crate::model::resources::Amount;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-use crate::wire::measured::Measured;
+use model::alloc::ClientStatus;
+use model::id::{AllocId, NodeId};
+use model::node::NodeInfo;
+use model::resources::Amount;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
+use wire::measured::Measured;
 
 /// What others may know of the client.
 #[derive(Clone, Debug, PartialEq)]

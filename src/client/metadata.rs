@@ -2,12 +2,12 @@
 //! keep: it is stored before it is told to anybody.
 
 use super::brain::Client;
-use crate::model::node::NodeInfo;
-use crate::model::time::Now;
-use crate::model::tree::BTreeMap;
-use crate::state::local::Writes;
-use crate::wire::ask::NodeAnswer;
-use crate::wire::request::{Refusal, RefusalKind};
+use model::node::NodeInfo;
+use model::time::Now;
+use model::tree::BTreeMap;
+use state::local::Writes;
+use wire::ask::NodeAnswer;
+use wire::request::{Refusal, RefusalKind};
 
 /// The most that may be set, in keys and in bytes of keys and values.
 const MAX_KEYS: usize = 1000;

@@ -30,6 +30,6 @@ mod signals;
 mod tests;
 
 pub use brain::Client;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub use brain::MAX_HELD;
 pub use measures::ClientStatusReport;

@@ -1,8 +1,8 @@
 //! Whether a task that ended is started again, and when (reference: client 9). Counts in memory only: an agent's
 //! restart opens a new window.
 
-use crate::model::job::{RestartMode, RestartPolicy};
-use crate::model::time::{Mono, Span};
+use model::job::{RestartMode, RestartPolicy};
+use model::time::{Mono, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: disks. Others say whether there is room.
 
-use crate::model::node::NodeInfo;
+use model::node::NodeInfo;
 
 /// Of an allocation that is to start.
 pub const WAITS: &str =

@@ -8,15 +8,15 @@ use super::events;
 use super::lifecycle::Role;
 use super::restart::{AFTER_REBOOT, Decision, Outcome, Tracker, WITHIN_POLICY};
 use super::signals;
-use crate::model::id::{RunId, Uuid};
-use crate::model::job::Task;
-use crate::model::node::NodeInfo;
-use crate::model::random::Stream;
-use crate::model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::state::local::{LocalRun, LocalTask, WantedRestart};
-use crate::wire::keeper::{Command, RunState};
-use crate::wire::rpc::Assignment;
+use model::id::{RunId, Uuid};
+use model::job::Task;
+use model::node::NodeInfo;
+use model::random::Stream;
+use model::task::{Exit, ExitStatus, TaskEvent, TaskPhase};
+use model::time::{Mono, Now, Span, Wall};
+use state::local::{LocalRun, LocalTask, WantedRestart};
+use wire::keeper::{Command, RunState};
+use wire::rpc::Assignment;
 
 /// What a turn lends to each task.
 pub struct Turn<'a> {

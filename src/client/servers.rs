@@ -5,15 +5,15 @@
 
 use super::config::Config;
 use super::effects::{Effect, Held};
-use crate::model::deployment::Verdict;
-use crate::model::id::AllocId;
-use crate::model::node::NodeInfo;
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-use crate::wire::command::AllocUpdate;
-use crate::wire::frame::{self, Body, Frame};
-use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer, WATCH_HOLD};
+use model::deployment::Verdict;
+use model::id::AllocId;
+use model::node::NodeInfo;
+use model::random::Stream;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
+use wire::command::AllocUpdate;
+use wire::frame::{self, Body, Frame};
+use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer, WATCH_HOLD};
 
 /// How long an answer may take.
 const PATIENCE: Span = Span::seconds(5);

@@ -10,46 +10,46 @@ mod tests;
 
 /// Job files in HCL and their canonical layout.
 pub fn hcl(bytes: &[u8]) {
-    crate::jobspec::fuzz::hcl(bytes);
+    jobspec::fuzz::hcl(bytes);
 }
 
 /// Bodies of job registrations.
 pub fn json(bytes: &[u8]) {
-    crate::api::fuzz::job(bytes);
+    api::fuzz::job(bytes);
 }
 
 /// Filter expressions.
 pub fn filter(bytes: &[u8]) {
-    crate::api::fuzz::filter(bytes);
+    api::fuzz::filter(bytes);
 }
 
 /// HTTP requests: `METHOD target`, a line's end, and the body.
 pub fn http(bytes: &[u8]) {
-    crate::api::fuzz::request(bytes);
+    api::fuzz::request(bytes);
 }
 
 /// A connection's bytes, and how they are cut.
 pub fn message(bytes: &[u8]) {
-    crate::io::http::fuzz::message(bytes);
+    ::io::http::fuzz::message(bytes);
 }
 
 /// Records that were stored or sent: a byte that chooses the kind, and the record.
 pub fn record(bytes: &[u8]) {
-    crate::wire::fuzz::record(bytes);
+    wire::fuzz::record(bytes);
 }
 
 /// The keeper's journal, and the rotation of logs over whatever files there are.
 pub fn keeper(bytes: &[u8]) {
-    crate::keeper::fuzz::journal(bytes);
-    crate::keeper::fuzz::rotation(bytes);
+    keeper::fuzz::journal(bytes);
+    keeper::fuzz::rotation(bytes);
 }
 
 /// Readers of log files in a directory that its task has written to.
 pub fn logs(bytes: &[u8]) {
-    crate::io::node::fuzz::logs(bytes);
+    ::io::node::fuzz::logs(bytes);
 }
 
 /// The agent's configuration.
 pub fn config(bytes: &[u8]) {
-    crate::agent::config::fuzz::load(bytes);
+    agent::config::fuzz::load(bytes);
 }

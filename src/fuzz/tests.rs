@@ -1,7 +1,7 @@
 //! Every target over its corpus and over seeded mutations of it.
 
 use super::mutate::{Dice, mutate};
-use crate::io::corpus::files;
+use ::io::corpus::files;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const TARGETS: [(&str, Target, usize); 9] = [
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
 /// Says what failed: the target and the bytes.

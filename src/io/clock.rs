@@ -1,6 +1,6 @@
 //! The clocks: monotonic for deadlines, wall for stamps. The wall clock is not believed before it has been set.
 
-use crate::model::time::{Mono, Now, Span, Wall};
+use model::time::{Mono, Now, Span, Wall};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -5,9 +5,9 @@
 //! that `secrets` and `private` belong to the task's user alone (0700 instead of 0777: others on the machine have no
 //! business there).
 
-use crate::model::family::dispatch::payload_path;
-use crate::model::id::AllocId;
-use crate::model::validate::names::MAX_TASK_NAME_BYTES as MAX_NAME_BYTES;
+use model::family::dispatch::payload_path;
+use model::id::AllocId;
+use model::validate::names::MAX_TASK_NAME_BYTES as MAX_NAME_BYTES;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -118,7 +118,7 @@ impl AllocDirs {
     }
 
     /// The allocations that have a directory.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn list(&self) -> io::Result<Vec<AllocId>> {
         let mut found = Vec::new();
         for entry in Dir::read_from(&self.fd)? {

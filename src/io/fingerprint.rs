@@ -5,11 +5,11 @@
 
 use super::interfaces;
 use super::keeper::Cgroups;
-use crate::model::claims::{HOST_MODE, NodeOffers};
-use crate::model::node::{DriverInfo, NodeNetwork};
-use crate::model::resources::Amount;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
+use model::claims::{HOST_MODE, NodeOffers};
+use model::node::{DriverInfo, NodeNetwork};
+use model::resources::Amount;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,10 +2,10 @@
 //!
 //! Refuses to know: other machines. Reference: client 4.
 
-use crate::model::claims::{DEFAULT_HOST_NETWORK, NodeAddress};
-use crate::model::node::NodeNetwork;
-use crate::model::order::Order;
-use crate::model::tree::BTreeMap;
+use model::claims::{DEFAULT_HOST_NETWORK, NodeAddress};
+use model::node::NodeNetwork;
+use model::order::Order;
+use model::tree::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

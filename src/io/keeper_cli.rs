@@ -3,13 +3,13 @@
 //! Refuses to know: the command line.
 
 use super::keeper;
-use crate::model::time::Span;
-use crate::wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunReport, RunState};
-use crate::wire::record;
+use model::time::Span;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunReport, RunState};
+use wire::record;
 
 /// What `stop` gives tasks between the signal and SIGKILL.
 const STOP_TIMEOUT: Span = Span::seconds(5);

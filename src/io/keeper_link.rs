@@ -4,10 +4,8 @@
 //! agent compares its runs with the keeper's and asks again. Every command may be repeated.
 
 use super::keeper::{self, log_path};
-use crate::model::id::Uuid;
-use crate::wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunReport};
-use crate::wire::record;
 use async_channel::{Receiver, Sender};
+use model::id::Uuid;
 use smol::future;
 use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::{Async, Timer};
@@ -20,6 +18,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunReport};
+use wire::record;
 
 /// Who starts the keeper.
 #[derive(Clone, Debug)]
@@ -277,9 +277,9 @@ fn spawn(exe: &Path, data_dir: &Path, life: Option<&OwnedFd>) -> io::Result<Chil
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::RunId;
-    use crate::model::task::{Exit, ExitStatus};
-    use crate::model::time::Wall;
+    use model::id::RunId;
+    use model::task::{Exit, ExitStatus};
+    use model::time::Wall;
     use std::os::unix::net::UnixListener;
 
     const EXITED: Event = Event::Exited {

@@ -5,10 +5,10 @@
 
 use super::fingerprint::{field_values, read, volume};
 use super::{clock, interfaces};
-use crate::api::host::{DiskSpace, HostData};
-use crate::api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
+use api::host::{DiskSpace, HostData};
+use api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
+use model::gather::Gather;
+use model::tree::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 
 pub mod aside;
 pub mod clock;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod corpus;
 pub mod dirs;
 pub mod disk;

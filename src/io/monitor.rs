@@ -3,9 +3,9 @@
 //!
 //! Refuses to know: how lines are written and what a level means to the log; whoever logs is told which level is wanted.
 
-use crate::api::monitor::{LogLevel, MonitorRequest};
-use crate::model::tree::BTreeMap;
+use api::monitor::{LogLevel, MonitorRequest};
 use async_channel::{Receiver, Sender, TrySendError};
+use model::tree::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

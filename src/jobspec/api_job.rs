@@ -9,21 +9,21 @@ pub(super) mod scaling;
 
 use super::schema;
 use super::submitted::{Checker, Refused};
-use crate::model::canonical::{
+use model::canonical::{
     self, DEFAULT_CPU_MHZ, DEFAULT_DISK_MB, DEFAULT_KILL_TIMEOUT, DEFAULT_MEMORY_MB, Defaults,
 };
-use crate::model::constraint::Constraint;
-use crate::model::eval::DEFAULT_PRIORITY;
-use crate::model::gather::Gather;
-use crate::model::job::{
+use model::constraint::Constraint;
+use model::eval::DEFAULT_PRIORITY;
+use model::gather::Gather;
+use model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
     RestartMode, RestartPolicy, Task, TaskAction, TaskGroup, UpdatePolicy,
 };
-use crate::model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value as Plain;
+use model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
+use model::resources::{Hook, Lifecycle};
+use model::time::Span;
+use model::tree::BTreeMap;
+use model::value::Value as Plain;
 use serde_json::{Map, Value};
 
 /// The canonical job of the API's JSON job, whoever wrote it: a user, a tool, or drover itself.

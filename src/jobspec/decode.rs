@@ -12,8 +12,8 @@ use super::nearest::nearest;
 use super::operators;
 use super::schema::{Block, Kind, Member, Shape};
 use super::scope::Scope;
-use crate::model::gather::Gather;
 use hcl_edit::Span as _;
+use model::gather::Gather;
 use serde_json::{Map, Value};
 use std::ops::Range;
 

@@ -148,7 +148,7 @@ pub fn render(diagnostics: &[Diagnostic]) -> String {
 }
 
 /// One line each, without the source: what the HTTP API answers.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn render_lines(diagnostics: &[Diagnostic]) -> String {
     let lines: Vec<String> = diagnostics.iter().take(MAX_SHOWN).map(Diagnostic::to_string).collect();
     lines.join("\n")

@@ -1,6 +1,6 @@
 //! Durations as people write them: Go's (`1h30m`, `500ms`, `1.5s`), and days and `hr`, which job files in the wild use.
 
-use crate::model::time::Span;
+use model::time::Span;
 use std::fmt;
 
 /// Why a text is no duration.

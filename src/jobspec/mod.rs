@@ -11,7 +11,7 @@ pub mod diagnostic;
 pub mod duration;
 mod eval;
 mod functions;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod hcl;
 mod hooks;
@@ -32,7 +32,7 @@ mod variables;
 
 pub use api_job::decode_job;
 pub use api_job::scaling::free_form;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
 pub use eval::Files;

@@ -1,9 +1,9 @@
 //! Values and what operators do with them: arithmetic, comparison, indexing, and HCL's conversions between texts,
 //! numbers and booleans. Whole numbers are always integers here, so that equal numbers are equal values.
 
-use crate::model::gather::Gather;
 use hcl_edit::Number;
 use hcl_edit::expr::{BinaryOperator, UnaryOperator};
+use model::gather::Gather;
 use serde_json::Value;
 use std::cmp::Ordering;
 

@@ -2,9 +2,9 @@
 
 use super::api_job::decode_job;
 use super::submitted::Refused;
-use crate::model::job::JobSpec;
-use crate::model::submission::Submission;
-use crate::model::tree::BTreeMap;
+use model::job::JobSpec;
+use model::submission::Submission;
+use model::tree::BTreeMap;
 use serde_json::{Map, Value};
 
 /// A job to register, and under which conditions.

@@ -6,8 +6,8 @@
 use super::decode::is_default;
 use super::duration;
 use super::schema::{Block, Kind, Member, Shape};
-use crate::model::gather::Gather;
-use crate::model::validate::multi_error;
+use model::gather::Gather;
+use model::validate::multi_error;
 use serde_json::{Map, Value};
 use std::fmt;
 

@@ -1,10 +1,10 @@
 //! Type constraints of variables: read from their expression, and used to convert values.
 
 use super::operators;
-use crate::model::gather::Gather;
-use crate::model::order::Order;
-use crate::model::tree::BTreeMap;
 use hcl_edit::expr::{Expression, ObjectKey};
+use model::gather::Gather;
+use model::order::Order;
+use model::tree::BTreeMap;
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq)]

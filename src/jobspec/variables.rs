@@ -9,10 +9,10 @@ use super::nearest::nearest;
 use super::object_size::{self, Whole};
 use super::scope::Scope;
 use super::types::Type;
-use crate::model::gather::Gather;
-use crate::model::tree::{BTreeMap, BTreeSet};
 use hcl_edit::expr::{Expression, Traversal, TraversalOperator};
 use hcl_edit::visit::{Visit, visit_traversal};
+use model::gather::Gather;
+use model::tree::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 

@@ -8,11 +8,11 @@ use super::mark::Marked;
 use super::restore::{self, Adopted, Runs, Stray, UNSEEN};
 use super::run::{self, Phase, Run};
 use super::sessions::Sessions;
-use crate::model::id::{RunId, Uuid};
-use crate::model::task::Exit;
-use crate::model::time::{Mono, Span, Wall};
-use crate::model::tree::BTreeSet;
-use crate::wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
+use model::id::{RunId, Uuid};
+use model::task::Exit;
+use model::time::{Mono, Span, Wall};
+use model::tree::BTreeSet;
+use wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
 
 /// A connection, named by the driver; never used twice.
 pub type ClientId = u64;

@@ -4,12 +4,12 @@
 //! body, a versioned record. A torn tail ends the journal; damage in the middle costs the damaged entries only, because
 //! reading goes on at the next mark that starts an entry with a right checksum.
 
-use crate::model::id::{RunId, Uuid};
-use crate::model::task::Exit;
-use crate::model::time::Wall;
-use crate::wire::keeper::RunLogs;
-use crate::wire::record::{self, Record};
+use model::id::{RunId, Uuid};
+use model::task::Exit;
+use model::time::Wall;
 use serde::{Deserialize, Serialize};
+use wire::keeper::RunLogs;
+use wire::record::{self, Record};
 
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,7 +127,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::task::ExitStatus;
+    use model::task::ExitStatus;
 
     fn entries() -> Vec<Entry> {
         let run = |n: u128| RunId::from_random(n);

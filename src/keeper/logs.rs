@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: files. Reference: client 14. Indexes only grow; a restart goes on in the highest one.
 
-use crate::model::tree::BTreeSet;
+use model::tree::BTreeSet;
 
 /// This near to its limit a file is filled by whole lines (reference: client 14).
 const LINE_WINDOW_BYTES: u64 = 32 << 10;
@@ -137,7 +137,7 @@ mod tests {
     fn every_byte_is_written_once_in_order_and_files_keep_their_bounds() {
         let mut rotation = Rotation::new(&[], 4, 1000);
         let (mut seen, mut present) = (0usize, BTreeSet::new());
-        let mut sizes = crate::model::tree::BTreeMap::<u64, usize>::new();
+        let mut sizes = model::tree::BTreeMap::<u64, usize>::new();
         for i in 0..500usize {
             let chunk: Vec<u8> =
                 (0..(i * 37) % 411).map(|n| if n % 29 == 0 { b'\n' } else { b'a' }).collect();

@@ -5,7 +5,7 @@
 
 use super::journal::Process;
 use super::run::is_label;
-use crate::model::id::RunId;
+use model::id::RunId;
 
 /// Reserved: what a job sets under this name is replaced.
 pub const VARIABLE: &str = "DROVER_RUN";

@@ -7,7 +7,7 @@
 //! nothing; at most `MAX_RUNS` runs are held.
 
 pub mod brain;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod journal;
 pub mod logs;

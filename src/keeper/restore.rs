@@ -7,12 +7,12 @@
 use super::journal::{Entry, Process};
 use super::mark::Marked;
 use super::run::{Phase, Run};
-use crate::model::gather::Gather;
-use crate::model::id::{RunId, Uuid};
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::Wall;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::keeper::{MAX_RUNS, RunLogs};
+use model::gather::Gather;
+use model::id::{RunId, Uuid};
+use model::task::{Exit, ExitStatus};
+use model::time::Wall;
+use model::tree::{BTreeMap, BTreeSet};
+use wire::keeper::{MAX_RUNS, RunLogs};
 
 pub type Runs = BTreeMap<RunId, Run>;
 

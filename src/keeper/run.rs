@@ -3,10 +3,10 @@
 //! Refuses to know: other runs, clients and the journal.
 
 use super::journal::Process;
-use crate::model::id::RunId;
-use crate::model::task::Exit;
-use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{Event, RunLogs, RunSpec, RunState};
+use model::id::RunId;
+use model::task::Exit;
+use model::time::{Mono, Span, Wall};
+use wire::keeper::{Event, RunLogs, RunSpec, RunState};
 
 /// A run that is held.
 #[derive(Clone, Debug, PartialEq)]
@@ -219,31 +219,28 @@ pub fn is_signal(signal: i32) -> bool {
     (1..=64).contains(&signal)
 }
 
-#[cfg(test)]
-pub mod tests {
-    use super::*;
-    use crate::wire::keeper::FurtherLimits;
-
-    pub fn spec() -> RunSpec {
-        RunSpec {
-            label: "alloc.task".into(),
-            command: "/bin/true".into(),
-            args: vec![],
-            search: vec![],
-            env: vec![("A".into(), "b".into())],
-            cwd: "/".into(),
-            user: String::new(),
-            logs: Some(RunLogs {
-                dir: "/logs".into(),
-                name: "task".into(),
-                max_files: 2,
-                max_file_bytes: 4096,
-            }),
-            cpu_mhz: 0,
-            memory_bytes: 0,
-            further: FurtherLimits::default(),
-        }
+/// For tests: a run that nothing is wrong with.
+#[cfg(any(test, feature = "testing"))]
+pub fn sample() -> RunSpec {
+    RunSpec {
+        label: "alloc.task".into(),
+        command: "/bin/true".into(),
+        args: vec![],
+        search: vec![],
+        env: vec![("A".into(), "b".into())],
+        cwd: "/".into(),
+        user: String::new(),
+        logs: Some(RunLogs { dir: "/logs".into(), name: "task".into(), max_files: 2, max_file_bytes: 4096 }),
+        cpu_mhz: 0,
+        memory_bytes: 0,
+        further: wire::keeper::FurtherLimits::default(),
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample as spec;
+    use super::*;
 
     #[test]
     fn specs_are_checked_before_anything_is_done() {

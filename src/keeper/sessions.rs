@@ -5,10 +5,10 @@
 
 use super::brain::{ClientId, Effect, Keeper};
 use super::run::{self, Phase};
-use crate::model::id::RunId;
-use crate::model::task::Exit;
-use crate::model::tree::BTreeMap;
-use crate::wire::keeper::{Event, MAX_SESSIONS, RunSpec};
+use model::id::RunId;
+use model::task::Exit;
+use model::tree::BTreeMap;
+use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 
 /// The run that each session is beside, by connection: a connection has one at most.
 pub type Sessions = BTreeMap<ClientId, RunId>;

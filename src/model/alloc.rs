@@ -8,7 +8,7 @@ use super::resources::AllocResources;
 use super::short_float;
 use super::task::{TaskPhase, TaskState};
 use super::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// What the servers want. Owned by the servers.

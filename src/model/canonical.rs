@@ -8,8 +8,8 @@ use super::job::{
     RestartMode, RestartPolicy, TaskGroup, UpdatePolicy,
 };
 use super::time::Span;
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeSet;
+use crate::gather::Gather;
+use crate::tree::BTreeSet;
 
 pub const DEFAULT_NAMESPACE: &str = "default";
 pub const DEFAULT_NODE_POOL: &str = "default";

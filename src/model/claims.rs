@@ -5,7 +5,7 @@
 
 use super::constraint::Constraint;
 use super::preference::Affinity;
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Numbers by name, shared between all that were counted alike: each of the allocations of a plan says how many nodes were
 //! counted out, and why. Refuses to know what is counted.
 
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::Deref;

@@ -3,7 +3,7 @@
 use super::id::{AllocId, DeploymentId, JobKey};
 use super::job::Job;
 use super::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Encoded by position: append only.

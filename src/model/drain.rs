@@ -3,7 +3,7 @@
 use super::alloc::{Allocation, ClientStatus};
 use super::job::MigratePolicy;
 use super::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// A drain that is under way.

@@ -4,7 +4,7 @@ use super::alloc::AllocMetric;
 use super::id::{DeploymentId, EvalId, JobKey, NodeId};
 use super::job::JobType;
 use super::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

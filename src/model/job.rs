@@ -12,8 +12,8 @@ use super::resources::{AllocResources, Lifecycle, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
 use super::time::{Span, Wall};
 use super::value::Value;
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
+use crate::gather::Gather;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -4,7 +4,7 @@
 use super::canonical::DEFAULT_NAMESPACE;
 use super::job::JobSpec;
 use super::validate::multi_error;
-use crate::model::tree::{BTreeMap, BTreeSet};
+use crate::tree::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 /// What a user says of a namespace.
@@ -112,8 +112,8 @@ pub fn nonexistent(job: &str, kind: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobType;
-    use crate::model::validate::tests::job;
+    use crate::job::JobType;
+    use crate::validate::tests::job;
 
     fn named(name: &str) -> NamespaceSpec {
         NamespaceSpec { name: name.into(), ..NamespaceSpec::default() }

@@ -5,7 +5,7 @@ use super::drain::{Drain, LastDrain};
 use super::id::{NodeId, NodeSecret};
 use super::resources::Amount;
 use super::time::Wall;
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

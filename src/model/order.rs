@@ -44,7 +44,7 @@ fn sort_places(places: &mut [usize], compare: &mut dyn FnMut(usize, usize) -> Or
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::random::Stream;
+    use crate::random::Stream;
 
     #[test]
     fn all_is_sorted_as_the_standard_library_does_it_and_equals_keep_their_order() {

@@ -4,7 +4,7 @@ use super::alloc::{Allocation, ClientStatus};
 use super::deployment::{Deployment, DeploymentUpdate};
 use super::eval::Evaluation;
 use super::id::{AllocId, EvalId, NodeId};
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Plans are verified node by node, so they are grouped by node.

@@ -4,7 +4,7 @@
 use super::canonical::DEFAULT_NODE_POOL;
 use super::scheduling::PoolScheduling;
 use super::validate::multi_error;
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The pool that every node is in.

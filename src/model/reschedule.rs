@@ -66,7 +66,7 @@ impl ReschedulePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobType;
+    use crate::job::JobType;
 
     const START: Wall = Wall(1_700_000_000_000_000_000);
 

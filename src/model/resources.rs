@@ -2,7 +2,7 @@
 
 use super::claims::{Claim, HeldNetwork, TaskHoldings};
 use super::job::TaskGroup;
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// What metrics call `Amount::allocs`.

@@ -7,7 +7,7 @@ use super::id::{EvalId, JobKey, ScalingPolicyId};
 use super::job::{JobSpec, JobType, TaskGroup};
 use super::time::Wall;
 use super::value::Value;
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// What a policy lets grow and shrink.
@@ -121,7 +121,7 @@ impl Target<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn policy_id(namespace: &str, job: &str, group: &str) -> ScalingPolicyId {
     Target { namespace, job, group, task: "", kind: ScalingType::Horizontal }.id()
 }

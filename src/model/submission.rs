@@ -1,6 +1,6 @@
 //! The text that a job was made from, kept beside the version that it made. Refuses to know what the text means.
 
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

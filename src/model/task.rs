@@ -1,7 +1,7 @@
 //! A task's state as its client reports it: where it is, what happened to it, how it ended.
 
 use super::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! A free-form value, for what users write and drover only hands on: a task's `config`.
 
-use crate::model::tree::BTreeMap;
+use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Whole numbers stay whole, as in the job file.

@@ -2,8 +2,8 @@
 //! what it is given was made durable by the caller.
 
 use super::{Damaged, decode_entry, decode_hard_state};
-use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
-use raft::{Error, GetEntriesContext, RaftState, Storage, StorageError};
+use raft_engine::eraftpb::{ConfState, Entry, HardState, Snapshot};
+use raft_engine::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::collections::VecDeque;
 
 /// What a replica left on its disk.
@@ -106,7 +106,7 @@ impl Log {
         self.entries.push_back(entry);
     }
 
-    fn position(&self, index: u64) -> raft::Result<usize> {
+    fn position(&self, index: u64) -> raft_engine::Result<usize> {
         if index <= self.truncated.0 {
             Err(Error::Store(StorageError::Compacted))
         } else if index > self.last() {
@@ -118,7 +118,7 @@ impl Log {
 }
 
 impl Storage for Log {
-    fn initial_state(&self) -> raft::Result<RaftState> {
+    fn initial_state(&self) -> raft_engine::Result<RaftState> {
         Ok(RaftState { hard_state: self.hard_state.clone(), conf_state: self.conf_state.clone() })
     }
 
@@ -128,7 +128,7 @@ impl Storage for Log {
         high: u64,
         max_size: impl Into<Option<u64>>,
         _context: GetEntriesContext,
-    ) -> raft::Result<Vec<Entry>> {
+    ) -> raft_engine::Result<Vec<Entry>> {
         let from = self.position(low)?;
         let count = high.saturating_sub(low) as usize;
         if from + count > self.entries.len() {
@@ -147,7 +147,7 @@ impl Storage for Log {
         Ok(out)
     }
 
-    fn term(&self, index: u64) -> raft::Result<u64> {
+    fn term(&self, index: u64) -> raft_engine::Result<u64> {
         if index == self.truncated.0 {
             return Ok(self.truncated.1);
         }
@@ -155,16 +155,16 @@ impl Storage for Log {
         self.entries.get(at).map(|e| e.term).ok_or(Error::Store(StorageError::Unavailable))
     }
 
-    fn first_index(&self) -> raft::Result<u64> {
+    fn first_index(&self) -> raft_engine::Result<u64> {
         Ok(self.truncated.0 + 1)
     }
 
-    fn last_index(&self) -> raft::Result<u64> {
+    fn last_index(&self) -> raft_engine::Result<u64> {
         Ok(self.last())
     }
 
     /// Only asked for by a leader whose follower lags behind the compaction: with one voter there is none.
-    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+    fn snapshot(&self, _request_index: u64, _to: u64) -> raft_engine::Result<Snapshot> {
         Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable))
     }
 }

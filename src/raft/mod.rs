@@ -7,8 +7,8 @@
 mod log;
 
 use log::Log;
-use raft::eraftpb::{Entry, EntryType, HardState, Message};
-use raft::{Config, RawNode, StateRole, Storage};
+use raft_engine::eraftpb::{Entry, EntryType, HardState, Message};
+use raft_engine::{Config, RawNode, StateRole, Storage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct Step {
     /// What raft allows before persisting: a leader's appends.
     pub early: Vec<Outbound>,
     pub batch: Batch,
-    ready: raft::Ready,
+    ready: raft_engine::Ready,
     late: Vec<Outbound>,
     committed: Vec<Entry>,
 }

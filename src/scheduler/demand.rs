@@ -7,11 +7,11 @@ use super::device::{self, Asked};
 use super::fleet::{Address, Offered, Own, Profile};
 use super::operand::{Operands, Target};
 use super::proposal::Taken;
-use crate::model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Port, TaskHoldings};
-use crate::model::job::{Task, TaskGroup};
-use crate::model::random::Stream;
-use crate::model::resources::{AllocResources, Amount};
-use crate::model::tree::BTreeSet;
+use model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Port, TaskHoldings};
+use model::job::{Task, TaskGroup};
+use model::random::Stream;
+use model::resources::{AllocResources, Amount};
+use model::tree::BTreeSet;
 
 pub struct Demand<'a> {
     group: &'a TaskGroup,

@@ -4,8 +4,8 @@
 //! Refuses to know: which device is whose, and what nodes there are.
 
 use super::operand::Operands;
-use crate::model::claims::{Claim, DeviceAsk, DeviceAttribute, DeviceGroup, DeviceValue, device_claim};
-use crate::model::constraint::Constraint;
+use model::claims::{Claim, DeviceAsk, DeviceAttribute, DeviceGroup, DeviceValue, device_claim};
+use model::constraint::Constraint;
 use std::cmp::Ordering;
 
 const IDS: &str = "${device.ids}";
@@ -184,9 +184,9 @@ const OTHERS: [(&str, f64, &str); 8] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::claims::DeviceInstance;
-    use crate::model::preference::Affinity;
-    use crate::scheduler::testing::constraint;
+    use crate::testing::constraint;
+    use model::claims::DeviceInstance;
+    use model::preference::Affinity;
 
     fn group() -> DeviceGroup {
         let attribute = |value, unit: &str| DeviceAttribute { value, unit: unit.into() };

@@ -4,9 +4,9 @@
 use super::fleet::Snapshot;
 use super::operand::Target;
 use super::proposal::Proposal;
-use crate::model::constraint::Constraint;
-use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::tree::BTreeMap;
+use model::constraint::Constraint;
+use model::job::{JobSpec, TaskGroup};
+use model::tree::BTreeMap;
 
 /// At most `allowed` allocations on all nodes that share a value of a property.
 pub struct Property<'a> {

@@ -7,12 +7,12 @@ use super::bits::Bits;
 use super::device::Asked;
 use super::fleet::{Own, Profile, Snapshot};
 use super::operand::{Operands, Target, escapes_class, glob_matches};
-use crate::model::claims::HOST_MODE;
-use crate::model::constraint::Constraint;
-use crate::model::counts::Counts;
-use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::preference::Affinity;
-use crate::model::tree::BTreeMap;
+use model::claims::HOST_MODE;
+use model::constraint::Constraint;
+use model::counts::Counts;
+use model::job::{JobSpec, TaskGroup};
+use model::preference::Affinity;
+use model::tree::BTreeMap;
 use std::rc::Rc;
 
 pub const MISSING_DRIVERS: &str = "missing drivers";

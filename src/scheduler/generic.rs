@@ -20,22 +20,20 @@ use super::reconcile::{
 };
 use super::search::Search;
 use super::{Attempt, View, finished};
-use crate::model::alloc::{
-    AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name,
-};
-use crate::model::deployment::{Deployment, DeploymentUpdate};
-use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, DeploymentId, EvalId};
-use crate::model::job::{Job, JobSpec, JobType, TaskGroup};
-use crate::model::node::NodeStatus;
-use crate::model::plan::{Decision, GroupChanges, Plan};
-use crate::model::random::Stream;
-use crate::model::reschedule::Reschedule;
-use crate::model::resources::AllocResources;
-use crate::model::time::Wall;
-use crate::model::tree::{BTreeMap, BTreeSet};
 use desired::Desired;
+use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name};
+use model::deployment::{Deployment, DeploymentUpdate};
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::gather::Gather;
+use model::id::{AllocId, DeploymentId, EvalId};
+use model::job::{Job, JobSpec, JobType, TaskGroup};
+use model::node::NodeStatus;
+use model::plan::{Decision, GroupChanges, Plan};
+use model::random::Stream;
+use model::reschedule::Reschedule;
+use model::resources::AllocResources;
+use model::time::Wall;
+use model::tree::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const BLOCKED: &str = "created to place remaining allocations";

@@ -22,8 +22,8 @@ mod reconcile;
 mod score;
 mod search;
 mod spread;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -31,18 +31,18 @@ mod values;
 mod version;
 pub mod why;
 
-use crate::model::alloc::Allocation;
-use crate::model::deployment::Deployment;
-use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::id::{EvalId, JobKey, NodeId};
-use crate::model::job::{Job, JobSpec, JobType};
-use crate::model::node::NodeInfo;
-use crate::model::plan::{Decision, Plan};
-use crate::model::random::Stream;
-use crate::model::scheduling::Scheduling;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
 use feasible::Eligibility;
+use model::alloc::Allocation;
+use model::deployment::Deployment;
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::id::{EvalId, JobKey, NodeId};
+use model::job::{Job, JobSpec, JobType};
+use model::node::NodeInfo;
+use model::plan::{Decision, Plan};
+use model::random::Stream;
+use model::scheduling::Scheduling;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use std::sync::Arc;
 
 /// What a scheduler may read: one consistent state. The fleet that comes with it is at the same index.

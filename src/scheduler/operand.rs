@@ -3,9 +3,9 @@
 
 use super::fleet::{Own, Profile};
 use super::version::{Ordered, Version, VersionConstraint};
-use crate::model::constraint::Constraint;
-use crate::model::id::NodeId;
-use crate::model::tree::BTreeMap;
+use model::constraint::Constraint;
+use model::id::NodeId;
+use model::tree::BTreeMap;
 use regex_lite::Regex;
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -2,8 +2,8 @@
 //! side by side do not all want the same node.
 //! Refuses to know where the seed comes from. Equal seeds give equal orders on every machine.
 
-use crate::model::id::NodeId;
-use crate::model::random::mix;
+use model::id::NodeId;
+use model::random::mix;
 
 /// A node's place among equals, whatever slot of the fleet it is in.
 pub fn place_in_order(seed: u64, id: NodeId) -> u64 {

@@ -7,13 +7,13 @@
 
 use super::View;
 use super::fleet::Snapshot;
-use crate::model::alloc::Allocation;
-use crate::model::claims::Claim;
-use crate::model::id::{AllocId, JobKey};
-use crate::model::job::Job;
-use crate::model::order::Order;
-use crate::model::resources::{Amount, Holding};
-use crate::model::tree::BTreeMap;
+use model::alloc::Allocation;
+use model::claims::Claim;
+use model::id::{AllocId, JobKey};
+use model::job::Job;
+use model::order::Order;
+use model::resources::{Amount, Holding};
+use model::tree::BTreeMap;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

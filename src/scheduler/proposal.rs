@@ -4,13 +4,13 @@
 //! Refuses to know: why something is placed or stopped, and scores.
 
 use super::fleet::{Claims, Snapshot};
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::claims::Claim;
-use crate::model::id::{AllocId, NodeId};
-use crate::model::plan::{AllocStop, NodePlan};
-use crate::model::resources::Amount;
-use crate::model::resources::Holding;
-use crate::model::tree::BTreeMap;
+use model::alloc::{Allocation, ClientStatus};
+use model::claims::Claim;
+use model::id::{AllocId, NodeId};
+use model::plan::{AllocStop, NodePlan};
+use model::resources::Amount;
+use model::resources::Holding;
+use model::tree::BTreeMap;
 
 /// How many allocations of one group are on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! How good a node is for one more allocation of a group (reference: scheduler 16): every score with its name and its
 //! arithmetic. Refuses to know which nodes exist.
 
-use crate::model::alloc::Scores;
-use crate::model::resources::Amount;
-use crate::model::scheduling::Algorithm;
+use model::alloc::Scores;
+use model::resources::Amount;
+use model::scheduling::Algorithm;
 
 /// What a fit is divided by: the most it can be.
 const MAX_FIT: f64 = 18.0;
@@ -81,7 +81,7 @@ impl Own {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::testing::amount;
+    use crate::testing::amount;
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-6

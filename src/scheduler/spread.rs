@@ -4,10 +4,10 @@
 use super::fleet::Snapshot;
 use super::operand::Target;
 use super::values::{MISSING, Value, Values};
-use crate::model::gather::Gather;
-use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::preference::{Spread, SpreadTarget};
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::gather::Gather;
+use model::job::{JobSpec, TaskGroup};
+use model::preference::{Spread, SpreadTarget};
+use model::tree::{BTreeMap, BTreeSet};
 
 /// Stands for all values that no target names.
 const OTHERS: &str = "*";

@@ -3,21 +3,19 @@
 
 use super::fleet::Fleet;
 use super::{Attempt, View, schedule};
-use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
-use crate::model::claims::{GroupAsks, NodeOffers, TaskAsks};
-use crate::model::constraint::Constraint;
-use crate::model::deployment::Deployment;
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
-use crate::model::job::{
-    Job, JobSpec, JobStatus, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup,
-};
-use crate::model::node::{DriverInfo, Node, NodeInfo, NodeStatus, computed_class};
-use crate::model::plan::{Decision, Plan};
-use crate::model::resources::Amount;
-use crate::model::scheduling::Scheduling;
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
+use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
+use model::claims::{GroupAsks, NodeOffers, TaskAsks};
+use model::constraint::Constraint;
+use model::deployment::Deployment;
+use model::eval::{Evaluation, Trigger};
+use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
+use model::job::{Job, JobSpec, JobStatus, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::node::{DriverInfo, Node, NodeInfo, NodeStatus, computed_class};
+use model::plan::{Decision, Plan};
+use model::resources::Amount;
+use model::scheduling::Scheduling;
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
 use std::sync::Arc;
 
 pub const NOW: Wall = Wall(1_700_000_000_000_000_000);

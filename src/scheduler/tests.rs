@@ -2,17 +2,17 @@
 //! gets more than it has, hard conditions hold, and a settled world is left alone.
 
 use super::testing::*;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::id::NodeId;
-use crate::model::job::{JobSpec, JobType, ReschedulePolicy};
-use crate::model::node::{Node, NodeStatus};
-use crate::model::plan::Decision;
-use crate::model::preference::{Affinity, Spread};
-use crate::model::random::Stream;
-use crate::model::resources::Amount;
-use crate::model::task::{TaskPhase, TaskState};
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
+use model::alloc::{Allocation, ClientStatus};
+use model::id::NodeId;
+use model::job::{JobSpec, JobType, ReschedulePolicy};
+use model::node::{Node, NodeStatus};
+use model::plan::Decision;
+use model::preference::{Affinity, Spread};
+use model::random::Stream;
+use model::resources::Amount;
+use model::task::{TaskPhase, TaskState};
+use model::time::Span;
+use model::tree::BTreeMap;
 
 const WORLDS: u64 = 300;
 const STEPS: usize = 12;

@@ -1,10 +1,10 @@
 //! Whether a change of a group's spec needs a new allocation, or can be made in place (reference: scheduler 11).
 //! Refuses to know where the allocation runs and whether the new spec fits there.
 
-use crate::model::claims::{Network, Port};
-use crate::model::gather::Gather;
-use crate::model::job::{JobSpec, Task, TaskGroup};
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::claims::{Network, Port};
+use model::gather::Gather;
+use model::job::{JobSpec, Task, TaskGroup};
+use model::tree::{BTreeMap, BTreeSet};
 
 /// The running tasks cannot become the new ones without being started again.
 pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {
@@ -54,14 +54,14 @@ fn combined_meta<'a>((job, group, task): Placed<'a>) -> BTreeMap<&'a String, &'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::constraint::Constraint;
-    use crate::model::job::TaskAction;
-    use crate::model::preference::{Affinity, Spread};
-    use crate::model::resources::{Hook, Lifecycle};
-    use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
-    use crate::model::time::Span;
-    use crate::model::value::Value;
-    use crate::scheduler::testing::spec;
+    use crate::testing::spec;
+    use model::constraint::Constraint;
+    use model::job::TaskAction;
+    use model::preference::{Affinity, Spread};
+    use model::resources::{Hook, Lifecycle};
+    use model::scaling::{Scaling, ScalingType, TaskScaling};
+    use model::time::Span;
+    use model::value::Value;
 
     type Change = fn(&mut JobSpec);
 

@@ -4,7 +4,7 @@
 
 use super::fleet::{Profile, Snapshot};
 use super::operand::Target;
-use crate::model::tree::BTreeMap;
+use model::tree::BTreeMap;
 use std::borrow::Cow;
 
 /// The number of a value; `MISSING` for a node that has none.
@@ -135,7 +135,7 @@ const UNSEEN: u32 = u32::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::testing::{World, node, node_id, node_with};
+    use crate::testing::{World, node, node_id, node_with};
 
     #[test]
     fn combinations_are_numbered_as_they_come() {
@@ -167,7 +167,7 @@ mod tests {
             [("${node.unique.name}", "node-3".to_string()), ("${node.unique.id}", node_id(3).to_string())]
         {
             let own = Values::new(Target::parse(target), &fleet);
-            let numbers: crate::model::tree::BTreeSet<_> = (1..=4).map(|n| own.at(slot(n))).collect();
+            let numbers: model::tree::BTreeSet<_> = (1..=4).map(|n| own.at(slot(n))).collect();
             assert_eq!((numbers.len(), own.text(own.at(slot(3))).into_owned()), (4, text));
         }
     }

@@ -12,14 +12,14 @@ use super::fleet::Snapshot;
 use super::preempt::Others;
 use super::proposal::Proposal;
 use super::search::{MOST_LEVELS, Rules, Search};
-use crate::model::alloc::{Allocation, NodeScore};
-use crate::model::id::NodeId;
-use crate::model::job::{JobSpec, TaskGroup};
-use crate::model::order::Order;
-use crate::model::random::Stream;
-use crate::model::resources::{Amount, TOO_MANY};
-use crate::model::scheduling::Scheduling;
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::alloc::{Allocation, NodeScore};
+use model::id::NodeId;
+use model::job::{JobSpec, TaskGroup};
+use model::order::Order;
+use model::random::Stream;
+use model::resources::{Amount, TOO_MANY};
+use model::scheduling::Scheduling;
+use model::tree::{BTreeMap, BTreeSet};
 use std::cmp::Reverse;
 
 /// What excludes nodes.

@@ -2,19 +2,19 @@
 //! What can only be told in log order (enforced indexes, conflicts with the stored job) is told by applying.
 
 use super::{Op, Server};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
-use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use crate::model::family::dispatch::Wish;
-use crate::model::id::{AllocId, JobKey, NodeId};
-use crate::model::job::{JobSpec, JobType};
-use crate::model::namespace::nonexistent;
-use crate::model::time::{Now, Wall};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::{
+use model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
+use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
+use model::family::dispatch::Wish;
+use model::id::{AllocId, JobKey, NodeId};
+use model::job::{JobSpec, JobType};
+use model::namespace::nonexistent;
+use model::time::{Now, Wall};
+use state::fault::Fault;
+use state::view::View;
+use wire::command::{
     Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, SubmitJob, TagVersion,
 };
-use crate::wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
+use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 impl Server {
     pub(super) fn request(&mut self, token: u64, action: Action, now: Now) -> Result<(), Fault> {
@@ -315,8 +315,8 @@ fn to_be_replaced(spec: &JobSpec, allocs: &[Allocation]) -> Vec<(AllocId, Transi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::ReschedulePolicy;
-    use crate::state::samples::{Region, alloc, alloc_id, eval_id, node_id, register, spec};
+    use model::job::ReschedulePolicy;
+    use state::samples::{Region, alloc, alloc_id, eval_id, node_id, register, spec};
 
     #[test]
     fn what_failed_is_placed_again_where_failures_are_replaced() {

@@ -3,10 +3,10 @@
 //! Knows nothing of state or scheduling. Invariant: capacity that appeared after an evaluation's snapshot is never
 //! missed: either the evaluation was here and is released, or it is refused entry and goes straight back to the broker.
 
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::id::{EvalId, JobKey};
-use crate::model::time::{Mono, Span};
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::eval::{Evaluation, Trigger};
+use model::id::{EvalId, JobKey};
+use model::time::{Mono, Span};
+use model::tree::{BTreeMap, BTreeSet};
 
 /// How long it is remembered that a class had room.
 const REMEMBER_UNBLOCKS: Span = Span::minutes(15);
@@ -131,7 +131,7 @@ impl Blocked {
     }
 
     /// Ids of everything that waits, for comparison with what the state says should be.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn contents(&self) -> BTreeSet<EvalId> {
         self.evals.keys().copied().collect()
     }
@@ -145,8 +145,8 @@ fn could_serve(eval: &Evaluation, class: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobType;
-    use crate::model::time::Wall;
+    use model::job::JobType;
+    use model::time::Wall;
 
     const T0: Mono = Mono(1_000);
 

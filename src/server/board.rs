@@ -5,14 +5,13 @@
 //! Advice, not law: `plans` judges what is handed in as if this were not. Refuses to know policy, and what a plan frees.
 
 use super::effects::ScheduleTask;
-use crate::model::claims::Claim;
-use crate::model::id::{EvalId, EvalToken, NodeId};
-use crate::model::plan::{Decision, NodePlan, Plan};
-use crate::model::resources::Holding;
-use crate::model::tree::BTreeMap;
-use crate::scheduler;
-use crate::scheduler::fleet::Snapshot;
-use crate::state::store::Reader;
+use model::claims::Claim;
+use model::id::{EvalId, EvalToken, NodeId};
+use model::plan::{Decision, NodePlan, Plan};
+use model::resources::Holding;
+use model::tree::BTreeMap;
+use scheduler::fleet::Snapshot;
+use state::store::Reader;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often a worker looks again because another one was quicker; then it is left to `plans`.

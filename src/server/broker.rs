@@ -4,18 +4,18 @@
 //! time; a delivered evaluation comes back by ack, nack or deadline; nothing enqueued is lost. Delivery is at least once:
 //! only the newest token may answer.
 
-use crate::model::eval::Evaluation;
-use crate::model::id::{EvalId, EvalToken, JobKey};
-use crate::model::job::JobType;
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-#[cfg(test)]
-use crate::model::tree::BTreeSet;
-use crate::model::tree::Entry;
-use crate::wire::status::BrokerStatus;
+use model::eval::Evaluation;
+use model::id::{EvalId, EvalToken, JobKey};
+use model::job::JobType;
+use model::random::Stream;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
+#[cfg(any(test, feature = "testing"))]
+use model::tree::BTreeSet;
+use model::tree::Entry;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use wire::status::BrokerStatus;
 
 /// A worker that says nothing for this long has lost its evaluation.
 const NACK_TIMEOUT: Span = Span::seconds(60);
@@ -300,7 +300,7 @@ impl Broker {
     }
 
     /// Ids of everything inside, for comparison with what the state says should be.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn contents(&self) -> BTreeSet<EvalId> {
         self.deliveries.keys().copied().collect()
     }
@@ -309,8 +309,8 @@ impl Broker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::eval::Trigger;
-    use crate::model::time::Wall;
+    use model::eval::Trigger;
+    use model::time::Wall;
 
     const T0: Mono = Mono(1_000);
 

@@ -5,22 +5,22 @@
 //! Invariant: it knows the state's active deployments and what is on the way for them; all else it reads when it looks.
 
 use super::{Op, Server};
-use crate::model::alloc::{Allocation, Transition};
-use crate::model::deployment::{
+use model::alloc::{Allocation, Transition};
+use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus, DeploymentStep, Failure, MARKED_FAILED, TOO_SLOW,
     UNHEALTHY,
 };
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, DeploymentId};
-use crate::model::job::{Job, JobSpec, JobType};
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::change::DeploymentChange;
-use crate::wire::command::{Command, StepDeployment};
-use crate::wire::request::{DeploymentWish, Refusal, RefusalKind};
+use model::eval::{Evaluation, Trigger};
+use model::gather::Gather;
+use model::id::{AllocId, DeploymentId};
+use model::job::{Job, JobSpec, JobType};
+use model::time::{Mono, Now, Span, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use state::fault::Fault;
+use state::view::View;
+use wire::change::DeploymentChange;
+use wire::command::{Command, StepDeployment};
+use wire::request::{DeploymentWish, Refusal, RefusalKind};
 
 /// Deployments looked at in one turn; the rest follows in the next.
 const LOOKS_PER_TURN: usize = 16;
@@ -115,7 +115,7 @@ impl Watched {
         deadlines.filter(|(_, (_, at))| *at <= now).map(|(name, _)| name).collect()
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn known(&self) -> impl Iterator<Item = DeploymentId> {
         self.known.keys().copied()
     }

@@ -5,18 +5,18 @@
 //! entry is under way at a time, so that nothing is decided twice.
 
 use super::{Op, Server};
-use crate::model::alloc::{Allocation, Leave};
-use crate::model::drain::{Drain, settles_in};
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, JobKey, NodeId};
-use crate::model::job::{JobType, TaskGroup};
-use crate::model::node::Node;
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::{Command, DrainStep};
+use model::alloc::{Allocation, Leave};
+use model::drain::{Drain, settles_in};
+use model::eval::{Evaluation, Trigger};
+use model::gather::Gather;
+use model::id::{AllocId, JobKey, NodeId};
+use model::job::{JobType, TaskGroup};
+use model::node::Node;
+use model::time::{Mono, Now, Span, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use state::fault::Fault;
+use state::view::View;
+use wire::command::{Command, DrainStep};
 
 /// Nodes that are looked at in one turn; the rest follows in the next.
 const NODES_PER_TURN: usize = 16;
@@ -99,7 +99,7 @@ impl Drainer {
     }
 
     /// The nodes that it sees to.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn nodes(&self) -> BTreeSet<NodeId> {
         self.nodes.keys().copied().collect()
     }

@@ -1,15 +1,15 @@
 //! The doors of a server's brain: what comes in, what shall happen. Closed sets; `io` and the simulator know them.
 
 use super::board::Board;
-use crate::model::eval::Evaluation;
-use crate::model::id::{EvalId, EvalToken};
-use crate::model::key::Seed;
-use crate::model::plan::Decision;
-use crate::model::time::Wall;
-use crate::scheduler::Attempt;
-use crate::wire::request::{Action, Done, Refusal};
-use crate::wire::rpc::Peer;
+use model::eval::Evaluation;
+use model::id::{EvalId, EvalToken};
+use model::key::Seed;
+use model::plan::Decision;
+use model::time::Wall;
+use scheduler::Attempt;
 use std::sync::Arc;
+use wire::request::{Action, Done, Refusal};
+use wire::rpc::Peer;
 
 #[derive(Debug)]
 pub enum Input {

@@ -4,17 +4,17 @@
 use super::blocked::Entry;
 use super::log::Round;
 use super::{Effect, Op, Server};
-use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::node::NodeStatus;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::{Mono, Now, Span};
-use crate::state::fault::Fault;
-use crate::state::store::Outcome;
-use crate::wire::change::{AllocChange, Change, NodeChange};
-use crate::wire::command::Command;
-use crate::wire::frame::{self, Body, Frame};
-use crate::wire::request::{Done, Refusal, RefusalKind};
-use crate::wire::rpc::{NodeReply, Peer};
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::node::NodeStatus;
+use model::scheduling::SchedulerSettings;
+use model::time::{Mono, Now, Span};
+use state::fault::Fault;
+use state::store::Outcome;
+use wire::change::{AllocChange, Change, NodeChange};
+use wire::command::Command;
+use wire::frame::{self, Body, Frame};
+use wire::request::{Done, Refusal, RefusalKind};
+use wire::rpc::{NodeReply, Peer};
 
 /// Evaluations canceled by one command.
 const CANCEL_BATCH: usize = 728;

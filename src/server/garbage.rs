@@ -5,16 +5,16 @@
 //! Refuses to know what may go: `model::garbage` says it. Where a round has come to is lost with the leader: the next begins anew.
 
 use super::{Op, Server};
-use crate::model::garbage::{Cutoffs, Garbage, GarbageRules};
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use crate::model::node::NodeStatus;
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::fault::Fault;
-use crate::state::garbage::Fate;
-use crate::state::view::View;
-use crate::wire::command::{Collect, Command};
-use crate::wire::request::Done;
+use model::garbage::{Cutoffs, Garbage, GarbageRules};
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::node::NodeStatus;
+use model::time::{Mono, Now, Span, Wall};
+use model::tree::BTreeMap;
+use state::fault::Fault;
+use state::garbage::Fate;
+use state::view::View;
+use wire::command::{Collect, Command};
+use wire::request::Done;
 
 /// What one step looks at.
 const LOOKED_AT: usize = 256;

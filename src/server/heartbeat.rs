@@ -1,9 +1,9 @@
 //! Who is alive: one deadline per node (reference: server 6.1). Knows nothing of what a node's death means; never writes.
 
-use crate::model::id::NodeId;
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::id::NodeId;
+use model::random::Stream;
+use model::time::{Mono, Span};
+use model::tree::{BTreeMap, BTreeSet};
 
 /// How long a node may be silent.
 #[derive(Clone, Copy, Debug, PartialEq)]

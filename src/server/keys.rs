@@ -1,11 +1,11 @@
 //! The region's signing key: its first leader asks for one and proposes it. Refuses to know how keys are made.
 
 use super::{Effect, Op, Server};
-use crate::model::key::{Seed, SigningKey};
-use crate::model::time::Now;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::Command;
+use model::key::{Seed, SigningKey};
+use model::time::Now;
+use state::fault::Fault;
+use state::view::View;
+use wire::command::Command;
 
 impl Server {
     pub(super) fn ask_for_signing_key(&mut self, view: &View) -> Result<(), Fault> {

@@ -1,13 +1,12 @@
 //! The replicated log as a server uses it: propose, make durable, apply. The only place where raft's work and the
 //! store's receipt meet: what a step releases cannot be had before its batch is durable.
 
-use crate::raft;
-use crate::state::batch::LogBatch;
-use crate::state::fault::Fault;
-use crate::state::store::{Committed, Outcome, Reader, Receipt, Recovered, Store};
-use crate::wire::command::Command;
-use crate::wire::record;
-use crate::wire::rpc::Peer;
+use state::batch::LogBatch;
+use state::fault::Fault;
+use state::store::{Committed, Outcome, Reader, Receipt, Recovered, Store};
+use wire::command::Command;
+use wire::record;
+use wire::rpc::Peer;
 
 /// How many applied entries stay in the log for peers that lag behind, and how many more may gather before a compaction.
 const KEEP_ENTRIES: u64 = 256;

@@ -1,10 +1,10 @@
 //! What the server's brain measures of its own work, by the times it is given. Changes nothing that the brain decides.
 
 use super::Server;
-use crate::model::job::JobType;
-use crate::model::time::{Mono, Span};
-use crate::wire::measured::Measured;
+use model::job::JobType;
+use model::time::{Mono, Span};
 use std::sync::Arc;
+use wire::measured::Measured;
 
 /// What is published is as old as this at most: to gather it costs as much as a small turn.
 const PUBLISH_EVERY: Span = Span::seconds(1);

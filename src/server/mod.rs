@@ -31,25 +31,6 @@ mod unhurried;
 mod watches;
 pub mod why;
 
-use crate::model::cron::Zones;
-use crate::model::eval::Evaluation;
-use crate::model::garbage::GarbageRules;
-use crate::model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
-use crate::model::plan::Decision;
-use crate::model::random::Stream;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::{Mono, Now, Wall};
-use crate::model::tree::BTreeMap;
-use crate::raft::Damaged;
-use crate::scheduler::Attempt;
-use crate::state::fault::Fault;
-use crate::state::store::{Reader, Recovered, Store};
-use crate::wire::change::Change;
-use crate::wire::command::Command;
-use crate::wire::event::Events;
-use crate::wire::request::{Done, Refusal, RefusalKind};
-use crate::wire::rpc::Peer;
-use crate::wire::status::ServerStatus;
 use blocked::Blocked;
 use board::Board;
 use broker::Broker;
@@ -60,13 +41,32 @@ use garbage::Collector;
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
 use measures::Measures;
+use model::cron::Zones;
+use model::eval::Evaluation;
+use model::garbage::GarbageRules;
+use model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
+use model::plan::Decision;
+use model::random::Stream;
+use model::scheduling::SchedulerSettings;
+use model::time::{Mono, Now, Wall};
+use model::tree::BTreeMap;
 use nodes::Asker;
 use periodic::Launches;
 use plans::{InFlight, Then};
+use raft::Damaged;
+use scheduler::Attempt;
+use state::fault::Fault;
+use state::store::{Reader, Recovered, Store};
 use std::sync::Arc;
 use system::SystemJobs;
 use unhurried::Unhurried;
 use watches::Watches;
+use wire::change::Change;
+use wire::command::Command;
+use wire::event::Events;
+use wire::request::{Done, Refusal, RefusalKind};
+use wire::rpc::Peer;
+use wire::status::ServerStatus;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -315,8 +315,8 @@ impl Server {
     }
 
     /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
-    #[cfg(test)]
-    pub fn queued_at_rest(&self) -> Option<crate::model::tree::BTreeSet<EvalId>> {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn queued_at_rest(&self) -> Option<model::tree::BTreeSet<EvalId>> {
         let busy = !self.ready
             || self.paused
             || self.log.has_work()
@@ -329,14 +329,14 @@ impl Server {
     }
 
     /// The nodes whose drains it leads, if it leads.
-    #[cfg(test)]
-    pub fn draining(&self) -> Option<crate::model::tree::BTreeSet<NodeId>> {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn draining(&self) -> Option<model::tree::BTreeSet<NodeId>> {
         self.ready.then(|| self.drainer.nodes())
     }
 
     /// The deployments that the leader watches: the state's active ones.
-    #[cfg(test)]
-    pub fn watched_deployments(&self) -> Option<crate::model::tree::BTreeSet<DeploymentId>> {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn watched_deployments(&self) -> Option<model::tree::BTreeSet<DeploymentId>> {
         self.ready.then(|| self.watched.known().collect())
     }
 

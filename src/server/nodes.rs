@@ -2,21 +2,21 @@
 //! (reference: server 6). Answers that change something leave with the change's outcome.
 
 use super::{Op, Server};
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
-use crate::model::job::{Job, JobSpec, JobType, TaskGroup};
-use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
-use crate::model::order::Order;
-use crate::model::pool::{self, ALL_POOLS};
-use crate::model::time::{Now, Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::{AllocUpdate, Command};
-use crate::wire::frame::{self, Body, Frame};
-use crate::wire::request::{Done, Refusal};
-use crate::wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
+use model::alloc::{Allocation, ClientStatus};
+use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
+use model::id::{AllocId, JobKey, NodeId, NodeSecret};
+use model::job::{Job, JobSpec, JobType, TaskGroup};
+use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
+use model::order::Order;
+use model::pool::{self, ALL_POOLS};
+use model::time::{Now, Span, Wall};
+use model::tree::BTreeMap;
+use state::fault::Fault;
+use state::view::View;
+use wire::command::{AllocUpdate, Command};
+use wire::frame::{self, Body, Frame};
+use wire::request::{Done, Refusal};
+use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
 
 /// Nodes declared down in one turn; the rest follows in the next.
 const SILENT_PER_TURN: usize = 16;

@@ -7,12 +7,12 @@ use super::blocked::Blocked;
 use super::broker::Broker;
 use super::unhurried::Unhurried;
 use super::{Op, Server};
-use crate::model::id::EvalId;
-use crate::model::time::Mono;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::Command;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::id::EvalId;
+use model::time::Mono;
+use state::fault::Fault;
+use state::view::View;
+use wire::command::Command;
+use wire::request::{Done, Refusal, RefusalKind};
 
 /// Evaluations that one entry deletes; the next follows when it is applied.
 const DELETED_AT_ONCE: usize = 1024;
@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// How many evaluations are in the queues, or with workers, of a paused leader: none.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn queued_in_the_pause(&self) -> usize {
         let queued = self.broker.contents().len() + self.blocked.len() + self.outstanding.len();
         if self.ready && self.paused { queued } else { 0 }

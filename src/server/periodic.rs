@@ -4,15 +4,15 @@
 //! Refuses to know: what a child is. Of launches that were missed, the newest alone is made up for.
 
 use super::{Op, Server};
-use crate::model::cron::Schedule;
-use crate::model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use crate::model::id::JobKey;
-use crate::model::job::{Job, JobType};
-use crate::model::time::{Mono, Now, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::{Command, LaunchJob};
+use model::cron::Schedule;
+use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
+use model::id::JobKey;
+use model::job::{Job, JobType};
+use model::time::{Mono, Now, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use state::fault::Fault;
+use state::view::View;
+use wire::command::{Command, LaunchJob};
 
 /// The rest follows in the next turn.
 const LAUNCHES_PER_TURN: usize = 64;
@@ -126,7 +126,7 @@ impl Server {
     }
 
     /// The periodic jobs whose launches the leader times, if it leads.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn timed_jobs(&self) -> Option<BTreeSet<JobKey>> {
         self.ready.then(|| self.launches.jobs.keys().cloned().collect())
     }

@@ -2,20 +2,19 @@
 //! part that still fits is proposed (reference: scheduler 6). Knows no policy: it never picks another node.
 
 use super::{Op, Server};
-use crate::model::alloc::{Allocation, DesiredStatus};
-use crate::model::claims::Claim;
-use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
-use crate::model::job::Job;
-use crate::model::plan::{Decision, NodePlan, Plan};
-use crate::model::resources::{Amount, Holding};
-use crate::model::time::{Mono, Now, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::scheduler;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::{ApplyRollout, Command};
+use model::alloc::{Allocation, DesiredStatus};
+use model::claims::Claim;
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
+use model::job::Job;
+use model::plan::{Decision, NodePlan, Plan};
+use model::resources::{Amount, Holding};
+use model::time::{Mono, Now, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use state::fault::Fault;
+use state::view::View;
 use std::sync::Arc;
+use wire::command::{ApplyRollout, Command};
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]

@@ -2,21 +2,21 @@
 //! one view; it neither writes nor waits, and costs what one evaluation costs.
 
 use super::admission;
-use crate::model::alloc::Allocation;
-use crate::model::deployment::Deployment;
-use crate::model::eval::{EvalStatus, Evaluation, Trigger};
-use crate::model::family::Kinship;
-use crate::model::id::{EvalId, JobKey, NodeId};
-use crate::model::job::{Job, JobSpec, JobStatus};
-use crate::model::random::Stream;
-use crate::model::scheduling::Scheduling;
-use crate::model::time::Wall;
-use crate::scheduler::{self, Attempt};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::rehearsal::{Rehearsal, Rehearse};
-use crate::wire::request::{Refusal, RefusalKind};
+use model::alloc::Allocation;
+use model::deployment::Deployment;
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::family::Kinship;
+use model::id::{EvalId, JobKey, NodeId};
+use model::job::{Job, JobSpec, JobStatus};
+use model::random::Stream;
+use model::scheduling::Scheduling;
+use model::time::Wall;
+use scheduler::{self, Attempt};
+use state::fault::Fault;
+use state::view::View;
 use std::sync::Arc;
+use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::request::{Refusal, RefusalKind};
 
 pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
     let mut spec = JobSpec::clone(&asked.spec);

@@ -4,18 +4,18 @@
 use super::deployments::{deployment_eval, proven};
 use super::nodes::{Asker, refused};
 use super::{Op, Server};
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::deployment::Verdict;
-use crate::model::eval::Evaluation;
-use crate::model::id::JobKey;
-use crate::model::job::HealthCheck;
-use crate::model::node::{Node, NodeStatus};
-use crate::model::time::{Now, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::command::{AllocUpdate, Command};
-use crate::wire::rpc::{MAX_UPDATES, NodeReply};
+use model::alloc::{Allocation, ClientStatus};
+use model::deployment::Verdict;
+use model::eval::Evaluation;
+use model::id::JobKey;
+use model::job::HealthCheck;
+use model::node::{Node, NodeStatus};
+use model::time::{Now, Wall};
+use model::tree::BTreeMap;
+use state::fault::Fault;
+use state::view::View;
+use wire::command::{AllocUpdate, Command};
+use wire::rpc::{MAX_UPDATES, NodeReply};
 
 impl Server {
     pub(super) fn report(

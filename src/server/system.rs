@@ -5,18 +5,18 @@
 //! Refuses to know: what the scheduler makes of it, and sysbatch jobs, which run where they were asked for.
 
 use super::{Op, Server};
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::id::{JobKey, NodeId};
-use crate::model::job::{Job, JobType};
-use crate::model::node::NodeInfo;
-use crate::model::time::{Now, Wall};
-use crate::model::tree::BTreeSet;
-use crate::scheduler::targets;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::change::Change;
-use crate::wire::command::Command;
+use model::eval::{Evaluation, Trigger};
+use model::id::{JobKey, NodeId};
+use model::job::{Job, JobType};
+use model::node::NodeInfo;
+use model::time::{Now, Wall};
+use model::tree::BTreeSet;
+use scheduler::targets;
+use state::fault::Fault;
+use state::view::View;
 use std::sync::Arc;
+use wire::change::Change;
+use wire::command::Command;
 
 /// The system jobs of the region, as a leader knows them.
 #[derive(Default)]

@@ -3,13 +3,13 @@
 use super::effects::{Effect, Input};
 use super::heartbeat::HeartbeatRules;
 use super::{Config, Server, Turn};
-use crate::model::id::EvalId;
-use crate::model::job::JobSpec;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::state::samples::{AT, in_memory, spec};
-use crate::state::store::{Options, Store};
-use crate::wire::request::{Action, Done, Refusal};
+use model::id::EvalId;
+use model::job::JobSpec;
+use model::scheduling::SchedulerSettings;
+use model::time::{Mono, Now, Span, Wall};
+use state::samples::{AT, in_memory, spec};
+use state::store::{Options, Store};
+use wire::request::{Action, Done, Refusal};
 
 const TOKEN: u64 = 7;
 

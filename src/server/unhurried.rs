@@ -4,8 +4,8 @@
 //! Refuses to know: what is in them. Holds no more than evaluations are in workers' hands at a time.
 
 use super::{Op, Server};
-use crate::model::time::{Mono, Now, Span};
-use crate::wire::command::Command;
+use model::time::{Mono, Now, Span};
+use wire::command::Command;
 
 /// How long one waits for company. A client that registers jobs one after the other sends its next within this.
 const HOLD: Span = Span::millis(5);
@@ -27,7 +27,7 @@ impl Unhurried {
         self.due
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

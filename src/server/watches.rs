@@ -1,10 +1,10 @@
 //! Nodes that wait to hear of their allocations: one open watch each (reference: client 3).
 //! Knows only which node something happened to, and at which index; the answer itself is built from the state.
 
-use crate::model::id::NodeId;
-use crate::model::time::Mono;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::rpc::{Peer, WATCH_HOLD};
+use model::id::NodeId;
+use model::time::Mono;
+use model::tree::{BTreeMap, BTreeSet};
+use wire::rpc::{Peer, WATCH_HOLD};
 
 #[derive(Default)]
 pub struct Watches {

@@ -5,18 +5,18 @@
 
 mod history;
 
-use crate::model::alloc::{Allocation, ClientStatus, NodeScore};
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::gather::Gather;
-use crate::model::id::{JobKey, NodeId};
-use crate::model::job::{Job, JobStatus};
-use crate::model::tree::BTreeSet;
-use crate::scheduler::View as SchedulerView;
-use crate::scheduler::why::{Barrier, Outlook, outlook, ways};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::request::{Refusal, RefusalKind};
-use crate::wire::why::{GroupWhy, Missing, Nearest, Reason, Subject, Wanted, Why};
+use model::alloc::{Allocation, ClientStatus, NodeScore};
+use model::eval::{EvalStatus, Evaluation};
+use model::gather::Gather;
+use model::id::{JobKey, NodeId};
+use model::job::{Job, JobStatus};
+use model::tree::BTreeSet;
+use scheduler::View as SchedulerView;
+use scheduler::why::{Barrier, Outlook, outlook, ways};
+use state::fault::Fault;
+use state::view::View;
+use wire::request::{Refusal, RefusalKind};
+use wire::why::{GroupWhy, Missing, Nearest, Reason, Subject, Wanted, Why};
 
 pub fn explain(view: &View, subject: &Subject, seed: u64) -> Result<Result<Why, Refusal>, Fault> {
     let found = match subject {

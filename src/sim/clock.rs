@@ -1,7 +1,7 @@
 //! A machine's wall clock: right, off by a step, drifting, or never set. Refuses to know who reads it.
 
 use super::world::EPOCH;
-use crate::model::time::{Mono, Now, Span};
+use model::time::{Mono, Now, Span};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

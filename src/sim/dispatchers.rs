@@ -3,15 +3,15 @@
 
 use super::workload::dispatched_job;
 use super::world::{Event, World};
-use crate::model::eval::EvalStatus;
-use crate::model::family::dispatch::{Parameterized, PayloadRule, Wish};
-use crate::model::id::JobKey;
-use crate::model::job::{JobSpec, JobStatus};
-use crate::model::random::Stream;
-use crate::model::time::Span;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::server::effects::Input;
-use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+use model::eval::EvalStatus;
+use model::family::dispatch::{Parameterized, PayloadRule, Wish};
+use model::id::JobKey;
+use model::job::{JobSpec, JobStatus};
+use model::random::Stream;
+use model::time::Span;
+use model::tree::{BTreeMap, BTreeSet};
+use server::effects::Input;
+use wire::request::{Action, Done, Refusal, RefusalKind};
 
 const FORM_JOB: &str = "form";
 /// Their questions have numbers apart from those of others.

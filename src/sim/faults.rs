@@ -7,11 +7,11 @@ use super::clock::Clock;
 use super::disk::Operation;
 use super::rot::Rot;
 use super::world::{EPOCH, Event, World};
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-use crate::wire::rpc::Peer;
 pub use kinds::KINDS;
+use model::random::Stream;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
+use wire::rpc::Peer;
 
 /// Strikes once, at its event's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 
 use super::kept::Kept;
 use super::world::{EPOCH, World};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::deployment::{Deployment, DeploymentStatus};
-use crate::model::garbage::GarbageRules;
-use crate::model::id::JobKey;
-use crate::model::job::{Job, JobStatus, JobType};
-use crate::model::time::{Span, Wall};
-use crate::state::view::View;
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::deployment::{Deployment, DeploymentStatus};
+use model::garbage::GarbageRules;
+use model::id::JobKey;
+use model::job::{Job, JobStatus, JobType};
+use model::time::{Span, Wall};
+use state::view::View;
 use std::sync::Arc;
 
 /// So short that everything is old within a storm.
@@ -139,14 +139,14 @@ pub fn left_over(now: &Kept, old: Wall) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::eval::{EvalStatus, Evaluation};
-    use crate::state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, place, register, spec};
-    use crate::wire::command::Command;
+    use model::eval::{EvalStatus, Evaluation};
+    use state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, place, register, spec};
+    use wire::command::Command;
 
     /// A batch job with one allocation that is done, by an evaluation that is complete.
     fn done() -> Kept {
         let mut r = Region::new();
-        let job = crate::model::job::JobSpec { job_type: JobType::Batch, ..spec("done", 1) };
+        let job = model::job::JobSpec { job_type: JobType::Batch, ..spec("done", 1) };
         r.run(&register(job, None));
         let alloc = alloc(1, &r.job("done"), node_id(1), eval_id(1));
         let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval(1, "done") }];

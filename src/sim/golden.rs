@@ -14,37 +14,37 @@ mod rollouts;
 mod scaling;
 mod sessions;
 
-use crate::keeper::journal::{Entry, Process};
-use crate::model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::id::{DeploymentId, EvalId, RunId, Uuid};
-use crate::model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
-use crate::model::key::{Seed, SigningKey};
-use crate::model::namespace::{Capabilities, Namespace, NamespaceSpec};
-use crate::model::node::{Node, NodeEvent, NodeStatus};
-use crate::model::reschedule::Reschedule;
-use crate::model::submission::Submission;
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::check;
-use crate::state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
-use crate::state::samples::{
-    AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
-    report, spec, submit,
-};
-use crate::wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
-use crate::wire::command::Command;
-use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
-use crate::wire::keeper::{Command as Ask, Event, FurtherLimits, RunLogs, RunReport, RunSpec, RunState};
-use crate::wire::record::{self, Record};
-use crate::wire::request::{Refusal, RefusalKind};
-use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
 use claims::{claims, limited};
 use drains::{draining, node_commands};
+use keeper::journal::{Entry, Process};
+use model::alloc::{Allocation, ClientStatus, Health, Leave, StateChange, Transition};
+use model::eval::{EvalStatus, Evaluation};
+use model::id::{DeploymentId, EvalId, RunId, Uuid};
+use model::job::{DisconnectPolicy, Job, JobSpec, JobSummary, Reconcile};
+use model::key::{Seed, SigningKey};
+use model::namespace::{Capabilities, Namespace, NamespaceSpec};
+use model::node::{Node, NodeEvent, NodeStatus};
+use model::reschedule::Reschedule;
+use model::submission::Submission;
+use model::task::{Exit, ExitStatus};
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
 use operating::operating;
 use rollouts::{rollouts, verdict};
 use sessions::sessions;
+use state::check;
+use state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
+use state::samples::{
+    AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
+    report, spec, submit,
+};
+use wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
+use wire::command::Command;
+use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
+use wire::keeper::{Command as Ask, Event, FurtherLimits, RunLogs, RunReport, RunSpec, RunState};
+use wire::record::{self, Record};
+use wire::request::{Refusal, RefusalKind};
+use wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest};
 
 const RECORDS: &str = include_str!("golden/records.txt");
 const ROWS: &str = include_str!("golden/rows.txt");
@@ -99,7 +99,7 @@ fn assignment() -> Assignment {
         name: a.name,
         job: a.job,
         job_name: "web".into(),
-        job_type: crate::model::job::JobType::Service,
+        job_type: model::job::JobType::Service,
         job_version: 0,
         job_meta: BTreeMap::from([("owner".to_string(), "ops".to_string())]),
         region: "global".into(),

@@ -4,14 +4,14 @@
 //! acknowledged is visible to the next read.
 
 use super::world::World;
-use crate::api::agent::AgentInfo;
-use crate::api::request::{Method, Request};
-use crate::api::response::Response;
-use crate::api::{Answer, Context, Held, Outcome, route};
-use crate::model::job::{JobSpec, JobType};
-use crate::model::tree::BTreeMap;
-use crate::wire::request::{Action, Done};
+use api::agent::AgentInfo;
+use api::request::{Method, Request};
+use api::response::Response;
+use api::{Answer, Context, Held, Outcome, route};
+use model::job::{JobSpec, JobType};
+use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use wire::request::{Action, Done};
 
 /// What HTTP users remember.
 #[derive(Default)]
@@ -104,7 +104,7 @@ impl World {
     pub fn respond(
         &mut self,
         token: u64,
-        result: &Result<Done, crate::wire::request::Refusal>,
+        result: &Result<Done, wire::request::Refusal>,
     ) -> Result<(), String> {
         let runs_nothing = matches!(result, Ok(Done::Job { eval: None, .. }));
         if let Ok(done) = result
@@ -195,8 +195,8 @@ fn job(spec: &JobSpec) -> Value {
     job
 }
 
-fn plain(value: &crate::model::value::Value) -> Value {
-    use crate::model::value::Value as V;
+fn plain(value: &model::value::Value) -> Value {
+    use model::value::Value as V;
     match value {
         V::Text(text) => json!(text),
         V::List(list) => list.iter().map(plain).collect(),

@@ -3,13 +3,13 @@
 
 use super::processes::ProcessEnd;
 use super::world::{Event, Who, World};
-use crate::client::effects::Input;
-use crate::keeper::brain::{self as keeper, Keeper};
-use crate::model::id::RunId;
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{Command, Event as KeeperEvent, PROTOCOL};
+use ::keeper::brain::{self as keeper, Keeper};
+use client::effects::Input;
+use model::id::RunId;
+use model::task::{Exit, ExitStatus};
+use model::time::{Mono, Span, Wall};
 use std::io;
+use wire::keeper::{Command, Event as KeeperEvent, PROTOCOL};
 
 /// After a failed write of the journal.
 const JOURNAL_RETRY: Span = Span::seconds(1);

@@ -2,17 +2,17 @@
 //! changed, and now and then held against the whole again. Refuses to know what must be so.
 
 use super::world::World;
-use crate::model::alloc::Allocation;
-use crate::model::deployment::Deployment;
-use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey};
-use crate::model::job::Job;
-use crate::model::tree::BTreeMap;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::change::Change;
+use model::alloc::Allocation;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::id::{AllocId, DeploymentId, EvalId, JobKey};
+use model::job::Job;
+use model::tree::BTreeMap;
+use state::fault::Fault;
+use state::view::View;
 use std::fmt::Debug;
 use std::sync::Arc;
+use wire::change::Change;
 
 #[derive(Clone, Default)]
 pub struct Kept {
@@ -102,7 +102,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::samples::{Region, eval, register, spec};
+    use state::samples::{Region, eval, register, spec};
 
     #[test]
     fn what_no_turn_told_of_is_found() {

@@ -4,17 +4,17 @@
 use super::ledger::Left;
 use super::workload::Workload;
 use super::world::World;
-use crate::model::cron::Schedule;
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::family::Periodic;
-use crate::model::id::JobKey;
-use crate::model::job::{Job, JobSpec};
-use crate::model::time::{Span, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::server::effects::Input;
-use crate::state::view::View;
-use crate::wire::request::{Action, Done, Refusal, RefusalKind};
 use jiff::tz::TimeZone;
+use model::cron::Schedule;
+use model::eval::{Evaluation, Trigger};
+use model::family::Periodic;
+use model::id::JobKey;
+use model::job::{Job, JobSpec};
+use model::time::{Span, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use server::effects::Input;
+use state::view::View;
+use wire::request::{Action, Done, Refusal, RefusalKind};
 
 pub const CLOCK_JOB: &str = "clock";
 const MADE_UP: &str = "Sim/Summer";

@@ -1,9 +1,9 @@
 //! What users were told: every acknowledged write, and every write of which nobody knows. At the end the state must hold,
 //! for each job, what one of the writes that may have been last would have left.
 
-use crate::model::id::JobKey;
-use crate::model::job::JobSpec;
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::id::JobKey;
+use model::job::JobSpec;
+use model::tree::{BTreeMap, BTreeSet};
 
 /// What a write leaves of its job.
 #[derive(Clone, Debug, PartialEq)]

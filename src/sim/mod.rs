@@ -5,6 +5,8 @@
 //! same seed twice gives the same trace. `DROVER_SIM_SEED=n` runs one seed and prints its events; `DROVER_SIM_SEEDS=n`
 //! sets how many are run.
 
+#![cfg(test)]
+
 mod checks;
 mod clock;
 pub mod disk;

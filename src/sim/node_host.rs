@@ -8,22 +8,22 @@ use super::output::Output;
 use super::processes::{FIRST_PID, Process};
 use super::server_host::{CACHE_BYTES, MAX_FAILED_OPENS};
 use super::world::{Event, Who, World};
-use crate::client::Client;
-use crate::client::config::Config;
-use crate::client::effects::{Effect, Input};
-use crate::keeper::brain::{self as keeper, Keeper};
-use crate::keeper::journal;
-use crate::keeper::mark::Marked;
-use crate::model::claims::{NodeAddress, NodeOffers, PortRange};
-use crate::model::id::{AllocId, NodeId, NodeSecret, RunId, Uuid};
-use crate::model::node::{DriverInfo, NodeInfo};
-use crate::model::random::Stream;
-use crate::model::resources::Amount;
-use crate::model::task::Exit;
-use crate::model::time::{Mono, Span, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::state::local::{LocalStore, OpenError};
-use crate::wire::rpc::Peer;
+use ::keeper::brain::{self as keeper, Keeper};
+use ::keeper::journal;
+use ::keeper::mark::Marked;
+use client::Client;
+use client::config::Config;
+use client::effects::{Effect, Input};
+use model::claims::{NodeAddress, NodeOffers, PortRange};
+use model::id::{AllocId, NodeId, NodeSecret, RunId, Uuid};
+use model::node::{DriverInfo, NodeInfo};
+use model::random::Stream;
+use model::resources::Amount;
+use model::task::Exit;
+use model::time::{Mono, Span, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use state::local::{LocalStore, OpenError};
+use wire::rpc::Peer;
 
 pub struct NodeHost {
     pub number: usize,

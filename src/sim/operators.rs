@@ -4,18 +4,18 @@
 
 use super::kept::Kept;
 use super::world::{Event, World};
-use crate::model::alloc::{Allocation, Leave};
-use crate::model::id::{AllocId, NodeId};
-use crate::model::job::Job;
-use crate::model::node::NodeStatus;
-use crate::model::random::Stream;
-use crate::model::time::Span;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::server::effects::Input;
-use crate::state::view::View;
-use crate::wire::command::NodeWish;
-use crate::wire::request::{Action, Done, Refusal};
+use model::alloc::{Allocation, Leave};
+use model::id::{AllocId, NodeId};
+use model::job::Job;
+use model::node::NodeStatus;
+use model::random::Stream;
+use model::time::Span;
+use model::tree::{BTreeMap, BTreeSet};
+use server::effects::Input;
+use state::view::View;
 use std::sync::Arc;
+use wire::command::NodeWish;
+use wire::request::{Action, Done, Refusal};
 
 /// Their questions have numbers apart from those of the jobs' users.
 const FIRST_TOKEN: u64 = 1 << 40;

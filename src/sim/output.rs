@@ -4,8 +4,8 @@
 //! Refuses to know: processes and who pumps. Invariant checked: whatever dies, no byte that the FIFO took is lost or
 //! doubled on its way into the files.
 
-use crate::keeper::logs::{Rotation, Step};
-use crate::model::tree::BTreeMap;
+use keeper::logs::{Rotation, Step};
+use model::tree::BTreeMap;
 
 const LINE_BYTES: u64 = 4000;
 /// What a FIFO holds before its writer has to wait.

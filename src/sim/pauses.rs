@@ -3,14 +3,14 @@
 
 use super::ledger::Left;
 use super::world::World;
-use crate::model::eval::Evaluation;
-use crate::model::id::{EvalId, JobKey};
-use crate::model::job::Job;
-use crate::model::scheduling::{Algorithm, SchedulerSettings};
-use crate::server::effects::Input;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::request::Action;
+use model::eval::Evaluation;
+use model::id::{EvalId, JobKey};
+use model::job::Job;
+use model::scheduling::{Algorithm, SchedulerSettings};
+use server::effects::Input;
+use state::fault::Fault;
+use state::view::View;
+use wire::request::Action;
 
 /// Evaluations that an operator deletes at once.
 const MOST_DELETED: usize = 50;

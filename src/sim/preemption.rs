@@ -1,13 +1,13 @@
 //! What is sent off for something more urgent: by system jobs in every seed, by others in some; and what must hold of it.
 
 use super::world::World;
-use crate::model::alloc::{Allocation, DesiredStatus};
-use crate::model::eval::Trigger;
-use crate::model::random::Stream;
-use crate::model::scheduling::{Preemption, SchedulerSettings};
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::change::Change;
+use model::alloc::{Allocation, DesiredStatus};
+use model::eval::Trigger;
+use model::random::Stream;
+use model::scheduling::{Preemption, SchedulerSettings};
+use state::fault::Fault;
+use state::view::View;
+use wire::change::Change;
 
 /// By how much who sends something off has to be above it.
 const GAP: i64 = 10;
@@ -64,9 +64,9 @@ fn preempted_rightly(view: &View, alloc: &Allocation, changes: &[Change]) -> Res
 /// A checker that cannot fail proves nothing.
 #[test]
 fn what_made_way_wrongly_is_found() {
-    use crate::model::eval::Evaluation;
-    use crate::state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, place, register, spec};
-    use crate::wire::command::Command;
+    use model::eval::Evaluation;
+    use state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, place, register, spec};
+    use wire::command::Command;
     let made_way = |priority, trigger, change: fn(&mut Allocation)| {
         let mut region = Region::new();
         let node = region.ready_node(1);

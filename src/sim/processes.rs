@@ -4,11 +4,11 @@
 use super::node_host::End;
 use super::output::Output;
 use super::world::{Event, Who, World};
-use crate::keeper::brain as keeper;
-use crate::model::id::RunId;
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::Span;
-use crate::wire::keeper::RunSpec;
+use ::keeper::brain as keeper;
+use model::id::RunId;
+use model::task::{Exit, ExitStatus};
+use model::time::Span;
+use wire::keeper::RunSpec;
 
 pub const FIRST_PID: u32 = 100;
 /// So many numbers there are.

@@ -4,19 +4,19 @@
 use super::kept::Kept;
 use super::workload::{SYSTEM_JOB, Workload};
 use super::world::World;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::deployment::{Deployment, DeploymentStatus};
-use crate::model::eval::EvalStatus;
-use crate::model::id::{AllocId, DeploymentId, JobKey};
-use crate::model::job::{HealthCheck, Job, UpdatePolicy};
-use crate::model::node::NodeStatus;
-use crate::model::random::Stream;
-use crate::model::time::{Span, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::server::effects::Input;
-use crate::state::view::View;
-use crate::wire::request::{Action, DeploymentWish};
+use model::alloc::{Allocation, ClientStatus};
+use model::deployment::{Deployment, DeploymentStatus};
+use model::eval::EvalStatus;
+use model::id::{AllocId, DeploymentId, JobKey};
+use model::job::{HealthCheck, Job, UpdatePolicy};
+use model::node::NodeStatus;
+use model::random::Stream;
+use model::time::{Span, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use server::effects::Input;
+use state::view::View;
 use std::sync::Arc;
+use wire::request::{Action, DeploymentWish};
 
 /// What has been seen of deployments, so that each end is counted once.
 pub type Seen = BTreeMap<DeploymentId, DeploymentStatus>;
@@ -169,7 +169,7 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) 
         let Some(most) = spec.group(name).and_then(|g| g.update).map(|u| u.max_parallel) else { continue };
         let open = |a: &&Arc<Allocation>| {
             let replaced = a.previous.and_then(|p| kept.allocs.get(&p));
-            let updated = |p: &&Arc<Allocation>| p.desired_description == crate::sim::checks::UPDATED;
+            let updated = |p: &&Arc<Allocation>| p.desired_description == crate::checks::UPDATED;
             a.group == *name
                 && a.deployment == Some(deployment.id)
                 // what joined it in place had its predecessor stopped for another one's sake

@@ -6,9 +6,9 @@
 
 use super::faults::Fault;
 use super::world::{Event, Who, World};
-use crate::model::random::Stream;
-use crate::model::time::Span;
-use crate::state::{fault, local};
+use model::random::Stream;
+use model::time::Span;
+use state::{fault, local};
 
 /// redb's header and its seal: the only bytes that are written in place.
 const HEADER_BYTES: usize = 328;

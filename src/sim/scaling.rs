@@ -3,14 +3,14 @@
 
 use super::ledger::Left;
 use super::world::{Event, World};
-use crate::model::id::JobKey;
-use crate::model::job::{Job, JobSpec, JobType};
-use crate::model::random::Stream;
-use crate::model::scaling::Scaling;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::server::effects::Input;
-use crate::wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
+use model::id::JobKey;
+use model::job::{Job, JobSpec, JobType};
+use model::random::Stream;
+use model::scaling::Scaling;
+use model::time::Span;
+use model::tree::BTreeMap;
+use server::effects::Input;
+use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 const JOBS: u64 = 8;
 

@@ -6,10 +6,10 @@
 
 use super::faults::{Fault, KINDS};
 use super::world::{Event, World};
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-use crate::state::check::consistent;
-use crate::state::store::Options;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
+use state::check::consistent;
+use state::store::Options;
 use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -228,13 +228,13 @@ fn broken_promises_are_found() {
     let mut world = World::new(3, NODES, false);
     world.start_server().expect("a fresh disk opens");
     world.run_until(Mono(1).after(Span::seconds(5))).expect("no fault, no failure");
-    let made_up = crate::wire::keeper::Event::Exited {
-        run: crate::model::id::RunId::from_random(7),
-        exit: crate::model::task::Exit { status: crate::model::task::ExitStatus::Code(0), oom_killed: false },
-        at: crate::model::time::Wall::NEVER,
+    let made_up = wire::keeper::Event::Exited {
+        run: model::id::RunId::from_random(7),
+        exit: model::task::Exit { status: model::task::ExitStatus::Code(0), oom_killed: false },
+        at: model::time::Wall::NEVER,
     };
     assert!(world.check_exits(0, &made_up).is_err(), "an exit of nobody");
-    assert!(world.answered(99, Ok(crate::wire::request::Done::Nothing { index: 0 })).is_err(), "never asked");
+    assert!(world.answered(99, Ok(wire::request::Done::Nothing { index: 0 })).is_err(), "never asked");
     let index = world.server.server.as_ref().map_or(0, |s| s.status().applied_index);
     world.check_server(&[]).expect("nothing is broken yet");
     *world.server.digests.get_mut(&index).expect("has a digest") ^= 1;

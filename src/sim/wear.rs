@@ -4,10 +4,10 @@
 
 use super::disk::Counts;
 use super::world::World;
-use crate::model::garbage::GarbageRules;
-use crate::model::time::{Mono, Span};
-use crate::state::local;
-use crate::state::store::Options;
+use model::garbage::GarbageRules;
+use model::time::{Mono, Span};
+use state::local;
+use state::store::Options;
 
 const NODES: usize = 3;
 const JOBS: u64 = 6;

@@ -5,21 +5,21 @@ use super::launches::CLOCK_JOB;
 use super::ledger::Left;
 use super::rollouts;
 use super::world::{Event, World};
-use crate::client::effects as client;
-use crate::model::claims::{DEFAULT_HOST_NETWORK, GroupAsks, Network, Port, TaskAsks};
-use crate::model::id::{AllocId, JobKey};
-use crate::model::job::{
+use client::effects as client;
+use model::claims::{DEFAULT_HOST_NETWORK, GroupAsks, Network, Port, TaskAsks};
+use model::id::{AllocId, JobKey};
+use model::job::{
     DelayFunction, DisconnectPolicy, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy,
     Reconcile, ReschedulePolicy, RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
-use crate::model::random::Stream;
-use crate::model::submission::Submission;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::server::effects::Input;
-use crate::wire::ask::{NodeAsk, RestartScope};
-use crate::wire::request::{Action, Done, Refusal, RefusalKind};
+use model::random::Stream;
+use model::submission::Submission;
+use model::time::Span;
+use model::tree::BTreeMap;
+use model::value::Value;
+use server::effects::Input;
+use wire::ask::{NodeAsk, RestartScope};
+use wire::request::{Action, Done, Refusal, RefusalKind};
 
 const JOBS: u64 = 8;
 const STORM_JOBS: u64 = 16;

@@ -14,14 +14,13 @@ use super::rollouts::Seen;
 use super::scaling::Scalers;
 use super::server_host::ServerHost;
 use super::workload::Workload;
-use crate::keeper;
-use crate::model::id::{AllocId, EvalId, RunId};
-use crate::model::random::Stream;
-use crate::model::time::{Mono, Span, Wall};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::server::effects::ScheduleTask;
-use crate::wire::request::{Done, Refusal};
-use crate::wire::rpc::Peer;
+use model::id::{AllocId, EvalId, RunId};
+use model::random::Stream;
+use model::time::{Mono, Span, Wall};
+use model::tree::{BTreeMap, BTreeSet};
+use server::effects::ScheduleTask;
+use wire::request::{Done, Refusal};
+use wire::rpc::Peer;
 
 /// 2026-01-01T00:00:00Z: where the world's true time begins.
 pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
@@ -60,7 +59,7 @@ pub enum Event {
     FromKeeper {
         node: usize,
         connection: u64,
-        event: Box<crate::wire::keeper::Event>,
+        event: Box<wire::keeper::Event>,
     },
     Dir {
         node: usize,
@@ -284,11 +283,11 @@ impl World {
             Event::NodeTurn { node, at } => self.node_turn(node, at),
             Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
             Event::ToServer { from, bytes } => {
-                self.server_input(crate::server::effects::Input::Frame { from, bytes });
+                self.server_input(server::effects::Input::Frame { from, bytes });
                 Ok(())
             }
             Event::ToNode { node, from, bytes } => {
-                self.node_input(node, crate::client::effects::Input::Frame { from, bytes });
+                self.node_input(node, client::effects::Input::Frame { from, bytes });
                 Ok(())
             }
             Event::Worker { task } => {

@@ -4,9 +4,9 @@
 //! it did: of the cuts that the log knows, the last one that the state has reached counts.
 
 use super::fault::Fault;
-use crate::wire::record::Record;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
+use wire::record::Record;
 
 /// Index and bytes.
 pub type Entry = (u64, Vec<u8>);

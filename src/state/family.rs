@@ -5,9 +5,9 @@
 
 use super::fault::Fault;
 use super::tables::{self, Rows};
-use crate::model::family::dispatch::whole;
-use crate::model::id::JobKey;
-use crate::model::job::JobSpec;
+use model::family::dispatch::whole;
+use model::id::JobKey;
+use model::job::JobSpec;
 
 /// As a whole. `None`: that version is not kept.
 pub(super) fn read_spec(

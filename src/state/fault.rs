@@ -4,9 +4,9 @@
 //! store and open it again.
 
 use super::verified;
-use crate::wire::record::Malformed;
 use std::fmt;
 use std::io;
+use wire::record::Malformed;
 
 /// The environment's fault, never a caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Fault {
     }
 
     /// The store that this came from may hold the change that was asked for.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn may_have_changed(&self) -> bool {
         self.detail().may_have_changed
     }

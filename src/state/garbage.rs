@@ -5,13 +5,13 @@ use super::family::must_read_spec;
 use super::fault::Fault;
 use super::tables::{self, JobRow, Kind, Part, Place, Rows};
 use super::view::{self, View};
-use crate::model::alloc::Allocation;
-use crate::model::deployment::Deployment;
-use crate::model::eval::Evaluation;
-use crate::model::garbage::{Cutoffs, Holder, alloc_may_go, eval_may_go, has_ended};
-use crate::model::id::{JobKey, NodeId};
-use crate::model::job::{JobStatus, JobType};
-use crate::model::node::{Node, NodeStatus};
+use model::alloc::Allocation;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::garbage::{Cutoffs, Holder, alloc_may_go, eval_may_go, has_ended};
+use model::id::{JobKey, NodeId};
+use model::job::{JobStatus, JobType};
+use model::node::{Node, NodeStatus};
 
 /// The most parts that a job may have to go as a whole, and the most allocations a node may be named by.
 const MOST_PARTS: usize = 64;

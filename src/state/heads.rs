@@ -6,13 +6,13 @@
 use super::fault::Fault;
 use super::tables::{self, JobRow, Kind, Part, Place, Rows, VersionRow};
 use super::view::View;
-use crate::model::eval::Evaluation;
-use crate::model::family::Kinship;
-use crate::model::id::JobKey;
-use crate::model::job::{JobSpec, JobSummary, JobType};
-use crate::wire::layout;
-use crate::wire::record::{self, Malformed, Record};
+use model::eval::Evaluation;
+use model::family::Kinship;
+use model::id::JobKey;
+use model::job::{JobSpec, JobSummary, JobType};
 use serde::Deserialize;
+use wire::layout;
+use wire::record::{self, Malformed, Record};
 
 /// A job without its groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,9 +197,9 @@ fn leap(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::eval::EvalStatus;
-    use crate::state::samples::*;
-    use crate::wire::command::Command;
+    use crate::samples::*;
+    use model::eval::EvalStatus;
+    use wire::command::Command;
 
     #[test]
     fn a_head_says_what_the_whole_job_says_however_many_rows_lie_between() {

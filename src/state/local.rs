@@ -5,16 +5,16 @@
 //! aside and never ends the process; a commit with nothing in it touches no disk.
 
 use super::verified;
-use crate::model::id::{AllocId, DeploymentId, RunId, Uuid};
-use crate::model::task::TaskState;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::record::{
-    self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, HURRY, PREEMPTION, SCALING, VERTICAL, records,
-};
-use crate::wire::rpc::Assignment;
+use model::id::{AllocId, DeploymentId, RunId, Uuid};
+use model::task::TaskState;
+use model::tree::{BTreeMap, BTreeSet};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use wire::record::{
+    self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, HURRY, PREEMPTION, SCALING, VERTICAL,
+};
+use wire::rpc::Assignment;
 
 /// All rows; the first byte of a key says of which kind. One tree, because a commit writes every root that it touches.
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");
@@ -91,7 +91,7 @@ pub enum WantedRestart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
-records! {
+wire::records! {
     DynamicMeta = "dynamic node meta" 1;
     AllocHead = "local allocation" 11
         grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
@@ -405,5 +405,7 @@ fn parts_of(key: &[u8]) -> Option<(u8, AllocId, &str)> {
     Some((*kind, AllocId(Uuid::from_bytes(*id)), str::from_utf8(task).ok()?))
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub mod disk;
 #[cfg(test)]
-pub mod tests;
+mod tests;

@@ -9,7 +9,7 @@
 
 pub mod apply;
 pub mod batch;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod check;
 mod family;
 pub mod fault;
@@ -24,7 +24,7 @@ pub mod tables;
 pub mod verified;
 pub mod view;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod samples;
 #[cfg(test)]
 mod tests;

@@ -4,15 +4,15 @@
 use super::fault::Fault;
 use super::tables::{self, JobRow, Kind, Part, Place, Rows};
 use super::view::{View, read_namespace, read_version};
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::eval::Evaluation;
-use crate::model::id::JobKey;
-use crate::model::job::JobType;
-use crate::model::namespace::Namespace;
-use crate::model::pool::NodePool;
-use crate::model::scheduling::{SchedulerConfig, Scheduling};
-use crate::model::time::Wall;
-use crate::wire::record;
+use model::alloc::{Allocation, ClientStatus};
+use model::eval::Evaluation;
+use model::id::JobKey;
+use model::job::JobType;
+use model::namespace::Namespace;
+use model::pool::NodePool;
+use model::scheduling::{SchedulerConfig, Scheduling};
+use model::time::Wall;
+use wire::record;
 
 /// Namespaces.
 impl View {

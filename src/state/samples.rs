@@ -4,23 +4,23 @@
 use super::batch::LogBatch;
 use super::store::{Committed, Media, Options, Outcome, Store};
 use super::view::View;
-use crate::model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
-use crate::model::claims::{GroupAsks, NodeOffers, TaskAsks};
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
-use crate::model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
-use crate::model::namespace::NamespaceSpec;
-use crate::model::node::{DriverInfo, NodeInfo, NodeStatus};
-use crate::model::plan::NodePlan;
-use crate::model::pool::NodePoolSpec;
-use crate::model::resources::Amount;
-use crate::model::submission::Submission;
-use crate::model::task::{TaskPhase, TaskState};
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
-use crate::wire::record;
+use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
+use model::claims::{GroupAsks, NodeOffers, TaskAsks};
+use model::eval::{Evaluation, Trigger};
+use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
+use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::namespace::NamespaceSpec;
+use model::node::{DriverInfo, NodeInfo, NodeStatus};
+use model::plan::NodePlan;
+use model::pool::NodePoolSpec;
+use model::resources::Amount;
+use model::submission::Submission;
+use model::task::{TaskPhase, TaskState};
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
 use redb::backends::InMemoryBackend;
+use wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
+use wire::record;
 
 pub const AT: Wall = Wall(1_700_000_000_000_000_000);
 
@@ -242,7 +242,7 @@ pub fn report(n: u128, client: ClientStatus) -> AllocUpdate {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn log_batch() -> LogBatch {
     LogBatch {
         truncate_from: Some(7),
@@ -297,7 +297,7 @@ impl Region {
         Job::clone(&self.view().job(&key(id)).expect("reads").expect("is registered"))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn alloc(&self, n: u128) -> Allocation {
         self.view().alloc(alloc_id(n)).expect("reads").expect("exists")
     }

@@ -3,8 +3,8 @@
 use super::fault::Fault;
 use super::tables::{self, Kind};
 use super::view::View;
-use crate::model::id::{JobKey, ScalingPolicyId};
-use crate::model::scaling::{ScalingEvents, ScalingPolicy};
+use model::id::{JobKey, ScalingPolicyId};
+use model::scaling::{ScalingEvents, ScalingPolicy};
 
 impl View {
     pub fn scaling_policy(&self, id: ScalingPolicyId) -> Result<Option<ScalingPolicy>, Fault> {

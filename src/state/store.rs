@@ -12,16 +12,16 @@ use super::segments::{Found, Medium, Segments};
 use super::tables::{self, Applied, BOOK, FORMAT, Kind, Region, STATE};
 use super::verified;
 use super::view::{self, View};
-use crate::model::alloc::Allocation;
-use crate::model::id::{NodeId, Uuid};
-use crate::scheduler::fleet::{Fleet, Snapshot};
-use crate::wire::change::Change;
-use crate::wire::event::Events;
-use crate::wire::record;
-use crate::wire::request::{Done, Refusal};
+use model::alloc::Allocation;
+use model::id::{NodeId, Uuid};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
+use scheduler::fleet::{Fleet, Snapshot};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use wire::change::Change;
+use wire::event::Events;
+use wire::record;
+use wire::request::{Done, Refusal};
 
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
@@ -38,7 +38,7 @@ pub struct Options {
     /// not become a long turn.
     pub unsaved_rows: usize,
     /// What rots is not looked for: shows that somebody else would find it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub unverified: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for Options {
             cache_bytes: 1 << 20,
             segment_bytes: 1 << 20,
             unsaved_rows: 2048,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             unverified: false,
         }
     }
@@ -315,7 +315,7 @@ impl Store {
     }
 
     /// Of all replicated rows, whatever the order in which they were written: equal on replicas at an equal index.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn digest(&self) -> u64 {
         self.applied.digest
     }
@@ -354,7 +354,7 @@ impl Reader {
 }
 
 fn open_database(backend: impl StorageBackend, options: Options) -> Result<Database, redb::DatabaseError> {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     if options.unverified {
         return redb::Builder::new().set_cache_size(options.cache_bytes).create_with_backend(backend);
     }

@@ -12,15 +12,15 @@ mod applied;
 pub(super) use applied::Applied;
 
 use super::fault::Fault;
-use crate::model::drain::{Drain, LastDrain};
-use crate::model::family::Kinship;
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
-use crate::model::job::{JobStatus, JobSummary, JobType, VersionTag};
-use crate::model::node::{NodeEvent, NodeInfo, NodeStatus};
-use crate::model::time::Wall;
-use crate::wire::record::{self, CLAIMS, DRAINS, FAMILIES, MAX_ALLOCS, Record, TAGS, records};
+use model::drain::{Drain, LastDrain};
+use model::family::Kinship;
+use model::id::{AllocId, EvalId, JobKey, NodeId, ScalingPolicyId, Uuid};
+use model::job::{JobStatus, JobSummary, JobType, VersionTag};
+use model::node::{NodeEvent, NodeInfo, NodeStatus};
+use model::time::Wall;
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
+use wire::record::{self, CLAIMS, DRAINS, FAMILIES, MAX_ALLOCS, Record, TAGS};
 
 /// Both tables have the same types, because redb's code is made anew for each pair of types.
 pub(super) const BOOK: TableDefinition<&[u8], &[u8]> = TableDefinition::new("book");
@@ -396,7 +396,7 @@ pub(super) struct Region {
     pub created: Wall,
 }
 
-records! {
+wire::records! {
     JobRow = "job row" 3 grown by [FAMILIES, TAGS];
     Described = "node description" 3 grown by [CLAIMS, MAX_ALLOCS];
     NodeRow = "node row" 2 grown by [DRAINS];

@@ -1,9 +1,9 @@
 //! What views show: order, pages, prefixes.
 
-use crate::model::id::{AllocId, EvalId, JobKey};
-use crate::state::samples::*;
-use crate::state::view::Table;
-use crate::wire::command::Command;
+use crate::samples::*;
+use crate::view::Table;
+use model::id::{AllocId, EvalId, JobKey};
+use wire::command::Command;
 
 fn named(region: &mut Region, namespace: &str, id: &str) {
     let mut spec = spec(id, 1);
@@ -74,7 +74,7 @@ fn ids_are_found_by_any_number_of_hex_digits() {
     let mut region = Region::new();
     let ids: Vec<EvalId> =
         [0x1234_u128 << 112, 0x1235 << 112, 0x12f0 << 112, 0xf << 124].map(EvalId::from_random).into();
-    let evals = ids.iter().map(|id| crate::model::eval::Evaluation { id: *id, ..eval(1, "a") }).collect();
+    let evals = ids.iter().map(|id| model::eval::Evaluation { id: *id, ..eval(1, "a") }).collect();
     region.run(&Command::UpdateEvals { evals, at: AT });
     let view = region.view();
     let full = ids[1].to_string();

@@ -6,23 +6,23 @@
 use super::family::{must_read_spec, read_spec};
 use super::fault::Fault;
 use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place, Region, Rows, VersionRow};
-use crate::model::alloc::Allocation;
-use crate::model::canonical::DEFAULT_NAMESPACE;
-use crate::model::deployment::Deployment;
-use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
-use crate::model::job::{Job, JobSpec, JobStatus, JobSummary};
-use crate::model::key::SigningKey;
-use crate::model::namespace::Namespace;
-use crate::model::node::Node;
-use crate::model::scheduling::Scheduling;
-use crate::model::submission::Submission;
-use crate::scheduler::View as SchedulerView;
-use crate::scheduler::fleet::Snapshot;
-use crate::wire::record::{self, Record};
+use model::alloc::Allocation;
+use model::canonical::DEFAULT_NAMESPACE;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Uuid};
+use model::job::{Job, JobSpec, JobStatus, JobSummary};
+use model::key::SigningKey;
+use model::namespace::Namespace;
+use model::node::Node;
+use model::scheduling::Scheduling;
+use model::submission::Submission;
 use redb::ReadOnlyTable;
+use scheduler::View as SchedulerView;
+use scheduler::fleet::Snapshot;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use wire::record::{self, Record};
 
 /// What blocking readers wait on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ impl View {
     }
 
     /// As `Store::digest` at this index.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn digest(&self) -> u64 {
         self.applied.digest
     }

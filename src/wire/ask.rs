@@ -4,9 +4,9 @@
 //! Asks, answers, pieces and words are append only. A refusal is a `request::Refusal`.
 
 use super::figures::{AllocFigures, HostFigures};
-use crate::model::id::AllocId;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
+use model::id::AllocId;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! What applying a command changed: how the leader's queues hear of work and how waiting readers are woken. Derived from
 //! the state alone, so that a new leader can rebuild from the state what the stream would have told it.
 
-use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use crate::model::node::NodeStatus;
+use model::eval::Evaluation;
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::node::NodeStatus;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {

@@ -1,26 +1,26 @@
 //! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
-use crate::model::alloc::{ClientStatus, Transition};
-use crate::model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
-use crate::model::drain::Drain;
-use crate::model::eval::Evaluation;
-use crate::model::family::dispatch::Wish;
-use crate::model::garbage::{Cutoffs, Garbage};
-use crate::model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
-use crate::model::job::JobSpec;
-use crate::model::key::SigningKey;
-use crate::model::namespace::NamespaceSpec;
-use crate::model::node::{NodeInfo, NodeStatus};
-use crate::model::plan::NodePlan;
-use crate::model::pool::NodePoolSpec;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::submission::Submission;
-use crate::model::task::TaskState;
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::model::{id::JobKey, node::NodeEvent};
-use crate::wire::request::ScaleWish;
+use crate::request::ScaleWish;
+use model::alloc::{ClientStatus, Transition};
+use model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
+use model::drain::Drain;
+use model::eval::Evaluation;
+use model::family::dispatch::Wish;
+use model::garbage::{Cutoffs, Garbage};
+use model::id::{AllocId, DeploymentId, EvalId, NodeId, Uuid};
+use model::job::JobSpec;
+use model::key::SigningKey;
+use model::namespace::NamespaceSpec;
+use model::node::{NodeInfo, NodeStatus};
+use model::plan::NodePlan;
+use model::pool::NodePoolSpec;
+use model::scheduling::SchedulerSettings;
+use model::submission::Submission;
+use model::task::TaskState;
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
+use model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,12 +1,12 @@
 //! What an entry of the log made of objects: what those who stream events are told. Derived from the state alone, on every
 //! server; kept in memory only, so it has no version and no bytes of its own.
 
-use crate::model::alloc::Allocation;
-use crate::model::deployment::Deployment;
-use crate::model::eval::Evaluation;
-use crate::model::job::Job;
-use crate::model::node::Node;
-use crate::model::pool::NodePool;
+use model::alloc::Allocation;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::job::Job;
+use model::node::Node;
+use model::pool::NodePool;
 use std::sync::Arc;
 
 /// The events of one entry.

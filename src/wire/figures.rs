@@ -1,7 +1,7 @@
 //! What is measured on a node: of the tasks of an allocation, and of the machine. Part of `ask::NodeAnswer`.
 
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

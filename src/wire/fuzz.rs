@@ -2,7 +2,7 @@
 
 use super::record::{Record, decode, encode};
 use super::{ask, command, keeper, request, rpc};
-use crate::model::{alloc, eval, job, key, namespace, node, submission};
+use model::{alloc, eval, job, key, namespace, node, submission};
 
 /// By the first byte.
 const KINDS: [fn(&[u8]); 20] = [

@@ -4,9 +4,9 @@
 //! run starts it once. An exit is kept until the agent says `Forget`, so that no exit is lost whatever dies in between.
 //! On the socket each message is a length (4 bytes, little endian) and a record.
 
-use crate::model::id::{RunId, Uuid};
-use crate::model::task::Exit;
-use crate::model::time::{Span, Wall};
+use model::id::{RunId, Uuid};
+use model::task::Exit;
+use model::time::{Span, Wall};
 use serde::{Deserialize, Serialize};
 
 /// The protocol's version. A keeper and an agent of different versions refuse each other with a sentence.

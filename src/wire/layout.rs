@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: what any record means, and which version has which layout. Writing is postcard's own.
 
-use crate::model::short_float;
+use model::short_float;
 use serde::de::value::{U32Deserializer, U64Deserializer};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess, VariantAccess,
@@ -330,7 +330,7 @@ impl<'de> VariantAccess<'de> for &mut Reader<'de> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::tree::BTreeMap;
+    use model::tree::BTreeMap;
     use serde::Serialize;
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]

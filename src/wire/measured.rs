@@ -4,8 +4,8 @@
 //! Refuses to know: clocks, and how any of it is written. Names are those of the field without the leading `nomad.`; their
 //! number is bounded by the code that names them: none holds an id.
 
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
 use std::borrow::Cow;
 
 /// Counters and samples are told by such intervals.

@@ -11,7 +11,7 @@ pub mod command;
 pub mod event;
 pub mod figures;
 pub mod frame;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod keeper;
 pub mod layout;

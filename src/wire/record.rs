@@ -3,7 +3,7 @@
 
 use super::layout::{self, Change};
 use super::rpc::NodeReply;
-use crate::model::short_float;
+use model::short_float;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -135,34 +135,35 @@ pub const HURRY: Change = &[("Transition", 3), ("Assignment", 17)];
 /// No node said how many allocations it takes.
 pub const MAX_ALLOCS: Change = &[("NodeInfo", 16)];
 
+/// Declares what is a record: its type, its name in errors, its version.
+#[macro_export]
 macro_rules! records {
     ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
-        impl crate::wire::record::Record for $type {
+        impl $crate::record::Record for $type {
             const NAME: &'static str = $name;
             const VERSION: u8 = $version;
-            $(const CHANGES: &'static [crate::wire::layout::Change] = &$changes;)?
+            $(const CHANGES: &'static [$crate::layout::Change] = &$changes;)?
         }
     )* };
 }
-pub(crate) use records;
 
 // The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
-    crate::model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
-    crate::model::alloc::Allocation = "allocation" 6
+    model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
+    model::alloc::Allocation = "allocation" 6
         grown by [CLAIMS, PREEMPTION, SHORT_SCORES, HURRY];
-    crate::model::job::Job = "job" 9 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS, VERTICAL];
-    crate::model::job::JobSpec = "job version" 8
+    model::job::Job = "job" 9 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS, VERTICAL];
+    model::job::JobSpec = "job version" 8
         grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS, VERTICAL];
     super::command::Command = "command" 12
         grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL, HURRY, MAX_ALLOCS];
-    crate::model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
-    crate::model::namespace::Namespace = "namespace" 1;
-    crate::model::pool::NodePool = "node pool" 1;
-    crate::model::scheduling::SchedulerConfig = "scheduler configuration" 1;
-    crate::model::submission::Submission = "job submission" 1;
-    crate::model::key::SigningKey = "signing key" 1;
-    crate::model::node::Node = "node" 4 grown by [DRAINS, CLAIMS, MAX_ALLOCS];
+    model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
+    model::namespace::Namespace = "namespace" 1;
+    model::pool::NodePool = "node pool" 1;
+    model::scheduling::SchedulerConfig = "scheduler configuration" 1;
+    model::submission::Submission = "job submission" 1;
+    model::key::SigningKey = "signing key" 1;
+    model::node::Node = "node" 4 grown by [DRAINS, CLAIMS, MAX_ALLOCS];
     super::rpc::NodeRequest = "node request" 3 grown by [CLAIMS, MAX_ALLOCS];
     NodeReply = "node reply" 11
         grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
@@ -174,15 +175,15 @@ records! {
     super::request::Refusal = "refusal" 1;
     super::keeper::Command = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
-    crate::model::deployment::Deployment = "deployment" 1;
-    crate::model::scaling::ScalingPolicy = "scaling policy" 2 grown by [VERTICAL];
-    crate::model::scaling::ScalingEvents = "scaling events" 1;
+    model::deployment::Deployment = "deployment" 1;
+    model::scaling::ScalingPolicy = "scaling policy" 2 grown by [VERTICAL];
+    model::scaling::ScalingEvents = "scaling events" 1;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::JobSummary;
+    use model::job::JobSummary;
 
     #[test]
     fn records_round_trip_and_refuse_what_they_do_not_know() {

@@ -1,12 +1,12 @@
 //! A job that somebody plans to register: the question what would come of it, and the answer. Nothing is written.
 
-use crate::model::alloc::{AllocMetric, Allocation};
-use crate::model::cron::Schedule;
-use crate::model::eval::Evaluation;
-use crate::model::job::{Job, JobSpec};
-use crate::model::plan::GroupChanges;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
+use model::alloc::{AllocMetric, Allocation};
+use model::cron::Schedule;
+use model::eval::Evaluation;
+use model::job::{Job, JobSpec};
+use model::plan::GroupChanges;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]

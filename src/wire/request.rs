@@ -1,17 +1,17 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
-use crate::model::alloc::Transition;
-use crate::model::family::dispatch::Wish;
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use crate::model::job::JobSpec;
-use crate::model::namespace::NamespaceSpec;
-use crate::model::pool::NodePoolSpec;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::submission::Submission;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::wire::command::NodeWish;
+use crate::command::NodeWish;
+use model::alloc::Transition;
+use model::family::dispatch::Wish;
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::job::JobSpec;
+use model::namespace::NamespaceSpec;
+use model::pool::NodePoolSpec;
+use model::scheduling::SchedulerSettings;
+use model::submission::Submission;
+use model::time::Wall;
+use model::tree::BTreeMap;
+use model::value::Value;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -2,14 +2,14 @@
 //! repeats. Messages to one peer travel on one ordered stream, and may be lost with it.
 
 use super::command::AllocUpdate;
-use crate::model::alloc::DesiredStatus;
-use crate::model::deployment::Verdict;
-use crate::model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
-use crate::model::job::{JobType, TaskGroup};
-use crate::model::node::NodeInfo;
-use crate::model::resources::AllocResources;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
+use model::alloc::DesiredStatus;
+use model::deployment::Verdict;
+use model::id::{AllocId, DeploymentId, JobKey, NodeId, NodeSecret};
+use model::job::{JobType, TaskGroup};
+use model::node::NodeInfo;
+use model::resources::AllocResources;
+use model::time::Span;
+use model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! What a server's turn publishes for readers: one immutable value, replaced whole.
 
 use super::measured::Measured;
-use crate::model::id::Uuid;
+use model::id::Uuid;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

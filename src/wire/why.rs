@@ -1,8 +1,8 @@
 //! Why something is as it is: the question, and the answer. Nothing is written.
 
-use crate::model::alloc::NodeScore;
-use crate::model::id::{AllocId, EvalId, JobKey, NodeId};
-use crate::model::time::Wall;
+use model::alloc::NodeScore;
+use model::id::{AllocId, EvalId, JobKey, NodeId};
+use model::time::Wall;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {

@@ -1,28 +1,17 @@
 //! How long one evaluation takes: a view and a fleet in, a plan out, on one thread. `tests/measure placing` builds and starts it;
 //! alone: `cargo run --locked --release --example placing [runs]`, or `-- growth FILE` for a chart of how the time grows.
 //!
-//! The crate keeps its rooms private, so this program is made of the scheduler's own source, compiled as the release is.
 //! Refuses to know servers, stores and clients.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
-#![expect(dead_code, reason = "the crate as a whole uses what this program does not")]
-
-#[path = "../../src/model/mod.rs"]
-mod model;
-#[path = "../../src/scheduler/mod.rs"]
-mod scheduler;
-
-// The small worlds of the scheduler's tests look for its parts beside them.
-#[path = "../../src/scheduler/testing.rs"]
-mod testing;
 
 mod chart;
 mod growth;
+#[expect(dead_code, reason = "the other measuring programs ask for the rest")]
 mod kernel;
 mod placing_world;
 
 use placing_world::{Case, World};
-use scheduler::{Attempt, View, fleet, schedule};
 use std::error::Error;
 use std::time::{Duration, Instant};
 

@@ -1,18 +1,18 @@
 //! The fleets and jobs that placing is measured on.
 
-use crate::model::alloc::Allocation;
-use crate::model::eval::Evaluation;
-use crate::model::job::{JobSpec, JobType};
-use crate::model::node::Node;
-use crate::model::plan::Decision;
-use crate::model::preference::{Affinity, Spread};
-use crate::model::random::mix;
-use crate::model::resources::{Amount, Holding};
-use crate::model::scheduling::Scheduling;
-use crate::scheduler::fleet::{Fleet, Snapshot};
-use crate::scheduler::why::outlook;
-use crate::scheduler::{Attempt, schedule};
-use crate::testing::{self, NOW, amount, constraint, eval_of, node_with};
+use model::alloc::Allocation;
+use model::eval::Evaluation;
+use model::job::{JobSpec, JobType};
+use model::node::Node;
+use model::plan::Decision;
+use model::preference::{Affinity, Spread};
+use model::random::mix;
+use model::resources::{Amount, Holding};
+use model::scheduling::Scheduling;
+use scheduler::fleet::{Fleet, Snapshot};
+use scheduler::testing::{self, NOW, amount, constraint, eval_of, node_with};
+use scheduler::why::outlook;
+use scheduler::{Attempt, schedule};
 use std::time::{Duration, Instant};
 
 const INDEX: u64 = 100;

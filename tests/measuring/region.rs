@@ -2,37 +2,11 @@
 //! the scheduler's threads; nodes and users are simulated. `tests/measure region` builds and starts it; alone:
 //! `cargo run --locked --release --example region -- place|rejected|unblocked|gc [allocations]`.
 //!
-//! The crate keeps its rooms private, so this program is made of their source, compiled as the release is.
 //! Refuses to know HTTP, agents and tasks. Files go below `DROVER_MEASURE_DIR`, or the directory for temporary files.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
-#![expect(dead_code, reason = "the crate as a whole uses what this program does not")]
 
-#[path = "../../src/model/mod.rs"]
-mod model;
-#[path = "../../src/raft/mod.rs"]
-mod raft;
-#[path = "../../src/scheduler/mod.rs"]
-mod scheduler;
-#[path = "../../src/wire/mod.rs"]
-mod wire;
-
-#[path = "../../src/state/mod.rs"]
-mod state;
-
-#[path = "../../src/server/mod.rs"]
-mod server;
-
-#[path = "region_io.rs"]
-mod io;
-
-#[path = "../../src/agent/inbox.rs"]
-mod inbox;
-
-// The small worlds of the scheduler's tests look for its parts beside them.
-#[path = "../../src/scheduler/testing.rs"]
-mod testing;
-
+#[expect(dead_code, reason = "the other measuring programs ask for the rest")]
 mod kernel;
 mod region_host;
 mod region_world;
@@ -40,7 +14,6 @@ mod region_world;
 use model::time::Span;
 use region_host::Host;
 use region_world::{World, service};
-use scheduler::{Attempt, View, fleet, schedule};
 use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

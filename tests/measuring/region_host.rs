@@ -1,28 +1,28 @@
 //! A server as its agent runs it: the brain's thread with a store on a real file, the scheduler's workers on theirs.
 //! Refuses to know nodes, jobs, and what is measured.
 
-use crate::inbox;
-use crate::io::clock;
-use crate::io::disk::Disk;
-use crate::model::id::NodeId;
-use crate::server::board;
-use crate::server::effects::{Effect, Input, ScheduleTask};
-use crate::server::heartbeat::HeartbeatRules;
-use crate::server::{Config, Server, Turn};
-use crate::state::segments::Medium;
-use crate::state::store::{Media, Options, Reader, Store};
-use crate::wire::change::Change;
-use crate::wire::frame::{self, Body};
-use crate::wire::request::{Done, Refusal};
-use crate::wire::rpc::{NodeReply, Peer};
-use crate::wire::status::ServerStatus;
+use ::io::clock;
+use ::io::disk::Disk;
+use agent::inbox;
 use async_channel::{Receiver, Sender};
+use model::id::NodeId;
+use server::board;
+use server::effects::{Effect, Input, ScheduleTask};
+use server::heartbeat::HeartbeatRules;
+use server::{Config, Server, Turn};
+use state::segments::Medium;
+use state::store::{Media, Options, Reader, Store};
 use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
+use wire::change::Change;
+use wire::frame::{self, Body};
+use wire::request::{Done, Refusal};
+use wire::rpc::{NodeReply, Peer};
+use wire::status::ServerStatus;
 
 const SERVER: u64 = 1;
 /// More than are ever under way: what the server says is never lost here.

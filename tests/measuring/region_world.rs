@@ -1,24 +1,24 @@
 //! The nodes and users of a measured region: simulated, all on one thread. Nodes register, keep their heartbeats, and where that
 //! is wanted hear of their allocations and report them running. Refuses to know what the figures mean.
 
-use crate::inbox;
-use crate::io::clock;
-use crate::model::alloc::ClientStatus;
-use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret};
-use crate::model::job::JobSpec;
-use crate::model::random::mix;
-use crate::model::task::{TaskPhase, TaskState};
-use crate::model::time::{Mono, Span};
 use crate::region_host::{Host, Said};
-use crate::server::effects::Input;
-use crate::testing::{self, amount, node_with};
-use crate::wire::command::AllocUpdate;
-use crate::wire::frame::{self, Body, Frame};
-use crate::wire::request::Action;
-use crate::wire::rpc::{AllocSet, MAX_UPDATES, NodeReply, NodeRequest, Peer};
+use ::io::clock;
+use agent::inbox;
+use model::alloc::ClientStatus;
+use model::id::{AllocId, JobKey, NodeId, NodeSecret};
+use model::job::JobSpec;
+use model::random::mix;
+use model::task::{TaskPhase, TaskState};
+use model::time::{Mono, Span};
+use scheduler::testing::{self, amount, node_with};
+use server::effects::Input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use wire::command::AllocUpdate;
+use wire::frame::{self, Body, Frame};
+use wire::request::Action;
+use wire::rpc::{AllocSet, MAX_UPDATES, NodeReply, NodeRequest, Peer};
 
 const RACKS: usize = 50;
 /// Whatever takes longer than this does not end.

@@ -131,23 +131,6 @@ pub fn module_names(source: &Source) -> Vec<String> {
     found
 }
 
-/// How a room is opened to the fuzzer alone: under a condition that no build for users meets.
-const OPEN_TO_FUZZERS: &str = "#[cfg(any(test, fuzzing))]\npub mod fuzz;";
-
-/// The root is a map of private modules: no re-exports, nothing public but `main`, and what is public to the fuzzer.
-pub fn root_is_a_map(source: &Source) -> Vec<String> {
-    if source.path != "src/lib.rs" {
-        return Vec::new();
-    }
-    let opened = source.text.contains(OPEN_TO_FUZZERS);
-    let allowed = |line: &str| line.starts_with("pub fn main") || (opened && line == "pub mod fuzz;");
-    let wrong = |line: &str| line.starts_with("pub") && !allowed(line);
-    let lines = source.code.lines().enumerate().filter(|(_, line)| wrong(line.trim_start()));
-    lines
-        .map(|(number, line)| format!("{}:{}: `{}` at the root", source.path, number + 1, line.trim()))
-        .collect()
-}
-
 pub fn characters(source: &Source) -> Vec<String> {
     let hidden = |c: char| HIDDEN_CHARACTERS.iter().any(|range| range.contains(&c));
     let strange = |c: char| !c.is_ascii() && !DECLARED_CHARACTERS.contains(c);

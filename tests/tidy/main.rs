@@ -15,13 +15,21 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn rooms_import_downwards_only() {
-    assert_tidy(floors::floors);
-}
-
-#[test]
-fn the_outside_world_is_named_only_in_its_rooms() {
-    assert_tidy(floors::homes);
+fn rooms_depend_downwards_only() {
+    let sources = Source::all();
+    let mut rooms: Vec<&str> = sources.iter().filter_map(Source::room).collect();
+    rooms.dedup();
+    let found = rooms.into_iter().flat_map(|room| {
+        let path = root().join("src").join(room).join("Cargo.toml");
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let names = |name: &str| {
+            let of_room = sources.iter().filter(|s| s.room() == Some(room));
+            of_room.map(|s| s.code_lines_with(name)).any(|lines| !lines.is_empty())
+        };
+        floors::manifest(room, &text, names)
+    });
+    assert_none(found.collect());
+    assert_tidy(floors::parts);
 }
 
 #[test]
@@ -54,9 +62,8 @@ fn maps_are_those_that_cost_little() {
 }
 
 #[test]
-fn names_say_something_and_the_root_is_a_map() {
+fn module_names_say_something() {
     assert_tidy(checks::module_names);
-    assert_tidy(checks::root_is_a_map);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What must hold of a configuration as a whole, once all sources are read. Fills in what follows from other values.
 
 use super::Config;
-use crate::jobspec::diagnostic::Diagnostic;
-use crate::model::pool::{ALL_POOLS, name_problem};
-use crate::model::time::Span;
+use jobspec::diagnostic::Diagnostic;
+use model::pool::{ALL_POOLS, name_problem};
+use model::time::Span;
 
 /// All that is wrong; nothing when the configuration can be run.
 pub fn check(config: &mut Config) -> Vec<Diagnostic> {

@@ -1,8 +1,8 @@
 //! Reads configuration files and folders from disk, and asks the machine for what defaults need.
 
 use super::{Machine, SourceFile};
-use crate::jobspec::diagnostic::Diagnostic;
-use crate::model::order::Order;
+use jobspec::diagnostic::Diagnostic;
+use model::order::Order;
 use std::fs;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! What holds of any text that is given as a configuration.
 
 use super::{Config, Machine, SourceFile, Sources};
-use crate::jobspec::render;
+use jobspec::render;
 
 /// A configuration is accepted, or refused with its reasons; as one file or as the same file twice.
 pub fn load(bytes: &[u8]) {

@@ -5,7 +5,7 @@
 
 mod check;
 pub mod files;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod offers;
 mod schema;
@@ -13,13 +13,13 @@ pub mod syntax;
 mod values;
 mod walk;
 
-use crate::api::agent::SearchRules;
-use crate::jobspec::diagnostic::Diagnostic;
-use crate::model::claims::{HostVolume, PortRange};
-use crate::model::garbage::GarbageRules;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
+use api::agent::SearchRules;
+use jobspec::diagnostic::Diagnostic;
+use model::claims::{HostVolume, PortRange};
+use model::garbage::GarbageRules;
+use model::scheduling::SchedulerSettings;
+use model::time::Span;
+use model::tree::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

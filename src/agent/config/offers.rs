@@ -1,8 +1,8 @@
 //! The setters of what a client offers to tasks beyond cpu, memory and disk: host networks, ports, host volumes.
 
 use super::{Config, HostNetwork};
-use crate::io::interfaces;
-use crate::model::claims::{self, HostVolume};
+use ::io::interfaces;
+use model::claims::{self, HostVolume};
 
 pub fn u16_of(v: u64) -> u16 {
     u16::try_from(v).unwrap_or(u16::MAX)

@@ -10,8 +10,8 @@ use super::values::{
     address, advertise, algorithm, directory, header, http_addresses, i64_of, interface, log_file, log_level,
     log_rotate_max_files, meta, name, option, prefix_filter, size, u32_of,
 };
-use crate::model::node::MAX_ALLOCS;
-use crate::model::time::Span;
+use model::node::MAX_ALLOCS;
+use model::time::Span;
 
 /// One key and what it means.
 pub struct Key {

@@ -2,8 +2,8 @@
 //! is wrong with a value.
 
 use super::{Advertised, Config, LogLevel};
-use crate::api::request::MAX_BODY_BYTES;
-use crate::model::scheduling::Algorithm;
+use api::request::MAX_BODY_BYTES;
+use model::scheduling::Algorithm;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 

@@ -6,10 +6,10 @@
 use super::schema::{Key, Kind, TOP};
 use super::syntax::{self, Item, Node, Value};
 use super::{Config, FlagSetting, Settings, SourceFile};
-use crate::jobspec::diagnostic::{Diagnostic, Source};
-use crate::jobspec::duration;
-use crate::jobspec::nearest::nearest;
-use crate::model::time::Span;
+use jobspec::diagnostic::{Diagnostic, Source};
+use jobspec::duration;
+use jobspec::nearest::nearest;
+use model::time::Span;
 use std::ops::{Range, RangeInclusive};
 
 /// A longer configuration file is not read.

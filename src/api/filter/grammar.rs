@@ -3,7 +3,7 @@
 //! What is wrong is told by the furthest place that any rule reached, with what could have gone on there.
 
 use super::literal;
-use crate::model::tree::BTreeSet;
+use model::tree::BTreeSet;
 use regex_lite::{Regex, RegexBuilder};
 use winnow::Parser;
 use winnow::ascii::digit1;

@@ -1,6 +1,6 @@
 //! Actions of tasks as JSON: within a job, and in the list of all that a job has (reference: jobspec 3.3, http-api 1.1).
 
-use crate::model::job::{JobSpec, TaskAction};
+use model::job::{JobSpec, TaskAction};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -2,8 +2,8 @@
 //! that servers saw. Refuses to know the allocation's other members.
 
 use super::rfc3339;
-use crate::model::alloc::{Allocation, StateChange};
-use crate::model::reschedule::Reschedule;
+use model::alloc::{Allocation, StateChange};
+use model::reschedule::Reschedule;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,11 +1,11 @@
 //! An agent's account of itself as JSON: `self` and `health`.
 
-use crate::api::agent::{AgentInfo, ClientReport};
-use crate::api::host::HostData;
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
-use crate::wire::status::ServerStatus;
+use crate::agent::{AgentInfo, ClientReport};
+use crate::host::HostData;
+use model::gather::Gather;
+use model::tree::BTreeMap;
 use serde::Serialize;
+use wire::status::ServerStatus;
 
 /// Top-level members are lower case here (reference: http-api 0.2).
 #[derive(Serialize)]

@@ -8,14 +8,14 @@ use super::deployment::HealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::metric::MetricShape;
 use super::{Null, is_zero, list_or_null, rfc3339};
-use crate::jobspec::duration;
-use crate::model::alloc::{Allocation, Transition};
-use crate::model::gather::Gather;
-use crate::model::job::Job;
-use crate::model::resources::{AllocResources, TaskResources};
-use crate::model::task::{TaskEvent, TaskState};
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
+use jobspec::duration;
+use model::alloc::{Allocation, Transition};
+use model::gather::Gather;
+use model::job::Job;
+use model::resources::{AllocResources, TaskResources};
+use model::task::{TaskEvent, TaskState};
+use model::time::Span;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 /// An allocation in a list.

@@ -2,13 +2,13 @@
 
 use super::preference::AffinityShape;
 use super::{ConstraintShape, Null, map_or_null};
-use crate::model::claims::{
+use model::claims::{
     DeviceAsk, DeviceAttribute, DeviceGroup, DeviceValue, HeldDevice, HeldNetwork, HeldPort, HostVolume,
     Network, NodeAddress, Port, VolumeAsk, VolumeMount,
 };
-use crate::model::gather::Gather;
-use crate::model::job::DisconnectPolicy;
-use crate::model::tree::BTreeMap;
+use model::gather::Gather;
+use model::job::DisconnectPolicy;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 /// None for an empty list, which Go writes as `null`.
@@ -254,7 +254,7 @@ pub struct HostNetworkShape<'a> {
 
 impl<'a> HostNetworkShape<'a> {
     pub fn all(addresses: &'a [NodeAddress]) -> Option<BTreeMap<&'a str, Self>> {
-        let named = addresses.iter().filter(|a| a.alias != crate::model::claims::DEFAULT_HOST_NETWORK);
+        let named = addresses.iter().filter(|a| a.alias != model::claims::DEFAULT_HOST_NETWORK);
         let one = |a: &'a NodeAddress| {
             let (name, interface) = (a.alias.as_str(), a.device.as_str());
             (name, HostNetworkShape { name, cidr: "", interface, reserved_ports: &a.reserved_ports })
@@ -334,7 +334,7 @@ impl<'a> AttributeShape<'a> {
 
 impl<'a> NodeDeviceShape<'a> {
     pub fn new(d: &'a DeviceGroup) -> Self {
-        let instance = |i: &'a crate::model::claims::DeviceInstance| InstanceShape {
+        let instance = |i: &'a model::claims::DeviceInstance| InstanceShape {
             id: &i.id,
             healthy: i.healthy,
             description: &i.description,

@@ -1,11 +1,11 @@
 //! Deployments as JSON, and what is answered to whoever moves one on (reference: http-api 5).
 
 use super::{is_zero, rfc3339};
-use crate::api::filter::LeftOut;
-use crate::model::alloc::Health;
-use crate::model::deployment::{Deployment, DeploymentGroup};
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
+use crate::filter::LeftOut;
+use model::alloc::Health;
+use model::deployment::{Deployment, DeploymentGroup};
+use model::gather::Gather;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
 //! Differences between jobs as JSON (reference: http-api 1.2).
 
 use super::list_or_null;
-use crate::model::diff::{FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
-use crate::model::tree::BTreeMap;
+use model::diff::{FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -3,9 +3,9 @@
 use super::super::filter::LeftOut;
 use super::metric::MetricShape;
 use super::{is_zero, map_or_null, rfc3339};
-use crate::model::eval::Evaluation;
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
+use model::eval::Evaluation;
+use model::gather::Gather;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -163,7 +163,7 @@ struct RelatedShape<'a> {
 
 impl<'a> RelatedShape<'a> {
     fn new(e: &'a Evaluation) -> Self {
-        let text = |id: Option<crate::model::id::EvalId>| id.map(|i| i.to_string()).unwrap_or_default();
+        let text = |id: Option<model::id::EvalId>| id.map(|i| i.to_string()).unwrap_or_default();
         RelatedShape {
             id: e.id.to_string(),
             priority: e.priority,

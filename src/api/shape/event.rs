@@ -6,9 +6,9 @@ use super::eval::EvalShape;
 use super::job::JobShape;
 use super::node::NodeShape;
 use super::pool::NodePoolShape;
-use crate::api::events::{Identity, identity};
-use crate::wire::event::{Events, Object};
+use crate::events::{Identity, identity};
 use serde::Serialize;
+use wire::event::{Events, Object};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -1,9 +1,9 @@
 //! Jobs that make others, as JSON: their blocks, and how many children they have (reference: jobspec 3.14, http-api 1.2).
 
-use crate::model::family::dispatch::{Dispatch, Parameterized};
-use crate::model::family::{Children, Periodic};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::family::dispatch::{Dispatch, Parameterized};
+use model::family::{Children, Periodic};
 use serde::Serialize;
 
 #[derive(Serialize)]

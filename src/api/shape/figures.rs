@@ -1,10 +1,10 @@
 //! What tasks and machines use (reference: http-api 3).
 
 use super::{Empty, Null};
-use crate::model::gather::Gather;
-use crate::model::tree::BTreeMap;
-use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, Usage};
+use model::gather::Gather;
+use model::tree::BTreeMap;
 use serde::Serialize;
+use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, Usage};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -64,7 +64,7 @@ impl<'a> AllocFiguresShape<'a> {
             add(&mut all, &task.usage);
         }
         let timestamp = figures.at.0;
-        let task = |task: &crate::wire::figures::TaskFigures| TaskFiguresShape {
+        let task = |task: &wire::figures::TaskFigures| TaskFiguresShape {
             resource_usage: UsageShape::new(&task.usage),
             timestamp,
             pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).gather(),

@@ -1,8 +1,8 @@
 //! Files of an allocation (reference: http-api 3).
 
 use super::rfc3339;
-use crate::wire::ask::FileInfo;
 use serde::Serialize;
+use wire::ask::FileInfo;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

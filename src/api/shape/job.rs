@@ -7,14 +7,14 @@ use super::job_answers::TagShape;
 use super::preference::{AffinityShape, SpreadShape};
 use super::scaling::PolicyShape;
 use super::{ConstraintShape, Null, map_or_null};
-use crate::model::claims::HeldNetwork;
-use crate::model::gather::Gather;
-use crate::model::job::{
+use model::claims::HeldNetwork;
+use model::gather::Gather;
+use model::job::{
     Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
-use crate::model::resources::{Lifecycle, TaskResources};
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
+use model::resources::{Lifecycle, TaskResources};
+use model::tree::BTreeMap;
+use model::value::Value;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 #[derive(Serialize)]

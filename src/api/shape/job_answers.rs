@@ -5,15 +5,15 @@ use super::diff::DiffShape;
 use super::family::ChildrenShape;
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
-use crate::model::alloc::Allocation;
-use crate::model::deployment::Deployment;
-use crate::model::id::JobKey;
-use crate::model::job::{GroupSummary, Job, JobSummary, VersionTag};
-use crate::model::submission::Submission;
-use crate::model::tree::BTreeMap;
-use crate::model::validate::Validation;
-use crate::state::heads::JobHead;
+use model::alloc::Allocation;
+use model::deployment::Deployment;
+use model::id::JobKey;
+use model::job::{GroupSummary, Job, JobSummary, VersionTag};
+use model::submission::Submission;
+use model::tree::BTreeMap;
+use model::validate::Validation;
 use serde::{Serialize, Serializer};
+use state::heads::JobHead;
 
 /// A job in a list.
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
 //! How a placement was searched for, as JSON. Refuses to know what became of it.
 
 use super::{Null, map_or_null};
-use crate::model::alloc::{AllocMetric, NodeScore};
-use crate::model::tree::BTreeMap;
+use model::alloc::{AllocMetric, NodeScore};
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
 //! `GET /v1/metrics` as JSON (reference: http-api 12, corrections "More of the API").
 
-use crate::api::metrics::Labels;
-use crate::wire::measured::Aggregate;
+use crate::metrics::Labels;
 use serde::Serialize;
+use wire::measured::Aggregate;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

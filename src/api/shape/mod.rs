@@ -31,14 +31,14 @@ pub mod search;
 pub mod stub;
 pub mod why;
 
-use crate::model::constraint::Constraint;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
-use crate::wire::record::{self, Record};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::constraint::Constraint;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use wire::record::{self, Record};
 
 /// A member that is always `null` today.
 pub type Null = ();

@@ -1,8 +1,8 @@
 //! A namespace as JSON.
 
 use super::{Null, hash, list_or_null, map_or_null};
-use crate::model::namespace::{Capabilities, Namespace};
-use crate::model::tree::BTreeMap;
+use model::namespace::{Capabilities, Namespace};
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 #[derive(Serialize)]

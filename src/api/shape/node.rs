@@ -2,11 +2,11 @@
 
 use super::claims::{AddressShape, HostNetworkShape, HostVolumeShape, NetworkShape, NodeDeviceShape, listed};
 use super::{Empty, Null, list_or_null, map_or_null, rfc3339};
-use crate::model::drain::{Drain, LastDrain};
-use crate::model::gather::Gather;
-use crate::model::id::EvalId;
-use crate::model::node::{DriverInfo, Node, NodeEvent, NodeInfo, NodeNetwork};
-use crate::model::tree::BTreeMap;
+use model::drain::{Drain, LastDrain};
+use model::gather::Gather;
+use model::id::EvalId;
+use model::node::{DriverInfo, Node, NodeEvent, NodeInfo, NodeNetwork};
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 /// A node in a list.

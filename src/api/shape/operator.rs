@@ -1,9 +1,9 @@
 //! The servers as a group as JSON (reference: http-api 9). A server alone is the whole group.
 
-use crate::api::agent::AgentInfo;
-use crate::model::scheduling::SchedulerConfig;
-use crate::wire::status::ServerStatus;
+use crate::agent::AgentInfo;
+use model::scheduling::SchedulerConfig;
 use serde::Serialize;
+use wire::status::ServerStatus;
 
 /// `GET /v1/operator/scheduler/configuration`.
 #[derive(Serialize)]

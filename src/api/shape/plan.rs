@@ -5,15 +5,15 @@ use super::diff::DiffShape;
 use super::eval::EvalShape;
 use super::metric::MetricShape;
 use super::rfc3339;
-use crate::model::alloc::Allocation;
-use crate::model::diff::JobDiff;
-use crate::model::gather::Gather;
-use crate::model::job::Job;
-use crate::model::plan::GroupChanges;
-use crate::model::tree::BTreeMap;
-use crate::wire::rehearsal::Rehearsal;
+use model::alloc::Allocation;
+use model::diff::JobDiff;
+use model::gather::Gather;
+use model::job::Job;
+use model::plan::GroupChanges;
+use model::tree::BTreeMap;
 use serde::Serialize;
 use std::sync::Arc;
+use wire::rehearsal::Rehearsal;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -1,9 +1,9 @@
 //! A node pool as JSON.
 
 use super::{hash, map_or_null};
-use crate::model::pool::NodePool;
-use crate::model::scheduling::PoolScheduling;
-use crate::model::tree::BTreeMap;
+use model::pool::NodePool;
+use model::scheduling::PoolScheduling;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! Soft conditions of a job as JSON.
 
 use super::ConstraintShape;
-use crate::model::preference::{Affinity, Spread, SpreadTarget};
+use model::preference::{Affinity, Spread, SpreadTarget};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,11 +1,11 @@
 //! Scaling as JSON: the policies of groups and tasks, and how far each group has come (reference: http-api 1.2, 7).
 
 use super::job::FreeForm;
-use crate::model::gather::Gather;
-use crate::model::job::{JobSpec, Task, TaskGroup};
-use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, Target};
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
+use model::gather::Gather;
+use model::job::{JobSpec, Task, TaskGroup};
+use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, Target};
+use model::tree::BTreeMap;
+use model::value::Value;
 use serde::Serialize;
 
 type Free<'a> = BTreeMap<&'a str, FreeForm<'a>>;

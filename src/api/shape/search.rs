@@ -1,6 +1,6 @@
 //! The answers of both searches as JSON.
 
-use crate::model::tree::BTreeMap;
+use model::tree::BTreeMap;
 use serde::Serialize;
 
 /// `M`: an id (`/v1/search`), or a `Match` (`/v1/search/fuzzy`).

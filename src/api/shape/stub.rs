@@ -3,8 +3,8 @@
 //!
 //! Refuses to know: pages. Invariant: it writes what serde writes of `JobStub` (a test compares them).
 
-use crate::model::job::{GroupSummary, Job};
-use crate::state::heads::JobHead;
+use model::job::{GroupSummary, Job};
+use state::heads::JobHead;
 use std::io::Write;
 
 /// `whole`: to show `meta`, which otherwise is `null`.
@@ -112,7 +112,7 @@ fn member(out: &mut Vec<u8>, before: &str, text: &str) {
 mod tests {
     use super::super::job_answers::JobStub;
     use super::*;
-    use crate::state::samples::*;
+    use state::samples::*;
 
     #[test]
     fn stubs_are_what_serde_would_write() {
@@ -124,7 +124,7 @@ mod tests {
             let mut spec = spec(id, 3);
             (spec.name, spec.priority, spec.stop) = (format!("{id} name"), n as i64 - 1, n == 1);
             spec.datacenters = (0..n).map(|n| format!("dc{n}")).collect();
-            spec.groups = (0..n).map(|n| crate::state::samples::group(&format!("{id}-{n}"), 1)).collect();
+            spec.groups = (0..n).map(|n| state::samples::group(&format!("{id}-{n}"), 1)).collect();
             spec.meta = (0..n).map(|n| (format!("key{n}{id}"), format!("value{id}"))).collect();
             region.run(&register(spec, None));
         }

@@ -1,8 +1,8 @@
 //! Why something is as it is, as JSON.
 
-use crate::model::alloc::NodeScore;
-use crate::wire::why::{GroupWhy, Link, Missing, Reason, Why};
+use model::alloc::NodeScore;
 use serde_json::{Value, json};
+use wire::why::{GroupWhy, Link, Missing, Reason, Why};
 
 pub fn shown(why: &Why) -> Value {
     json!({

@@ -1,10 +1,10 @@
 //! Actions of tasks over HTTP: what a job has, which task is meant, and what is refused before the node is asked.
 
 use super::*;
-use crate::api::showing::Form;
-use crate::model::job::{Task, TaskAction};
-use crate::state::samples::alloc_id;
+use crate::showing::Form;
+use model::job::{Task, TaskAction};
 use serde_json::json;
+use state::samples::alloc_id;
 
 fn action(name: &str, args: &[&str]) -> TaskAction {
     let args = args.iter().map(ToString::to_string).collect();

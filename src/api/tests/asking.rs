@@ -1,17 +1,17 @@
 //! What jobs ask for beyond cpu, memory and disk, as the API shows it: in jobs, allocations and nodes.
 
-use crate::api::shape::alloc::AllocShape;
-use crate::api::shape::job::JobShape;
-use crate::api::shape::node::NodeShape;
-use crate::jobspec::{Vars, decode_job, parse};
-use crate::model::claims::{
+use crate::shape::alloc::AllocShape;
+use crate::shape::job::JobShape;
+use crate::shape::node::NodeShape;
+use jobspec::{Vars, decode_job, parse};
+use model::claims::{
     DeviceAttribute, DeviceGroup, DeviceInstance, DeviceValue, HeldDevice, HeldNetwork, HeldPort, HostVolume,
     NodeAddress, NodeOffers, PortRange, TaskHoldings,
 };
-use crate::model::job::JobSpec;
-use crate::state::samples::{Region, alloc, eval, eval_id, node_id, register, spec};
+use model::job::JobSpec;
 use serde::Serialize;
 use serde_json::{Value, json};
+use state::samples::{Region, alloc, eval, eval_id, node_id, register, spec};
 
 const FILE: &str = r#"
 job "a" {
@@ -159,7 +159,7 @@ fn a_node_shows_what_it_offers() {
     };
     let (mac, addresses) = ("aa".to_string(), vec!["10.0.0.1".to_string()]);
     node.info.networks =
-        vec![crate::model::node::NodeNetwork { device: "eth0".into(), mac, speed_mbit: 1_000, addresses }];
+        vec![model::node::NodeNetwork { device: "eth0".into(), mac, speed_mbit: 1_000, addresses }];
     node.info.offers = NodeOffers {
         addresses: vec![address("default", ""), address("lan", "22")],
         dynamic_ports: PortRange { min: 1, max: 2 },

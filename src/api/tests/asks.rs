@@ -1,9 +1,9 @@
 //! Questions to a node: what is asked of it, and what is refused before it is asked.
 
 use super::*;
-use crate::api::showing::Form;
-use crate::state::samples::alloc_id;
-use crate::wire::ask::{LogStream, Position, RestartScope};
+use crate::showing::Form;
+use state::samples::alloc_id;
+use wire::ask::{LogStream, Position, RestartScope};
 
 /// What a request asks of the node, or why it does not.
 fn asked(world: &World, method: Method, target: &str, body: &str) -> Result<NodeAsk, String> {

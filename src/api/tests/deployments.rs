@@ -1,11 +1,11 @@
 //! Deployments over HTTP: what is shown, what waits, and what users may ask for.
 
 use super::*;
-use crate::model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
-use crate::model::id::DeploymentId;
-use crate::state::samples::alloc_id;
-use crate::wire::command::ApplyRollout;
-use crate::wire::request::{DeploymentWish, Done};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
+use model::id::DeploymentId;
+use state::samples::alloc_id;
+use wire::command::ApplyRollout;
+use wire::request::{DeploymentWish, Done};
 
 fn id() -> DeploymentId {
     DeploymentId::from_random(5)

@@ -1,10 +1,10 @@
 //! Evaluations that somebody asks for, their count, and the states of jobs in one answer.
 
 use super::*;
-use crate::model::alloc::{Leave, Transition};
-use crate::model::id::JobKey;
-use crate::state::samples::alloc_id;
-use crate::wire::request::Done;
+use model::alloc::{Leave, Transition};
+use model::id::JobKey;
+use state::samples::alloc_id;
+use wire::request::Done;
 
 #[test]
 fn jobs_and_nodes_are_evaluated_on_demand() {

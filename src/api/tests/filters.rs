@@ -1,7 +1,7 @@
 //! Filters on every list: over whole objects, before pages are counted. What expressions mean: `filter::tests`.
 
 use super::*;
-use crate::state::samples::alloc_id;
+use state::samples::alloc_id;
 
 /// A query's value as it stands in a target.
 fn escaped(text: &str) -> String {

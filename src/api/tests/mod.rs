@@ -25,16 +25,16 @@ use super::request::{Method, Request};
 use super::response::Response;
 use super::showing::Showing;
 use super::{Answer, Context, Held, Outcome, Wait, route};
-use crate::model::alloc::ClientStatus;
-use crate::model::eval::EvalStatus;
-use crate::model::time::{Mono, Span};
-use crate::state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
-use crate::wire::ask::NodeAsk;
-use crate::wire::command::Command;
-use crate::wire::measured::Measured;
-use crate::wire::request::Action;
-use crate::wire::status::ServerStatus;
+use model::alloc::ClientStatus;
+use model::eval::EvalStatus;
+use model::time::{Mono, Span};
 use serde_json::Value;
+use state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
+use wire::ask::NodeAsk;
+use wire::command::Command;
+use wire::measured::Measured;
+use wire::request::Action;
+use wire::status::ServerStatus;
 
 /// A region with its leader, a node and what these tests register.
 struct World {

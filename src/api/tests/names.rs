@@ -1,11 +1,11 @@
 //! Namespaces, the texts that jobs were made from, validation, and the searches.
 
 use super::*;
-use crate::model::namespace::Capabilities;
-use crate::model::value::Value as Config;
-use crate::state::samples::{alloc_id, namespace, submit};
-use crate::wire::request::Done;
+use model::namespace::Capabilities;
+use model::value::Value as Config;
 use serde_json::json;
+use state::samples::{alloc_id, namespace, submit};
+use wire::request::Done;
 
 fn found(world: &World, target: &str, body: &Value) -> Value {
     let response = world.respond(Method::Post, target, &body.to_string());

@@ -1,13 +1,13 @@
 //! What users want of nodes, as HTTP says it.
 
 use super::World;
-use crate::api::request::Method;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::state::samples::{eval_id, node_id};
-use crate::wire::command::NodeWish;
-use crate::wire::request::{Action, Done};
+use crate::request::Method;
+use model::time::Span;
+use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use state::samples::{eval_id, node_id};
+use wire::command::NodeWish;
+use wire::request::{Action, Done};
 
 fn drain(deadline: Span, ignore_system: bool) -> NodeWish {
     NodeWish::Drain { deadline, ignore_system, meta: BTreeMap::new() }

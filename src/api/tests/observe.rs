@@ -1,13 +1,13 @@
 //! What an operator watches: events, metrics, members, servers, the machine, the agent's log.
 
 use super::*;
-use crate::api::events::Subscription;
-use crate::api::metrics::Filter;
-use crate::api::monitor::{LogLevel, MonitorRequest};
-use crate::model::job::JobSpec;
-use crate::state::store::Outcome as Applied;
-use crate::wire::figures::{AllocFigures, TaskFigures, Usage};
-use crate::wire::measured::Measured;
+use crate::events::Subscription;
+use crate::metrics::Filter;
+use crate::monitor::{LogLevel, MonitorRequest};
+use model::job::JobSpec;
+use state::store::Outcome as Applied;
+use wire::figures::{AllocFigures, TaskFigures, Usage};
+use wire::measured::Measured;
 
 impl World {
     fn subscription(&self, target: &str) -> Result<Subscription, String> {
@@ -74,7 +74,7 @@ fn an_entry_becomes_a_line_with_its_objects() {
 #[test]
 fn nothing_secret_is_streamed_of_a_node() {
     let mut world = World::new();
-    let info = Box::new(crate::state::samples::info(1));
+    let info = Box::new(state::samples::info(1));
     let applied = world.region.run(&Command::RegisterNode { info, evals: vec![], at: AT });
     let told = line(&world.subscription("/v1/event/stream?topic=Node").unwrap(), &applied).unwrap();
     assert_eq!(told["Events"][0]["Payload"]["Node"]["SecretID"], "");
@@ -264,7 +264,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
 fn the_machines_figures_are_told_where_they_are_published() {
     let mut world = World::running();
     world.machine.memory =
-        Some(crate::api::metrics::MemoryUse { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
+        Some(crate::metrics::MemoryUse { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
     assert_eq!(gauge(&world.json("/v1/metrics"), "nomad.client.host.memory.used", "", ""), None);
     world.agent.telemetry.publish_node = true;
     let json = world.json("/v1/metrics");
@@ -318,14 +318,14 @@ fn the_machine_is_shown_only_where_debugging_is_on() {
 
 #[test]
 fn only_the_public_half_of_a_key_is_shown() {
-    use crate::model::key::{Seed, SigningKey};
+    use model::key::{Seed, SigningKey};
     let mut world = World::new();
     assert_eq!(world.json("/.well-known/jwks.json"), serde_json::json!({"keys": []}));
-    let id = crate::model::id::Uuid::from_random(3 << 64 | 3);
+    let id = model::id::Uuid::from_random(3 << 64 | 3);
     let key = SigningKey { id, seed: Seed([7; 32]), public: [9; 32], created: AT, create_index: 0 };
     assert!(!format!("{key:?}").contains("7, 7"), "{key:?}");
     world.region.run(&Command::AddSigningKey { key: Box::new(key.clone()) });
-    let second = SigningKey { id: crate::model::id::Uuid::from_random(4), ..key };
+    let second = SigningKey { id: model::id::Uuid::from_random(4), ..key };
     world.region.run(&Command::AddSigningKey { key: Box::new(second) });
     let set = world.json("/.well-known/jwks.json");
     assert_eq!(set["keys"].as_array().map(Vec::len), Some(1), "the first key stays");

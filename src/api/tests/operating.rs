@@ -1,11 +1,11 @@
 //! Node pools, the scheduler's configuration and deleted evaluations over HTTP.
 
 use super::*;
-use crate::model::pool::NodePoolSpec;
-use crate::model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerSettings};
-use crate::state::samples::{info, node_pool};
-use crate::wire::request::Done;
+use model::pool::NodePoolSpec;
+use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerSettings};
 use serde_json::json;
+use state::samples::{info, node_pool};
+use wire::request::Done;
 
 const CONFIGURATION: &str = "/v1/operator/scheduler/configuration";
 

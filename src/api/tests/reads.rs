@@ -1,7 +1,7 @@
 //! Every read: what it answers, and with which status and headers.
 
 use super::*;
-use crate::state::samples::alloc_id;
+use state::samples::alloc_id;
 
 /// Paths of the present objects, with a member of the answer to look for.
 #[test]

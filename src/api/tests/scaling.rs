@@ -1,12 +1,12 @@
 //! Scaling over HTTP: what becomes an action, what is refused, and what whoever scales reads.
 
 use super::*;
-use crate::model::id::JobKey;
-use crate::model::scaling::{Scaling, policy_id};
-use crate::model::value::Value as Plain;
-use crate::wire::command::ScaleJob;
-use crate::wire::request::ScaleWish;
+use model::id::JobKey;
+use model::scaling::{Scaling, policy_id};
+use model::value::Value as Plain;
 use serde_json::json;
+use wire::command::ScaleJob;
+use wire::request::ScaleWish;
 
 /// `web` may have one to three.
 fn scalable() -> World {
@@ -59,7 +59,7 @@ fn a_count_becomes_an_action_with_all_that_was_said() {
             enforce_index: Some(7),
         };
         assert_eq!(action, Action::ScaleJob(Box::new(wish)));
-        let done = crate::wire::request::Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+        let done = wire::request::Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
         let shown = json_of(&answer.response(Ok(done)));
         assert_eq!((&shown["EvalID"], &shown["JobModifyIndex"]), (&json!(eval_id(1).to_string()), &json!(9)));
     }

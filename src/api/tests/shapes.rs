@@ -1,26 +1,26 @@
 //! The shapes, member by member, as golden JSON.
 
-use crate::api::shape::alloc::{AllocShape, AllocStub, StubWants};
-use crate::api::shape::eval::EvalShape;
-use crate::api::shape::job::JobShape;
-use crate::api::shape::node::{NodeShape, NodeStub};
-use crate::model::alloc::{AllocMetric, Allocation, ClientStatus, NodeScore, Scores};
-use crate::model::claims::NodeAddress;
-use crate::model::constraint::Constraint;
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::job::{
+use crate::shape::alloc::{AllocShape, AllocStub, StubWants};
+use crate::shape::eval::EvalShape;
+use crate::shape::job::JobShape;
+use crate::shape::node::{NodeShape, NodeStub};
+use model::alloc::{AllocMetric, Allocation, ClientStatus, NodeScore, Scores};
+use model::claims::NodeAddress;
+use model::constraint::Constraint;
+use model::eval::{EvalStatus, Evaluation};
+use model::job::{
     DelayFunction, HealthCheck, Job, JobStatus, JobUpdate, MigratePolicy, ReschedulePolicy, UpdatePolicy,
 };
-use crate::model::node::{DriverInfo, Node, NodeEvent, NodeNetwork, NodeStatus};
-use crate::model::preference::{Affinity, Spread, SpreadTarget};
-use crate::model::resources::{Amount, Hook, Lifecycle};
-use crate::model::task::{TaskEvent, TaskPhase, TaskState};
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::state::samples::{AT, alloc, alloc_id, eval, eval_id, info, node_id, spec};
+use model::node::{DriverInfo, Node, NodeEvent, NodeNetwork, NodeStatus};
+use model::preference::{Affinity, Spread, SpreadTarget};
+use model::resources::{Amount, Hook, Lifecycle};
+use model::task::{TaskEvent, TaskPhase, TaskState};
+use model::time::Span;
+use model::tree::BTreeMap;
+use model::value::Value;
 use serde::Serialize;
 use serde_json::{Value as Json, json, to_value};
+use state::samples::{AT, alloc, alloc_id, eval, eval_id, info, node_id, spec};
 
 /// Compares member by member, so that a difference names itself.
 fn golden<T: Serialize>(shape: &T, expected: &Json) {

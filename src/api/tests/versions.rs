@@ -1,8 +1,8 @@
 //! A job's older versions over HTTP: what becomes an action, and what is refused.
 
 use super::*;
-use crate::model::id::JobKey;
-use crate::wire::request::Done;
+use model::id::JobKey;
+use wire::request::Done;
 
 #[test]
 fn coming_back_to_a_version_is_an_action_answered_like_a_registration() {
@@ -69,7 +69,7 @@ fn a_name_becomes_an_action_and_is_shown() {
     let long = format!("/v1/job/web/versions/{}/tag", "x".repeat(129));
     assert_eq!(world.respond(Method::Put, &long, "{}").status, 400);
     assert_eq!(world.get("/v1/job/web/versions/good/tag").status, 405);
-    let order = crate::wire::command::TagVersion {
+    let order = wire::command::TagVersion {
         job: JobKey::new("default", "web"),
         name: "good".into(),
         version: None,

@@ -1,8 +1,8 @@
 //! Blocking queries and the wait for a leader.
 
 use super::*;
-use crate::api::watch::WatchKey;
-use crate::state::samples::{alloc_id, key};
+use crate::watch::WatchKey;
+use state::samples::{alloc_id, key};
 
 #[test]
 fn a_query_waits_for_what_it_read() {

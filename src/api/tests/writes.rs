@@ -1,11 +1,11 @@
 //! Registration, deregistration and parsing: what becomes an action, and how its result is told.
 
 use super::*;
-use crate::model::id::JobKey;
-use crate::model::plan::GroupChanges;
-use crate::wire::rehearsal::Rehearsal;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::id::JobKey;
+use model::plan::GroupChanges;
 use serde_json::json;
+use wire::rehearsal::Rehearsal;
+use wire::request::{Done, Refusal, RefusalKind};
 
 /// A small job as clients send it.
 fn job(id: &str, more: &str) -> String {
@@ -15,7 +15,7 @@ fn job(id: &str, more: &str) -> String {
     )
 }
 
-fn registered(action: Action) -> (crate::model::job::JobSpec, Option<u64>) {
+fn registered(action: Action) -> (model::job::JobSpec, Option<u64>) {
     match action {
         Action::RegisterJob { spec, enforce_index, .. } => (*spec, enforce_index),
         other => panic!("{other:?}"),

@@ -2,8 +2,8 @@
 //! server's word nobody can tell whether they were replaced.
 
 use super::Client;
-use crate::client::alloc::Alloc;
-use crate::model::time::{Mono, Now};
+use crate::alloc::Alloc;
+use model::time::{Mono, Now};
 
 impl Client {
     /// When the servers were last heard of; an agent that has just started has heard of them then.

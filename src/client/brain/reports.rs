@@ -1,16 +1,16 @@
 //! What the servers are told of allocations, and when: at once where they wait for it, gathered where they do not.
 
 use super::Client;
-use crate::client::alloc::Alloc;
-use crate::client::effects::Held;
-use crate::model::alloc::ClientStatus;
-use crate::model::deployment::Verdict;
-use crate::model::id::AllocId;
-use crate::model::order::Order;
-use crate::model::time::{Mono, Span};
-use crate::model::tree::BTreeMap;
-use crate::wire::command::AllocUpdate;
-use crate::wire::rpc::MAX_UPDATES;
+use crate::alloc::Alloc;
+use crate::effects::Held;
+use model::alloc::ClientStatus;
+use model::deployment::Verdict;
+use model::id::AllocId;
+use model::order::Order;
+use model::time::{Mono, Span};
+use model::tree::BTreeMap;
+use wire::command::AllocUpdate;
+use wire::rpc::MAX_UPDATES;
 
 /// Reports that nobody waits for are gathered for this long.
 const REPORT_PERIOD: Span = Span::seconds(1);

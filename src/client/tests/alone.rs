@@ -2,10 +2,10 @@
 
 use super::samples::{assignment, task};
 use super::world::World;
-use crate::model::claims::{HeldNetwork, HeldPort};
-use crate::model::job::{DisconnectPolicy, Reconcile};
-use crate::model::time::Span;
-use crate::wire::rpc::Assignment;
+use model::claims::{HeldNetwork, HeldPort};
+use model::job::{DisconnectPolicy, Reconcile};
+use model::time::Span;
+use wire::rpc::Assignment;
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)

@@ -2,12 +2,12 @@
 
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
-use crate::client::effects::Grant;
-use crate::model::job::{JobType, RestartMode, Task, TaskAction};
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::time::Span;
-use crate::wire::ask::{LogStream, NodeAnswer, NodeAsk, Position, RestartScope};
-use crate::wire::request::RefusalKind;
+use crate::effects::Grant;
+use model::job::{JobType, RestartMode, Task, TaskAction};
+use model::resources::{Hook, Lifecycle};
+use model::time::Span;
+use wire::ask::{LogStream, NodeAnswer, NodeAsk, Position, RestartScope};
+use wire::request::RefusalKind;
 
 const DONE: Grant = Grant::Answer(NodeAnswer::Done);
 

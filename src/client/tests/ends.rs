@@ -3,11 +3,11 @@
 
 use super::samples::{assignment, restart, task};
 use super::world::World;
-use crate::model::alloc::DesiredStatus;
-use crate::model::job::{JobType, RestartMode, Task};
-use crate::model::task::ExitStatus;
-use crate::model::time::Span;
-use crate::wire::rpc::Assignment;
+use model::alloc::DesiredStatus;
+use model::job::{JobType, RestartMode, Task};
+use model::task::ExitStatus;
+use model::time::Span;
+use wire::rpc::Assignment;
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)

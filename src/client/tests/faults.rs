@@ -2,17 +2,17 @@
 
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
-use crate::client::effects::Input;
-use crate::model::alloc::DesiredStatus;
-use crate::model::id::{AllocId, RunId};
-use crate::model::job::{JobType, RestartMode, Task};
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::{Span, Wall};
-use crate::state::local::tests::Disk;
-use crate::wire::frame::{self, Body, Frame};
-use crate::wire::keeper::{Event, PROTOCOL};
-use crate::wire::rpc::{AllocSet, NodeReply, NodeRequest, Peer};
+use crate::effects::Input;
+use model::alloc::DesiredStatus;
+use model::id::{AllocId, RunId};
+use model::job::{JobType, RestartMode, Task};
+use model::resources::{Hook, Lifecycle};
+use model::task::{Exit, ExitStatus};
+use model::time::{Span, Wall};
+use state::local::disk::Disk;
+use wire::frame::{self, Body, Frame};
+use wire::keeper::{Event, PROTOCOL};
+use wire::rpc::{AllocSet, NodeReply, NodeRequest, Peer};
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)
@@ -380,7 +380,7 @@ fn a_deposed_leader_stops_nothing_but_a_restored_region_is_believed_at_last() {
 #[test]
 fn what_a_full_node_cannot_take_is_told_as_failed() {
     let tasks = [task("web")];
-    let most = crate::client::MAX_HELD + crate::client::config::DEFAULT_MAX_ENDED;
+    let most = crate::MAX_HELD + crate::config::DEFAULT_MAX_ENDED;
     let many: Vec<_> = (0..=most as u128)
         .map(|n| {
             let mut a = assignment(1, &tasks);

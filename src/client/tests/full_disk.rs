@@ -3,11 +3,11 @@
 
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
-use crate::client::effects::Input;
-use crate::model::job::{RestartMode, Task};
-use crate::model::time::Span;
-use crate::wire::ask::{NodeAsk, RestartScope};
-use crate::wire::request::RefusalKind;
+use crate::effects::Input;
+use model::job::{RestartMode, Task};
+use model::time::Span;
+use wire::ask::{NodeAsk, RestartScope};
+use wire::request::RefusalKind;
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)

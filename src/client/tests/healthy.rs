@@ -2,11 +2,11 @@
 
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
-use crate::model::deployment::Verdict;
-use crate::model::id::DeploymentId;
-use crate::model::job::{HealthCheck, JobType, RestartMode, UpdatePolicy};
-use crate::model::time::Span;
-use crate::wire::rpc::Assignment;
+use model::deployment::Verdict;
+use model::id::DeploymentId;
+use model::job::{HealthCheck, JobType, RestartMode, UpdatePolicy};
+use model::time::Span;
+use wire::rpc::Assignment;
 
 fn s(seconds: i64) -> Span {
     Span::seconds(seconds)

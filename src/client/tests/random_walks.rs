@@ -4,13 +4,13 @@
 use super::full_disk::set_room;
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::{Process, World};
-use crate::model::alloc::DesiredStatus;
-use crate::model::job::{RestartMode, Task};
-use crate::model::random::Stream;
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::time::Span;
-use crate::wire::keeper::RunState;
-use crate::wire::rpc::Assignment;
+use model::alloc::DesiredStatus;
+use model::job::{RestartMode, Task};
+use model::random::Stream;
+use model::resources::{Hook, Lifecycle};
+use model::time::Span;
+use wire::keeper::RunState;
+use wire::rpc::Assignment;
 
 const SEEDS: u64 = 100;
 const STEPS: usize = 60;
@@ -120,7 +120,7 @@ fn heal(w: &mut World) {
 
 #[test]
 fn whatever_happens_the_node_comes_to_do_what_is_wanted() {
-    let mut happened = crate::model::tree::BTreeMap::new();
+    let mut happened = model::tree::BTreeMap::new();
     for seed in 0..SEEDS {
         let mut dice = Stream::new(seed, 0);
         let mut w = World::new(&[group(1), group(2), group(3), group(4)]);

@@ -1,16 +1,16 @@
 //! Small jobs and machines for tests.
 
-use crate::client::config::Config;
-use crate::model::alloc::{DesiredStatus, alloc_name};
-use crate::model::claims::{GroupAsks, NodeOffers, TaskAsks};
-use crate::model::id::{AllocId, JobKey, NodeId, NodeSecret, Uuid};
-use crate::model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
-use crate::model::node::{DriverInfo, NodeInfo};
-use crate::model::resources::Amount;
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::wire::rpc::Assignment;
+use crate::config::Config;
+use model::alloc::{DesiredStatus, alloc_name};
+use model::claims::{GroupAsks, NodeOffers, TaskAsks};
+use model::id::{AllocId, JobKey, NodeId, NodeSecret, Uuid};
+use model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::node::{DriverInfo, NodeInfo};
+use model::resources::Amount;
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
+use model::value::Value;
+use wire::rpc::Assignment;
 
 pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()

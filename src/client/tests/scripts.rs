@@ -2,12 +2,12 @@
 
 use super::samples::{alloc_id, assignment, restart, task};
 use super::world::World;
-use crate::client::effects::Input;
-use crate::model::job::{JobType, RestartMode, Task};
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::task::TaskPhase;
-use crate::model::time::Span;
-use crate::model::value::Value;
+use crate::effects::Input;
+use model::job::{JobType, RestartMode, Task};
+use model::resources::{Hook, Lifecycle};
+use model::task::TaskPhase;
+use model::time::Span;
+use model::value::Value;
 
 fn hooked(name: &str, hook: Hook, sidecar: bool) -> Task {
     Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) }
@@ -345,7 +345,7 @@ fn a_directory_that_cannot_be_built_fails_the_allocation() {
 #[test]
 fn a_stop_that_comes_before_the_start_is_told_too() {
     let mut a = assignment(1, &[task("web")]);
-    a.desired = crate::model::alloc::DesiredStatus::Stop;
+    a.desired = model::alloc::DesiredStatus::Stop;
     let mut w = World::new(&[a]);
     w.pass(s(2));
     assert_eq!(w.take_trace(), ["report complete"]);

@@ -2,13 +2,13 @@
 
 use super::samples;
 use super::world::World;
-use crate::client::effects::{Grant, Input};
-use crate::model::deployment::Verdict;
-use crate::model::task::TaskState;
-use crate::wire::ask::NodeAsk;
-use crate::wire::command::AllocUpdate;
-use crate::wire::request::Refusal;
-use crate::wire::rpc::NodeReply;
+use crate::effects::{Grant, Input};
+use model::deployment::Verdict;
+use model::task::TaskState;
+use wire::ask::NodeAsk;
+use wire::command::AllocUpdate;
+use wire::request::Refusal;
+use wire::rpc::NodeReply;
 
 impl World {
     /// Asks the node, and gives its answer.

@@ -2,24 +2,24 @@
 //! was synced, and a clock that tests move. What the client does is written down as lines of text.
 
 use super::samples;
-use crate::client::Client;
-use crate::client::config::Config;
-use crate::client::effects::{Effect, Grant, Input};
-use crate::model::alloc::DesiredStatus;
-use crate::model::deployment::Verdict;
-use crate::model::id::{AllocId, RunId, Uuid};
-use crate::model::node::NodeInfo;
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::{Mono, Now, Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::local::LocalStore;
-use crate::state::local::tests::Disk;
-use crate::wire::command::AllocUpdate;
-use crate::wire::frame::{self, Body, Frame};
-use crate::wire::keeper::{self, RunReport, RunState};
-use crate::wire::request::Refusal;
-use crate::wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest, Peer};
+use crate::Client;
+use crate::config::Config;
+use crate::effects::{Effect, Grant, Input};
+use model::alloc::DesiredStatus;
+use model::deployment::Verdict;
+use model::id::{AllocId, RunId, Uuid};
+use model::node::NodeInfo;
+use model::task::{Exit, ExitStatus};
+use model::time::{Mono, Now, Span, Wall};
+use model::tree::BTreeMap;
+use state::local::LocalStore;
+use state::local::disk::Disk;
 use std::collections::VecDeque;
+use wire::command::AllocUpdate;
+use wire::frame::{self, Body, Frame};
+use wire::keeper::{self, RunReport, RunState};
+use wire::request::Refusal;
+use wire::rpc::{AllocSet, Assignment, NodeReply, NodeRequest, Peer};
 
 #[derive(Debug)]
 pub struct Process {

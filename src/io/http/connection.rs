@@ -11,12 +11,11 @@ use super::line::Line;
 use super::patience::{Patient, WRITE_TIMEOUT};
 use super::reply::{Length, ReplyHead};
 use super::{BODY_TIMEOUT, Bytes, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, events, monitor, websocket};
-use crate::api::request::{MAX_BODY_BYTES, Method, Request};
-use crate::api::response::Response;
-use crate::api::showing::Showing;
-use crate::io::aside;
-use crate::io::node::Session;
-use crate::wire::ask::Piece;
+use crate::aside;
+use crate::node::Session;
+use api::request::{MAX_BODY_BYTES, Method, Request};
+use api::response::Response;
+use api::showing::Showing;
 use async_channel::Receiver;
 use smol::Timer;
 use smol::future::or;
@@ -24,6 +23,7 @@ use smol::net::TcpStream;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
+use wire::ask::Piece;
 
 /// How much of a body that is too long is read and thrown away, for a peer that listens only when it has sent everything.
 const MAX_DISCARDED_BYTES: u64 = 16 << 20;

@@ -4,7 +4,7 @@
 //! as each costs some 300 KiB, and the others go out as they are.
 
 use super::head::Headers;
-use crate::io::aside;
+use crate::aside;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;

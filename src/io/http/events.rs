@@ -3,16 +3,16 @@
 
 use super::Bytes;
 use super::gate::Gate;
-use crate::api::events::{HEARTBEAT, Next, Ring, Subscription};
-use crate::api::response::Response;
-use crate::io::aside;
-use crate::model::tree::BTreeMap;
-use crate::wire::event::Events;
+use crate::aside;
+use api::events::{HEARTBEAT, Next, Ring, Subscription};
+use api::response::Response;
 use async_channel::{Receiver, Sender};
+use model::tree::BTreeMap;
 use smol::Timer;
 use smol::future::or;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use wire::event::Events;
 
 /// A reader that has nothing to get is shown that the stream lives (and a reader that left is noticed) this often.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);

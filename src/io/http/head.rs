@@ -4,9 +4,9 @@
 
 use super::encoding;
 use super::websocket::Offer;
-use crate::api::cors;
-use crate::api::request::{Method, Request};
-use crate::api::response::Response;
+use api::cors;
+use api::request::{Method, Request};
+use api::response::Response;
 use httparse::Status;
 
 /// How long a head may be: request line and headers together.

@@ -8,7 +8,7 @@ mod answer;
 mod connection;
 mod encoding;
 mod events;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod gate;
 mod head;
@@ -30,7 +30,7 @@ pub use incoming::Incoming;
 pub use limits::Limits;
 pub use websocket::accept_key;
 
-use crate::io::aside;
+use crate::aside;
 use async_channel::{Receiver, Sender};
 use connection::Host;
 use limits::{Admission, Turnstile};

@@ -1,11 +1,11 @@
 //! The agent's own log on its way out: frames or plain lines, as they are written (reference: http-api 3.2).
 
 use super::Bytes;
-use crate::api::monitor::MonitorRequest;
-use crate::api::response::Response;
-use crate::api::showing::data_frame;
-use crate::io::aside;
-use crate::io::monitor::{Following, Monitor};
+use crate::aside;
+use crate::monitor::{Following, Monitor};
+use api::monitor::MonitorRequest;
+use api::response::Response;
+use api::showing::data_frame;
 use async_channel::{Receiver, Sender};
 use smol::Timer;
 use smol::future::or;

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: bodies, sockets. Invariant: no header brings another one along, and only we say where a body ends.
 
-use crate::io::clock;
+use crate::clock;
 use jiff::fmt::rfc2822::DateTimePrinter;
 
 /// How the body of an answer ends.

@@ -5,23 +5,14 @@ mod protocol;
 
 use super::waiting::Waiting;
 use super::*;
-use crate::api::agent::{AgentInfo, ClientReport};
-use crate::api::request::MAX_BODY_BYTES;
-use crate::client::effects::Grant;
-use crate::io::node::{self, Question};
-use crate::model::alloc::ClientStatus;
-use crate::model::id::{EvalId, JobKey};
-use crate::model::time::{Mono, Span};
-use crate::state::samples::{
-    AT, Region, alloc, alloc_id, eval, eval_id, node_id, place, register, report, spec,
-};
-use crate::wire::change::Change;
-use crate::wire::command::Command;
-use crate::wire::measured::Measured;
-use crate::wire::rehearsal::Rehearsal;
-use crate::wire::request::{Action, Done};
-use crate::wire::request::{Refusal, RefusalKind};
-use crate::wire::status::ServerStatus;
+use crate::node::{self, Question};
+use api::agent::{AgentInfo, ClientReport};
+use api::request::MAX_BODY_BYTES;
+use client::effects::Grant;
+use model::alloc::ClientStatus;
+use model::id::{EvalId, JobKey};
+use model::time::{Mono, Span};
+use state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, place, register, report, spec};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as Socket};
@@ -29,6 +20,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use wire::change::Change;
+use wire::command::Command;
+use wire::measured::Measured;
+use wire::rehearsal::Rehearsal;
+use wire::request::{Action, Done};
+use wire::request::{Refusal, RefusalKind};
+use wire::status::ServerStatus;
 
 /// A server on a port of its own, and what its gate is connected to.
 struct Server {
@@ -81,7 +79,7 @@ impl Server {
             limits,
             event_buffer_entries: 4,
             monitor: Arc::default(),
-            machine: Arc::new(crate::io::machine::Observer::new(alloc_dir.clone())),
+            machine: Arc::new(crate::machine::Observer::new(alloc_dir.clone())),
         }));
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -418,7 +416,7 @@ fn a_stop_ends_idle_connections_and_sleeping_queries() {
 fn notices_carry_their_keys() {
     let waiting = Waiting::default();
     let key = JobKey::new("default", "a");
-    let asleep = waiting.sleep(vec![crate::api::watch::WatchKey::Job(key.clone())], 1).ok().unwrap();
+    let asleep = waiting.sleep(vec![api::watch::WatchKey::Job(key.clone())], 1).ok().unwrap();
     waiting.notify(2, &[Change::Job { job: JobKey::new("default", "b") }]);
     assert_eq!(waiting.sleeping(), 1);
     waiting.notify(3, &[Change::Job { job: key }]);

@@ -1,10 +1,10 @@
 //! Blocking queries asleep: the pure registry of `api::watch` with a waker for each of its tokens.
 
-use crate::api::watch::{NotRegistered, Token, WatchKey, Watchers, keys_of};
-use crate::model::tree::BTreeMap;
-use crate::wire::change::Change;
+use api::watch::{NotRegistered, Token, WatchKey, Watchers, keys_of};
 use async_channel::{Receiver, Sender};
+use model::tree::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use wire::change::Change;
 
 #[derive(Debug, Default)]
 pub struct Waiting {
@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// How many queries sleep at present.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn sleeping(&self) -> usize {
         self.inner().watchers.waiting()
     }

@@ -5,9 +5,8 @@
 use super::head::Headers;
 use super::line::Line;
 use super::patience::Patient;
-use crate::api::session::{self, MAX_MESSAGE_BYTES};
-use crate::io::node::Session;
-use crate::wire::ask::{SessionInput, SessionOutput};
+use crate::node::Session;
+use api::session::{self, MAX_MESSAGE_BYTES};
 use async_channel::{Receiver, Sender};
 use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -20,6 +19,7 @@ use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt;
 use std::time::Duration;
+use wire::ask::{SessionInput, SessionOutput};
 
 /// Callers say every ten seconds that they are there (reference: http-api 3.1): one that is silent for longer is gone.
 const SILENCE: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 //! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
 //! sentences that say what to enable. Reference: client 27.
 
-use crate::model::order::Order;
+use model::order::Order;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

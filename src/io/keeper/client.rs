@@ -2,13 +2,13 @@
 //!
 //! Refuses to know: what is said. On the socket each message is a length (4 bytes, little endian) and a record.
 
-use crate::wire::keeper::{Command, Event, MAX_MESSAGE_BYTES};
-use crate::wire::record;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES};
+use wire::record;
 
 const LENGTH_BYTES: usize = 4;
 /// A client that lets this much pile up is cut off; it asks again when it is back.
@@ -139,7 +139,7 @@ impl AsFd for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::keeper::PROTOCOL;
+    use wire::keeper::PROTOCOL;
 
     fn pair() -> (Client, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("sockets");

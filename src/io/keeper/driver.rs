@@ -12,17 +12,17 @@ use super::sessions::Sessions;
 use super::signals::{Signals, Told};
 use super::tasks::Tasks;
 use super::{home, mark, process, upgrade};
-use crate::keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
-use crate::model::id::RunId;
-use crate::model::time::{Mono, Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::wire::keeper::{Event, MAX_SESSIONS, RunSpec};
+use keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
+use model::id::RunId;
+use model::time::{Mono, Span, Wall};
+use model::tree::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
+use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: what is done about an event.
 
-use crate::model::time::Span;
+use model::time::Span;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::{self, Errno};

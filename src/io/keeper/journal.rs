@@ -2,8 +2,8 @@
 //!
 //! Refuses to know: what the bytes mean. A failed append leaves the file as it was before.
 
-use crate::keeper::brain::Write as Wanted;
-use crate::keeper::journal::MAX_JOURNAL_BYTES;
+use keeper::brain::Write as Wanted;
+use keeper::journal::MAX_JOURNAL_BYTES;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -4,10 +4,10 @@
 //! may not look into, and a program that wrote over its own environment, are not found.
 
 use super::process;
-use crate::keeper::journal::Process;
-use crate::keeper::mark::{self, Marked};
-use crate::model::id::RunId;
-use crate::model::time::Wall;
+use keeper::journal::Process;
+use keeper::mark::{self, Marked};
+use model::id::RunId;
+use model::time::Wall;
 use std::fs::File;
 use std::io::Read;
 

@@ -1,6 +1,6 @@
 //! The keeper process: one thread, one epoll, a unix socket, the tasks as children.
 //!
-//! Refuses to know: when to start, stop, kill or tell; that is the brain's (`crate::keeper`). Its files, all in
+//! Refuses to know: when to start, stop, kill or tell; that is the brain's (`keeper`). Its files, all in
 //! `<data dir>/keeper`: `lock`, `journal`, `socket`, and `log` when an agent started it.
 
 mod cgroup;
@@ -24,7 +24,7 @@ pub use client::MAX_FDS;
 pub use driver::{Options, run};
 pub use home::connect;
 
-use crate::model::id::RunId;
+use model::id::RunId;
 use std::path::{Path, PathBuf};
 
 /// Where the keeper of `data_dir` keeps its files.

@@ -5,14 +5,14 @@
 //! copy (tee) and then moved from pipe to file by the kernel (splice): a keeper killed in between has lost none.
 //! Directories may belong to a task, so nothing here follows a symbolic link.
 
-use crate::keeper::logs::{Rotation, Step};
-use crate::wire::keeper::RunLogs;
+use keeper::logs::{Rotation, Step};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice, tee};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use wire::keeper::RunLogs;
 
 /// What a pipe holds unless someone made it larger (pipe(7)).
 const BUFFER_BYTES: usize = 64 << 10;

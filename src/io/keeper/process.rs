@@ -2,8 +2,8 @@
 //!
 //! Refuses to know: runs.
 
-use crate::model::task::ExitStatus;
-use crate::model::tree::BTreeSet;
+use model::task::ExitStatus;
+use model::tree::BTreeSet;
 use rustix::process::{
     Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, set_child_subreaper, wait, waitpid,
 };

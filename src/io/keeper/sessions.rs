@@ -5,14 +5,14 @@
 use super::cgroup::Group;
 use super::process;
 use super::spawn::{self, Executed, Failure, Stdio, Waiting};
-use crate::keeper::brain::{ClientId, Input};
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::tree::BTreeMap;
-use crate::wire::keeper::RunSpec;
+use keeper::brain::{ClientId, Input};
+use model::task::{Exit, ExitStatus};
+use model::tree::BTreeMap;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use std::io;
 use std::os::fd::OwnedFd;
+use wire::keeper::RunSpec;
 
 #[derive(Default)]
 pub struct Sessions(BTreeMap<ClientId, Session>);

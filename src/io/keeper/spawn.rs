@@ -10,14 +10,14 @@ use super::cgroup::{Group, Limits};
 use super::output::TaskEnds;
 use super::users::{self, User};
 use super::{process, signals};
-use crate::keeper::mark;
-use crate::wire::keeper::RunSpec;
+use keeper::mark;
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use wire::keeper::RunSpec;
 
 /// Why there is no process, for people; whether the same may work later.
 #[derive(Debug, PartialEq)]
@@ -386,7 +386,7 @@ impl Child<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::run::tests::spec;
+    use keeper::run::sample as spec;
 
     #[test]
     fn programs_are_looked_for_where_the_spec_says() {

@@ -9,14 +9,14 @@ use super::output::{Output, TaskEnds, View};
 use super::sessions::Sessions;
 use super::spawn::{self, Executed, Failure, Stdio, Waiting};
 use super::{mark, process};
-use crate::keeper::brain::Input;
-use crate::keeper::mark::value as mark_value;
-use crate::keeper::restore::{Adopted, Stray};
-use crate::model::id::RunId;
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::tree::BTreeMap;
-use crate::wire::keeper::RunSpec;
+use keeper::brain::Input;
+use keeper::mark::value as mark_value;
+use keeper::restore::{Adopted, Stray};
+use model::id::RunId;
+use model::task::{Exit, ExitStatus};
+use model::tree::BTreeMap;
 use std::os::fd::OwnedFd;
+use wire::keeper::RunSpec;
 
 pub struct Tasks {
     cgroups: Cgroups,

@@ -3,15 +3,11 @@
 //! Refuses to know: how its caller is reached. The connection to the keeper is the session: when it is dropped, for whatever
 //! reason, the keeper ends the process.
 
-use crate::io::aside;
-use crate::io::keeper::{self, MAX_FDS};
-use crate::io::keeper_link::{read, write};
-use crate::model::id::RunId;
-use crate::wire::ask::{SessionInput, SessionOutput};
-use crate::wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
-use crate::wire::record;
-use crate::wire::request::{Refusal, RefusalKind};
+use crate::aside;
+use crate::keeper::{self, MAX_FDS};
+use crate::keeper_link::{read, write};
 use async_channel::{Receiver, Sender};
+use model::id::RunId;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::termios::{Winsize, tcsetwinsize};
 use smol::future::{or, zip};
@@ -25,6 +21,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
+use wire::ask::{SessionInput, SessionOutput};
+use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
+use wire::record;
+use wire::request::{Refusal, RefusalKind};
 
 const CHUNK_BYTES: usize = 16 << 10;
 /// Chunks that wait for a slow side.

@@ -3,18 +3,18 @@
 //!
 //! Refuses to know: whose tasks they are. Nothing is measured while nobody asks.
 
-use crate::client::effects::LivingRun;
-use crate::io::aside;
-use crate::io::clock;
-use crate::io::keeper::{Cgroups, group_of, processes_of};
-use crate::model::gather::Gather;
-use crate::model::time::Wall;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
+use crate::aside;
+use crate::clock;
+use crate::keeper::{Cgroups, group_of, processes_of};
+use client::effects::LivingRun;
+use model::gather::Gather;
+use model::time::Wall;
+use model::tree::{BTreeMap, BTreeSet};
 use smol::Timer;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
 
 /// Between the two looks.
 const MOMENT: Duration = Duration::from_millis(200);

@@ -5,10 +5,8 @@
 //! followed at all.
 
 use super::follow::{CHUNK_BYTES, Source};
-use crate::model::order::Order;
-use crate::model::time::Wall;
-use crate::wire::ask::{FileInfo, Piece, Position};
-use crate::wire::request::{Refusal, RefusalKind};
+use model::order::Order;
+use model::time::Wall;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
 };
@@ -17,6 +15,8 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use wire::ask::{FileInfo, Piece, Position};
+use wire::request::{Refusal, RefusalKind};
 
 /// The most that one listing holds.
 const MAX_ENTRIES: usize = 10_000;

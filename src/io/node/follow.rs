@@ -4,13 +4,13 @@
 //! Refuses to know: what the file is and who reads.
 
 use super::Door;
-use crate::client::effects::Grant;
-use crate::io::aside;
-use crate::wire::ask::{NodeAsk, Piece};
+use crate::aside;
 use async_channel::{Receiver, Sender};
+use client::effects::Grant;
 use rustix::io::Errno;
 use smol::Timer;
 use std::time::{Duration, Instant};
+use wire::ask::{NodeAsk, Piece};
 
 /// At most so many bytes are given at a time.
 pub const CHUNK_BYTES: usize = 64 << 10;

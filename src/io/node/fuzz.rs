@@ -3,8 +3,8 @@
 use super::follow::{CHUNK_BYTES, Source};
 use super::logs::{LogReader, Place};
 use super::scratch::Scratch;
-use crate::wire::ask::{Piece, Position};
 use std::os::unix::fs::symlink;
+use wire::ask::{Piece, Position};
 
 const SECRET: &[u8] = b"what nobody may read";
 

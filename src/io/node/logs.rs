@@ -4,14 +4,14 @@
 //! link is followed and only regular files are read. A reader holds one open file and one buffer.
 
 use super::follow::{CHUNK_BYTES, Source};
-use crate::model::order::Order;
-use crate::wire::ask::{Piece, Position};
+use model::order::Order;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use wire::ask::{Piece, Position};
 
 /// Where a stream's files are: `<allocation directory>/alloc/logs/<task>.<stdout|stderr>.<index>`.
 #[derive(Clone, Debug)]

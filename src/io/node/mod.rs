@@ -8,21 +8,19 @@ mod exec;
 mod figures;
 mod files;
 mod follow;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod logs;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "testing"))]
 mod scratch;
 
-use crate::client::effects::Grant;
-use crate::io::aside;
-use crate::model::id::AllocId;
-use crate::wire::ask::{NodeAnswer, NodeAsk, Piece};
-use crate::wire::request::{Refusal, RefusalKind};
+use crate::aside;
 use async_channel::{Receiver, Sender, TrySendError};
+use client::effects::Grant;
 pub use exec::Session;
 use files::Files;
 use logs::{LogReader, Place};
+use model::id::AllocId;
 use rustix::io::Errno;
 use smol::Timer;
 use smol::future::or;
@@ -30,6 +28,8 @@ use smol::lock::Semaphore;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use wire::ask::{NodeAnswer, NodeAsk, Piece};
+use wire::request::{Refusal, RefusalKind};
 
 /// How long a question may wait for its answer.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -2,10 +2,10 @@
 
 #[cfg(test)]
 use super::follow::Source;
-#[cfg(test)]
-use crate::wire::ask::Piece;
 use std::fs;
 use std::path::{Path, PathBuf};
+#[cfg(test)]
+use wire::ask::Piece;
 
 /// Removed at its end.
 pub struct Scratch(PathBuf);

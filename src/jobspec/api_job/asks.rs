@@ -3,12 +3,12 @@
 //! Refuses to know: which of it a node has.
 
 use super::{Decoder, Given};
-use crate::model::claims::{
+use model::claims::{
     DEFAULT_HOST_NETWORK, DeviceAsk, GroupAsks, Network, Port, TaskAsks, VolumeAsk, VolumeMount,
 };
-use crate::model::gather::Gather;
-use crate::model::job::{DisconnectPolicy, Reconcile};
-use crate::model::time::Span;
+use model::gather::Gather;
+use model::job::{DisconnectPolicy, Reconcile};
+use model::time::Span;
 
 const RECONCILES: [(&str, Reconcile); 4] = [
     ("best_score", Reconcile::BestScore),

@@ -1,8 +1,8 @@
 //! The blocks of jobs that make others (reference: jobspec 3.14, 6).
 
 use super::{Decoder, Given};
-use crate::model::family::Periodic;
-use crate::model::family::dispatch::{Parameterized, PayloadRule};
+use model::family::Periodic;
+use model::family::dispatch::{Parameterized, PayloadRule};
 
 impl Decoder<'_> {
     pub(super) fn periodic(&mut self, p: Given<'_>) -> Periodic {

@@ -1,10 +1,10 @@
 //! How far groups, and what their tasks are given, may be scaled (reference: jobspec 3.14, 6).
 
 use super::{Decoder, Given, plain};
-use crate::model::gather::Gather;
-use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value as Plain;
+use model::gather::Gather;
+use model::scaling::{Scaling, ScalingType, TaskScaling};
+use model::tree::BTreeMap;
+use model::value::Value as Plain;
 use serde_json::Value;
 
 impl Decoder<'_> {

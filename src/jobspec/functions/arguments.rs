@@ -1,8 +1,8 @@
 //! A call's arguments, taken by type.
 
 use super::Error;
-use crate::jobspec::operators;
-use crate::jobspec::scope::{Budget, TooMuch};
+use crate::operators;
+use crate::scope::{Budget, TooMuch};
 use serde_json::{Map, Value};
 
 /// Positions count from 0 here and from 1 in sentences.

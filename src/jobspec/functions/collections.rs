@@ -2,11 +2,11 @@
 
 use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
-use crate::jobspec::operators;
-use crate::jobspec::types::distinct_sorted;
-use crate::model::gather::Gather;
-use crate::model::order::Order;
-use crate::model::tree::BTreeSet;
+use crate::operators;
+use crate::types::distinct_sorted;
+use model::gather::Gather;
+use model::order::Order;
+use model::tree::BTreeSet;
 use serde_json::{Map, Value};
 
 pub fn call(name: &str, args: &Arguments<'_>) -> Option<Outcome> {

@@ -2,11 +2,11 @@
 
 use super::Error;
 use super::arguments::{Arguments, Outcome};
-use crate::jobspec::eval::World;
-use crate::jobspec::operators;
-use crate::model::gather::Gather;
+use crate::eval::World;
+use crate::operators;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::gather::Gather;
 use serde_json::Value;
 use sha2::Digest;
 
@@ -76,7 +76,7 @@ fn random(world: &World<'_>) -> [u8; 32] {
 fn uuid_v4(world: &World<'_>) -> String {
     let mut bits = [0; 16];
     bits.copy_from_slice(&random(world)[..16]);
-    crate::model::id::Uuid::from_random(u128::from_be_bytes(bits)).to_string()
+    model::id::Uuid::from_random(u128::from_be_bytes(bits)).to_string()
 }
 
 fn uuid_v5(args: &Arguments<'_>) -> Outcome {

@@ -2,9 +2,9 @@
 
 use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
-use crate::jobspec::eval::Files;
-use crate::model::order::Order;
+use crate::eval::Files;
 use base64::Engine as _;
+use model::order::Order;
 use serde_json::Value;
 
 /// Larger files are refused.

@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::arguments::{Arguments, Outcome};
-use crate::jobspec::operators;
+use crate::operators;
 use serde_json::Value;
 
 pub fn call(name: &str, args: &Arguments<'_>) -> Option<Outcome> {

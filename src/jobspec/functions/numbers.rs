@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::arguments::{Arguments, Outcome};
-use crate::jobspec::operators::{self, number};
+use crate::operators::{self, number};
 use serde_json::Value;
 use std::cmp::Ordering;
 

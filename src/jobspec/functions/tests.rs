@@ -1,10 +1,10 @@
 //! Every function, by what expressions give.
 
 use super::*;
-use crate::jobspec::diagnostic::Source;
-use crate::jobspec::eval::{Evaluator, Files};
-use crate::jobspec::hcl::Expr;
-use crate::jobspec::scope::{Budget, Scope, WHOLE_FILE};
+use crate::diagnostic::Source;
+use crate::eval::{Evaluator, Files};
+use crate::hcl::Expr;
+use crate::scope::{Budget, Scope, WHOLE_FILE};
 use serde_json::json;
 
 struct Tree;

@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::arguments::{Arguments, Outcome};
-use crate::jobspec::duration;
+use crate::duration;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};

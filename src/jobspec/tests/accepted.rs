@@ -2,11 +2,11 @@
 
 use super::samples::SAMPLES;
 use super::*;
-use crate::jobspec::{Refused, decode_job, decode_register};
-use crate::model::job::{DelayFunction, HealthCheck, JobSpec, JobType, RestartMode};
-use crate::model::resources::Hook;
-use crate::model::time::Span;
-use crate::model::value::Value as Plain;
+use crate::{Refused, decode_job, decode_register};
+use model::job::{DelayFunction, HealthCheck, JobSpec, JobType, RestartMode};
+use model::resources::Hook;
+use model::time::Span;
+use model::value::Value as Plain;
 use serde_json::json;
 
 pub fn decode(job: &Value) -> JobSpec {

@@ -2,8 +2,8 @@
 
 use super::accepted::{changed, decode};
 use super::*;
-use crate::jobspec::decode_job;
-use crate::model::job::TaskAction;
+use crate::decode_job;
+use model::job::TaskAction;
 use serde_json::json;
 
 fn action(name: &str, command: &str, args: &[&str]) -> TaskAction {

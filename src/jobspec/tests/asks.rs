@@ -2,11 +2,11 @@
 
 use super::accepted::decode;
 use super::*;
-use crate::jobspec::{Refused, decode_job};
-use crate::model::claims::{Network, Port};
-use crate::model::job::{DisconnectPolicy, JobSpec, Reconcile};
-use crate::model::time::Span;
-use crate::model::validate::{Limits, validate};
+use crate::{Refused, decode_job};
+use model::claims::{Network, Port};
+use model::job::{DisconnectPolicy, JobSpec, Reconcile};
+use model::time::Span;
+use model::validate::{Limits, validate};
 
 const FILE: &str = r#"
 job "a" {

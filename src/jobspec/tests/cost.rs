@@ -1,8 +1,8 @@
 //! The largest texts are read or refused in bounded time: each takes seconds at most, even in an unoptimised build.
 
 use super::*;
-use crate::jobspec::diagnostic::MAX_KEPT;
-use crate::jobspec::hcl::MAX_TEXT;
+use crate::diagnostic::MAX_KEPT;
+use crate::hcl::MAX_TEXT;
 
 /// `line(i)` for i from 0 on, as many as fit beside the rest of a file.
 fn filled(line: impl Fn(usize) -> String) -> String {

@@ -2,9 +2,9 @@
 
 use super::accepted::{changed, decode};
 use super::*;
-use crate::jobspec::decode_job;
-use crate::model::family::Periodic;
-use crate::model::family::dispatch::{Parameterized, PayloadRule};
+use crate::decode_job;
+use model::family::Periodic;
+use model::family::dispatch::{Parameterized, PayloadRule};
 use serde_json::json;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Variables, locals and files: what comes from outside the job block.
 
 use super::*;
-use crate::jobspec::{Files, render};
+use crate::{Files, render};
 use serde_json::json;
 
 fn valued(declaration: &str, vars: Vars) -> Parsed {

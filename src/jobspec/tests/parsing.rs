@@ -1,8 +1,8 @@
 //! What job files mean.
 
 use super::*;
-use crate::jobspec::Diagnostic;
-use crate::jobspec::render;
+use crate::Diagnostic;
+use crate::render;
 use serde_json::json;
 
 const EXAMPLE: &str = r#"variable "img" { default = "redis:7" }

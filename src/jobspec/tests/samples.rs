@@ -1,8 +1,8 @@
 //! Job files of the kind that people publish, with what is built only. Each must parse, decode and be valid.
 
 use super::*;
-use crate::jobspec::{decode_job, render};
-use crate::model::validate::{Limits, validate};
+use crate::{decode_job, render};
+use model::validate::{Limits, validate};
 
 pub const SAMPLES: [&str; 21] = [
     // Spread out, with places that are liked better.

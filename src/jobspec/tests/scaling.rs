@@ -2,9 +2,9 @@
 
 use super::accepted::{changed, decode};
 use super::*;
-use crate::jobspec::decode_job;
-use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
-use crate::model::value::Value as Plain;
+use crate::decode_job;
+use model::scaling::{Scaling, ScalingType, TaskScaling};
+use model::value::Value as Plain;
 use serde_json::json;
 
 fn group(count: &str, scaling: &str) -> Value {

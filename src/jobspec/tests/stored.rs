@@ -3,12 +3,12 @@
 use super::accepted::{changed, decode};
 use super::samples::SAMPLES;
 use super::*;
-use crate::model::constraint::Constraint;
-use crate::model::job::{DelayFunction, HealthCheck, JobSpec, RestartMode, RestartPolicy, Task, TaskGroup};
-use crate::model::preference::{Affinity, Spread, SpreadTarget};
-use crate::model::resources::Hook;
-use crate::model::time::Span;
-use crate::model::value::Value as Plain;
+use model::constraint::Constraint;
+use model::job::{DelayFunction, HealthCheck, JobSpec, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::preference::{Affinity, Spread, SpreadTarget};
+use model::resources::Hook;
+use model::time::Span;
+use model::value::Value as Plain;
 use serde_json::json;
 
 fn written(spec: &JobSpec) -> Value {

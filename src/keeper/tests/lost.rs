@@ -1,7 +1,7 @@
 //! Keepers that died in the middle of a start, and journals that lost entries: what the next keeper makes of it.
 
 use super::*;
-use crate::keeper::mark::Marked;
+use crate::mark::Marked;
 
 fn marked(run: RunId, pid: u32) -> Marked {
     Marked { run, label: "alloc.task".into(), process: process(pid) }

@@ -6,11 +6,11 @@ use super::brain::*;
 use super::journal::{self, Entry, Process};
 use super::mark::Marked;
 use super::restore::UNSEEN;
-use super::run::tests::spec;
-use crate::model::id::{RunId, Uuid};
-use crate::model::task::{Exit, ExitStatus};
-use crate::model::time::{Mono, Span, Wall};
-use crate::wire::keeper::{Command, Event, MAX_RUNS, MAX_SESSIONS, PROTOCOL, RunState};
+use super::run::sample as spec;
+use model::id::{RunId, Uuid};
+use model::task::{Exit, ExitStatus};
+use model::time::{Mono, Span, Wall};
+use wire::keeper::{Command, Event, MAX_RUNS, MAX_SESSIONS, PROTOCOL, RunState};
 
 const BOOT: Uuid = Uuid::from_bytes([7; 16]);
 const OTHER_BOOT: Uuid = Uuid::from_bytes([8; 16]);
@@ -301,7 +301,7 @@ fn there_are_never_too_many_runs_and_their_list_fits_into_a_message() {
     assert!(matches!(w.did[..], [Effect::Send { event: Event::StartFailed { retryable: true, .. }, .. }]));
     w.turn(vec![command(Command::List)]);
     let Some(Effect::Send { event, .. }) = w.told.first() else { panic!("{:?}", w.told) };
-    assert!(crate::wire::record::encode(event).len() <= crate::wire::keeper::MAX_MESSAGE_BYTES);
+    assert!(wire::record::encode(event).len() <= wire::keeper::MAX_MESSAGE_BYTES);
     w.turn(vec![command(Command::Forget { run: id(0) }), start(id(u32::MAX))]);
     assert_eq!(w.did.len(), 1);
 }

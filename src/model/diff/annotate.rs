@@ -1,8 +1,8 @@
 //! What a difference leads to: how many allocations of a group, and which fields and tasks make it so.
 
 use super::{FieldDiff, GroupDiff, JobDiff, Kind, ObjectDiff, TaskDiff};
-use crate::model::plan::GroupChanges;
-use crate::model::tree::BTreeMap;
+use crate::plan::GroupChanges;
+use crate::tree::BTreeMap;
 
 const CREATE: &str = "forces create";
 const DESTROY: &str = "forces destroy";

@@ -1,10 +1,10 @@
 //! Comparing flat names and texts: fields of one thing, one block, and sets of blocks. Refuses to know what they mean.
 
 use super::{FieldDiff, Kind, ObjectDiff};
-use crate::model::order::Order;
-use crate::model::time::Span;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::model::value::Value;
+use crate::order::Order;
+use crate::time::Span;
+use crate::tree::{BTreeMap, BTreeSet};
+use crate::value::Value;
 use std::fmt::Display;
 
 /// Names and texts of fields. An empty text is the same as none.

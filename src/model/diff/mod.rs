@@ -12,7 +12,7 @@ mod parts;
 mod tests;
 
 use super::job::{JobSpec, Task, TaskGroup};
-use crate::model::tree::{BTreeMap, BTreeSet};
+use crate::tree::{BTreeMap, BTreeSet};
 use fields::{Flat, changes, kind_of};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

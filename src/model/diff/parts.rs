@@ -2,19 +2,19 @@
 
 use super::fields::{Flat, Part, changes, kind_of, object, set, texts};
 use super::{Kind, ObjectDiff};
-use crate::model::claims::{DeviceAsk, Network, Port, VolumeAsk, VolumeMount};
-use crate::model::constraint::Constraint;
-use crate::model::family::Periodic;
-use crate::model::family::dispatch::Parameterized;
-use crate::model::job::{
+use crate::claims::{DeviceAsk, Network, Port, VolumeAsk, VolumeMount};
+use crate::constraint::Constraint;
+use crate::family::Periodic;
+use crate::family::dispatch::Parameterized;
+use crate::job::{
     DisconnectPolicy, JobSpec, LogConfig, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskAction,
     TaskGroup, UpdatePolicy,
 };
-use crate::model::preference::{Affinity, Spread};
-use crate::model::resources::Lifecycle;
-use crate::model::scaling::{Scaling, ScalingType};
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
+use crate::preference::{Affinity, Spread};
+use crate::resources::Lifecycle;
+use crate::scaling::{Scaling, ScalingType};
+use crate::tree::BTreeMap;
+use crate::value::Value;
 
 /// Ordered by name, as all of them.
 pub fn of_job(old: Option<&JobSpec>, new: &JobSpec) -> Vec<ObjectDiff> {
@@ -144,7 +144,7 @@ fn affinity(a: &Affinity) -> Part {
 }
 
 fn spread(s: &Spread) -> Part {
-    let target = |t: &crate::model::preference::SpreadTarget| {
+    let target = |t: &crate::preference::SpreadTarget| {
         ("SpreadTarget", Flat::default().with("Percent", t.percent).with("Value", &t.value))
     };
     let flat = Flat::default().with("Attribute", &s.attribute).with("Weight", s.weight);

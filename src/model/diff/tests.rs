@@ -1,17 +1,17 @@
 //! Every kind of difference, one at a time.
 
 use super::*;
-use crate::model::constraint::Constraint;
-use crate::model::family::Periodic;
-use crate::model::family::dispatch::{Parameterized, PayloadRule};
-use crate::model::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
-use crate::model::plan::GroupChanges;
-use crate::model::preference::{Affinity, Spread, SpreadTarget};
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::scaling::{Scaling, ScalingType, TaskScaling};
-use crate::model::time::Span;
-use crate::model::validate::tests::job;
-use crate::model::value::Value;
+use crate::constraint::Constraint;
+use crate::family::Periodic;
+use crate::family::dispatch::{Parameterized, PayloadRule};
+use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
+use crate::plan::GroupChanges;
+use crate::preference::{Affinity, Spread, SpreadTarget};
+use crate::resources::{Hook, Lifecycle};
+use crate::scaling::{Scaling, ScalingType, TaskScaling};
+use crate::time::Span;
+use crate::validate::tests::job;
+use crate::value::Value;
 use std::slice::from_ref;
 
 type Change = fn(&mut JobSpec);

@@ -4,11 +4,11 @@
 //! Refuses to know: who dispatches, and where a child is kept.
 
 use super::child;
-use crate::model::id::JobKey;
-use crate::model::job::JobSpec;
-use crate::model::time::Wall;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::model::validate::{self, names};
+use crate::id::JobKey;
+use crate::job::JobSpec;
+use crate::time::Wall;
+use crate::tree::{BTreeMap, BTreeSet};
+use crate::validate::{self, names};
 use serde::{Deserialize, Serialize};
 
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;

@@ -2,7 +2,7 @@
 //! maps and sets are: a map by its items, a set as a sequence.
 
 use super::{BTreeMap, BTreeSet};
-use crate::model::gather::Gather;
+use crate::gather::Gather;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Borrow;

@@ -1,7 +1,7 @@
 //! Against the standard library's maps, item by item.
 
 use super::{BTreeMap, BTreeSet, Entry};
-use crate::model::random::Stream;
+use crate::random::Stream;
 use std::collections;
 
 type Ours = BTreeMap<u32, String>;

@@ -4,10 +4,10 @@
 use super::constraint::constraint;
 use super::nest;
 use super::preference::affinities;
-use crate::model::claims::{DeviceAsk, HOST_MODE, Network, SAME_PORT, TaskAsks};
-use crate::model::job::{DisconnectPolicy, JobSpec, JobType, Task, TaskGroup};
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
+use crate::claims::{DeviceAsk, HOST_MODE, Network, SAME_PORT, TaskAsks};
+use crate::job::{DisconnectPolicy, JobSpec, JobType, Task, TaskGroup};
+use crate::time::Span;
+use crate::tree::BTreeMap;
 
 const MAX_PORT: i64 = u16::MAX as i64;
 /// More ports, cores or devices of one task or group than this are refused: all of them are looked for on each node.
@@ -197,7 +197,7 @@ mod tests {
     use super::super::tests::job;
     use super::super::{Limits, validate};
     use super::*;
-    use crate::model::claims::{Port, VolumeAsk, VolumeMount};
+    use crate::claims::{Port, VolumeAsk, VolumeMount};
 
     fn port(label: &str, value: i64, to: i64) -> Port {
         Port { label: label.into(), value, to, host_network: "default".into() }
@@ -311,7 +311,7 @@ mod tests {
             lost_after: Some(Span::seconds(1)),
             stop_on_client_after: None,
             replace: true,
-            reconcile: crate::model::job::Reconcile::BestScore,
+            reconcile: crate::job::Reconcile::BestScore,
         })
     }
 
@@ -327,7 +327,7 @@ mod tests {
             propagation_mode: "private".into(),
             ..VolumeMount::default()
         };
-        let condition = crate::model::constraint::Constraint {
+        let condition = crate::constraint::Constraint {
             left: "${device.model}".into(),
             operand: "=".into(),
             right: "x".into(),

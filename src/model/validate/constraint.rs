@@ -1,6 +1,6 @@
 //! Whether a constraint can mean anything: its operator, its targets, its pattern or version.
 
-use crate::model::constraint::Constraint;
+use crate::constraint::Constraint;
 
 pub fn constraint(c: &Constraint) -> Vec<String> {
     let mut errors = Vec::new();

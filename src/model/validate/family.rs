@@ -1,11 +1,11 @@
 //! What a job that makes others may say (reference: jobspec 8).
 
 use super::names;
-use crate::model::cron::{Cron, Zones};
-use crate::model::family::dispatch::payload_path;
-use crate::model::family::{MAX_EXPRESSIONS, Periodic};
-use crate::model::job::{JobSpec, JobType, Task};
-use crate::model::tree::BTreeSet;
+use crate::cron::{Cron, Zones};
+use crate::family::dispatch::payload_path;
+use crate::family::{MAX_EXPRESSIONS, Periodic};
+use crate::job::{JobSpec, JobType, Task};
+use crate::tree::BTreeSet;
 
 pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
     let Some(periodic) = &spec.periodic else { return };
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_dispatched_has_rules_of_its_own() {
-        use crate::model::family::dispatch::{Parameterized, PayloadRule};
+        use crate::family::dispatch::{Parameterized, PayloadRule};
         let rules = |required: &[&str], optional: &[&str]| Parameterized {
             payload: PayloadRule::Optional,
             meta_required: required.iter().map(ToString::to_string).collect(),

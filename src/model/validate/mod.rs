@@ -15,7 +15,7 @@ mod system;
 use super::cron::Zones;
 use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
-use crate::model::tree::BTreeSet;
+use crate::tree::BTreeSet;
 use constraint::constraint;
 use policies::restart;
 use preference::{affinities, spreads};
@@ -295,12 +295,12 @@ fn warnings(spec: &JobSpec, limits: &Limits) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::model::canonical;
-    use crate::model::claims::{GroupAsks, TaskAsks};
-    use crate::model::job::{
+    use crate::canonical;
+    use crate::claims::{GroupAsks, TaskAsks};
+    use crate::job::{
         HealthCheck, JobUpdate, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
     };
-    use crate::model::tree::BTreeMap;
+    use crate::tree::BTreeMap;
 
     /// A small complete job.
     pub fn job(job_type: JobType) -> JobSpec {

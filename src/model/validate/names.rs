@@ -5,8 +5,8 @@
 //! characters are drover's own.
 
 use super::nest;
-use crate::model::job::TaskAction;
-use crate::model::tree::BTreeSet;
+use crate::job::TaskAction;
+use crate::tree::BTreeSet;
 
 /// A job's id and its name. Escaped, it must still fit into a request's target.
 pub const MAX_JOB_NAME_BYTES: usize = 1024;
@@ -90,7 +90,7 @@ mod tests {
     use super::super::tests::job as sample;
     use super::super::{Limits, validate};
     use super::*;
-    use crate::model::job::{JobSpec, JobType};
+    use crate::job::{JobSpec, JobType};
 
     const HUGE: usize = 1 << 20;
 

@@ -1,11 +1,11 @@
 //! Whether restart, reschedule, update and migrate policies make sense each by itself, and which of them a type of jobs has.
 
 use super::{names, system};
-use crate::model::job::{
+use crate::job::{
     DelayFunction, HealthCheck, JobType, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy,
     TaskGroup, UpdatePolicy,
 };
-use crate::model::time::Span;
+use crate::time::Span;
 
 const MIN_RESTART_INTERVAL: Span = Span::seconds(5);
 const MIN_RESCHEDULE_DELAY: Span = Span::seconds(5);

@@ -2,8 +2,8 @@
 
 use super::constraint::{constraint, target};
 use super::nest;
-use crate::model::preference::{Affinity, Spread};
-use crate::model::tree::BTreeSet;
+use crate::preference::{Affinity, Spread};
+use crate::tree::BTreeSet;
 
 pub fn affinities(all: &[Affinity], errors: &mut Vec<String>) {
     for (i, a) in all.iter().enumerate() {
@@ -65,8 +65,8 @@ fn spread(s: &Spread) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::constraint::Constraint;
-    use crate::model::preference::SpreadTarget;
+    use crate::constraint::Constraint;
+    use crate::preference::SpreadTarget;
 
     #[test]
     fn affinities_are_checked() {

@@ -1,7 +1,7 @@
 //! Whether what groups and tasks say of their scaling makes sense (reference: jobspec 8).
 
-use crate::model::job::{JobSpec, JobType, Task, TaskGroup};
-use crate::model::scaling::Scaling;
+use crate::job::{JobSpec, JobType, Task, TaskGroup};
+use crate::scaling::Scaling;
 
 /// Jobs of this type have one of a group on each node, or none.
 pub const OF_SYSTEM_JOB: &str = "Task groups with job type system do not support scaling blocks";
@@ -56,7 +56,7 @@ mod tests {
     use super::super::tests::job;
     use super::super::{Limits, validate};
     use super::*;
-    use crate::model::scaling::{ScalingType, TaskScaling};
+    use crate::scaling::{ScalingType, TaskScaling};
 
     fn told(job_type: JobType, (min, count, max): (i64, i64, i64)) -> String {
         let mut spec = job(job_type);

@@ -1,8 +1,8 @@
 //! What jobs that run on every node cannot ask for.
 
 use super::names;
-use crate::model::job::{JobType, TaskGroup, UpdatePolicy};
-use crate::model::preference::{Affinity, Spread};
+use crate::job::{JobType, TaskGroup, UpdatePolicy};
+use crate::preference::{Affinity, Spread};
 
 /// They go to every node, so they prefer none.
 pub fn preferences(job_type: JobType, affinities: &[Affinity], spreads: &[Spread], errors: &mut Vec<String>) {
@@ -41,7 +41,7 @@ mod tests {
     use super::super::tests::job;
     use super::super::{Limits, validate};
     use super::*;
-    use crate::model::job::{JobSpec, MigratePolicy, ReschedulePolicy};
+    use crate::job::{JobSpec, MigratePolicy, ReschedulePolicy};
 
     #[test]
     fn a_system_job_prefers_no_node_and_has_one_of_each_group() {

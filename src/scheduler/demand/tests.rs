@@ -1,15 +1,15 @@
 //! Ports, cores and devices on single nodes and, at random, in worlds that change.
 
 use super::*;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::claims::{
+use crate::testing::*;
+use model::alloc::{Allocation, ClientStatus};
+use model::claims::{
     DeviceAsk, DeviceGroup, DeviceInstance, GroupAsks, NodeAddress, NodeOffers, PortRange, TaskAsks,
 };
-use crate::model::id::NodeId;
-use crate::model::job::JobSpec;
-use crate::model::node::{Node, NodeInfo};
-use crate::model::tree::BTreeMap;
-use crate::scheduler::testing::*;
+use model::id::NodeId;
+use model::job::JobSpec;
+use model::node::{Node, NodeInfo};
+use model::tree::BTreeMap;
 
 fn address(alias: &str, ip: &str, reserved: &str) -> NodeAddress {
     let (alias, address) = (alias.to_string(), ip.to_string());
@@ -133,7 +133,7 @@ fn free_ports_follow_the_seed() {
             .flat_map(ports_of)
             .collect::<Vec<_>>()
     };
-    let all: crate::model::tree::BTreeSet<_> = (0..20).map(choice).collect();
+    let all: model::tree::BTreeSet<_> = (0..20).map(choice).collect();
     assert!(all.len() > 15 && choice(3) == choice(3), "{all:?}");
 }
 
@@ -187,7 +187,7 @@ fn devices_are_taken_from_the_group_that_is_liked_best() {
     let gpu = |count, liked: &str| DeviceAsk {
         name: "nvidia/gpu".into(),
         count,
-        affinities: vec![crate::model::preference::Affinity {
+        affinities: vec![model::preference::Affinity {
             condition: constraint("${device.model}", "=", liked),
             weight: 50,
         }],

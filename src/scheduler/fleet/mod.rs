@@ -10,11 +10,11 @@
 mod offered;
 mod profile;
 
-use crate::model::claims::Claim;
-use crate::model::id::NodeId;
-use crate::model::node::{Node, NodeStatus};
-use crate::model::resources::{Amount, Holding};
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::claims::Claim;
+use model::id::NodeId;
+use model::node::{Node, NodeStatus};
+use model::resources::{Amount, Holding};
+use model::tree::{BTreeMap, BTreeSet};
 pub use offered::{Address, Offered};
 use profile::Strings;
 pub use profile::{Own, Profile};
@@ -88,7 +88,7 @@ impl Snapshot {
         self.facts.len() * CHUNK
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn nodes(&self) -> usize {
         self.slots.len()
     }
@@ -359,7 +359,7 @@ impl Fleet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::testing::{amount, node, node_id};
+    use crate::testing::{amount, node, node_id};
 
     fn holding(amount: Amount) -> Holding {
         Holding { amount, claims: vec![] }
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn any_order_of_changes_ends_in_the_same_fleet() {
-        use crate::model::random::Stream;
+        use model::random::Stream;
         for seed in 0..50 {
             let mut random = Stream::new(seed, 0);
             let (mut fleet, mut known, mut used) = (Fleet::default(), BTreeMap::new(), BTreeMap::new());

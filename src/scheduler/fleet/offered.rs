@@ -1,10 +1,10 @@
 //! What a node offers beyond amounts, as placing reads it: addresses with their ports, cores, volumes and devices.
 //! Refuses to know who asks and who holds what.
 
-use crate::model::claims::{self, DeviceGroup, HostVolume, NodeAddress, PortRange};
-use crate::model::node::NodeInfo;
-use crate::model::tree::BTreeMap;
 use core::net::IpAddr;
+use model::claims::{self, DeviceGroup, HostVolume, NodeAddress, PortRange};
+use model::node::NodeInfo;
+use model::tree::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Offered {

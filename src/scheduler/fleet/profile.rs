@@ -2,9 +2,9 @@
 //! Refuses to know what a constraint is.
 
 use super::offered::Offered;
-use crate::model::gather::Gather;
-use crate::model::node::Node;
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::gather::Gather;
+use model::node::Node;
+use model::tree::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Names = Arc<[Arc<str>]>;
@@ -189,9 +189,9 @@ fn is_true(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::node::DriverInfo;
-    use crate::model::time::Wall;
-    use crate::scheduler::testing::node;
+    use crate::testing::node;
+    use model::node::DriverInfo;
+    use model::time::Wall;
 
     #[test]
     fn drivers_count_when_healthy_or_when_only_an_attribute_speaks() {

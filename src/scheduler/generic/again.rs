@@ -5,15 +5,15 @@ use super::super::fleet::Snapshot;
 use super::super::proposal::Proposal;
 use super::super::reconcile::{Followup, UNKNOWN};
 use super::{FOLLOWUP_IDS, Run};
-use crate::model::alloc::{Allocation, ClientStatus, StateChange};
-use crate::model::eval::Evaluation;
-use crate::model::gather::Gather;
-use crate::model::id::EvalId;
-use crate::model::job::TaskGroup;
-use crate::model::random::Stream;
-use crate::model::reschedule::Reschedule;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeSet;
+use model::alloc::{Allocation, ClientStatus, StateChange};
+use model::eval::Evaluation;
+use model::gather::Gather;
+use model::id::EvalId;
+use model::job::TaskGroup;
+use model::random::Stream;
+use model::reschedule::Reschedule;
+use model::time::Wall;
+use model::tree::BTreeSet;
 
 /// Nothing: its successor and what that remembers say why.
 pub const RESCHEDULED: &str = "";

@@ -1,9 +1,9 @@
 //! What a run would do to each group, counted (reference: scheduler 8.10). Refuses to know whether there is room.
 
-use crate::model::alloc::Allocation;
-use crate::model::plan::{GroupChanges, Plan};
-use crate::model::tree::BTreeMap;
-use crate::scheduler::reconcile::{Changes, MIGRATING, Update};
+use crate::reconcile::{Changes, MIGRATING, Update};
+use model::alloc::Allocation;
+use model::plan::{GroupChanges, Plan};
+use model::tree::BTreeMap;
 
 /// By the group that others make way for.
 pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChanges>) {

@@ -6,8 +6,8 @@ use super::super::proposal::Proposal;
 use super::super::reconcile::{Changes, UPDATED, Update};
 use super::super::update::tasks_changed;
 use super::Placer;
-use crate::model::alloc::Allocation;
-use crate::model::job::{JobSpec, TaskGroup};
+use model::alloc::Allocation;
+use model::job::{JobSpec, TaskGroup};
 use std::sync::Arc;
 
 impl<'a> Placer<'a> {

@@ -4,11 +4,11 @@
 use super::super::preempt::{Others, Way};
 use super::super::proposal::Proposal;
 use super::{Placement, Placer};
-use crate::model::alloc::AllocMetric;
-use crate::model::id::AllocId;
-use crate::model::job::TaskGroup;
-use crate::model::resources::AllocResources;
-use crate::model::tree::BTreeSet;
+use model::alloc::AllocMetric;
+use model::id::AllocId;
+use model::job::TaskGroup;
+use model::resources::AllocResources;
+use model::tree::BTreeSet;
 
 /// Where something is placed, what it holds there, and who makes way for it.
 pub type Place = (u32, AllocResources, Vec<AllocId>);

@@ -8,10 +8,10 @@ use super::super::reconcile::{Course, Everywhere, Fill, Input, Replacement, UPDA
 use super::super::search::Look;
 use super::desired::Desired;
 use super::{Outcome, Placement, Placer, again, apply_stops};
-use crate::model::alloc::{AllocMetric, Allocation, alloc_name};
-use crate::model::job::TaskGroup;
-use crate::model::order::Order;
-use crate::model::tree::BTreeMap;
+use model::alloc::{AllocMetric, Allocation, alloc_name};
+use model::job::TaskGroup;
+use model::order::Order;
+use model::tree::BTreeMap;
 
 impl<'a> Placer<'a> {
     pub(super) fn everywhere(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> Outcome {

@@ -2,15 +2,15 @@
 
 mod moving;
 
-use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
-use crate::model::eval::{EvalStatus, Trigger};
-use crate::model::job::{JobSpec, JobType};
-use crate::model::node::{Node, NodeStatus};
-use crate::model::resources::{Hook, Lifecycle};
-use crate::model::task::{TaskPhase, TaskState};
-use crate::model::tree::BTreeMap;
-use crate::scheduler::testing::*;
-use crate::scheduler::{Attempt, exhausted, schedule};
+use crate::testing::*;
+use crate::{Attempt, exhausted, schedule};
+use model::alloc::{ClientStatus as C, DesiredStatus as D};
+use model::eval::{EvalStatus, Trigger};
+use model::job::{JobSpec, JobType};
+use model::node::{Node, NodeStatus};
+use model::resources::{Hook, Lifecycle};
+use model::task::{TaskPhase, TaskState};
+use model::tree::BTreeMap;
 
 fn nodes(n: u128) -> Vec<Node> {
     (0..n).map(node).collect()
@@ -406,7 +406,7 @@ fn class_eligibility_is_of_any_group_and_never_against_the_job() {
 
 #[test]
 fn a_constraint_on_what_is_unique_escapes_the_classes() {
-    let places_of: [fn(&mut JobSpec) -> &mut Vec<crate::model::constraint::Constraint>; 3] =
+    let places_of: [fn(&mut JobSpec) -> &mut Vec<model::constraint::Constraint>; 3] =
         [|j| &mut j.constraints, |j| &mut j.groups[0].constraints, |j| &mut j.groups[0].tasks[0].constraints];
     for place in places_of {
         let mut spec = spec("a", 1);

@@ -6,10 +6,10 @@ use super::super::proposal::Proposal;
 use super::super::reconcile::Replacement;
 use super::super::search::{MOST_LEVELS, Rules, Search};
 use super::{Placer, Run};
-use crate::model::alloc::Allocation;
-use crate::model::deployment::{Deployment, DeploymentStatus};
-use crate::model::job::{Job, JobSpec, TaskGroup};
-use crate::model::tree::BTreeMap;
+use model::alloc::Allocation;
+use model::deployment::{Deployment, DeploymentStatus};
+use model::job::{Job, JobSpec, TaskGroup};
+use model::tree::BTreeMap;
 
 /// By number: what of the job's older versions may have to be placed. Read only if the newest may be held back.
 pub fn older(

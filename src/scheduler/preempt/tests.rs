@@ -1,19 +1,19 @@
 //! Who makes way, by examples, and at random against a plain look at every set of others.
 
 use super::*;
-use crate::model::alloc::{ClientStatus, DesiredStatus};
-use crate::model::claims::{
+use crate::testing::*;
+use model::alloc::{ClientStatus, DesiredStatus};
+use model::claims::{
     DeviceAsk, DeviceGroup, DeviceInstance, GroupAsks, HeldDevice, HeldNetwork, HeldPort, Network,
     NodeAddress, NodeOffers, Port,
 };
-use crate::model::job::{HealthCheck, JobSpec, JobType, MigratePolicy};
-use crate::model::node::Node;
-use crate::model::plan::{Decision, GroupChanges};
-use crate::model::random::Stream;
-use crate::model::resources::TOO_MANY;
-use crate::model::scheduling::{Preemption, Scheduling};
-use crate::model::time::Span;
-use crate::scheduler::testing::*;
+use model::job::{HealthCheck, JobSpec, JobType, MigratePolicy};
+use model::node::Node;
+use model::plan::{Decision, GroupChanges};
+use model::random::Stream;
+use model::resources::TOO_MANY;
+use model::scheduling::{Preemption, Scheduling};
+use model::time::Span;
 
 const EVERYBODY: Preemption = Preemption { system: true, sysbatch: true, batch: true, service: true };
 

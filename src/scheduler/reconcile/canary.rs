@@ -4,12 +4,12 @@
 use super::rollout::Rollout;
 use super::taint::{self, Tainted};
 use super::{Changes, Input, Set, Stop, group, reschedule};
-use crate::model::alloc::Allocation;
-use crate::model::deployment::DeploymentGroup;
-use crate::model::gather::Gather;
-use crate::model::job::TaskGroup;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeSet;
+use model::alloc::Allocation;
+use model::deployment::DeploymentGroup;
+use model::gather::Gather;
+use model::job::TaskGroup;
+use model::time::Wall;
+use model::tree::BTreeSet;
 
 /// A group's canaries, apart from what else it has: they are beyond its count.
 #[derive(Default)]

@@ -2,11 +2,11 @@
 //! try it, who may come beside them, and what the deployment is to say of it. Refuses to know which nodes have room.
 
 use super::rollout::Rollout;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::deployment::DeploymentGroup;
-use crate::model::id::DeploymentId;
-use crate::model::job::{Job, TaskGroup};
-use crate::model::time::{Span, Wall};
+use model::alloc::{Allocation, ClientStatus};
+use model::deployment::DeploymentGroup;
+use model::id::DeploymentId;
+use model::job::{Job, TaskGroup};
+use model::time::{Span, Wall};
 
 /// What fills an empty seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

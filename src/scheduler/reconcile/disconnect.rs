@@ -2,10 +2,10 @@
 //! and how long the place of one that its node stops by itself is kept free. Refuses to know when nodes disconnect.
 
 use super::{Set, Stop, group};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::job::{DisconnectPolicy, Job, Reconcile, TaskGroup};
-use crate::model::resources::Hook;
-use crate::model::time::{Span, Wall};
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::job::{DisconnectPolicy, Job, Reconcile, TaskGroup};
+use model::resources::Hook;
+use model::time::{Span, Wall};
 
 pub const UNKNOWN: &str = "alloc is unknown since its node is disconnected";
 const RECONNECTED: &str = "alloc not needed due to disconnected client reconnect";

@@ -8,13 +8,13 @@ use super::group::{MIGRATING, is_of, not_needed};
 use super::rollout::Rollout;
 use super::taint::{self, Tainted};
 use super::{Changes, Followup, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::eval::Trigger;
-use crate::model::gather::Gather;
-use crate::model::id::NodeId;
-use crate::model::job::{Job, JobType, TaskGroup};
-use crate::model::time::Span;
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::eval::Trigger;
+use model::gather::Gather;
+use model::id::NodeId;
+use model::job::{Job, JobType, TaskGroup};
+use model::time::Span;
+use model::tree::{BTreeMap, BTreeSet};
 
 const ROLLING: &str = "created for the next nodes of a rolling update";
 

@@ -25,16 +25,16 @@ pub use names::NameIndex;
 pub use reschedule::Followup;
 pub use taint::LOST;
 
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::deployment::{Deployment, DeploymentUpdate};
-use crate::model::eval::Evaluation;
-use crate::model::gather::Gather;
-use crate::model::id::{AllocId, DeploymentId, NodeId};
-use crate::model::job::{Job, TaskGroup};
-use crate::model::node::NodeStatus;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
 use group::{Classify, Work};
+use model::alloc::{Allocation, ClientStatus};
+use model::deployment::{Deployment, DeploymentUpdate};
+use model::eval::Evaluation;
+use model::gather::Gather;
+use model::id::{AllocId, DeploymentId, NodeId};
+use model::job::{Job, TaskGroup};
+use model::node::NodeStatus;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use rollout::Rollout;
 use taint::Tainted;
 

@@ -1,6 +1,6 @@
 //! Which indexes of a group's allocation names are taken (reference: scheduler 8.4). Refuses to know the allocations.
 
-use crate::model::tree::{BTreeMap, BTreeSet};
+use model::tree::{BTreeMap, BTreeSet};
 
 /// Taken indexes, each with how often it is taken.
 #[derive(Clone, Debug, Default)]

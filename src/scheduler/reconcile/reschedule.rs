@@ -2,12 +2,12 @@
 //! again. Refuses to know where they go.
 
 use super::{Input, Set, taint};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::eval::Trigger;
-use crate::model::id::AllocId;
-use crate::model::job::TaskGroup;
-use crate::model::order::Order;
-use crate::model::time::{Span, Wall};
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::eval::Trigger;
+use model::id::AllocId;
+use model::job::TaskGroup;
+use model::order::Order;
+use model::time::{Span, Wall};
 
 const DELAYED: &str = "created for delayed rescheduling";
 const DISCONNECTED: &str = "created for delayed disconnect timeout";
@@ -115,7 +115,7 @@ fn missing_since(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Option
 }
 
 fn disconnecting(input: &Input, alloc: &Allocation) -> bool {
-    use crate::model::node::NodeStatus::Disconnected;
+    use model::node::NodeStatus::Disconnected;
     input.tainted.get(&alloc.node_id) == Some(&Some(Disconnected))
 }
 

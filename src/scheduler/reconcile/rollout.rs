@@ -2,13 +2,13 @@
 //! scheduler 8.1, 8.6, 8.9). Refuses to know who watches it.
 
 use super::{Changes, Input, Set};
-use crate::model::alloc::Allocation;
-use crate::model::deployment::{
+use model::alloc::Allocation;
+use model::deployment::{
     COMPLETE, Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate, NEWER, STOPPED,
 };
-use crate::model::id::{AllocId, DeploymentId};
-use crate::model::job::{Job, TaskGroup, UpdatePolicy};
-use crate::model::tree::BTreeMap;
+use model::id::{AllocId, DeploymentId};
+use model::job::{Job, TaskGroup, UpdatePolicy};
+use model::tree::BTreeMap;
 
 pub struct Rollout<'a> {
     /// Batch jobs have no deployments: what changes, changes at once.

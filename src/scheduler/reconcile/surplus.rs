@@ -1,10 +1,10 @@
 //! Which allocations go when there are more than wanted (reference: scheduler 8.5). Refuses to know why there are more.
 
 use super::{NameIndex, Set, Stop, group};
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::gather::Gather;
-use crate::model::order::Order;
-use crate::model::tree::BTreeSet;
+use model::alloc::{Allocation, ClientStatus};
+use model::gather::Gather;
+use model::order::Order;
+use model::tree::BTreeSet;
 use std::cmp::Reverse;
 
 /// A group's allocations that are or may be one too many.

@@ -2,10 +2,10 @@
 //! it.
 
 use super::{Input, Set, Stop};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::job::TaskGroup;
-use crate::model::node::NodeStatus;
-use crate::model::time::{Span, Wall};
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::job::TaskGroup;
+use model::node::NodeStatus;
+use model::time::{Span, Wall};
 
 pub const LOST: &str = "alloc is lost since its node is down";
 

@@ -1,10 +1,10 @@
 //! The rules of reference scheduler 8, one test each. Where things go is not looked at here.
 
 use super::*;
-use crate::model::alloc::{ClientStatus as C, DesiredStatus as D};
-use crate::model::task::{TaskEvent, TaskPhase, TaskState};
-use crate::model::time::Wall;
-use crate::scheduler::testing::{NOW, alloc, alloc_id, eval_of, job, node_id};
+use crate::testing::{NOW, alloc, alloc_id, eval_of, job, node_id};
+use model::alloc::{ClientStatus as C, DesiredStatus as D};
+use model::task::{TaskEvent, TaskPhase, TaskState};
+use model::time::Wall;
 
 mod disconnected;
 mod held;

@@ -5,12 +5,12 @@
 //! fewest allocations, then to the first node in the evaluation's order. Refuses to know what fits and what filters.
 
 use super::ranked::{Entry, Ranked};
-use crate::model::alloc::Scores;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::scheduler::bits::Bits;
-use crate::scheduler::score::Own;
-use crate::scheduler::spread::{Block, Extent, Part};
-use crate::scheduler::values::{Combinations, Value};
+use crate::bits::Bits;
+use crate::score::Own;
+use crate::spread::{Block, Extent, Part};
+use crate::values::{Combinations, Value};
+use model::alloc::Scores;
+use model::tree::{BTreeMap, BTreeSet};
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 

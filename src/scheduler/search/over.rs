@@ -4,14 +4,14 @@
 //! Refuses to know who may have to leave, and why just those.
 
 use super::{Search, Standing};
-use crate::model::alloc::{AllocMetric, NodeScore, Scores};
-use crate::model::resources::{Amount, Holding};
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::scheduler::preempt::{self, Others, Way};
-use crate::scheduler::proposal::Proposal;
-use crate::scheduler::score::Own;
-use crate::scheduler::search::SHOWN_SCORES;
-use crate::scheduler::search::levels::{Choice, enter};
+use crate::preempt::{self, Others, Way};
+use crate::proposal::Proposal;
+use crate::score::Own;
+use crate::search::SHOWN_SCORES;
+use crate::search::levels::{Choice, enter};
+use model::alloc::{AllocMetric, NodeScore, Scores};
+use model::resources::{Amount, Holding};
+use model::tree::{BTreeMap, BTreeSet};
 
 /// A node that is short and would not be if others left: its scores then, and what that is worth.
 #[derive(Clone, Copy)]

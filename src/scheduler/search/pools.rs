@@ -1,12 +1,12 @@
 //! The candidates of one group by the values of every `distinct_property`: nodes that share them close and open together.
 //! Refuses to know what fits and how good a node is.
 
-use crate::model::tree::BTreeMap;
-use crate::scheduler::bits::Bits;
-use crate::scheduler::distinct::Property;
-use crate::scheduler::fleet::Snapshot;
-use crate::scheduler::proposal::Proposal;
-use crate::scheduler::values::{Combinations, MISSING, Value, Values};
+use crate::bits::Bits;
+use crate::distinct::Property;
+use crate::fleet::Snapshot;
+use crate::proposal::Proposal;
+use crate::values::{Combinations, MISSING, Value, Values};
+use model::tree::BTreeMap;
 
 /// A property with the counts of its values.
 struct Counted<'a> {

@@ -3,14 +3,14 @@
 
 use super::tests::rules;
 use super::*;
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::claims::{HeldNetwork, HeldPort, Network, NodeAddress, NodeOffers, Port, PortRange};
-use crate::model::id::NodeId;
-use crate::model::node::Node;
-use crate::model::preference::{Affinity, Spread, SpreadTarget};
-use crate::model::random::Stream;
-use crate::model::tree::{BTreeMap, BTreeSet};
-use crate::scheduler::testing::*;
+use crate::testing::*;
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::claims::{HeldNetwork, HeldPort, Network, NodeAddress, NodeOffers, Port, PortRange};
+use model::id::NodeId;
+use model::node::Node;
+use model::preference::{Affinity, Spread, SpreadTarget};
+use model::random::Stream;
+use model::tree::{BTreeMap, BTreeSet};
 
 const WORLDS: u64 = 600;
 const STEPS: u64 = 24;
@@ -320,7 +320,7 @@ fn ports_left(group: &TaskGroup, node: &Node, here: i64) -> bool {
 }
 
 /// What the group takes on a node where `before` of them are.
-fn held(job: &crate::model::job::Job, node: &Node, before: usize) -> Vec<HeldNetwork> {
+fn held(job: &model::job::Job, node: &Node, before: usize) -> Vec<HeldNetwork> {
     let reserved = &node.info.offers.reserved_ports;
     let free = (20_000..).filter(|p: &u16| p.to_string() != *reserved);
     let network = |n: &Network| {
@@ -332,7 +332,7 @@ fn held(job: &crate::model::job::Job, node: &Node, before: usize) -> Vec<HeldNet
     job.spec.groups[0].asks.networks.iter().map(network).collect()
 }
 
-fn existing(job: &crate::model::job::Job, nodes: &[Node], dice: &mut Dice) -> Vec<Allocation> {
+fn existing(job: &model::job::Job, nodes: &[Node], dice: &mut Dice) -> Vec<Allocation> {
     let count = dice.below(5);
     let mut before = BTreeMap::new();
     let one = |i| {

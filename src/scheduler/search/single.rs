@@ -2,10 +2,10 @@
 //! are.
 
 use super::{Search, Standing};
-use crate::model::alloc::AllocMetric;
-use crate::model::tree::BTreeSet;
-use crate::scheduler::proposal::Proposal;
-use crate::scheduler::score::Own;
+use crate::proposal::Proposal;
+use crate::score::Own;
+use model::alloc::AllocMetric;
+use model::tree::BTreeSet;
 
 /// What one node has to say to one more allocation.
 pub enum Look {

@@ -1,10 +1,10 @@
 //! Where the allocations of a group with spread blocks end up, on fleets of equal, empty nodes.
 
-use crate::model::job::JobSpec;
-use crate::model::node::Node;
-use crate::model::preference::{Spread, SpreadTarget};
-use crate::model::tree::BTreeMap;
-use crate::scheduler::testing::*;
+use crate::testing::*;
+use model::job::JobSpec;
+use model::node::Node;
+use model::preference::{Spread, SpreadTarget};
+use model::tree::BTreeMap;
 
 const SEEDS: u64 = 20;
 

@@ -1,11 +1,11 @@
 //! Selections on small fleets: the choice, and what the metric says of it.
 
 use super::*;
-use crate::model::counts::Counts;
-use crate::model::node::Node;
-use crate::model::resources::TOO_MANY;
-use crate::model::tree::BTreeMap;
-use crate::scheduler::testing::*;
+use crate::testing::*;
+use model::counts::Counts;
+use model::node::Node;
+use model::resources::TOO_MANY;
+use model::tree::BTreeMap;
 
 pub(super) fn rules(seed: u64, most_levels: usize) -> Rules {
     Rules { algorithm: Algorithm::Binpack, seed, most_levels }
@@ -84,7 +84,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     };
     let choices: Vec<_> = (0..50).map(choice).collect();
     assert_eq!(choices, (0..50).map(choice).collect::<Vec<_>>());
-    let distinct: crate::model::tree::BTreeSet<_> = choices.into_iter().collect();
+    let distinct: model::tree::BTreeSet<_> = choices.into_iter().collect();
     assert!(distinct.len() > 10, "{distinct:?}");
 }
 
@@ -100,9 +100,9 @@ fn the_choice_does_not_depend_on_slots() {
                 .0;
         slot.map(|s| fleet.id_at(s))
     };
-    let mut forwards = crate::scheduler::fleet::Fleet::default();
+    let mut forwards = crate::fleet::Fleet::default();
     (0..300).for_each(|n| forwards.upsert_node(&node(n)));
-    let mut backwards = crate::scheduler::fleet::Fleet::default();
+    let mut backwards = crate::fleet::Fleet::default();
     (300..310).for_each(|n| backwards.upsert_node(&node(n)));
     (0..300).rev().for_each(|n| backwards.upsert_node(&node(n)));
     (300..310).for_each(|n| backwards.remove_node(node_id(n)));

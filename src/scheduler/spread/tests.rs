@@ -1,7 +1,7 @@
 //! The arithmetic of single blocks, from worked examples.
 
 use super::*;
-use crate::scheduler::testing::{World, node_with, spec};
+use crate::testing::{World, node_with, spec};
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6

@@ -1,10 +1,10 @@
 //! The outlook against a plain reckoning, on small random fleets; and what it says would help does.
 
 use super::*;
-use crate::model::alloc::Allocation;
-use crate::model::job::Job;
-use crate::model::node::Node;
-use crate::scheduler::testing::*;
+use crate::testing::*;
+use model::alloc::Allocation;
+use model::job::Job;
+use model::node::Node;
 
 const WORLDS: u64 = 400;
 
@@ -147,7 +147,7 @@ fn what_would_help_alone_helps() {
                     less += 1;
                 }
                 (None, text) => {
-                    let keeps = |c: &crate::model::constraint::Constraint| {
+                    let keeps = |c: &model::constraint::Constraint| {
                         c.to_string() != text && !(text == "distinct_hosts" && c.operand == text)
                     };
                     spec.constraints.retain(keeps);

@@ -1,12 +1,12 @@
 //! Workers that look at the same state, one after the other.
 
 use super::*;
-use crate::model::eval::EvalStatus;
-use crate::model::resources::Amount;
-use crate::scheduler::Attempt;
-use crate::state::samples::{AT, Region, eval, info, node_id, register, spec};
-use crate::wire::command::Command;
+use model::eval::EvalStatus;
+use model::resources::Amount;
+use scheduler::Attempt;
+use state::samples::{AT, Region, eval, info, node_id, register, spec};
 use std::sync::Arc;
+use wire::command::Command;
 
 /// A region of `nodes` nodes, each with room for one allocation of each of the jobs `a`, `b` and `c` at a time.
 fn narrow(nodes: u128) -> Region {

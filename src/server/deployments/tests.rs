@@ -1,9 +1,9 @@
 //! What the watcher makes of what it sees.
 
 use super::*;
-use crate::model::alloc::{ClientStatus, Health};
-use crate::model::job::{DelayFunction, ReschedulePolicy};
-use crate::state::samples::{AT, Region, alloc, eval_id, node_id, register, spec};
+use model::alloc::{ClientStatus, Health};
+use model::job::{DelayFunction, ReschedulePolicy};
+use state::samples::{AT, Region, alloc, eval_id, node_id, register, spec};
 
 /// A job with a deployment, and `allocs` of it with that health.
 fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) {
@@ -66,7 +66,7 @@ fn what_is_unhealthy_may_be_tried_again_as_often_as_its_policy_says() {
     assert!(matches!(found, Verdict::Replace(ids) if ids == [bad]));
     allocs[1].transition.reschedule = Some(true);
     assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing), "it may already");
-    let before = crate::model::reschedule::Reschedule {
+    let before = model::reschedule::Reschedule {
         at: AT,
         previous_alloc: bad,
         previous_node: node_id(1),

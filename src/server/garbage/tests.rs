@@ -2,13 +2,13 @@
 
 use super::super::testing::Alone;
 use super::*;
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::job::{JobSpec, JobType};
-use crate::model::scheduling::SchedulerSettings;
-use crate::state::check;
-use crate::state::samples::{AT, alloc, eval, eval_id, key, node_id, place, register, report, spec};
-use crate::wire::request::Action;
+use model::alloc::{Allocation, ClientStatus};
+use model::eval::{EvalStatus, Evaluation};
+use model::job::{JobSpec, JobType};
+use model::scheduling::SchedulerSettings;
+use state::check;
+use state::samples::{AT, alloc, eval, eval_id, key, node_id, place, register, report, spec};
+use wire::request::Action;
 
 impl Alone {
     fn propose(&mut self, command: &Command) {
@@ -35,7 +35,7 @@ impl Alone {
         let mut done = Evaluation { status: EvalStatus::Complete, ..eval(n, &key.id) };
         done.job_type = self.view().holder(&key).unwrap().unwrap().job_type;
         let allocs: Vec<Allocation> =
-            ids.map(|id| Allocation { id: crate::state::samples::alloc_id(id), ..job.clone() }).collect();
+            ids.map(|id| Allocation { id: state::samples::alloc_id(id), ..job.clone() }).collect();
         let nodes = place(allocs);
         self.propose(&Command::ApplyPlan { eval: eval_id(n), nodes, evals: vec![done], at: AT });
     }
@@ -141,7 +141,7 @@ fn what_came_alive_meanwhile_stays() {
 #[test]
 fn a_parent_stays_while_what_it_launched_lives() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    let periodic = crate::model::family::Periodic {
+    let periodic = model::family::Periodic {
         enabled: true,
         spec: "@yearly".into(),
         specs: vec![],

@@ -3,11 +3,11 @@
 use super::super::effects::Input;
 use super::super::testing::Alone;
 use super::*;
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::scheduling::{Algorithm, SchedulerSettings};
-use crate::model::time::Now;
-use crate::state::samples::{AT, eval};
-use crate::wire::request::Action;
+use model::eval::{EvalStatus, Evaluation};
+use model::scheduling::{Algorithm, SchedulerSettings};
+use model::time::Now;
+use state::samples::{AT, eval};
+use wire::request::Action;
 
 #[test]
 fn in_a_pause_nothing_is_handed_out_and_afterwards_everything_that_is_open() {
@@ -27,7 +27,7 @@ fn in_a_pause_nothing_is_handed_out_and_afterwards_everything_that_is_open() {
     assert_eq!(alone.server.queued_in_the_pause(), 0, "what a worker says too late is nothing");
     let given = alone.pause(false);
     assert_eq!(given.len(), 1);
-    let all: crate::model::tree::BTreeSet<EvalId> = alone.open().into_iter().collect();
+    let all: model::tree::BTreeSet<EvalId> = alone.open().into_iter().collect();
     assert_eq!((all.len(), alone.server.broker.contents()), (3, all));
 }
 

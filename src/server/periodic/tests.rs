@@ -2,12 +2,12 @@
 
 use super::super::testing::Alone;
 use super::*;
-use crate::model::family::Periodic;
-use crate::model::job::JobSpec;
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::Span;
-use crate::state::samples::{key, spec};
-use crate::wire::request::{Action, Done};
+use model::family::Periodic;
+use model::job::JobSpec;
+use model::scheduling::SchedulerSettings;
+use model::time::Span;
+use state::samples::{key, spec};
+use wire::request::{Action, Done};
 
 /// A minute begins there.
 const START: Wall = Wall(1_699_999_980_000_000_000);

@@ -4,15 +4,15 @@ use super::super::board;
 use super::super::effects::{Effect, Input};
 use super::super::testing::Alone;
 use super::*;
-use crate::model::alloc::ClientStatus;
-use crate::model::job::JobSpec;
-use crate::model::node::{NodeInfo, NodeStatus};
-use crate::model::plan::AllocStop;
-use crate::model::resources::Amount;
-use crate::model::scheduling::{Preemption, SchedulerSettings};
-use crate::state::samples::{AT, info, spec};
-use crate::wire::command::AllocUpdate;
-use crate::wire::request::Action;
+use model::alloc::ClientStatus;
+use model::job::JobSpec;
+use model::node::{NodeInfo, NodeStatus};
+use model::plan::AllocStop;
+use model::resources::Amount;
+use model::scheduling::{Preemption, SchedulerSettings};
+use state::samples::{AT, info, spec};
+use wire::command::AllocUpdate;
+use wire::request::Action;
 
 /// A node that is ready, with so much of a processor; then all that workers make of it. How many evaluations they had, and
 /// how many entries were written for them.
@@ -201,7 +201,7 @@ fn what_makes_way_is_neither_changed_nor_counted_twice_by_plans_that_do_not_know
     };
     let moved = |alone: &Alone| {
         let mut new = low.clone();
-        (new.id, new.create_index) = (crate::state::samples::alloc_id(99), 0);
+        (new.id, new.create_index) = (state::samples::alloc_id(99), 0);
         let stop = AllocStop { id: low.id, description: String::new(), client: None };
         let part = NodePlan { stops: vec![stop], ..place(new) };
         accepted(alone, &Plan { nodes: vec![part], ..Plan::default() })

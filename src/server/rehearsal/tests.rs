@@ -1,9 +1,9 @@
 //! What is foretold, against what then happens.
 
 use super::*;
-use crate::model::plan::{Decision, GroupChanges};
-use crate::state::samples::{AT, Region, eval, eval_id, group, key, register, spec};
-use crate::wire::command::Command;
+use model::plan::{Decision, GroupChanges};
+use state::samples::{AT, Region, eval, eval_id, group, key, register, spec};
+use wire::command::Command;
 
 const SEED: u64 = 5;
 
@@ -36,7 +36,7 @@ fn what_is_foretold_is_what_then_happens_and_nothing_is_written() {
     let changes: [fn(&mut JobSpec); 6] = [
         |_| {},
         |j| j.groups[0].count = 3,
-        |j| j.groups[0].tasks[0].kill_timeout = crate::model::time::Span::seconds(7),
+        |j| j.groups[0].tasks[0].kill_timeout = model::time::Span::seconds(7),
         |j| drop(j.groups[0].tasks[0].env.insert("A".into(), "b".into())),
         |j| j.groups.push(group("h", 1)),
         |j| j.groups[0].count = 0,
@@ -99,10 +99,7 @@ fn what_could_not_be_registered_is_refused_in_the_same_words() {
     let cases: [(Spoil, &str); 3] = [
         (|j| j.namespace = "nowhere".into(), "nonexistent namespace"),
         (|j| j.node_pool = "none".into(), "nonexistent node pool"),
-        (
-            |j| j.job_type = crate::model::job::JobType::Batch,
-            "cannot update job from type \"service\" to \"batch\"",
-        ),
+        (|j| j.job_type = model::job::JobType::Batch, "cannot update job from type \"service\" to \"batch\""),
     ];
     for (change, part) in cases {
         let mut other = spec("a", 1);

@@ -3,15 +3,15 @@
 //!
 //! Refuses to know: what would have been better.
 
-use crate::model::alloc::Allocation;
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::id::{EvalId, NodeId};
-use crate::model::job::Job;
-use crate::model::order::Order;
-use crate::model::time::Wall;
-use crate::state::fault::Fault;
-use crate::state::view::View;
-use crate::wire::why::Link;
+use model::alloc::Allocation;
+use model::eval::{EvalStatus, Evaluation};
+use model::id::{EvalId, NodeId};
+use model::job::Job;
+use model::order::Order;
+use model::time::Wall;
+use state::fault::Fault;
+use state::view::View;
+use wire::why::Link;
 
 /// A screen has not many more lines.
 const MOST_LINKS: usize = 18;
@@ -169,9 +169,8 @@ fn of_node(view: &View, node: NodeId, since: Wall) -> Result<Vec<Link>, Fault> {
         return Ok(vec![link(since, "node", node.to_string(), "is gone by now".into())]);
     };
     let name = &known.info.name;
-    let told = |e: &crate::model::node::NodeEvent| {
-        link(e.at, "node", node.to_string(), format!("{name}: {}", e.message))
-    };
+    let told =
+        |e: &model::node::NodeEvent| link(e.at, "node", node.to_string(), format!("{name}: {}", e.message));
     Ok(known.events.iter().filter(|e| e.at >= since).map(told).collect())
 }
 

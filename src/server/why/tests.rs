@@ -1,17 +1,17 @@
 //! What is told of a small history, on a real store in memory.
 
 use super::*;
-use crate::model::alloc::ClientStatus;
-use crate::model::eval::Trigger;
-use crate::model::id::{AllocId, EvalId};
-use crate::model::job::{JobSpec, JobType};
-use crate::model::node::{NodeEvent, NodeStatus};
-use crate::model::plan::{AllocStop, NodePlan};
-use crate::model::scheduling::SchedulerSettings;
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::state::samples::*;
-use crate::wire::command::{AllocUpdate, Command};
+use model::alloc::ClientStatus;
+use model::eval::Trigger;
+use model::id::{AllocId, EvalId};
+use model::job::{JobSpec, JobType};
+use model::node::{NodeEvent, NodeStatus};
+use model::plan::{AllocStop, NodePlan};
+use model::scheduling::SchedulerSettings;
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
+use state::samples::*;
+use wire::command::{AllocUpdate, Command};
 
 fn why(r: &Region, subject: Subject) -> Why {
     explain(&r.view(), &subject, 1).unwrap().unwrap()
@@ -34,7 +34,7 @@ fn moved() -> Region {
     let seen = r.store.applied();
     r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: done(eval(1, "web"), seen), at: at(1) });
     let mut told = report(1, ClientStatus::Running);
-    let started = crate::model::task::TaskEvent {
+    let started = model::task::TaskEvent {
         kind: "Started".into(),
         at: at(2),
         message: "Task started by client".into(),
@@ -136,7 +136,7 @@ fn what_finds_no_place_is_explained_and_what_is_not_there_is_refused() {
 #[test]
 fn a_long_story_fits_a_screen() {
     let mut r = moved();
-    let event = |n: i64| crate::model::task::TaskEvent {
+    let event = |n: i64| model::task::TaskEvent {
         kind: "Restarting".into(),
         at: at(100 + n),
         message: "again".into(),
@@ -146,7 +146,7 @@ fn a_long_story_fits_a_screen() {
     let state = told.task_states["t"].clone();
     for task in ["a", "b", "c"] {
         let events = (0..10).map(event).collect();
-        told.task_states.insert(task.into(), crate::model::task::TaskState { events, ..state.clone() });
+        told.task_states.insert(task.into(), model::task::TaskState { events, ..state.clone() });
     }
     r.run(&Command::UpdateAllocs { node: node_id(2), updates: vec![told], evals: vec![], at: at(200) });
     let why = why(&r, Subject::Alloc(alloc_id(2)));
@@ -180,8 +180,8 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
 
 #[test]
 fn what_makes_others_and_what_became_of_a_dead_job_is_said_first() {
-    use crate::model::family::Periodic;
-    use crate::model::family::dispatch::{Parameterized, PayloadRule};
+    use model::family::Periodic;
+    use model::family::dispatch::{Parameterized, PayloadRule};
     let mut r = Region::new();
     let one = r.ready_node(1);
     let batch = |id: &str| JobSpec { job_type: JobType::Batch, ..spec(id, 1) };

@@ -1,7 +1,7 @@
 //! Files with a memory of what was synced, and the faults that strike them together. Refuses to know what they are for.
 
 use super::decay::Decay;
-use crate::model::random::Stream;
+use model::random::Stream;
 use std::io;
 use std::ops::Range;
 

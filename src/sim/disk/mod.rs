@@ -10,9 +10,9 @@
 mod decay;
 mod medium;
 
-use crate::state::store::Media;
 use medium::Medium;
 pub use medium::{Counts, Operation};
+use state::store::Media;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

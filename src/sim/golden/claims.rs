@@ -1,19 +1,19 @@
 //! Samples of what is asked for, held and offered beyond cpu, memory and disk.
 
 use super::Samples;
-use crate::model::alloc::Allocation;
-use crate::model::claims::{
+use model::alloc::Allocation;
+use model::claims::{
     DeviceAsk, DeviceAttribute, DeviceGroup, DeviceInstance, DeviceValue, GroupAsks, HeldDevice, HeldNetwork,
     HeldPort, HostVolume, Network, NodeAddress, NodeOffers, Port, PortRange, TaskAsks, TaskHoldings,
     VolumeAsk, VolumeMount,
 };
-use crate::model::constraint::Constraint;
-use crate::model::id::RunId;
-use crate::model::job::JobSpec;
-use crate::model::node::Node;
-use crate::model::preference::Affinity;
-use crate::model::tree::BTreeMap;
-use crate::wire::keeper::{Command, FurtherLimits, RunSpec};
+use model::constraint::Constraint;
+use model::id::RunId;
+use model::job::JobSpec;
+use model::node::Node;
+use model::preference::Affinity;
+use model::tree::BTreeMap;
+use wire::keeper::{Command, FurtherLimits, RunSpec};
 
 pub fn claims(s: &mut Samples, spec: JobSpec, alloc: Allocation, node: Node) {
     s.add::<JobSpec>("asking", &asking(spec));

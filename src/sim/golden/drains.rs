@@ -1,13 +1,13 @@
 //! Samples of drains and of what users want of nodes.
 
 use super::Samples;
-use crate::model::drain::{Drain, DrainStatus, LastDrain};
-use crate::model::node::Node;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::state::samples::{AT, alloc_id, eval, node_id};
-use crate::wire::command::{Command, DrainStep, NodeWish};
-use crate::wire::rpc::NodeReply;
+use model::drain::{Drain, DrainStatus, LastDrain};
+use model::node::Node;
+use model::time::Span;
+use model::tree::BTreeMap;
+use state::samples::{AT, alloc_id, eval, node_id};
+use wire::command::{Command, DrainStep, NodeWish};
+use wire::rpc::NodeReply;
 
 fn drain() -> Drain {
     Drain { deadline: Span::hours(1), ignore_system: true, started: AT, force_at: Some(AT + Span::hours(1)) }

@@ -1,12 +1,12 @@
 //! Samples of jobs that make others, and of evaluations by why they were made.
 
 use super::Samples;
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::family::dispatch::{Dispatch, Parameterized, PayloadRule, Wish};
-use crate::model::family::{Children, Periodic};
-use crate::model::job::{JobSpec, JobSummary};
-use crate::state::samples::{AT, Region, eval, eval_id, key, register, spec};
-use crate::wire::command::{Command, DispatchJob, LaunchJob};
+use model::eval::{Evaluation, Trigger};
+use model::family::dispatch::{Dispatch, Parameterized, PayloadRule, Wish};
+use model::family::{Children, Periodic};
+use model::job::{JobSpec, JobSummary};
+use state::samples::{AT, Region, eval, eval_id, key, register, spec};
+use wire::command::{Command, DispatchJob, LaunchJob};
 
 /// With every member said.
 fn clock() -> JobSpec {

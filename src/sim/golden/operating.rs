@@ -1,14 +1,14 @@
 //! Samples of what operators want: of versions, of the scheduler, of evaluations and of node pools.
 
 use super::Samples;
-use crate::model::garbage::{Cutoffs, Garbage};
-use crate::model::id::DeploymentId;
-use crate::model::job::{Job, VersionTag};
-use crate::model::pool::{NodePool, NodePoolSpec};
-use crate::model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
-use crate::model::tree::BTreeMap;
-use crate::state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
-use crate::wire::command::{Collect, Command, RevertJob, TagVersion};
+use model::garbage::{Cutoffs, Garbage};
+use model::id::DeploymentId;
+use model::job::{Job, VersionTag};
+use model::pool::{NodePool, NodePoolSpec};
+use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
+use model::tree::BTreeMap;
+use state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
+use wire::command::{Collect, Command, RevertJob, TagVersion};
 
 fn config() -> SchedulerConfig {
     let settings = SchedulerSettings {

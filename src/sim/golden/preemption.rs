@@ -1,9 +1,9 @@
 //! Samples of what makes way, and of what it makes way for.
 
 use super::Samples;
-use crate::model::alloc::{Allocation, DesiredStatus, NodeScore, Scores};
-use crate::model::eval::{Evaluation, Trigger};
-use crate::state::samples::{alloc_id, eval, node_id};
+use model::alloc::{Allocation, DesiredStatus, NodeScore, Scores};
+use model::eval::{Evaluation, Trigger};
+use state::samples::{alloc_id, eval, node_id};
 
 pub fn preemption(s: &mut Samples, alloc: Allocation) {
     let evicted = Allocation {

@@ -1,14 +1,14 @@
 //! Samples of deployments and of what moves them on.
 
 use super::Samples;
-use crate::model::deployment::{
+use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus as S, DeploymentStep, DeploymentUpdate, Failure, Verdict,
 };
-use crate::model::id::DeploymentId;
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::state::samples::{AT, alloc_id, eval, eval_id, key};
-use crate::wire::command::{ApplyRollout, Command, StepDeployment};
+use model::id::DeploymentId;
+use model::time::Span;
+use model::tree::BTreeMap;
+use state::samples::{AT, alloc_id, eval, eval_id, key};
+use wire::command::{ApplyRollout, Command, StepDeployment};
 
 pub fn verdict() -> Verdict {
     Verdict { alloc: alloc_id(1), deployment: Some(DeploymentId::from_random(4)), healthy: true }

@@ -1,14 +1,14 @@
 //! Samples of groups that are scaled, their policies and what is left of it.
 
 use super::Samples;
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::job::JobSpec;
-use crate::model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, ScalingType, TaskScaling};
-use crate::model::tree::BTreeMap;
-use crate::model::value::Value;
-use crate::state::samples::{AT, Region, eval, key, register, spec, submit};
-use crate::wire::command::{Command, ScaleJob};
-use crate::wire::request::ScaleWish;
+use model::eval::{Evaluation, Trigger};
+use model::job::JobSpec;
+use model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, ScalingType, TaskScaling};
+use model::tree::BTreeMap;
+use model::value::Value;
+use state::samples::{AT, Region, eval, key, register, spec, submit};
+use wire::command::{Command, ScaleJob};
+use wire::request::ScaleWish;
 
 /// With every member said.
 fn scaling() -> Scaling {

@@ -1,9 +1,9 @@
 //! Samples of commands beside tasks: what is asked for, what is said in a session, and tasks that have some prepared.
 
 use super::Samples;
-use crate::model::job::{JobSpec, TaskAction};
-use crate::state::samples::{alloc_id, spec};
-use crate::wire::ask::{NodeAsk, SessionInput, SessionOutput};
+use model::job::{JobSpec, TaskAction};
+use state::samples::{alloc_id, spec};
+use wire::ask::{NodeAsk, SessionInput, SessionOutput};
 
 fn acting() -> JobSpec {
     let mut spec = spec("acting", 1);

@@ -1,19 +1,19 @@
 //! Damaged rows: whatever a row's bytes are, reading and applying give a result or a fault, and the checker notices.
 
-use crate::model::alloc::ClientStatus;
-use crate::model::eval::EvalStatus;
-use crate::model::id::EvalId;
-use crate::model::random::Stream;
-use crate::sim::disk::SimDisk;
-use crate::state::batch::LogBatch;
-use crate::state::check::consistent;
-use crate::state::fault::Fault;
-use crate::state::samples::*;
-use crate::state::store::{Committed, Options, Reader, Store};
-use crate::state::verified;
-use crate::wire::command::Command;
-use crate::wire::record;
+use crate::disk::SimDisk;
+use model::alloc::ClientStatus;
+use model::eval::EvalStatus;
+use model::id::EvalId;
+use model::random::Stream;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use state::batch::LogBatch;
+use state::check::consistent;
+use state::fault::Fault;
+use state::samples::*;
+use state::store::{Committed, Options, Reader, Store};
+use state::verified;
+use wire::command::Command;
+use wire::record;
 
 /// The table of replicated rows, by its name on the disk.
 const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");

@@ -1,22 +1,22 @@
 //! Whole histories on simulated disks: power cuts, full and failing disks. A twin that never fails says what is right.
 
-use crate::model::alloc::{Allocation, ClientStatus};
-use crate::model::eval::EvalStatus;
-use crate::model::id::{JobKey, NodeId, Uuid};
-use crate::model::job::JobSpec;
-use crate::model::node::NodeStatus;
-use crate::model::plan::{AllocStop, NodePlan};
-use crate::model::random::Stream;
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::sim::disk::{Operation, SimDisk};
-use crate::state::batch::LogBatch;
-use crate::state::check::consistent;
-use crate::state::fault::Fault;
-use crate::state::samples::*;
-use crate::state::store::{Committed, OpenError, Options, Recovered, Store};
-use crate::wire::command::Command;
-use crate::wire::record;
+use crate::disk::{Operation, SimDisk};
+use model::alloc::{Allocation, ClientStatus};
+use model::eval::EvalStatus;
+use model::id::{JobKey, NodeId, Uuid};
+use model::job::JobSpec;
+use model::node::NodeStatus;
+use model::plan::{AllocStop, NodePlan};
+use model::random::Stream;
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
+use state::batch::LogBatch;
+use state::check::consistent;
+use state::fault::Fault;
+use state::samples::*;
+use state::store::{Committed, OpenError, Options, Recovered, Store};
+use wire::command::Command;
+use wire::record;
 
 /// Commands as a small region makes them, from a seed. Not all of them can succeed.
 struct Workload {
@@ -116,7 +116,7 @@ impl Workload {
         for a in view.allocs_of_node(node).expect("reads") {
             if self.below(2) == 0 {
                 let status = [Running, Running, Complete, Failed][self.below(4) as usize];
-                updates.push(crate::wire::command::AllocUpdate { id: a.id, ..report(0, status) });
+                updates.push(wire::command::AllocUpdate { id: a.id, ..report(0, status) });
             }
         }
         Command::UpdateAllocs { node, updates, evals: vec![], at: AT }

@@ -5,4 +5,5 @@ mod damage;
 mod histories;
 mod rotting;
 mod scheduling;
+mod segments;
 mod storing;

@@ -1,14 +1,14 @@
 //! A bit that rots anywhere under a store: found, or of no consequence. No acknowledged change is ever taken back.
 
-use crate::model::random::Stream;
-use crate::sim::disk::{Operation, SimDisk};
-use crate::state::batch::LogBatch;
-use crate::state::check::{consistent, rows};
-use crate::state::fault::Fault;
-use crate::state::local::{LocalStore, OpenError as LocalError, Writes};
-use crate::state::samples::*;
-use crate::state::store::{Committed, OpenError, Options, Store};
-use crate::wire::record;
+use crate::disk::{Operation, SimDisk};
+use model::random::Stream;
+use state::batch::LogBatch;
+use state::check::{consistent, rows};
+use state::fault::Fault;
+use state::local::{LocalStore, OpenError as LocalError, Writes};
+use state::samples::*;
+use state::store::{Committed, OpenError, Options, Store};
+use wire::record;
 
 const SMALL: Options =
     Options { cache_bytes: 4096, segment_bytes: 64 << 10, unsaved_rows: 50, unverified: false };

@@ -1,12 +1,12 @@
 //! A scheduler and a store, with nothing between them: what is placed is stored, and then there is nothing left to do.
 
-use crate::model::eval::{EvalStatus, Trigger};
-use crate::model::job::JobStatus;
-use crate::scheduler::{self, Attempt};
-use crate::state::check::consistent;
-use crate::state::samples::*;
-use crate::wire::command::Command;
-use crate::wire::request::Done;
+use model::eval::{EvalStatus, Trigger};
+use model::job::JobStatus;
+use scheduler::{self, Attempt};
+use state::check::consistent;
+use state::samples::*;
+use wire::command::Command;
+use wire::request::Done;
 
 #[test]
 fn a_scheduler_places_on_a_view_and_is_content_with_what_it_placed() {

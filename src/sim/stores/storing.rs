@@ -1,15 +1,15 @@
 //! The store's own rules: what it refuses, what it recovers, who may read, and what a change costs the disk.
 
-use crate::sim::disk::SimDisk;
-use crate::state::batch::LogBatch;
-use crate::state::check::consistent;
-use crate::state::fault::Fault;
-use crate::state::samples::*;
-use crate::state::store::{Committed, OpenError, Options, Recovered, Store};
-use crate::state::verified;
-use crate::wire::command::Command;
-use crate::wire::record;
+use crate::disk::SimDisk;
 use redb::TableDefinition;
+use state::batch::LogBatch;
+use state::check::consistent;
+use state::fault::Fault;
+use state::samples::*;
+use state::store::{Committed, OpenError, Options, Recovered, Store};
+use state::verified;
+use wire::command::Command;
+use wire::record;
 
 #[test]
 fn what_cannot_follow_is_refused_and_changes_nothing() {

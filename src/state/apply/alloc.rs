@@ -5,16 +5,16 @@ use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Kind, Part, Place};
 use super::super::view::Table;
 use super::{FleetEdit, Reply, Turn, deployment, job};
-use crate::model::alloc::{Allocation, ClientStatus, Transition};
-use crate::model::deployment::Verdict;
-use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, JobKey, NodeId};
-use crate::model::time::Wall;
-use crate::wire::change::{AllocChange, Change};
-use crate::wire::command::AllocUpdate;
-use crate::wire::event::Object;
-use crate::wire::record;
+use model::alloc::{Allocation, ClientStatus, Transition};
+use model::deployment::Verdict;
+use model::eval::Evaluation;
+use model::id::{AllocId, JobKey, NodeId};
+use model::time::Wall;
 use std::sync::Arc;
+use wire::change::{AllocChange, Change};
+use wire::command::AllocUpdate;
+use wire::event::Object;
+use wire::record;
 
 impl Turn<'_> {
     pub(super) fn update_allocs(

@@ -7,19 +7,19 @@ use super::super::fault::Fault;
 use super::super::tables::{self, Kind, Part, Place};
 use super::super::view::{self, Table};
 use super::{Reply, Turn};
-use crate::model::alloc::{Allocation, Health};
-use crate::model::deployment::{
+use model::alloc::{Allocation, Health};
+use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus, DeploymentStep, DeploymentUpdate, Failure, NEWER, PAUSED,
 };
-use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, DeploymentId, JobKey};
-use crate::model::time::{Span, Wall};
-use crate::model::tree::BTreeMap;
-use crate::wire::change::{Change, DeploymentChange};
-use crate::wire::command::{ApplyRollout, StepDeployment};
-use crate::wire::event::Object;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::eval::Evaluation;
+use model::id::{AllocId, DeploymentId, JobKey};
+use model::time::{Span, Wall};
+use model::tree::BTreeMap;
 use std::sync::Arc;
+use wire::change::{Change, DeploymentChange};
+use wire::command::{ApplyRollout, StepDeployment};
+use wire::event::Object;
+use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
     pub(super) fn apply_rollout(&mut self, rollout: ApplyRollout) -> Result<Reply, Fault> {

@@ -7,14 +7,14 @@ use super::super::family;
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
 use super::{Reply, Turn};
-use crate::model::eval::{Evaluation, Trigger};
-use crate::model::family::dispatch::{self, Wish};
-use crate::model::id::JobKey;
-use crate::model::job::JobSpec;
-use crate::model::time::Wall;
-use crate::wire::command::DispatchJob;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::eval::{Evaluation, Trigger};
+use model::family::dispatch::{self, Wish};
+use model::id::JobKey;
+use model::job::JobSpec;
+use model::time::Wall;
 use redb::ReadableTable;
+use wire::command::DispatchJob;
+use wire::request::{Done, Refusal, RefusalKind};
 
 /// Numbers that are tried for a child, when others of the same second have them.
 const NUMBERS_TRIED: u32 = 64;

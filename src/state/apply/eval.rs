@@ -6,14 +6,14 @@ use super::super::operating;
 use super::super::tables::{self, Kind, Part, Place};
 use super::super::view::Table;
 use super::{Reply, Turn};
-use crate::model::eval::{EvalStatus, Evaluation};
-use crate::model::id::EvalId;
-use crate::model::job::JobStatus;
-use crate::model::time::{Span, Wall};
-use crate::wire::change::Change;
-use crate::wire::event::Object;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::eval::{EvalStatus, Evaluation};
+use model::id::EvalId;
+use model::job::JobStatus;
+use model::time::{Span, Wall};
 use std::sync::Arc;
+use wire::change::Change;
+use wire::event::Object;
+use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
     pub(super) fn put_evals(&mut self, evals: Vec<Evaluation>, at: Wall) -> Result<(), Fault> {

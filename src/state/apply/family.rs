@@ -6,13 +6,13 @@
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
 use super::{Reply, Turn};
-use crate::model::eval::Evaluation;
-use crate::model::family::{self, Children};
-use crate::model::id::JobKey;
-use crate::model::job::JobSpec;
-use crate::model::time::Wall;
-use crate::wire::command::LaunchJob;
-use crate::wire::request::{Refusal, RefusalKind};
+use model::eval::Evaluation;
+use model::family::{self, Children};
+use model::id::JobKey;
+use model::job::JobSpec;
+use model::time::Wall;
+use wire::command::LaunchJob;
+use wire::request::{Refusal, RefusalKind};
 
 impl Turn<'_> {
     pub(super) fn launch_job(&mut self, order: LaunchJob) -> Result<Reply, Fault> {

@@ -5,13 +5,13 @@ use super::super::garbage::{self, Fate};
 use super::super::tables::{self, Part, Place};
 use super::super::view;
 use super::{Reply, Turn};
-use crate::model::eval::Evaluation;
-use crate::model::garbage::{Cutoffs, Garbage};
-use crate::model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use crate::model::job::JobSpec;
-use crate::model::tree::BTreeMap;
-use crate::wire::command::Collect;
-use crate::wire::request::Done;
+use model::eval::Evaluation;
+use model::garbage::{Cutoffs, Garbage};
+use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use model::job::JobSpec;
+use model::tree::BTreeMap;
+use wire::command::Collect;
+use wire::request::Done;
 
 impl Turn<'_> {
     pub(super) fn collect(&mut self, order: Collect) -> Result<Reply, Fault> {

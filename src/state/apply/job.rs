@@ -8,21 +8,21 @@ use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
 use super::scaling::keep_counts;
 use super::{JobEdit, Reply, Turn};
-use crate::model::alloc::ClientStatus;
-use crate::model::deployment::Deployment;
-use crate::model::eval::Evaluation;
-use crate::model::family::{Children, Kinship};
-use crate::model::id::JobKey;
-use crate::model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
-use crate::model::namespace::nonexistent;
-use crate::model::submission::Submission;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
-use crate::wire::change::Change;
-use crate::wire::command::{RegisterJob, SubmitJob};
-use crate::wire::event::Object;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::alloc::ClientStatus;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::family::{Children, Kinship};
+use model::id::JobKey;
+use model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
+use model::namespace::nonexistent;
+use model::submission::Submission;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use std::sync::Arc;
+use wire::change::Change;
+use wire::command::{RegisterJob, SubmitJob};
+use wire::event::Object;
+use wire::request::{Done, Refusal, RefusalKind};
 
 /// How a job ends.
 pub(super) enum End {
@@ -217,7 +217,7 @@ impl Turn<'_> {
     }
 
     fn edit_job(&mut self, key: &JobKey) -> Result<&mut JobEdit, Fault> {
-        use crate::model::tree::Entry;
+        use model::tree::Entry;
         Ok(match self.jobs.entry(key.clone()) {
             Entry::Occupied(e) => e.into_mut(),
             Entry::Vacant(e) => {

@@ -3,7 +3,7 @@
 use super::super::fault::Fault;
 use super::super::tables::{self, Kind};
 use super::{Reply, Turn};
-use crate::model::key::SigningKey;
+use model::key::SigningKey;
 
 impl Turn<'_> {
     /// The first key stays: a second leader may have made one, too, before it saw the first one's.

@@ -25,18 +25,18 @@ use super::fault::Fault;
 use super::store::{Committed, Outcome};
 use super::tables::{self, Applied, JobRow, Kind, Region};
 use super::view::Table;
-use crate::model::id::{JobKey, NodeId, Uuid};
-use crate::model::node::Node;
-use crate::model::resources::Holding;
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
-use crate::wire::change::Change;
-use crate::wire::command::{Command, SubmitJob};
-use crate::wire::event::{Events, Object};
-use crate::wire::record::{self, Record};
-use crate::wire::request::{Done, Refusal};
 use job::End;
+use model::id::{JobKey, NodeId, Uuid};
+use model::node::Node;
+use model::resources::Holding;
+use model::time::Wall;
+use model::tree::BTreeMap;
 use redb::ReadableTable;
+use wire::change::Change;
+use wire::command::{Command, SubmitJob};
+use wire::event::{Events, Object};
+use wire::record::{self, Record};
+use wire::request::{Done, Refusal};
 
 /// How many versions of a job are kept and listed by commands that do not say it.
 const TRACKED_VERSIONS: u32 = 6;

@@ -5,11 +5,11 @@ use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
 use super::super::view::{self, Table};
 use super::{Reply, Turn};
-use crate::model::canonical::DEFAULT_NAMESPACE;
-use crate::model::job::{JobSpec, JobStatus};
-use crate::model::namespace::{Namespace, NamespaceSpec};
-use crate::wire::change::Change;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::canonical::DEFAULT_NAMESPACE;
+use model::job::{JobSpec, JobStatus};
+use model::namespace::{Namespace, NamespaceSpec};
+use wire::change::Change;
+use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
     /// What says nothing new changes nothing.

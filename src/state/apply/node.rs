@@ -5,15 +5,15 @@ use super::super::fault::Fault;
 use super::super::tables::{self, Described, Kind, NodeRow};
 use super::super::view::{self, Table};
 use super::{FleetEdit, Reply, Turn};
-use crate::model::eval::Evaluation;
-use crate::model::id::NodeId;
-use crate::model::node::{Node, NodeEvent, NodeInfo, NodeStatus, computed_class};
-use crate::model::time::Wall;
-use crate::model::tree::BTreeMap;
-use crate::wire::change::{Change, NodeChange};
-use crate::wire::event::Object;
-use crate::wire::request::{Refusal, RefusalKind};
+use model::eval::Evaluation;
+use model::id::NodeId;
+use model::node::{Node, NodeEvent, NodeInfo, NodeStatus, computed_class};
+use model::time::Wall;
+use model::tree::BTreeMap;
 use std::sync::Arc;
+use wire::change::{Change, NodeChange};
+use wire::event::Object;
+use wire::request::{Refusal, RefusalKind};
 
 impl Turn<'_> {
     /// Of a known node only the description changes.

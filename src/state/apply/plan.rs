@@ -3,11 +3,11 @@
 
 use super::super::fault::Fault;
 use super::{Reply, Turn};
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus, StateChange};
-use crate::model::eval::Evaluation;
-use crate::model::id::{AllocId, EvalId};
-use crate::model::plan::{AllocStop, NodePlan};
-use crate::model::time::Wall;
+use model::alloc::{Allocation, ClientStatus, DesiredStatus, StateChange};
+use model::eval::Evaluation;
+use model::id::{AllocId, EvalId};
+use model::plan::{AllocStop, NodePlan};
+use model::time::Wall;
 
 impl Turn<'_> {
     pub(super) fn apply_plan(

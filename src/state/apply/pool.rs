@@ -6,13 +6,13 @@ use super::super::operating;
 use super::super::tables::{self, Described, Kind};
 use super::super::view::Table;
 use super::{Reply, Turn};
-use crate::model::pool::{NodePool, NodePoolSpec, is_built_in};
-use crate::model::scheduling::{SchedulerConfig, SchedulerSettings};
-use crate::wire::change::Change;
-use crate::wire::event::Object;
-use crate::wire::record;
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::pool::{NodePool, NodePoolSpec, is_built_in};
+use model::scheduling::{SchedulerConfig, SchedulerSettings};
 use std::sync::Arc;
+use wire::change::Change;
+use wire::event::Object;
+use wire::record;
+use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
     pub(super) fn configure_scheduler(

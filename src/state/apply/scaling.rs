@@ -6,15 +6,15 @@ use super::super::tables;
 use super::super::view::{self, Table};
 use super::job::conflict;
 use super::{Reply, Turn};
-use crate::model::id::{EvalId, JobKey};
-use crate::model::job::JobSpec;
-use crate::model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policies, refuses_count};
-use crate::model::time::Wall;
-use crate::model::tree::BTreeSet;
-use crate::model::validate::{Limits, names};
-use crate::wire::change::Change;
-use crate::wire::command::ScaleJob;
-use crate::wire::request::{Refusal, RefusalKind, ScaleWish};
+use model::id::{EvalId, JobKey};
+use model::job::JobSpec;
+use model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policies, refuses_count};
+use model::time::Wall;
+use model::tree::BTreeSet;
+use model::validate::{Limits, names};
+use wire::change::Change;
+use wire::command::ScaleJob;
+use wire::request::{Refusal, RefusalKind, ScaleWish};
 
 impl Turn<'_> {
     pub(super) fn scale_job(&mut self, order: ScaleJob) -> Result<Reply, Fault> {

@@ -11,19 +11,19 @@ mod preemption;
 mod scaling;
 mod versions;
 
-use crate::model::alloc::{ClientStatus, DesiredStatus};
-use crate::model::eval::EvalStatus;
-use crate::model::id::JobKey;
-use crate::model::job::{JobSpec, JobStatus, JobType};
-use crate::model::node::{NodeEvent, NodeStatus};
-use crate::model::plan::{AllocStop, NodePlan};
-use crate::model::time::{Span, Wall};
-use crate::scheduler::View as SchedulerView;
-use crate::state::samples::*;
-use crate::state::view::Table;
-use crate::wire::change::Change;
-use crate::wire::command::{Command, RegisterJob};
-use crate::wire::request::{Done, RefusalKind};
+use crate::samples::*;
+use crate::view::Table;
+use model::alloc::{ClientStatus, DesiredStatus};
+use model::eval::EvalStatus;
+use model::id::JobKey;
+use model::job::{JobSpec, JobStatus, JobType};
+use model::node::{NodeEvent, NodeStatus};
+use model::plan::{AllocStop, NodePlan};
+use model::time::{Span, Wall};
+use scheduler::View as SchedulerView;
+use wire::change::Change;
+use wire::command::{Command, RegisterJob};
+use wire::request::{Done, RefusalKind};
 
 fn plan(eval: u128, nodes: Vec<NodePlan>) -> Command {
     Command::ApplyPlan { eval: eval_id(eval), nodes, evals: vec![], at: AT }
@@ -339,7 +339,7 @@ fn reports_touch_the_clients_half_only() {
 #[test]
 fn nodes_register_again_without_losing_what_servers_know() {
     let mut r = Region::new();
-    let opened = |out: &crate::state::store::Outcome| {
+    let opened = |out: &crate::store::Outcome| {
         out.changes.iter().find_map(|c| match c {
             Change::Node(n) => Some(n.opened),
             _ => None,

@@ -5,12 +5,12 @@ use super::super::family::{must_read_spec, read_spec};
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
 use super::{Reply, Turn};
-use crate::model::id::JobKey;
-use crate::model::job::{JobSpec, VersionTag};
-use crate::model::submission::Submission;
-use crate::model::time::Wall;
-use crate::wire::command::{RevertJob, TagVersion};
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use model::id::JobKey;
+use model::job::{JobSpec, VersionTag};
+use model::submission::Submission;
+use model::time::Wall;
+use wire::command::{RevertJob, TagVersion};
+use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
     /// A user's wish. A version that was stopped stops the job again.

@@ -1,8 +1,8 @@
 //! Scaling policies and events against the jobs that they are of.
 
 use super::{All, say, tables};
-use crate::model::scaling::policies;
-use crate::model::tree::BTreeSet;
+use model::scaling::policies;
+use model::tree::BTreeSet;
 
 impl All {
     pub(super) fn scaling(&self) -> Result<(), String> {
@@ -32,7 +32,7 @@ impl All {
         }
     }
 
-    fn has_group(&self, key: &crate::model::id::JobKey, group: &[u8]) -> bool {
+    fn has_group(&self, key: &model::id::JobKey, group: &[u8]) -> bool {
         let newest = self.jobs.get(key).and_then(|job| Some((job, job.versions.last()?)));
         let spec = newest.and_then(|(job, newest)| {
             self.specs.get(&tables::spec_key(&tables::job_bytes(key), job.create_index, newest.version))

@@ -1,13 +1,13 @@
 //! The rules of `model::garbage`, one at a time, on a job and an allocation of the samples.
 
-use crate::model::alloc::{Allocation, ClientStatus, DesiredStatus};
-use crate::model::deployment::DeploymentStatus;
-use crate::model::eval::Evaluation;
-use crate::model::garbage::*;
-use crate::model::id::DeploymentId;
-use crate::model::job::JobType;
-use crate::model::time::Span;
-use crate::state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, register, spec};
+use crate::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, register, spec};
+use model::alloc::{Allocation, ClientStatus, DesiredStatus};
+use model::deployment::DeploymentStatus;
+use model::eval::Evaluation;
+use model::garbage::*;
+use model::id::DeploymentId;
+use model::job::JobType;
+use model::time::Span;
 
 const RULES: GarbageRules = GarbageRules {
     interval: Span::minutes(5),
@@ -111,7 +111,7 @@ fn a_roll_out_that_is_open_keeps_what_is_its_own_and_what_it_owes() {
 
 #[test]
 fn evaluations_go_when_they_are_over_and_old() {
-    use crate::model::eval::EvalStatus::{Blocked, Canceled, Complete};
+    use model::eval::EvalStatus::{Blocked, Canceled, Complete};
     let before = Cutoffs::of(&RULES, AT + Span::hours(2));
     for (status, job_type, goes) in [
         (Complete, JobType::Service, true),

@@ -1,76 +1,13 @@
 //! The client's store on a disk that loses what was not synced, fills up, and holds rows that nobody can read.
 
+use super::disk::Disk;
 use super::*;
-use crate::model::alloc::DesiredStatus;
-use crate::model::claims::GroupAsks;
-use crate::model::id::JobKey;
-use crate::model::job::{JobType, RestartMode, RestartPolicy, TaskGroup};
-use crate::model::resources::AllocResources;
-use crate::model::time::Span;
-use std::sync::{Arc, Mutex, PoisonError};
-
-#[derive(Debug, Default)]
-struct Bytes {
-    written: Vec<u8>,
-    synced: Vec<u8>,
-    syncs: u64,
-    full: bool,
-}
-
-/// A disk that keeps over a power cut what was synced and nothing else.
-#[derive(Clone, Debug, Default)]
-pub struct Disk(Arc<Mutex<Bytes>>);
-
-impl Disk {
-    fn new(bytes: Vec<u8>) -> Disk {
-        Disk(Arc::new(Mutex::new(Bytes { written: bytes.clone(), synced: bytes, syncs: 0, full: false })))
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&mut Bytes) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub fn syncs(&self) -> u64 {
-        self.with(|b| b.syncs)
-    }
-
-    pub fn fill(&self, full: bool) {
-        self.with(|b| b.full = full);
-    }
-
-    pub fn after_power_cut(&self) -> Disk {
-        Disk::new(self.with(|b| b.synced.clone()))
-    }
-}
-
-impl StorageBackend for Disk {
-    fn len(&self) -> std::io::Result<u64> {
-        Ok(self.with(|b| b.written.len() as u64))
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
-        let at = offset as usize;
-        self.with(|b| out.copy_from_slice(&b.written[at..at + out.len()]));
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> std::io::Result<()> {
-        self.with(|b| b.written.resize(len as usize, 0));
-        Ok(())
-    }
-
-    fn sync_data(&self) -> std::io::Result<()> {
-        self.with(|b| (b.synced, b.syncs) = (b.written.clone(), b.syncs + 1));
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        let at = offset as usize;
-        (!self.with(|b| b.full)).then_some(()).ok_or(std::io::ErrorKind::StorageFull)?;
-        self.with(|b| b.written[at..at + data.len()].copy_from_slice(data));
-        Ok(())
-    }
-}
+use model::alloc::DesiredStatus;
+use model::claims::GroupAsks;
+use model::id::JobKey;
+use model::job::{JobType, RestartMode, RestartPolicy, TaskGroup};
+use model::resources::AllocResources;
+use model::time::Span;
 
 fn id(n: u8) -> AllocId {
     AllocId(Uuid::from_bytes([n; 16]))

@@ -1,8 +1,8 @@
 //! How far a replica has come, as it is stored: one small record, in every version that it ever had.
 
-use crate::wire::record::{self, Malformed, Record};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use wire::record::{self, Malformed, Record};
 
 /// How far this replica has applied the log, and what came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

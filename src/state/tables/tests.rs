@@ -1,8 +1,8 @@
 //! Keys that sort and come apart, hashes that differ, and the golden rows of every format.
 
 use super::*;
-use crate::model::family::Children;
-use crate::model::job::GroupSummary;
+use model::family::Children;
+use model::job::GroupSummary;
 
 #[test]
 fn job_keys_sort_as_jobs_do_and_come_apart_again() {
@@ -144,7 +144,7 @@ fn rows_of_the_first_format_open_for_ever() {
 }
 
 fn described_in_the_first_format_opens() {
-    let described = Described { info: crate::state::samples::info(1), computed_class: "v1:x".into() };
+    let described = Described { info: crate::samples::info(1), computed_class: "v1:x".into() };
     let old = "010000000000004001800000000000000100000000000040008000000000000001066e6f64652d31036463310764656661756c74000003086370752e617263680561726d36340f6472697665722e7261775f6578656301310b6b65726e656c2e6e616d65056c696e757800c03e8010a09c01000000040001087261775f657865630101074865616c746879008080d0e2c6bfce972f000476313a78";
     assert_eq!(
         record::decode::<Described>(&unhex(old)),

@@ -3,8 +3,8 @@
 use super::super::schema::{Key, Kind, TOP};
 use super::super::syntax::{self, Item, Value};
 use super::*;
-use crate::model::scheduling::Algorithm;
-use crate::model::tree::BTreeSet;
+use model::scheduling::Algorithm;
+use model::tree::BTreeSet;
 
 /// Each key that is obeyed with a value that is not its default, and what then holds.
 type Obeyed = (&'static str, &'static str, fn(&Config) -> bool);

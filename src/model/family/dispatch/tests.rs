@@ -1,10 +1,10 @@
 //! The rules of dispatches, one at a time.
 
 use super::*;
-use crate::model::family::launched;
-use crate::model::job::JobType;
-use crate::model::time::Span;
-use crate::model::validate::tests::job;
+use crate::family::launched;
+use crate::job::JobType;
+use crate::time::Span;
+use crate::validate::tests::job;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let mut map = BTreeMap::new();

@@ -1,15 +1,15 @@
 //! Jobs on every node, rule by rule (reference: scheduler 12).
 
-use crate::model::alloc::{ClientStatus as C, Leave};
-use crate::model::eval::{EvalStatus, Trigger};
-use crate::model::id::NodeId;
-use crate::model::job::{DisconnectPolicy, JobSpec, JobType, Reconcile, UpdatePolicy};
-use crate::model::node::{Node, NodeStatus};
-use crate::model::plan::Decision;
-use crate::model::resources::TOO_MANY;
-use crate::model::time::Span;
-use crate::model::tree::BTreeSet;
-use crate::scheduler::testing::*;
+use crate::testing::*;
+use model::alloc::{ClientStatus as C, Leave};
+use model::eval::{EvalStatus, Trigger};
+use model::id::NodeId;
+use model::job::{DisconnectPolicy, JobSpec, JobType, Reconcile, UpdatePolicy};
+use model::node::{Node, NodeStatus};
+use model::plan::Decision;
+use model::resources::TOO_MANY;
+use model::time::Span;
+use model::tree::BTreeSet;
 
 mod rollouts;
 

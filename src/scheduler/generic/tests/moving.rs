@@ -1,7 +1,7 @@
 //! What is to leave its node: now, or when there is room elsewhere.
 
 use super::*;
-use crate::model::alloc::Leave;
+use model::alloc::Leave;
 
 /// One allocation on the first of `n` nodes, which takes nothing new any more, and is asked to leave.
 fn leaving(n: u128, how: Leave) -> (World, JobSpec) {

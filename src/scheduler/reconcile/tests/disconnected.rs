@@ -2,10 +2,10 @@
 
 use super::tainted::patient;
 use super::*;
-use crate::model::alloc::{Leave, NodeScore, Scores, StateChange};
-use crate::model::eval::Trigger;
-use crate::model::job::{DisconnectPolicy, Reconcile, ReschedulePolicy};
-use crate::model::time::Span;
+use model::alloc::{Leave, NodeScore, Scores, StateChange};
+use model::eval::Trigger;
+use model::job::{DisconnectPolicy, Reconcile, ReschedulePolicy};
+use model::time::Span;
 
 fn policy(job: &mut Job) -> &mut DisconnectPolicy {
     job.spec.groups[0].disconnect.as_mut().expect("it has one")

@@ -2,8 +2,8 @@
 
 use super::rolling::{canary, deployment, group_of, next_version, with_update};
 use super::*;
-use crate::model::alloc::Leave;
-use crate::model::deployment::DeploymentStatus as S;
+use model::alloc::Leave;
+use model::deployment::DeploymentStatus as S;
 
 /// A new version whose deployment is held: paused, failed, or with a canary on trial.
 fn held(how: S) -> (Job, Job, Deployment, Vec<Allocation>) {
@@ -84,9 +84,8 @@ fn canaries_of_any_deployment_before_are_stopped() {
 #[test]
 fn a_failed_canary_is_one_of_those_that_are_tried_until_it_may_be_replaced() {
     let (_, mut new, deployment, mut allocs) = held(S::Running);
-    new.spec.groups[0].reschedule =
-        crate::model::job::ReschedulePolicy::default_for(crate::model::job::JobType::Service);
-    let hour = crate::model::time::Span::hours(-1);
+    new.spec.groups[0].reschedule = model::job::ReschedulePolicy::default_for(model::job::JobType::Service);
+    let hour = model::time::Span::hours(-1);
     (allocs[2].client, allocs[2].modify_time, allocs[2].create_time) =
         (C::Failed, NOW + hour, NOW + hour + hour);
     let case = Case::rolling(&new, Some(&deployment));

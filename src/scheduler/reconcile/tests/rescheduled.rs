@@ -1,11 +1,11 @@
 //! Reference scheduler 9 and 20: what has failed is placed again, now or later or never.
 
 use super::*;
-use crate::model::deployment::DeploymentStatus;
-use crate::model::eval::Trigger;
-use crate::model::job::{JobType, ReschedulePolicy};
-use crate::model::reschedule::Reschedule;
-use crate::model::time::Span;
+use model::deployment::DeploymentStatus;
+use model::eval::Trigger;
+use model::job::{JobType, ReschedulePolicy};
+use model::reschedule::Reschedule;
+use model::time::Span;
 
 /// A job with the default policy of its type.
 fn lenient(count: i64, job_type: JobType) -> Job {
@@ -73,7 +73,7 @@ fn r9_the_evaluation_that_was_waited_for_places_again_whatever_the_clock_says() 
     let case = Case::of(&job);
     allocs[0].followup_eval = Some(case.eval.id);
     assert_eq!(again(&case.changes(&allocs)), strings(&["[0]"]));
-    allocs[0].followup_eval = Some(crate::model::id::EvalId::from_random(5));
+    allocs[0].followup_eval = Some(model::id::EvalId::from_random(5));
     let other = case.changes(&allocs);
     assert!(again(&other).is_empty() && other.followups.is_empty(), "another one waits: nothing to do");
 }

@@ -1,10 +1,10 @@
 //! Reference scheduler 8.1, 8.2, 8.5 to 8.9 where `update` is obeyed: canaries, limits, and what becomes of deployments.
 
 use super::*;
-use crate::model::alloc::{Health, Leave};
-use crate::model::deployment::{DeploymentGroup, DeploymentStatus as S};
-use crate::model::job::{HealthCheck, ReschedulePolicy, UpdatePolicy};
-use crate::model::time::Span;
+use model::alloc::{Health, Leave};
+use model::deployment::{DeploymentGroup, DeploymentStatus as S};
+use model::job::{HealthCheck, ReschedulePolicy, UpdatePolicy};
+use model::time::Span;
 
 pub fn with_update(count: i64, max_parallel: i64, canary: i64) -> Job {
     let mut job = job("a", count);

@@ -1,9 +1,9 @@
 //! Reference scheduler 8.3: what the state of its node means for an allocation, rule by rule.
 
 use super::*;
-use crate::model::alloc::{Leave, StateChange};
-use crate::model::job::{DisconnectPolicy, Reconcile};
-use crate::model::time::Span;
+use model::alloc::{Leave, StateChange};
+use model::job::{DisconnectPolicy, Reconcile};
+use model::time::Span;
 
 /// Sits a minute out.
 pub fn patient() -> Job {

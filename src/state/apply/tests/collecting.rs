@@ -2,11 +2,11 @@
 //! server 14). The thresholds are those that hold when nobody says otherwise.
 
 use super::*;
-use crate::model::deployment::{Deployment, DeploymentStatus, DeploymentUpdate};
-use crate::model::eval::Evaluation;
-use crate::model::garbage::{Cutoffs, Garbage, GarbageRules};
-use crate::state::check;
-use crate::wire::command::{ApplyRollout, Collect};
+use crate::check;
+use model::deployment::{Deployment, DeploymentStatus, DeploymentUpdate};
+use model::eval::Evaluation;
+use model::garbage::{Cutoffs, Garbage, GarbageRules};
+use wire::command::{ApplyRollout, Collect};
 
 fn collect(r: &mut Region, garbage: Garbage, before: Cutoffs) -> u64 {
     let order = Collect { garbage, before, tracked_versions: 6, at: AT };
@@ -101,8 +101,8 @@ fn r14_a_batch_job_that_is_over_goes_after_four_hours_and_a_service_only_once_it
 
 #[test]
 fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
-    use crate::model::family::Periodic;
-    use crate::model::family::dispatch::{Parameterized, PayloadRule};
+    use model::family::Periodic;
+    use model::family::dispatch::{Parameterized, PayloadRule};
     let batch = JobSpec { job_type: JobType::Batch, ..spec("maker", 1) };
     let periodic = Periodic {
         enabled: false,

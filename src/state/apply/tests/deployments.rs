@@ -2,16 +2,16 @@
 
 use super::super::super::samples::*;
 use super::super::super::store::Outcome;
-use crate::model::alloc::{Allocation, ClientStatus, Health};
-use crate::model::deployment::{
+use model::alloc::{Allocation, ClientStatus, Health};
+use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus as S, DeploymentStep, DeploymentUpdate, Failure, Verdict,
 };
-use crate::model::eval::EvalStatus;
-use crate::model::id::DeploymentId;
-use crate::model::job::{Job, JobStatus};
-use crate::model::time::Span;
-use crate::wire::command::{ApplyRollout, Command, StepDeployment};
-use crate::wire::request::{Done, RefusalKind};
+use model::eval::EvalStatus;
+use model::id::DeploymentId;
+use model::job::{Job, JobStatus};
+use model::time::Span;
+use wire::command::{ApplyRollout, Command, StepDeployment};
+use wire::request::{Done, RefusalKind};
 
 fn id(n: u128) -> DeploymentId {
     DeploymentId::from_random(n)
@@ -111,7 +111,7 @@ fn what_is_placed_and_proven_is_counted_once() {
     let (healthy, unhealthy) = (vec![alloc_id(2)], vec![]);
     step(&mut r, DeploymentStep::SetHealth { healthy, unhealthy, failure: None });
     assert_eq!((g(&r).healthy, g(&r).unhealthy), (2, 0), "a user does");
-    crate::state::check::consistent(&r.view()).expect("is whole");
+    crate::check::consistent(&r.view()).expect("is whole");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_new_deployment_ends_the_one_before_and_a_purge_takes_them_along() {
     assert!(r.view().deployments(None, 9).expect("reads").is_empty());
     roll_out(&mut r, Some(deployment(3, &job, group(0))), vec![], vec![]);
     assert!(r.view().deployments(None, 9).expect("reads").is_empty(), "its job is gone");
-    crate::state::check::consistent(&r.view()).expect("is whole");
+    crate::check::consistent(&r.view()).expect("is whole");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_plan_may_say_that_a_deployment_wants_something_else() {
     roll_out(&mut r, None, vec![], vec![done]);
     roll_out(&mut r, Some(wants(9, 9)), vec![], vec![]);
     assert_eq!((g(&r).desired_total, read(&r, 1).status), (6, S::Successful), "it comes too late");
-    crate::state::check::consistent(&r.view()).expect("is whole");
+    crate::check::consistent(&r.view()).expect("is whole");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_job_with_an_active_deployment_runs_though_nothing_is_placed() {
     assert_eq!(job.status, JobStatus::Pending);
     roll_out(&mut r, Some(deployment(1, &job, group(0))), vec![], vec![]);
     assert_eq!(r.job("web").status, JobStatus::Running);
-    crate::state::check::consistent(&r.view()).expect("is whole");
+    crate::check::consistent(&r.view()).expect("is whole");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_failure_ends_it_and_may_bring_an_older_spec_back() {
     assert_eq!((third.version, third.stable, &third.spec), (2, true, &first));
     assert_eq!((read(&r, 2).status, read(&r, 2).status_description.as_str()), (S::Failed, "why"));
     assert_eq!(refused(r.run(&fail(None))), "can't fail terminal deployment");
-    crate::state::check::consistent(&r.view()).expect("is whole");
+    crate::check::consistent(&r.view()).expect("is whole");
 }
 
 #[test]

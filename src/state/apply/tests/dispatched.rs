@@ -1,14 +1,14 @@
 //! Dispatching: one child for each token, and parents' versions that stay while children are made of them.
 
 use super::*;
-use crate::model::eval::Evaluation;
-use crate::model::family::Children;
-use crate::model::family::dispatch::{Parameterized, PayloadRule, Wish};
-use crate::model::garbage::{Cutoffs, Garbage};
-use crate::model::job::JobSpec;
-use crate::state::check;
-use crate::wire::command::{Collect, DispatchJob};
-use crate::wire::request::Refusal;
+use crate::check;
+use model::eval::Evaluation;
+use model::family::Children;
+use model::family::dispatch::{Parameterized, PayloadRule, Wish};
+use model::garbage::{Cutoffs, Garbage};
+use model::job::JobSpec;
+use wire::command::{Collect, DispatchJob};
+use wire::request::Refusal;
 
 fn form() -> JobSpec {
     let rules = Parameterized {
@@ -215,7 +215,7 @@ fn what_has_ended_is_collected_with_its_token_before_and_after_its_parent() {
 
 #[test]
 fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
-    use crate::model::family::Periodic;
+    use model::family::Periodic;
     let periodic = Periodic {
         enabled: true,
         spec: "* * * * *".into(),
@@ -231,7 +231,7 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
     assert_eq!(region.view().launched(&key(&child)).expect("reads"), Some(AT));
     assert_eq!(region.job(&child).status, JobStatus::Running);
     assert_eq!(region.view().jobs_to_follow().expect("reads"), [key(&child)]);
-    let launch = crate::wire::command::LaunchJob {
+    let launch = wire::command::LaunchJob {
         job: key(&child),
         moment: AT + Span::minutes(1),
         timed_by: None,

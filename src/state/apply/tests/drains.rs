@@ -1,18 +1,18 @@
 //! What users want of nodes, and how drains go on, one rule at a time.
 
 use super::{plan, running};
-use crate::model::alloc::{ClientStatus, Leave};
-use crate::model::drain::{Drain, DrainStatus};
-use crate::model::id::NodeId;
-use crate::model::node::Node;
-use crate::model::plan::{AllocStop, NodePlan};
-use crate::model::time::Span;
-use crate::model::tree::BTreeMap;
-use crate::state::check;
-use crate::state::samples::*;
-use crate::wire::change::Change;
-use crate::wire::command::{Command, DrainStep, NodeWish};
-use crate::wire::request::{Done, Refusal, RefusalKind};
+use crate::check;
+use crate::samples::*;
+use model::alloc::{ClientStatus, Leave};
+use model::drain::{Drain, DrainStatus};
+use model::id::NodeId;
+use model::node::Node;
+use model::plan::{AllocStop, NodePlan};
+use model::time::Span;
+use model::tree::BTreeMap;
+use wire::change::Change;
+use wire::command::{Command, DrainStep, NodeWish};
+use wire::request::{Done, Refusal, RefusalKind};
 
 fn wish(r: &mut Region, wish: NodeWish) -> Result<Done, Refusal> {
     r.run(&Command::ChangeNode { node: node_id(1), wish, evals: vec![], at: AT }).reply
@@ -125,7 +125,7 @@ fn a_plan_does_not_take_back_what_was_asked_of_an_allocation_meanwhile() {
 fn a_purged_node_is_gone_and_its_allocations_wait_for_the_scheduler() {
     let mut r = running();
     let purge = NodeWish::Purge;
-    let evals = vec![crate::model::eval::Evaluation { node_id: Some(node_id(1)), ..eval(7, "web") }];
+    let evals = vec![model::eval::Evaluation { node_id: Some(node_id(1)), ..eval(7, "web") }];
     let out = r.run(&Command::ChangeNode { node: node_id(1), wish: purge, evals, at: AT });
     assert_eq!(r.view().node(node_id(1)).unwrap(), None);
     assert_eq!(r.view().fleet().status(node_id(1)), None);

@@ -1,11 +1,11 @@
 //! Launches and children: each launch is decided once, and parents count what there is.
 
 use super::*;
-use crate::model::eval::Evaluation;
-use crate::model::family::{Children, Periodic};
-use crate::model::job::JobSpec;
-use crate::wire::command::LaunchJob;
-use crate::wire::request::Refusal;
+use model::eval::Evaluation;
+use model::family::{Children, Periodic};
+use model::job::JobSpec;
+use wire::command::LaunchJob;
+use wire::request::Refusal;
 
 fn clock(prohibit_overlap: bool) -> JobSpec {
     let periodic = Periodic {
@@ -165,7 +165,7 @@ fn a_new_version_begins_with_its_own_time_and_a_child_keeps_its_parent() {
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
     let again = |spec: JobSpec, at: Wall| {
-        let register = crate::wire::command::RegisterJob { spec, enforce_index: None, eval: None, at };
+        let register = wire::command::RegisterJob { spec, enforce_index: None, eval: None, at };
         Command::RegisterJob(Box::new(register))
     };
     told(&mut region, &again(clock(false), AT + Span::hours(1))).expect("is taken");

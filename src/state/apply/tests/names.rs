@@ -1,8 +1,8 @@
 //! Namespaces, the texts of jobs, and how many versions stay.
 
 use super::*;
-use crate::model::eval::Evaluation;
-use crate::state::check;
+use crate::check;
+use model::eval::Evaluation;
 
 #[test]
 fn as_many_versions_are_tracked_as_the_command_says() {

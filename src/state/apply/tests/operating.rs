@@ -2,10 +2,10 @@
 
 use super::super::super::store::Outcome;
 use super::*;
-use crate::model::pool::NodePoolSpec;
-use crate::model::scheduling::{Algorithm, PoolScheduling, SchedulerSettings, Scheduling};
-use crate::state::check;
-use crate::wire::event::Object;
+use crate::check;
+use model::pool::NodePoolSpec;
+use model::scheduling::{Algorithm, PoolScheduling, SchedulerSettings, Scheduling};
+use wire::event::Object;
 
 fn refused(out: Outcome) -> (RefusalKind, String) {
     assert!(out.changes.is_empty(), "nothing has changed");

@@ -1,7 +1,7 @@
 //! What makes way for something else: told so once, by the entry that brings the other.
 
 use super::*;
-use crate::model::alloc::Allocation;
+use model::alloc::Allocation;
 
 /// `low` runs (1) on a ready node; `high` gets a place there (2), for which (1) has to leave.
 fn preempted() -> Region {

@@ -2,12 +2,12 @@
 
 use super::super::super::store::Outcome;
 use super::*;
-use crate::model::eval::Evaluation;
-use crate::model::eval::Trigger;
-use crate::model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
-use crate::state::check;
-use crate::wire::command::{ApplyRollout, ScaleJob};
-use crate::wire::request::ScaleWish;
+use crate::check;
+use model::eval::Evaluation;
+use model::eval::Trigger;
+use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
+use wire::command::{ApplyRollout, ScaleJob};
+use wire::request::ScaleWish;
 
 fn limits(min: i64, max: i64) -> Option<Scaling> {
     Some(Scaling { min, max, enabled: true, ..Scaling::default() })
@@ -33,7 +33,7 @@ fn wish(count: Option<i64>) -> ScaleWish {
         count,
         message: "busy".into(),
         error: false,
-        meta: [("load".to_string(), crate::model::value::Value::Float(0.5))].into(),
+        meta: [("load".to_string(), model::value::Value::Float(0.5))].into(),
         enforce_index: None,
     }
 }
@@ -199,7 +199,7 @@ fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
     let mut r = Region::new();
     let mut clock = scalable();
     clock.job_type = JobType::Batch;
-    clock.periodic = Some(crate::model::family::Periodic {
+    clock.periodic = Some(model::family::Periodic {
         enabled: true,
         spec: "@daily".into(),
         specs: vec![],

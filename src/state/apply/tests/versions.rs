@@ -2,10 +2,10 @@
 
 use super::super::super::store::Outcome;
 use super::*;
-use crate::model::alloc::Allocation;
-use crate::model::job::VersionTag;
-use crate::state::check;
-use crate::wire::command::{RevertJob, TagVersion};
+use crate::check;
+use model::alloc::Allocation;
+use model::job::VersionTag;
+use wire::command::{RevertJob, TagVersion};
 
 fn revert(r: &mut Region, version: u64, enforce_prior_version: Option<u64>) -> Outcome {
     let eval = Some(eval(50 + u128::from(version), "web"));

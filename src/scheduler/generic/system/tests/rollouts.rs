@@ -1,10 +1,10 @@
 //! How a changed system job is rolled out, rule by rule: as far at a time as its deployment allows.
 
 use super::*;
-use crate::model::alloc::{Allocation, DesiredStatus, Health};
-use crate::model::deployment::{DeploymentGroup, DeploymentStatus as S};
-use crate::model::id::AllocId;
-use crate::model::time::Wall;
+use model::alloc::{Allocation, DesiredStatus, Health};
+use model::deployment::{DeploymentGroup, DeploymentStatus as S};
+use model::id::AllocId;
+use model::time::Wall;
 
 fn trying(max_parallel: i64, canary: i64) -> JobSpec {
     let mut spec = rolling(max_parallel);
