@@ -1,4 +1,4 @@
-//! Who is alive: one deadline per node (reference: server 6.1). Knows nothing of what a node's death means; never writes.
+//! Who is alive: one deadline per node (server.md 6.1). Knows nothing of what a node's death means; never writes.
 
 use crate::model::id::NodeId;
 use crate::model::random::Stream;
