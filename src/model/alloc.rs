@@ -226,7 +226,7 @@ pub fn name_index(name: &str) -> u64 {
     name.strip_suffix(']').and_then(|n| n.rsplit_once('[')).and_then(|(_, i)| i.parse().ok()).unwrap_or(0)
 }
 
-/// An allocation's client status and its sentence, from its tasks' states (reference: client 5).
+/// An allocation's client status and its sentence, from its tasks' states (client.md 5).
 pub fn client_status_of(tasks: &BTreeMap<String, TaskState>) -> (ClientStatus, &'static str) {
     let any = |p: TaskPhase| tasks.values().any(|t| t.phase == p);
     if tasks.values().any(|t| t.failed) {
@@ -283,7 +283,7 @@ impl NodeScore {
     }
 }
 
-/// How good a node is for one allocation, by each measure (reference: scheduler 16). All but the first do not apply where
+/// How good a node is for one allocation, by each measure (scheduler.md 16). All but the first do not apply where
 /// they are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {

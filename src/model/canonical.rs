@@ -1,4 +1,4 @@
-//! The defaults of a job, by its type (reference: jobspec 6), and the constraints that its contents imply (7). Making a
+//! The defaults of a job, by its type (jobspec.md 6), and the constraints that its contents imply (jobspec.md 7). Making a
 //! job complete twice changes nothing the second time.
 
 use super::constraint::Constraint;

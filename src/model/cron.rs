@@ -1,5 +1,5 @@
-//! Cron expressions: five fields, six with a year behind them, seven with seconds before them (reference: corrections,
-//! "Periodic"); and the moments that some of them name in a time zone.
+//! Cron expressions: five fields, six with a year behind them, seven with seconds before them
+//! (server.md 10.3); and the moments that some of them name in a time zone.
 //!
 //! Refuses to know: what time it is, where time zones are written down, and what happens at such a moment. What is local time
 //! that a change of the clocks skips names no moment; what it repeats names the first of both.

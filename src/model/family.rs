@@ -1,5 +1,5 @@
 //! Jobs that make other jobs: when one is launched by itself, what it has to do with those that it made, and how these are
-//! named (reference: server 10).
+//! named (server.md 10).
 //!
 //! Refuses to know: what time it is, and who launches.
 

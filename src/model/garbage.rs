@@ -1,4 +1,4 @@
-//! What may be forgotten (reference: server 14), as rules on plain data: what has ended, is old, and would change nothing if it
+//! What may be forgotten (server.md 14), as rules on plain data: what has ended, is old, and would change nothing if it
 //! were gone. Refuses to know where any of it is kept, and when somebody looks.
 //!
 //! Invariant: without what goes, a scheduler decides as it would have with it.

@@ -359,7 +359,7 @@ pub struct MigratePolicy {
     pub healthy_deadline: Span,
 }
 
-/// Derived from the job's allocations and evaluations on every change (reference: server 3.1).
+/// Derived from the job's allocations and evaluations on every change (server.md 3.1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobStatus {
     Pending,

@@ -88,7 +88,7 @@ pub struct DriverInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     pub info: NodeInfo,
-    /// Equal for nodes that no job can tell apart, except by `unique.` properties (reference: scheduler 4).
+    /// Equal for nodes that no job can tell apart, except by `unique.` properties (scheduler.md 4.8).
     pub computed_class: String,
     pub status: NodeStatus,
     pub status_description: String,

@@ -1,5 +1,5 @@
 //! When a failed allocation may be placed anew: the delays, the window of attempts, and what a replacement remembers of
-//! those before it (reference: scheduler 9). Refuses to know what time it is, and who replaces.
+//! those before it (scheduler.md 9). Refuses to know what time it is, and who replaces.
 
 use super::id::{AllocId, NodeId};
 use super::job::{DelayFunction, ReschedulePolicy};

@@ -119,7 +119,7 @@ pub struct Holding {
 
 impl AllocResources {
     /// The most that the allocation ever holds at once: `max(prestart with its sidecars, main with all sidecars and
-    /// poststart, poststop)` (reference: scheduler 15, newer form).
+    /// poststart, poststop)` (scheduler.md 15.1).
     pub fn total(&self) -> Amount {
         let (mut prestart, mut sidecars, mut main, mut poststart, mut poststop) =
             (Amount::ZERO, Amount::ZERO, Amount::ZERO, Amount::ZERO, Amount::ZERO);

@@ -1,5 +1,5 @@
 //! How far groups, and what their tasks are given, may be scaled, and what became of attempts to: the policies that autoscalers
-//! read, and the events that they leave (reference: server 13).
+//! read, and the events that they leave (server.md 13).
 //!
 //! Refuses to know: when to scale. A policy's own text is for whoever does.
 

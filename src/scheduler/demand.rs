@@ -1,4 +1,4 @@
-//! What a group asks of its node beyond amounts: ports, devices and whole cores (reference: scheduler 17). Laid onto a node,
+//! What a group asks of its node beyond amounts: ports, devices and whole cores (scheduler.md 17). Laid onto a node,
 //! each is a number or an id that nobody else holds there.
 //!
 //! Refuses to know: which nodes there are, how they are scored, and what cannot be decided on one node.
@@ -153,7 +153,7 @@ impl<'a> Demand<'a> {
                 let usable = asked.instances(group, &mut self.operands).into_iter().filter(free);
                 let instances: Vec<usize> = usable.take(asked.count()).collect();
                 let liked = asked.preference(group, &mut self.operands);
-                // of equals the last, as the reference has it
+                // of equals the last (scheduler.md 16.2)
                 if instances.len() == asked.count() && best.as_ref().is_none_or(|(score, ..)| liked >= *score)
                 {
                     best = Some((liked, at, instances));

@@ -1,5 +1,5 @@
 //! Devices as they are asked for: by vendor, type and name, by conditions on what a node says of them, and by taste
-//! (reference: scheduler 14, 16.2). Numbers with units compare by what they amount to.
+//! (scheduler.md 14.8, scheduler.md 16.2). Numbers with units compare by what they amount to.
 //!
 //! Refuses to know: which device is whose, and what nodes there are.
 

@@ -1,5 +1,5 @@
-//! `distinct_hosts` and `distinct_property`: conditions on where the job's other allocations are (reference: scheduler
-//! 14). Refuses to know resources and scores.
+//! `distinct_hosts` and `distinct_property`: conditions on where the job's other allocations are
+//! (scheduler.md 14.5, scheduler.md 14.6). Refuses to know resources and scores.
 
 use super::fleet::Snapshot;
 use super::operand::Target;

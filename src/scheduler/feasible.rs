@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-/// What a blocked evaluation remembers of node classes (reference: scheduler 4).
+/// What a blocked evaluation remembers of node classes (scheduler.md 4.9).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Eligibility {
     /// Empty when it escaped.
@@ -324,7 +324,7 @@ fn group_constraints(group: &TaskGroup) -> impl Iterator<Item = &Constraint> {
     group.constraints.iter().chain(group.tasks.iter().flat_map(|t| &t.constraints))
 }
 
-/// Drivers first, as reference scheduler 13 has it.
+/// Drivers first (scheduler.md 13.2).
 fn group_checks(group: &TaskGroup) -> impl Iterator<Item = Check<'_>> {
     let drivers = group.tasks.iter().map(|t| Check::Driver(&t.driver));
     drivers.chain(group_constraints(group).map(Check::Constraint)).chain(offer_checks(group))

@@ -1,4 +1,4 @@
-//! The scheduler of all jobs (reference: scheduler 7, 12): reconcile, find a node for all that is missing,
+//! The scheduler of all jobs (scheduler.md 7, scheduler.md 12): reconcile, find a node for all that is missing,
 //! and say what becomes of the evaluation.
 //!
 //! Refuses to know: how plans are verified and committed, and how often that was tried.

@@ -94,7 +94,7 @@ impl Attempt {
     }
 }
 
-/// Reference: scheduler 7 and 12.
+/// How often one evaluation is tried (scheduler.md 7.1).
 fn max_attempts(job_type: JobType) -> u32 {
     match job_type {
         JobType::Service | JobType::System => 5,

@@ -1,5 +1,5 @@
-//! What a constraint means: its targets, read from a node, and its operand, applied to two texts (reference: scheduler
-//! 14). Refuses to know which nodes exist and who asks.
+//! What a constraint means: its targets, read from a node, and its operand, applied to two texts
+//! (scheduler.md 14). Refuses to know which nodes exist and who asks.
 
 use super::fleet::{Own, Profile};
 use super::version::{Ordered, Version, VersionConstraint};
@@ -103,8 +103,8 @@ fn is_unique(key: &str) -> bool {
     key.starts_with("unique.")
 }
 
-/// The constraint looks at what is unique to a node: its computed class does not tell whether it holds (reference:
-/// scheduler 4).
+/// The constraint looks at what is unique to a node: its computed class does not tell whether it holds
+/// (scheduler.md 4.8).
 pub fn escapes_class(constraint: &Constraint) -> bool {
     let escapes = |text: &str| text.starts_with("${node.unique.") || Target::parse(text).unique();
     escapes(&constraint.left) || escapes(&constraint.right)

@@ -1,4 +1,4 @@
-//! Who makes way: where nothing has room for an allocation, what is less urgent may have to leave (reference: scheduler 18). What
+//! Who makes way: where nothing has room for an allocation, what is less urgent may have to leave (scheduler.md 18). What
 //! could leave is read when it is first asked for, and once.
 //!
 //! Refuses to know: which node is the best one, and what a plan does with what was chosen.
@@ -281,7 +281,7 @@ fn distance(ask: Amount, held: Amount) -> f64 {
     (cpu * cpu + memory * memory + disk * disk).sqrt()
 }
 
-/// How good it is to make way by sending such priorities off: near 1 for few of little urgency (reference: scheduler 16.7).
+/// How good it is to make way by sending such priorities off: near 1 for few of little urgency (scheduler.md 16.7).
 pub fn score(priorities: &[i64]) -> f64 {
     let highest = priorities.iter().copied().max().unwrap_or(0) as f64;
     let sum: i64 = priorities.iter().sum();

@@ -1,4 +1,4 @@
-//! How good a node is for one more allocation of a group (reference: scheduler 16): every score with its name and its
+//! How good a node is for one more allocation of a group (scheduler.md 16): every score with its name and its
 //! arithmetic. Refuses to know which nodes exist.
 
 use model::alloc::Scores;
@@ -10,7 +10,7 @@ const MAX_FIT: f64 = 18.0;
 
 /// How well the node is used afterwards, whatever the algorithm shown as `binpack`: how full it is (0 empty, 1 full), or, to
 /// spread, how empty. With `t = 10^free cpu + 10^free memory` it is `20 - t` or `t - 2`, held within 0 and 18, over 18; disk
-/// does not count (reference: scheduler 16.1).
+/// does not count (scheduler.md 16.1).
 pub fn fit(algorithm: Algorithm, available: Amount, used_then: Amount) -> f64 {
     let free = |all: i64, used: i64| if all > 0 { 1.0 - used as f64 / all as f64 } else { 0.0 };
     let free_cpu = free(available.cpu_mhz, used_then.cpu_mhz);
@@ -24,7 +24,7 @@ pub fn fit(algorithm: Algorithm, available: Amount, used_then: Amount) -> f64 {
 }
 
 /// `-(k + 1) / count` for `k` allocations of the same group that are there already; none: not a score at all
-/// (reference: scheduler 16.3).
+/// (scheduler.md 16.3).
 pub fn job_anti_affinity(there: i64, count: i64) -> Option<f64> {
     (there > 0).then(|| -((there + 1) as f64) / count.max(1) as f64)
 }

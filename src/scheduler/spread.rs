@@ -1,5 +1,5 @@
 //! How evenly a group lies over the values of its spread blocks, and what one more allocation at a value is worth
-//! (reference: scheduler 16.6). Refuses to know nodes, and the other scores.
+//! (scheduler.md 16.6). Refuses to know nodes, and the other scores.
 
 use super::fleet::Snapshot;
 use super::operand::Target;

@@ -1,4 +1,4 @@
-//! Whether a change of a group's spec needs a new allocation, or can be made in place (reference: scheduler 11).
+//! Whether a change of a group's spec needs a new allocation, or can be made in place (scheduler.md 11.6).
 //! Refuses to know where the allocation runs and whether the new spec fits there.
 
 use model::claims::{Network, Port};

@@ -1,4 +1,4 @@
-//! Versions and the constraints on them: the operands `version` and `semver` (reference: scheduler 14).
+//! Versions and the constraints on them: the operands `version` and `semver` (scheduler.md 14.3, scheduler.md 14.4).
 //! Refuses to know where the texts come from.
 
 use std::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! Writes asked for by users: checked against the region, stamped, given their evaluation, proposed (reference: server 8).
+//! Writes asked for by users: checked against the region, stamped, given their evaluation, proposed (server.md 8).
 //! What can only be told in log order (enforced indexes, conflicts with the stored job) is told by applying.
 
 use super::{Op, Server};

@@ -1,4 +1,4 @@
-//! Evaluations that wait for room: one per job, released when a node that could serve it changes (reference: scheduler 4).
+//! Evaluations that wait for room: one per job, released when a node that could serve it changes (scheduler.md 4).
 //!
 //! Knows nothing of state or scheduling. Invariant: capacity that appeared after an evaluation's snapshot is never
 //! missed: either the evaluation was here and is released, or it is refused entry and goes straight back to the broker.

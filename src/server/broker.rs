@@ -1,4 +1,4 @@
-//! The evaluation broker: which evaluation a scheduler worker gets next (reference: scheduler 3).
+//! The evaluation broker: which evaluation a scheduler worker gets next (scheduler.md 3).
 //!
 //! Knows nothing of state, raft or scheduling. Invariants: at most one evaluation of a job is ready or delivered at any
 //! time; a delivered evaluation comes back by ack, nack or deadline; nothing enqueued is lost. Delivery is at least once:

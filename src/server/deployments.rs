@@ -1,4 +1,4 @@
-//! The deployment watcher (reference: server 12): fails what makes no progress or is unhealthy, promotes what may be
+//! The deployment watcher (server.md 12): fails what makes no progress or is unhealthy, promotes what may be
 //! promoted by itself, and lets failures be placed again. All that it does is an entry with the evaluation that goes on from
 //! there. Refuses to know what is placed and stopped.
 //!

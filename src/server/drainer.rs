@@ -1,4 +1,4 @@
-//! Drains: what leaves its node next (reference: server 7). Of a group at most `max_parallel` are away at a time, until their
+//! Drains: what leaves its node next (server.md 7). Of a group at most `max_parallel` are away at a time, until their
 //! successors count; batch work may end by itself; at the deadline everything goes, and when nothing is left the drain is over.
 //!
 //! Knows no scheduler: it says what is to leave, and evaluations see to it. All of it can be rebuilt from the state. One

@@ -1,4 +1,4 @@
-//! The collector: forgets what has ended, is old and is needed by nothing (reference: server 14). It goes round at an interval,
+//! The collector: forgets what has ended, is old and is needed by nothing (server.md 14). It goes round at an interval,
 //! or when it is asked to, in small steps: a step looks at a bounded number of things, and proposes at most one entry with a bounded
 //! number of those that may go. Applying looks at each once more.
 //!

@@ -1,4 +1,4 @@
-//! Who is alive: one deadline per node (reference: server 6.1). Knows nothing of what a node's death means; never writes.
+//! Who is alive: one deadline per node (server.md 6.1). Knows nothing of what a node's death means; never writes.
 
 use model::id::NodeId;
 use model::random::Stream;

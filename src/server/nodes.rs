@@ -1,5 +1,5 @@
 //! What nodes ask: to be registered, to be believed alive, to hear of their allocations, to be heard about them
-//! (reference: server 6). Answers that change something leave with the change's outcome.
+//! (server.md 6). Answers that change something leave with the change's outcome.
 
 use super::{Op, Server};
 use model::alloc::{Allocation, ClientStatus};

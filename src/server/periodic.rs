@@ -1,4 +1,4 @@
-//! The launches of periodic jobs: when each is due, as the leader reckons from the state (reference: server 10). An entry
+//! The launches of periodic jobs: when each is due, as the leader reckons from the state (server.md 10). An entry
 //! says that one happens; the state lets each happen once, so that nothing is lost or doubled when leaders or clocks change.
 //!
 //! Refuses to know: what a child is. Of launches that were missed, the newest alone is made up for.

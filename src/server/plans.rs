@@ -1,5 +1,5 @@
 //! Plans: what a scheduler worker wants is checked node by node against the latest state and what is in flight, and the
-//! part that still fits is proposed (reference: scheduler 6). Knows no policy: it never picks another node.
+//! part that still fits is proposed (scheduler.md 6). Knows no policy: it never picks another node.
 
 use super::{Op, Server};
 use model::alloc::{Allocation, DesiredStatus};

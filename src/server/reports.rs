@@ -1,5 +1,5 @@
-//! What clients report of their allocations: taken with the evaluations that follow from it, in one entry (reference:
-//! server 3.5, scheduler 2). Refuses to know what those evaluations come to.
+//! What clients report of their allocations: taken with the evaluations that follow from it, in one entry
+//! (server.md 3.5, scheduler.md 2). Refuses to know what those evaluations come to.
 
 use super::deployments::{deployment_eval, proven};
 use super::nodes::{Asker, refused};

@@ -1,6 +1,6 @@
-//! Jobs that run on every node: which there are, and which of them have to be looked at when a node changes (reference: server
-//! 6.2). A change that carries no evaluation of such a job, because the job came while the change was under way, gets one
-//! as soon as it is applied.
+//! Jobs that run on every node: which there are, and which of them have to be looked at when a node changes
+//! (server.md 6.2). A change that carries no evaluation of such a job, because the job came while the change was
+//! under way, gets one as soon as it is applied.
 //!
 //! Refuses to know: what the scheduler makes of it, and sysbatch jobs, which run where they were asked for.
 

@@ -1,4 +1,4 @@
-//! Nodes that wait to hear of their allocations: one open watch each (reference: client 3).
+//! Nodes that wait to hear of their allocations: one open watch each (client.md 3).
 //! Knows only which node something happened to, and at which index; the answer itself is built from the state.
 
 use model::id::NodeId;

@@ -101,7 +101,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What a stream of events calls the changes that it makes (reference: http-api 11).
+    /// What a stream of events calls the changes that it makes (server.md 2.5, http-api.md 11).
     pub fn event_kind(&self) -> &'static str {
         match self {
             Command::RegisterJob(_)

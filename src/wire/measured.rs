@@ -1,5 +1,5 @@
 //! What a brain measures of itself and publishes with its status: gauges as they are now, counters and durations since the
-//! start and by windows of ten seconds (reference: http-api 12).
+//! start and by windows of ten seconds (http-api.md 12).
 //!
 //! Refuses to know: clocks, and how any of it is written. Names are those of the field without the leading `nomad.`; their
 //! number is bounded by the code that names them: none holds an id.

@@ -1,5 +1,5 @@
 //! What changed from one version of a job to the next, as its user sees it: fields, blocks, groups and tasks
-//! (reference: server 9).
+//! (server.md 9).
 //!
 //! Refuses to know: how it is shown, who asks, and what nodes there are. What a scheduler would do comes in as counts.
 //! Invariants: equal jobs have no difference; names are in order, whatever the order in the file; a changed block

@@ -1,5 +1,5 @@
-//! Jobs that are dispatched: what a dispatch must bring along, what the child is called, and what of it is its own (reference: server
-//! 11, jobspec 3.14).
+//! Jobs that are dispatched: what a dispatch must bring along, what the child is called, and what of it is its own
+//! (server.md 11, jobspec.md 3.14).
 //!
 //! Refuses to know: who dispatches, and where a child is kept.
 

@@ -1,5 +1,5 @@
-//! Whether ports, cores, devices, volumes and what becomes of a group without its node make sense (reference: jobspec 3.4,
-//! 3.5, 3.8, 3.13).
+//! Whether ports, cores, devices, volumes and what becomes of a group without its node make sense
+//! (jobspec.md 3.4, jobspec.md 3.5, jobspec.md 3.8, jobspec.md 3.13).
 
 use super::constraint::constraint;
 use super::nest;

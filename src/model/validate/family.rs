@@ -1,4 +1,4 @@
-//! What a job that makes others may say (reference: jobspec 8).
+//! What a job that makes others may say (jobspec.md 8).
 
 use super::names;
 use crate::cron::{Cron, Zones};

@@ -1,5 +1,5 @@
 //! Whether a complete job makes sense: every problem at once, in the words and nesting that Nomad's tools look for
-//! (reference: jobspec 8).
+//! (jobspec.md 8).
 //!
 //! Refuses to know: what exists in the region (namespaces, node pools, an earlier version of the job).
 

@@ -1,4 +1,4 @@
-//! Whether what groups and tasks say of their scaling makes sense (reference: jobspec 8).
+//! Whether what groups and tasks say of their scaling makes sense (jobspec.md 8).
 
 use crate::job::{JobSpec, JobType, Task, TaskGroup};
 use crate::scaling::Scaling;

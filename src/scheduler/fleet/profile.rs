@@ -169,7 +169,7 @@ impl Strings {
 }
 
 /// Detected and healthy; or, where the node says nothing of a driver, an attribute `driver.<name>` that is true
-/// (reference: scheduler 14).
+/// (scheduler.md 14.7).
 fn usable_drivers(node: &Node) -> BTreeSet<&str> {
     let info = &node.info;
     let reported =

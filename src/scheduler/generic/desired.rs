@@ -1,4 +1,4 @@
-//! What a run would do to each group, counted (reference: scheduler 8.10). Refuses to know whether there is room.
+//! What a run would do to each group, counted (scheduler.md 8.10). Refuses to know whether there is room.
 
 use crate::reconcile::{Changes, MIGRATING, Update};
 use model::alloc::Allocation;

@@ -1,4 +1,4 @@
-//! How the allocations that stay follow their job: ignored, updated in place, or to be replaced (reference: scheduler 11).
+//! How the allocations that stay follow their job: ignored, updated in place, or to be replaced (scheduler.md 11).
 //! Refuses to know how many may be replaced.
 
 use super::super::distinct::Distinct;
@@ -11,8 +11,8 @@ use model::job::{JobSpec, TaskGroup};
 use std::sync::Arc;
 
 impl<'a> Placer<'a> {
-    /// How an allocation follows the job (reference: scheduler 11). An update in place is put into the plan at once, so
-    /// that the next one sees what it holds.
+    /// How an allocation follows the job (scheduler.md 11.1 to scheduler.md 11.5). An update in place is put into the plan
+    /// at once, so that the next one sees what it holds.
     pub(super) fn classify(&mut self, old: &'a Allocation, proposal: &mut Proposal<'a>) -> Update {
         if old.job_modify_index == self.job.job_modify_index {
             return Update::Ignore;

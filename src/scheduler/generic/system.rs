@@ -1,4 +1,4 @@
-//! Jobs that run on every node (reference: scheduler 12): each ready node that may run a group gets its allocations, and
+//! Jobs that run on every node (scheduler.md 12): each ready node that may run a group gets its allocations, and
 //! changes reach as many nodes at a time as the job's deployment allows.
 //!
 //! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::everywhere` says it.

@@ -1,5 +1,5 @@
 //! Canaries: the few allocations of a new version that run beside the old ones until somebody says that they are good
-//! (reference: scheduler 8.2 d, o). Refuses to know who says so.
+//! (scheduler.md 8.2.4, scheduler.md 8.2.15). Refuses to know who says so.
 
 use super::rollout::Rollout;
 use super::taint::{self, Tainted};
@@ -22,8 +22,8 @@ pub struct Canaries<'a> {
     pub again: Vec<&'a Allocation>,
 }
 
-/// Step d: stops the canaries that no deployment wants any more and those that have to leave their nodes; all of them, and
-/// those on trial, are taken out of `allocs`.
+/// Stops the canaries that no deployment wants any more and those that have to leave their nodes; all of them, and
+/// those on trial, are taken out of `allocs` (scheduler.md 8.2.4).
 pub fn sort_out<'a>(
     input: &Input<'a>,
     group: &TaskGroup,
@@ -50,8 +50,9 @@ pub fn sort_out<'a>(
     (Canaries { there, taken, again: now.into_values().collect() }, later)
 }
 
-/// Step o: how many canaries a change needs, and how many beyond those there are; None: there are enough. A deployment
-/// that began without any gets none. One that waits for its canaries' promotion gets them even when nothing old is left.
+/// How many canaries a change needs (scheduler.md 8.2.15), and how many beyond those there are; None: there are
+/// enough. A deployment that began without any gets none. One that waits for its canaries' promotion gets them even when
+/// nothing old is left.
 pub fn wanted(
     group: &TaskGroup,
     rollout: &Rollout,

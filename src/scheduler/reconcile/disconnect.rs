@@ -1,4 +1,4 @@
-//! Allocations whose node did not answer for a while (reference: scheduler 10): which of two stays when it answers again,
+//! Allocations whose node did not answer for a while (scheduler.md 10): which of two stays when it answers again,
 //! and how long the place of one that its node stops by itself is kept free. Refuses to know when nodes disconnect.
 
 use super::{Set, Stop, group};
@@ -81,7 +81,7 @@ fn started(group: &TaskGroup, alloc: &Allocation) -> Option<Wall> {
     of(true).or_else(|| of(false))
 }
 
-/// Step i: until when the place of a lost allocation stays free, because its node may still be stopping it.
+/// Until when the place of a lost allocation stays free, because its node may still be stopping it (scheduler.md 10.9).
 pub fn held_until(
     policy: &DisconnectPolicy,
     group: &TaskGroup,

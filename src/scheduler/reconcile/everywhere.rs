@@ -1,4 +1,4 @@
-//! What a job that runs on every node should have against what it has (reference: scheduler 12). Each node is looked at by
+//! What a job that runs on every node should have against what it has (scheduler.md 12). Each node is looked at by
 //! itself: what a node loses is never placed on another one, and what has failed is not placed again for that alone.
 //!
 //! Refuses to know: which nodes could run the job. `follow` says it of those that hold something of it.

@@ -1,4 +1,4 @@
-//! One group: the steps of reference scheduler 8.2, in its order, as small functions. Refuses to know the other groups.
+//! One group: the steps of scheduler.md 8.2, in its order, as small functions. Refuses to know the other groups.
 
 use super::canary::Canaries;
 use super::rollout::Rollout;
@@ -105,7 +105,8 @@ impl<'a> Work<'_, 'a> {
         idle && canaries.is_none() && self.rollout.group_is_done(self.group)
     }
 
-    /// Step i: until when nothing may be placed, because nodes that went away may still be stopping what they have.
+    /// Until when nothing may be placed, because nodes that went away may still be stopping what they have
+    /// (scheduler.md 8.2.9).
     fn held_until(&self, allocs: &Set<'a>) -> Option<Wall> {
         let policy = self.group.disconnect.as_ref()?;
         let newly_lost = taint::split(allocs.clone(), Some(self.group), self.input).lost;
@@ -117,7 +118,7 @@ impl<'a> Work<'_, 'a> {
         allocs.values().filter(lost).filter_map(until).max()
     }
 
-    /// Steps c to h.
+    /// What becomes of each (scheduler.md 8.2.3 to scheduler.md 8.2.8).
     fn sort_out(&mut self, allocs: Set<'a>) -> Sets<'a> {
         let (input, group) = (self.input, self.group);
         let mut allocs = if input.batch { drop_older_terminal(self.job, allocs) } else { allocs };
@@ -139,7 +140,7 @@ impl<'a> Work<'_, 'a> {
         Sets { untainted, migrating, lost, now, later, disconnecting, reconnecting, canaries, owed }
     }
 
-    /// Step l. Canaries on trial are beyond the count.
+    /// Stops the surplus (scheduler.md 8.2.12). Canaries on trial are beyond the count.
     fn stop_surplus(&mut self, state: &DeploymentGroup, sets: &mut Sets<'a>, names: &mut NameIndex) {
         let promoted = if state.promoted { self.rollout.promoted(self.group) } else { &[] };
         let promoted = sets.untainted.iter().filter(|(id, _)| promoted.contains(id));
@@ -152,7 +153,7 @@ impl<'a> Work<'_, 'a> {
         self.changes.stops.extend(surplus::stop(wanted(self.group), held, names));
     }
 
-    /// Step o.
+    /// Places `n` more canaries (scheduler.md 8.2.15).
     fn place_canaries(
         &mut self,
         n: u64,
@@ -167,8 +168,8 @@ impl<'a> Work<'_, 'a> {
         self.changes.canaries.push((self.group, names.canaries(n, &sets.canaries.taken, &replaced)));
     }
 
-    /// Reference: scheduler 8.8. While a deployment holds new placements back, what was there before is replaced by its like
-    /// all the same; but not what failed with it.
+    /// While a deployment holds new placements back, what was there before is replaced by its like all the same; but not
+    /// what failed with it (scheduler.md 8.8).
     fn place(&mut self, placements: Placements<'a>, canaries: &Canaries<'a>, ready: bool) {
         let group = self.group;
         let again = |alloc: &'a Allocation| Replacement { group, alloc, keeps_version: !ready };
@@ -181,7 +182,7 @@ impl<'a> Work<'_, 'a> {
         }
     }
 
-    /// Step s: in the order of their names, as many as may be.
+    /// In the order of their names, as many as may be (scheduler.md 8.2.19).
     fn replace(&mut self, destructive: Vec<&'a Allocation>, limit: Option<u64>, ready: bool) {
         let most =
             if ready { limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX)) } else { 0 };
@@ -190,7 +191,7 @@ impl<'a> Work<'_, 'a> {
         self.changes.destructive.extend(destructive.into_iter().take(most).map(again));
     }
 
-    /// Step t: whoever drains the node limits how many move at a time, and whether they wait for room.
+    /// Whoever drains the node limits how many move at a time, and whether they wait for room (scheduler.md 8.2.20).
     fn migrate(&mut self, migrating: &Set<'a>, ready: bool) {
         for alloc in migrating.values() {
             let again = Replacement { group: self.group, alloc, keeps_version: !ready };
@@ -203,7 +204,8 @@ impl<'a> Work<'_, 'a> {
         }
     }
 
-    /// Steps h to j: what is to be looked at again, and when. What is replaced or stopped by now is not.
+    /// What is to be looked at again, and when (scheduler.md 8.2.8 to scheduler.md 8.2.10). What is replaced or stopped by
+    /// now is not.
     fn look_again(&mut self, held: Option<Wall>, mut sets: Sets<'a>) {
         let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
         let gone: BTreeSet<AllocId> =
@@ -227,14 +229,14 @@ pub fn is_of(alloc: &Allocation, job: &Job) -> bool {
     (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
 }
 
-/// Step c: a batch allocation that ended under an older version says nothing about this one.
+/// A batch allocation that ended under an older version says nothing about this one (scheduler.md 8.2.3).
 fn drop_older_terminal<'a>(job: &Job, mut allocs: Set<'a>) -> Set<'a> {
     let older = |a: &Allocation| a.job_version < job.version || a.job_create_index < job.create_index;
     allocs.retain(|_, a| !(a.terminal() && older(a)));
     allocs
 }
 
-/// Step k.
+/// Which names are taken (scheduler.md 8.2.11).
 fn name_index(group: &TaskGroup, sets: &Sets) -> NameIndex {
     let all = [&sets.untainted, &sets.migrating, &sets.now, &sets.lost];
     NameIndex::new(wanted(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
@@ -244,7 +246,8 @@ pub fn not_needed(alloc: &Allocation) -> Stop<'_> {
     Stop { alloc, description: NOT_NEEDED, client: None }
 }
 
-/// Step m: those that have to be replaced, in the order of their names; and how many were updated in place.
+/// Those that have to be replaced, in the order of their names; and how many were updated in place
+/// (scheduler.md 8.2.13).
 fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<&'a Allocation>, usize) {
     let (mut destructive, mut in_place) = (Vec::new(), 0);
     for alloc in untainted.values().copied() {
@@ -258,7 +261,7 @@ fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<
     (destructive, in_place)
 }
 
-/// Step q (reference: scheduler 8.7): what is due anyway; one for each lost allocation while some are missing; what is
+/// What is placed (scheduler.md 8.7): what is due anyway; one for each lost allocation while some are missing; what is
 /// missing then gets new names, or, while nothing new may be placed, is what was stopped before and found no room.
 fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>, names: &NameIndex, ready: bool) -> Placements<'a> {
     let existing = (sets.untainted.len() + sets.migrating.len() + sets.now.len()) as u64;

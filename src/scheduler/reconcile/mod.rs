@@ -1,4 +1,4 @@
-//! The reconciler: what a job's groups should have against what they have (reference: scheduler 8). For each group it
+//! The reconciler: what a job's groups should have against what they have (scheduler.md 8). For each group it
 //! says which allocations to stop, to update and to place; where they go is not its business.
 //!
 //! Refuses to know: nodes (beyond which ones are lost), resources, scores, plans.
@@ -150,7 +150,7 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
     matrix
 }
 
-/// The job or the group is no longer wanted (reference: scheduler 8.1 step 3, 8.2 a).
+/// The job or the group is no longer wanted (scheduler.md 8.1.3, scheduler.md 8.2.1).
 fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
     let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).gather();
     let Tainted { untainted, migrating, lost, .. } = taint::split(running, None, input);

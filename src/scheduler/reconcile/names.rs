@@ -1,4 +1,4 @@
-//! Which indexes of a group's allocation names are taken (reference: scheduler 8.4). Refuses to know the allocations.
+//! Which indexes of a group's allocation names are taken (scheduler.md 8.4). Refuses to know the allocations.
 
 use model::tree::{BTreeMap, BTreeSet};
 

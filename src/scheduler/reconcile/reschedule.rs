@@ -1,4 +1,4 @@
-//! Which allocations that failed are placed again, now or later (reference: scheduler 9), and when somebody has to look
+//! Which allocations that failed are placed again, now or later (scheduler.md 9), and when somebody has to look
 //! again. Refuses to know where they go.
 
 use super::{Input, Set, taint};
@@ -60,7 +60,7 @@ pub fn split<'a>(input: &Input<'a>, group: &TaskGroup, allocs: Set<'a>) -> Split
     out
 }
 
-/// Reference: scheduler 9, `shouldFilter`. A failed allocation counts, whatever becomes of it.
+/// Whether it still is one of the group's (scheduler.md 9.7). A failed allocation counts, whatever becomes of it.
 fn still_counts(batch: bool, alloc: &Allocation) -> bool {
     let replaced = alloc.next.is_some() && alloc.terminal();
     !replaced && if batch { batch_counts(alloc) } else { service_counts(alloc) }
@@ -131,7 +131,7 @@ fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
     !healthy && active.is_some_and(|d| alloc.deployment == Some(d.id))
 }
 
-/// Step j: those due within five seconds of the first are looked at together.
+/// Those due within five seconds of the first are looked at together (scheduler.md 9.11).
 pub fn delayed<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
     later.order_by_key(|(at, alloc)| (*at, alloc.id));
     let mut out: Vec<Followup> = Vec::new();

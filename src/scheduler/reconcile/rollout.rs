@@ -1,5 +1,5 @@
-//! How a job's deployment bounds what one evaluation may change, and what becomes of the deployment (reference:
-//! scheduler 8.1, 8.6, 8.9). Refuses to know who watches it.
+//! How a job's deployment bounds what one evaluation may change, and what becomes of the deployment
+//! (scheduler.md 8.1, scheduler.md 8.6, scheduler.md 8.9). Refuses to know who watches it.
 
 use super::{Changes, Input, Set};
 use model::alloc::Allocation;
@@ -22,7 +22,7 @@ pub struct Rollout<'a> {
 }
 
 impl<'a> Rollout<'a> {
-    /// Reference: scheduler 8.1 step 2.
+    /// With the deployment that is the current one, and what cancels it (scheduler.md 8.1.2).
     pub fn new(input: &Input<'a>, changes: &mut Changes<'a>) -> Self {
         let obeyed = !input.batch;
         let latest = input.deployments.latest.filter(|_| obeyed);
@@ -126,7 +126,7 @@ impl<'a> Rollout<'a> {
         known.map(|d| d.id)
     }
 
-    /// Reference: scheduler 8.6. How many allocations may be replaced now; None: as many as there are. `moving`: to be
+    /// How many allocations may be replaced now (scheduler.md 8.6); None: as many as there are. `moving`: to be
     /// replaced or to leave their nodes; `there`: those that are, and those that stay.
     pub fn limit(
         &self,
@@ -150,7 +150,8 @@ impl<'a> Rollout<'a> {
         Some(parallel.saturating_sub(undecided))
     }
 
-    /// Reference: scheduler 8.9. For a group that no deployment knows, and that has more to do than to be as many.
+    /// Creates a deployment (scheduler.md 8.9) for a group that no deployment knows, and that has more to do than to be as
+    /// many.
     pub fn create(&mut self, input: &Input<'a>, job: &Job, group: &TaskGroup, state: DeploymentGroup) {
         let wanted = self.policy(group).is_some() && state.desired_total > 0;
         if !wanted || self.current.is_some() {
@@ -190,13 +191,13 @@ impl<'a> Rollout<'a> {
         self.current.is_some_and(|d| d.groups.values().any(|g| g.healthy > 0))
     }
 
-    /// Step w: nothing is left to do for the group, as far as its deployment goes.
+    /// Nothing is left to do for the group, as far as its deployment goes (scheduler.md 8.2.23).
     pub fn group_is_done(&self, group: &TaskGroup) -> bool {
         let state = self.current.and_then(|d| d.groups.get(&group.name));
         state.is_none_or(|s| s.has_its_healthy() && !s.awaits_promotion())
     }
 
-    /// Reference: scheduler 8.1 step 6.
+    /// What becomes of the deployment (scheduler.md 8.1.6).
     pub fn finish(self, complete: bool, changes: &mut Changes<'a>) {
         let done = self.current.filter(|d| complete && d.status.is_active());
         let success = done.map(|d| update(d, DeploymentStatus::Successful, COMPLETE));

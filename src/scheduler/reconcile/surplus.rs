@@ -1,4 +1,4 @@
-//! Which allocations go when there are more than wanted (reference: scheduler 8.5). Refuses to know why there are more.
+//! Which allocations go when there are more than wanted (scheduler.md 8.5). Refuses to know why there are more.
 
 use super::{NameIndex, Set, Stop, group};
 use model::alloc::{Allocation, ClientStatus};

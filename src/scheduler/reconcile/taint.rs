@@ -1,4 +1,4 @@
-//! What the nodes' states mean for the allocations on them (reference: scheduler 8.3). Refuses to know what is done about
+//! What the nodes' states mean for the allocations on them (scheduler.md 8.3). Refuses to know what is done about
 //! it.
 
 use super::{Input, Set, Stop};
@@ -63,26 +63,25 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
     let disconnected = node == Some(&Some(NodeStatus::Disconnected));
     let gone = matches!(node, Some(None | Some(NodeStatus::Down)));
     match alloc.client {
-        // rule 1
+        // scheduler.md 8.3.1
         _ if came_back && desired_run && failed => Kind::Reconnecting,
-        // rules 2 to 4
+        // scheduler.md 8.3.2 to scheduler.md 8.3.4
         ClientStatus::Running if disconnected && waits && !alloc.terminal() => Kind::Disconnecting,
         ClientStatus::Pending if disconnected && !alloc.terminal() => Kind::Lost,
         _ if disconnected && !waits && !alloc.terminal() => Kind::Lost,
-        // rule 5
+        // scheduler.md 8.3.5
         _ if node == Some(&Some(NodeStatus::Ready)) && came_back => again,
-        // rule 6
+        // scheduler.md 8.3.6
         _ if alloc.terminal() && !came_back => Kind::Untainted,
-        // rule 7
-        // nobody will tell that it has left a node that is gone: it is lost like any other
+        // scheduler.md 8.3.7: nobody will tell that it has left a node that is gone, so it is lost like any other
         _ if alloc.transition.leaves() && gone => Kind::Lost,
         _ if alloc.transition.leaves() => Kind::Migrating,
-        // rules 8 and 9
+        // scheduler.md 8.3.8, scheduler.md 8.3.9
         _ if waits && expired => Kind::Lost,
         _ if waits && unknown && desired_run => Kind::Untainted,
-        // rule 10
+        // scheduler.md 8.3.10
         _ if came_back && failed && alloc.desired == DesiredStatus::Stop => Kind::Ignored,
-        // rules 11 to 14
+        // scheduler.md 8.3.11 to scheduler.md 8.3.14
         _ => match node {
             None if came_back => again,
             _ if gone => Kind::Lost,

@@ -1,4 +1,4 @@
-//! The rules of reference scheduler 8, one test each. Where things go is not looked at here.
+//! The rules of scheduler.md 8, one test each. Where things go is not looked at here.
 
 use super::*;
 use crate::testing::{NOW, alloc, alloc_id, eval_of, job, node_id};

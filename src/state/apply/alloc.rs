@@ -1,5 +1,5 @@
 //! Allocations: one way to write and one to remove them, so that indexes, counts and the fleet cannot differ from the
-//! rows; and what clients report (reference: server 3.2, 3.5). Refuses to know why an allocation is wanted.
+//! rows; and what clients report (server.md 3.2, server.md 3.5). Refuses to know why an allocation is wanted.
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Kind, Part, Place};

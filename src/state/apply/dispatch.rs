@@ -1,5 +1,5 @@
 //! Jobs that are dispatched: each token makes one child, in the order of the log; and the parents' versions that children are made of
-//! (reference: server 11).
+//! (server.md 11).
 //!
 //! Refuses to know: who asks, and how often the same is asked.
 

@@ -1,4 +1,4 @@
-//! What users want of nodes: eligibility, drains, purges; and how drains go on (reference: server 6.3, 7). Refuses to know
+//! What users want of nodes: eligibility, drains, purges; and how drains go on (server.md 6.3, server.md 7). Refuses to know
 //! who may move when: whoever leads has decided.
 
 use super::super::fault::Fault;

@@ -1,5 +1,5 @@
 //! Evaluations: inserting and replacing them, with what a successful one means for the job's blocked ones and for its
-//! summary (reference: scheduler 2); and deleting them. Refuses to know what an evaluation decided.
+//! summary (scheduler.md 2); and deleting them. Refuses to know what an evaluation decided.
 
 use super::super::fault::Fault;
 use super::super::operating;

@@ -1,5 +1,5 @@
-//! Jobs that make others: their launches, each decided once and in the order of the log, and the children they count (reference:
-//! server 3.2, 10). Those that are dispatched have more to them: `dispatch`.
+//! Jobs that make others: their launches, each decided once and in the order of the log, and the children they count
+//! (server.md 3.2, server.md 10). Those that are dispatched have more to them: `dispatch`.
 //!
 //! Refuses to know: what time it is. The moment of a launch is part of the command.
 

@@ -1,4 +1,4 @@
-//! Jobs: registering, stopping, purging; versions, status and summary (reference: server 3.1, 3.2, 8).
+//! Jobs: registering, stopping, purging; versions, status and summary (server.md 3.1, server.md 3.2, server.md 8).
 //! Refuses to know why a job's allocations and evaluations move: it only counts what they come to.
 
 use super::super::family::must_read_spec;
@@ -282,7 +282,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Reference: server 3.1, first match.
+    /// The first that matches (server.md 3.1.4).
     fn status_of(&self, bytes: &[u8], row: &JobRow) -> Result<JobStatus, Fault> {
         if row.job_type == JobType::System || row.kinship.is_parent() {
             return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
@@ -383,7 +383,7 @@ pub(super) fn conflict(
 }
 
 /// Moves one allocation of `group` between the summary's counts. `complete` and `failed` only grow
-/// (reference: server 3.2).
+/// (server.md 3.2.1).
 pub(super) fn count(summary: &mut JobSummary, group: &str, was: Option<ClientStatus>, now: ClientStatus) {
     if was == Some(now) {
         return;

@@ -1,4 +1,4 @@
-//! Namespaces: written, and deleted when no job in them can run any more (reference: server 19).
+//! Namespaces: written, and deleted when no job in them can run any more (server.md 19).
 //! Refuses to know what they allow: whoever registers a job has looked.
 
 use super::super::fault::Fault;

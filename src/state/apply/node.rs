@@ -1,4 +1,4 @@
-//! Nodes: registering them and following their status (reference: server 6). Refuses to know heartbeats: a status is
+//! Nodes: registering them and following their status (server.md 6). Refuses to know heartbeats: a status is
 //! what the leader said it is.
 
 use super::super::fault::Fault;

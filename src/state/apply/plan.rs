@@ -1,4 +1,4 @@
-//! Plans: the accepted part of one, with the evaluations that go with it (reference: server 3.3, scheduler 6).
+//! Plans: the accepted part of one, with the evaluations that go with it (server.md 3.3, scheduler.md 6).
 //! Refuses to know whether it fits: whoever proposed it has checked.
 
 use super::super::fault::Fault;

@@ -1,4 +1,4 @@
-//! Node pools, and what is said of scheduling: written, and deleted when nobody is in them (reference: server 19).
+//! Node pools, and what is said of scheduling: written, and deleted when nobody is in them (server.md 19).
 //! Refuses to know who is placed where.
 
 use super::super::fault::Fault;

@@ -1,4 +1,4 @@
-//! What becomes of a job's older versions: coming back to one, and which of them are good (reference: server 8.3).
+//! What becomes of a job's older versions: coming back to one, and which of them are good (server.md 8.3).
 //! Refuses to know who found a version good, and why one is come back to.
 
 use super::super::family::{must_read_spec, read_spec};

@@ -1,4 +1,4 @@
-//! Jobs on every node, rule by rule (reference: scheduler 12).
+//! Jobs on every node, rule by rule (scheduler.md 12).
 
 use crate::testing::*;
 use model::alloc::{ClientStatus as C, Leave};
@@ -369,7 +369,7 @@ fn a_disconnected_node_keeps_what_may_wait_and_it_is_given_up_in_time() {
         (Trigger::MaxDisconnectTimeout, Some(NOW + Span::minutes(5)))
     );
     assert!(world.run(&spec).plan.is_no_op(), "it waits");
-    // rule 4: it has waited for longer
+    // it has waited for longer (scheduler.md 12.4)
     for alloc in world.allocs.values_mut() {
         alloc.states.iter_mut().for_each(|s| s.at = NOW + Span::minutes(-5));
     }

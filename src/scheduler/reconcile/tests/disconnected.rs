@@ -1,4 +1,4 @@
-//! Reference scheduler 10: nodes that do not answer for a while, and what becomes of two when one was replaced.
+//! Nodes that do not answer for a while, and what becomes of two when one was replaced (scheduler.md 10).
 
 use super::tainted::patient;
 use super::*;

@@ -1,4 +1,4 @@
-//! Reference scheduler 9 and 20: what has failed is placed again, now or later or never.
+//! What has failed is placed again, now or later or never (scheduler.md 9, scheduler.md 20).
 
 use super::*;
 use model::deployment::DeploymentStatus;

@@ -1,4 +1,5 @@
-//! Reference scheduler 8.1, 8.2, 8.5 to 8.9 where `update` is obeyed: canaries, limits, and what becomes of deployments.
+//! Where `update` is obeyed: canaries, limits, and what becomes of deployments (scheduler.md 8.1, scheduler.md 8.2,
+//! scheduler.md 8.5 to scheduler.md 8.9).
 
 use super::*;
 use model::alloc::{Health, Leave};

@@ -1,4 +1,4 @@
-//! Reference scheduler 8.3: what the state of its node means for an allocation, rule by rule.
+//! What the state of its node means for an allocation, rule by rule (scheduler.md 8.3).
 
 use super::*;
 use model::alloc::{Leave, StateChange};

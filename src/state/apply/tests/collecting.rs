@@ -1,5 +1,5 @@
-//! What is collected, kind by kind: when it is as old as it has to be, to the nanosecond, and never while something needs it (reference:
-//! server 14). The thresholds are those that hold when nobody says otherwise.
+//! What is collected, kind by kind: when it is as old as it has to be, to the nanosecond, and never while something needs it
+//! (server.md 14). The thresholds are those that hold when nobody says otherwise.
 
 use super::*;
 use crate::check;
