@@ -1,4 +1,4 @@
-//! One allocation: its directory, its tasks in their order, and the ways it ends (reference: client 5, 6, 10).
+//! One allocation: its directory, its tasks in their order, and the ways it ends (client.md 5, client.md 6, client.md 10).
 
 use super::driver;
 use super::effects::{DirFile, DirSpec, DirTask, Effect, LivingRun};

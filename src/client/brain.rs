@@ -400,7 +400,7 @@ impl Client {
         }
     }
 
-    /// Removed, updated, added, in that order (reference: client 3).
+    /// Removed, updated, added, in that order (client.md 3.3).
     fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut Writes) {
         let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().gather();
         for (id, alloc) in &mut self.allocs {

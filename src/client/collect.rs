@@ -1,4 +1,4 @@
-//! Allocations that ended here and make room: their directories are removed, then they are forgotten (reference: client 23).
+//! Allocations that ended here and make room: their directories are removed, then they are forgotten (client.md 23).
 
 use super::alloc::Alloc;
 use super::brain::Client;

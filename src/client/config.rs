@@ -49,7 +49,7 @@ impl Config {
 
 pub const DEFAULT_MAX_ENDED: usize = 50;
 
-/// Credentials of the agent that no task gets to see (reference: client 15).
+/// Credentials of the agent that no task gets to see (client.md 15.5).
 pub const ENV_DENYLIST: [&str; 8] = [
     "CONSUL_TOKEN",
     "CONSUL_HTTP_TOKEN",

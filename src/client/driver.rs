@@ -1,5 +1,4 @@
-//! From a task to the one process that the keeper starts: the drivers, of which there is `raw_exec` (reference: client
-//! 26). Knows no process; says what is wrong with a task's config before anything starts.
+//! From a task to the one process that the keeper starts: the drivers, of which there is `raw_exec` (client.md 26). Knows no process; says what is wrong with a task's config before anything starts.
 
 use super::config::Config;
 use super::environment::{self, dirs, resources_of};

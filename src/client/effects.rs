@@ -67,7 +67,7 @@ pub enum Effect {
     Done,
 }
 
-/// `<alloc dir>/<alloc id>` with its shared directory and one for each task (reference: client 13).
+/// `<alloc dir>/<alloc id>` with its shared directory and one for each task (client.md 13.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirSpec {
     pub alloc: AllocId,

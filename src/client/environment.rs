@@ -1,4 +1,4 @@
-//! A task's environment variables and the directories they name (reference: client 13, 15).
+//! A task's environment variables and the directories they name (client.md 13, client.md 15).
 
 use super::config::Config;
 use super::interpolate::{Names, lenient};
@@ -105,7 +105,7 @@ fn identity(config: &Config, info: &NodeInfo, a: &Assignment, task: &Task) -> BT
 }
 
 /// Those of the group and of the task itself by their labels; those of other tasks with the task's name before that
-/// (reference: client 15).
+/// (client.md 15.3).
 fn ports(a: &Assignment, task: &Task, env: &mut BTreeMap<String, String>) {
     let mut set = |prefix: &str, label: &str, value: String| {
         let label = if CLEANED.contains(&prefix) { cleaned(label) } else { label.to_string() };

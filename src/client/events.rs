@@ -1,4 +1,4 @@
-//! What is told of a task, in the words that Nomad's API uses (reference: client 8).
+//! What is told of a task, in the words that Nomad's API uses (client.md 8.2).
 
 use model::gather::Gather;
 use model::task::{Exit, ExitStatus, TaskEvent};

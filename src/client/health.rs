@@ -1,5 +1,5 @@
 //! Whether an allocation of a service, or of a system job's deployment, is healthy: its tasks have run for a while without a new start, before its time was
-//! over (reference: client 11). Found once for each deployment that it becomes part of. Refuses to know who asks.
+//! over (client.md 11). Found once for each deployment that it becomes part of. Refuses to know who asks.
 
 use super::alloc::Alloc;
 use super::events;

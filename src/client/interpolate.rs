@@ -1,4 +1,4 @@
-//! `${name}` in what users write (reference: client 16). Two manners: in `env` and `meta` an unknown name stays as it
+//! `${name}` in what users write (client.md 16). Two manners: in `env` and `meta` an unknown name stays as it
 //! is written; in a driver's config it is an error that names it.
 
 use model::gather::Gather;

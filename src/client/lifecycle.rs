@@ -1,5 +1,5 @@
 //! Which of an allocation's tasks may start now: prestart tasks, then main ones, then poststart, and poststop when all
-//! others have ended (reference: client 6). Knows phases of tasks, not processes.
+//! others have ended (client.md 6). Knows phases of tasks, not processes.
 
 use model::job::JobType;
 use model::resources::{Hook, Lifecycle};

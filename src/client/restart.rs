@@ -1,5 +1,5 @@
-//! Whether a task that ended is started again, and when (reference: client 9). Counts in memory only: an agent's
-//! restart opens a new window.
+//! Whether a task that ended is started again, and when (client.md 9.6). Counts in memory only: an agent's restart opens a
+//! new window (client.md 9.1).
 
 use model::job::{RestartMode, RestartPolicy};
 use model::time::{Mono, Span};

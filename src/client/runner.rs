@@ -1,4 +1,4 @@
-//! One task: waits for its gate, is started, runs, ends, is started again or stays dead (reference: client 7 to 10).
+//! One task: waits for its gate, is started, runs, ends, is started again or stays dead (client.md 7 to client.md 10).
 //! The run's id is stored before the start is asked for; everything else follows from what the keeper says.
 
 use super::config::Config;
@@ -451,7 +451,7 @@ fn kill_timeout(config: &Config, task: &Task) -> Span {
     task.kill_timeout.max(Span::ZERO).min(config.max_kill_timeout)
 }
 
-/// 5 s, 20 s, 80 s, then 120 s (reference: client 10).
+/// 5 s, 20 s, 80 s, then 120 s (client.md 10.4).
 fn stop_backoff(attempt: u32) -> Span {
     Span::seconds(4i64.saturating_pow(attempt.min(8)).saturating_mul(5).min(120))
 }

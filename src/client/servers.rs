@@ -1,4 +1,4 @@
-//! The conversation with the servers: register, keep alive, watch, fetch, report (reference: client 2, 3). One request
+//! The conversation with the servers: register, keep alive, watch, fetch, report (client.md 2, client.md 3). One request
 //! of each kind is under way at a time, each has a deadline, and any answer may be lost, late or doubled.
 //!
 //! Refuses to know: what an allocation is made of.
@@ -24,7 +24,7 @@ const HOLD: Span = Span::seconds(5);
 const MAX_SERVERS: usize = 64;
 /// How long servers that know less than they did before are asked again.
 const REWIND_DOUBT: Span = Span::minutes(1);
-/// What the servers give a node beyond its TTL (reference: server 6.1).
+/// What the servers give a node beyond its TTL (server.md 6).
 const GRACE: Span = Span::seconds(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -459,7 +459,7 @@ fn says_the_same(held: &NodeInfo, info: &NodeInfo) -> bool {
 }
 
 /// How long after a failed heartbeat the next one comes. `left`: until the TTL runs out, below zero if it has; `None`
-/// if none ever succeeded (reference: client 2).
+/// if none ever succeeded (client.md 2.5).
 fn heartbeat_retry(left: Option<Span>, random: &mut Stream) -> Span {
     let s = Span::seconds;
     let range = match left {

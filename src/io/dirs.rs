@@ -1,9 +1,8 @@
 //! Allocation directories: built, named and removed without ever leaving their root.
 //!
 //! Refuses to know: what tasks put there. They own what is inside, so no step follows a symbolic link: everything goes
-//! through descriptors of directories that were opened without following. Layout and modes: reference client 13, except
-//! that `secrets` and `private` belong to the task's user alone (0700 instead of 0777: others on the machine have no
-//! business there).
+//! through descriptors of directories that were opened without following. Layout and modes are those of client.md 13:
+//! `secrets` and `private` belong to the task's user alone, because others on the machine have no business there.
 
 use model::family::dispatch::payload_path;
 use model::id::AllocId;

@@ -1,7 +1,7 @@
-//! What this machine is and has, as node attributes and capacity (reference: client 4).
+//! What this machine is and has, as node attributes and capacity (client.md 4.1).
 //!
 //! Refuses to know: the cluster. It reads this machine's files and contacts nobody. What cannot be found out is left out,
-//! never guessed, except where the reference names a value to fall back on.
+//! never guessed, except where client.md 4.1 names a value to fall back on.
 
 use super::interfaces;
 use super::keeper::Cgroups;
@@ -44,7 +44,7 @@ pub struct Fingerprint {
 
 /// The version whose job files, API and habits are spoken; constraints on `nomad.version` compare with it.
 pub const COMPATIBLE_VERSION: &str = "2.0.5";
-/// MHz of a machine that does not tell (reference: client 4).
+/// MHz of a machine that does not tell (client.md 4.1).
 const UNKNOWN_COMPUTE_MHZ: i64 = 1000;
 const MIB: i64 = 1 << 20;
 /// What tasks can be sent by name.

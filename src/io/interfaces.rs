@@ -1,6 +1,6 @@
 //! This machine's network interfaces, and the one that the node is known by.
 //!
-//! Refuses to know: other machines. Reference: client 4.
+//! Refuses to know: other machines. See client.md 4.3 and client.md 4.4.
 
 use model::claims::{DEFAULT_HOST_NETWORK, NodeAddress};
 use model::node::NodeNetwork;
@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Mbit/s of a link that does not tell (reference: client 4).
+/// Mbit/s of a link that does not tell (client.md 4.3).
 const UNKNOWN_SPEED_MBIT: i64 = 1000;
 const LOOPBACK: &str = "lo";
 

@@ -1,4 +1,4 @@
-//! The agent's own log as a file that is rotated by size and age (reference: cli 4.3).
+//! The agent's own log as a file that is rotated by size and age (cli.md 4).
 //!
 //! Refuses to know: what a line says. Invariants: a line is never split over two files; rotated files are named by numbers that only
 //! grow, whatever the clock does, so the oldest go first; what cannot be written is dropped, since it also went to stderr.

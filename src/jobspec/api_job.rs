@@ -1,4 +1,4 @@
-//! From the API's JSON job to the canonical model (reference: jobspec 6): defaults by job type, and the job's policies
+//! From the API's JSON job to the canonical model (jobspec.md 6): defaults by job type, and the job's policies
 //! merged into its groups, the groups' into their tasks.
 //!
 //! Refuses to know: whether the job makes sense as a whole (`model::validate` does).

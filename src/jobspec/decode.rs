@@ -1,4 +1,4 @@
-//! Reads blocks by the schema table into the API's JSON (reference: jobspec 2.4, 4): types, repeated and labelled blocks,
+//! Reads blocks by the schema table into the API's JSON (jobspec.md 2.4, jobspec.md 4): types, repeated and labelled blocks,
 //! `dynamic`, free-form bodies; and says what it does not know and what is not built yet.
 //!
 //! Refuses to know: what any key means. What single blocks need beyond the table is in `hooks`.
@@ -218,7 +218,7 @@ impl<'a> Decoder<'a> {
         self.evaluator.value(&a.value, scope).map_err(|d| self.diagnostics.push(d)).ok()
     }
 
-    /// A free-form body (reference: jobspec 2.4): nested blocks and object-valued attributes become lists of maps.
+    /// A free-form body (jobspec.md 2.4.3): nested blocks and object-valued attributes become lists of maps.
     fn free(&mut self, b: Written, scope: &Scope<'_>) -> Map<String, Value> {
         let content = b.body.content(&|n| (n == "dynamic").then_some(1));
         let mut out = Map::new();

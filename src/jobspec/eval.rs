@@ -1,5 +1,5 @@
 //! Evaluates HCL expressions. A name that nothing binds is not an error: it stays as its own source text inside `${}`,
-//! for the client to fill in at run time (reference: jobspec 2.3).
+//! for the client to fill in at run time (jobspec.md 2.3.1).
 //!
 //! Refuses to know: files, randomness and time, which come in as values of `World`; and what the results are for.
 

@@ -1,4 +1,4 @@
-//! What single blocks need beyond the schema table once their keys are read (reference: jobspec 2.4, 3.9, 4.2).
+//! What single blocks need beyond the schema table once their keys are read (jobspec.md 2.4, jobspec.md 3.9.3, jobspec.md 4.2).
 
 use super::decode::{Decoder, Read, complete};
 use super::schema::{GROUP, Hook};

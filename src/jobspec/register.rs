@@ -1,4 +1,4 @@
-//! The body of a job registration (reference: http-api 1.2).
+//! The body of a job registration (jobspec.md 1.6).
 
 use super::api_job::decode_job;
 use super::submitted::Refused;

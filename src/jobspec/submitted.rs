@@ -1,5 +1,5 @@
 //! A job as somebody's JSON, brought to the schema table: names in their right spelling, types checked, null and unknown
-//! members gone, and what is not built yet refused by name (reference: jobspec 4.1, http-api 0.2).
+//! members gone, and what is not built yet refused by name (jobspec.md 4.1).
 //!
 //! Refuses to know: what any member means.
 

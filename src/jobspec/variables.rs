@@ -1,4 +1,4 @@
-//! Input variables and locals: declarations, where their values come from, in which order (reference: jobspec 2.1).
+//! Input variables and locals: declarations, where their values come from, in which order (jobspec.md 2.1).
 
 use super::Vars;
 use super::diagnostic::{Diagnostic, Problems, Source};

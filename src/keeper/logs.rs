@@ -1,10 +1,10 @@
 //! Rotation of one output stream over numbered files: which bytes go into which file, and which files go.
 //!
-//! Refuses to know: files. Reference: client 14. Indexes only grow; a restart goes on in the highest one.
+//! Refuses to know: files. See client.md 14. Indexes only grow; a restart goes on in the highest one.
 
 use model::tree::BTreeSet;
 
-/// This near to its limit a file is filled by whole lines (reference: client 14).
+/// This near to its limit a file is filled by whole lines (client.md 14.3).
 const LINE_WINDOW_BYTES: u64 = 32 << 10;
 
 /// A task can make files of any name in its directory. Above this index nobody writes, so that there always is a next one.

@@ -1,4 +1,4 @@
-//! Allocations that are to end by themselves when no server has answered for so long (reference: client 24). Without a
+//! Allocations that are to end by themselves when no server has answered for so long (client.md 24.2). Without a
 //! server's word nobody can tell whether they were replaced.
 
 use super::Client;

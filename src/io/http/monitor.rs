@@ -1,4 +1,4 @@
-//! The agent's own log on its way out: frames or plain lines, as they are written (reference: http-api 3.2).
+//! The agent's own log on its way out: frames or plain lines, as they are written (http-api.md 8).
 
 use super::Bytes;
 use crate::aside;

@@ -21,7 +21,7 @@ use smol::stream::StreamExt;
 use std::time::Duration;
 use wire::ask::{SessionInput, SessionOutput};
 
-/// Callers say every ten seconds that they are there (reference: http-api 3.1): one that is silent for longer is gone.
+/// Callers say every ten seconds that they are there (client.md 25.8): one that is silent for longer is gone.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The longest reason that fits into a close frame (RFC 6455 section 5.5).
 const MAX_REASON_BYTES: usize = 123;

@@ -1,7 +1,7 @@
 //! Control groups, v1 and v2: one group per run, for its limits and to find everything it started.
 //!
 //! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
-//! sentences that say what to enable. Reference: client 27.
+//! sentences that say what to enable. See client.md 27.
 
 use model::order::Order;
 use std::fs::{self, File, OpenOptions};
@@ -268,7 +268,7 @@ fn shares(mhz: u64) -> u64 {
     mhz.clamp(MIN_SHARES, MAX_SHARES)
 }
 
-/// `1 + (shares - 2) * 9999 / 262142`, in whole numbers (reference: client 27).
+/// `1 + (shares - 2) * 9999 / 262142`, in whole numbers (client.md 27.1).
 fn weight(mhz: u64) -> u64 {
     1 + (shares(mhz) - 2) * 9999 / 262_142
 }

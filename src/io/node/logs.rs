@@ -33,8 +33,8 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Offsets count over all files that are there; back from the end, 0 is the beginning of the newest file (reference:
-    /// corrections, 3.2). `follow`: also what is written from now on. Fails when the directory is not there.
+    /// Offsets count over all files that are there; back from the end, 0 is the beginning of the newest file
+    /// (client.md 25.3). `follow`: also what is written from now on. Fails when the directory is not there.
     pub fn open(place: Place, start: Position, follow: bool) -> Result<LogReader, Errno> {
         let files = list(&place)?;
         let (index, position) = match begin(&files, start) {

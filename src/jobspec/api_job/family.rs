@@ -1,4 +1,4 @@
-//! The blocks of jobs that make others (reference: jobspec 3.14, 6).
+//! The blocks of jobs that make others (jobspec.md 3.14).
 
 use super::{Decoder, Given};
 use model::family::Periodic;

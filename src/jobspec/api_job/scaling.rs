@@ -1,4 +1,4 @@
-//! How far groups, and what their tasks are given, may be scaled (reference: jobspec 3.14, 6).
+//! How far groups, and what their tasks are given, may be scaled (jobspec.md 3.14.11).
 
 use super::{Decoder, Given, plain};
 use model::gather::Gather;
@@ -47,7 +47,7 @@ fn scaling(given: Given<'_>, least: i64) -> Scaling {
     }
 }
 
-/// Numbers are floats here, whole or not (reference: corrections, "Jobs").
+/// Numbers are floats here, whole or not (jobspec.md 10.4).
 pub fn free_form(object: Option<&Value>) -> BTreeMap<String, Plain> {
     let members = object.and_then(Value::as_object).into_iter().flatten();
     members.map(|(name, value)| (name.clone(), in_floats(plain(value)))).gather()

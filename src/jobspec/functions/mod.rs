@@ -1,4 +1,4 @@
-//! The functions that job files may call (reference: jobspec 2.2). Each takes values and gives a value or a sentence.
+//! The functions that job files may call (jobspec.md 2.2.5). Each takes values and gives a value or a sentence.
 //!
 //! Refuses to know: names in scope and positions. Whatever could grow beyond its arguments asks the budget first.
 

@@ -22,7 +22,7 @@ pub enum Kind {
     TextMap,
     /// Lists of texts by name: the headers of a check.
     TextsMap,
-    /// Anything: a driver's configuration (reference: jobspec 2.4).
+    /// Anything: a driver's configuration (jobspec.md 2.4.3).
     Free,
     /// A type expression or a value that only JSON carries.
     Opaque,
@@ -71,7 +71,7 @@ impl Member {
     }
 }
 
-/// What is done to a block's JSON once its keys are read (reference: jobspec 2.4, 4.2).
+/// What is done to a block's JSON once its keys are read (jobspec.md 2.4, jobspec.md 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     Nothing,

@@ -58,7 +58,7 @@ fn the_worked_example() {
     assert!(task.get("CSIPluginConfig").is_none());
 }
 
-/// reference: jobspec 10.
+/// The members that jobspec.md 10 lists.
 #[test]
 fn every_member_is_present() {
     let job = with("group \"g\" {\n task \"t\" {}\n}");

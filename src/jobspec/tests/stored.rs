@@ -1,4 +1,4 @@
-//! A stored job as the API answers it, every default written out, comes back as itself (reference: http-api 1.2).
+//! A stored job as the API answers it, every default written out, comes back as itself (http-api.md 1).
 
 use super::accepted::{changed, decode};
 use super::samples::SAMPLES;
