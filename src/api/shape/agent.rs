@@ -7,7 +7,7 @@ use crate::model::tree::BTreeMap;
 use crate::wire::status::ServerStatus;
 use serde::Serialize;
 
-/// Top-level members are lower case here (reference: http-api 0.2).
+/// Top-level members are lower case here (http-api.md 0.2.1).
 #[derive(Serialize)]
 pub struct SelfShape<'a> {
     config: ConfigShape<'a>,
