@@ -1,4 +1,4 @@
-//! What authors of jobs let operators run beside tasks: listed, and begun as a session (reference: http-api 1.1, 3.1).
+//! Actions that a job's author lets operators run beside tasks: listed, and begun as a session (http-api.md 1.1.24, 1.1.25).
 //!
 //! Refuses to know: what is run. Which task is meant is found here; the command is the node's to say, from the version that
 //! it runs.

@@ -45,7 +45,7 @@ pub struct AgentInfo {
     pub enable_debug: bool,
 }
 
-/// What a search by a part of a name may cost (reference: server 21).
+/// What a search by a part of a name may cost (http-api.md 7.6, cli.md 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchRules {
     pub fuzzy_enabled: bool,

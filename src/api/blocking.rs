@@ -1,4 +1,4 @@
-//! The rules of blocking queries, and the headers that tell a reader where it stands (reference: http-api 0.6, server 5).
+//! The rules of blocking queries, and the headers that tell a reader where it stands (http-api.md 0.6, server.md 5).
 
 use super::query::MAX_WAIT;
 use super::response::Response;

@@ -1,4 +1,4 @@
-//! Which requests a web page of another origin may make, and how a browser is told (reference: http-api 0.1).
+//! Which requests a web page of another origin may make, and how a browser is told (http-api.md 0.1.9).
 //!
 //! Any origin may read what a node tells of its tasks, and read and write variables: callers are told apart by what they
 //! send with each request, never by something that a browser adds by itself.

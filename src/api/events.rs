@@ -1,5 +1,5 @@
 //! The event stream without its socket: what a reader subscribed to, which events are kept for it, and the lines it gets
-//! (reference: http-api 11).
+//! (http-api.md 11).
 //!
 //! Refuses to know: sockets, time, and who reads how fast. Invariants: what is kept is bounded, by entries and by objects;
 //! a reader that fell behind what is kept learns it from `Next::Lost` and is never served a gap in silence.

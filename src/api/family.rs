@@ -1,4 +1,4 @@
-//! Jobs that make others: launching a periodic one now, dispatching a parameterized one (reference: http-api 1.1).
+//! Jobs that make others: launching a periodic one now, dispatching a parameterized one (http-api.md 1.1.19, 1.1.20).
 
 use super::path::Route;
 use super::response::Response;

@@ -1,4 +1,4 @@
-//! Search by any part of a name, whatever its case (reference: server 21). Each kind of object is looked at as far as the
+//! Search by any part of a name, whatever its case (http-api.md 7.6, server.md 21). Each kind of object is looked at as far as the
 //! rules allow, so that a search costs the same on a large region as on a small one.
 
 use super::response::Response;

@@ -1,4 +1,4 @@
-//! `agent/host`: what an operator may ask an agent of its machine, when its configuration says so (reference: http-api 8).
+//! `agent/host`: the agent's machine as an operator may see it, if `enable_debug` is set (http-api.md 8.5).
 //!
 //! Refuses to know: how the machine is looked at. Invariant: what smells of a secret in the environment does not leave.
 

@@ -261,7 +261,7 @@ pub fn evaluate(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 
 pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     let q = &call.query;
-    // Here a value that cannot be read is a 500 (reference: http-api 1.1).
+    // A value that cannot be read is a 500 on this route (http-api.md 0.4.2).
     let flag = |name| q.flag(name, false).map_err(|bad| bad.status(500));
     let purge = flag("purge")?;
     // In every region of the job: it has only this one.
@@ -308,7 +308,7 @@ pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
-/// An unknown job is no error: nothing was done, and the index is 0 (reference: corrections, "More of the API").
+/// An unknown job is no error: nothing was done, and the index is 0 (http-api.md 1.1.9).
 pub fn deregistered(done: &Done, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {

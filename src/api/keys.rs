@@ -1,5 +1,5 @@
 //! The region's signing keys, as far as they are shown: the public halves for whoever checks signatures, and a list for
-//! operators (reference: http-api 8, 9).
+//! operators (http-api.md 8.10, 9.6).
 //!
 //! Invariant: no private half is named here.
 

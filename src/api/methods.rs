@@ -33,7 +33,7 @@ pub fn takes(route: &Route, method: Method) -> bool {
         Route::JobTag { .. } => method == Method::Delete || method.is_write(),
         Route::CollectGarbage => method == Method::Put,
         Route::JobDispatchPayload => false,
-        // not by PUT (reference: corrections, "Placement and change")
+        // not by PUT (http-api.md 0.1.4)
         Route::Metadata => matches!(method, Method::Get | Method::Post),
         _ => method == Method::Get,
     }

@@ -1,5 +1,5 @@
 //! Metrics: what the brains published and what the state and the machine say, under the names that the field's dashboards
-//! and alerts know, as JSON or as Prometheus' text (reference: http-api 12).
+//! and alerts know, as JSON or as Prometheus' text (http-api.md 12).
 //!
 //! Refuses to know: where the machine's figures come from. Invariant: no figure is made up; what is not measured has no name
 //! here. Gauges are as of now, JSON's counters and samples of the last complete ten seconds, Prometheus' since the start.

@@ -186,7 +186,7 @@ impl Answer {
     }
 }
 
-/// How long a read waits for a leader (reference: server 5, RPC hold), and how often it looks.
+/// How long a read waits for a leader (http-api.md 0.6.5, server.md 5), and how often it looks.
 const LEADER_HOLD: Span = Span::seconds(5);
 const LEADER_LOOK: Span = Span::millis(100);
 

@@ -1,4 +1,4 @@
-//! `agent/monitor`: what a reader of the agent's own log wants (reference: http-api 8, 3.2).
+//! `agent/monitor`: what a reader of the agent's own log asks for (http-api.md 8.6, 3.2).
 //!
 //! Refuses to know: how lines come to be. A level is what the reader sees at most, whatever the agent itself writes.
 

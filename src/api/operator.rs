@@ -1,4 +1,4 @@
-//! What an operator asks of the servers as a group: who they are and how they are (reference: http-api 9).
+//! What an operator asks of the servers as a group: their list and their health (http-api.md 9.4, 9.5).
 
 use super::query::Query;
 use super::response::Response;

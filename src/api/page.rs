@@ -1,6 +1,6 @@
 //! Pages of lists: where a page begins and ends, and ids and their prefixes as callers write them.
 //!
-//! A token names the first item of the next page (reference: http-api 0.5): `<namespace>.<id>` for jobs,
+//! A token names the first item of the next page (http-api.md 0.5.2): `<namespace>.<id>` for jobs,
 //! `<create index>.<id>` for evaluations and allocations, `<id>` for nodes and for whatever was looked up by prefix.
 
 use super::query::Query;

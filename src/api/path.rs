@@ -1,6 +1,6 @@
 //! Paths to routes. The whole list of what the API has, with what is built and what is not yet.
 //!
-//! Ids of jobs may hold slashes, so a job's sub-resource is recognised by how the path ends (reference: http-api 0.1). What
+//! Ids of jobs may hold slashes, so a job's sub-resource is recognised by how the path ends (http-api.md 0.1.3). What
 //! was escaped there is part of the id: the job `a/summary` is not the summary of the job `a`.
 
 use super::request::SLASH_OF_A_NAME;
@@ -90,7 +90,7 @@ pub enum Route {
     Namespace(String),
     /// Writes the one that the body names.
     NamespaceWrite,
-    /// The API has it; drover has not yet. Named as the reference names it.
+    /// Nomad's API has it; drover has not yet (http-api.md 0.1.2). Named as Nomad names it.
     NotBuilt(&'static str),
     /// Nothing is there.
     Unknown,

@@ -1,4 +1,4 @@
-//! `PUT /v1/job/:id/plan`: what registering a job would do (reference: http-api 1.1, 1.2).
+//! `PUT /v1/job/:id/plan`: what registering a job would do (http-api.md 1.1.10, 1.2.4).
 //!
 //! Refuses to know: how that is found out. It is asked for, and the answer is shown.
 

@@ -1,6 +1,6 @@
 //! The parameters that every route shares: whom they concern, which page, how long to wait.
 //!
-//! Errors are the sentences that clients of the API know (reference: http-api 0.4 to 0.6, corrections "More of the API").
+//! Errors are the sentences that clients of the API know (http-api.md 0.4 to 0.6).
 
 use super::filter::literal::boolean;
 use super::filter::{Filter, LeftOut};
@@ -14,7 +14,7 @@ use serde_json::Value;
 pub const MAX_WAIT: Span = Span::seconds(300);
 
 /// In the words by which command-line tools know a server that cannot take their filter, and go on without one
-/// (reference: http-api 1.3, "prefix resolve").
+/// (http-api.md 1.3.1).
 const BAD_FILTER: &str = "failed to create result paginator: failed to read filter expression";
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,7 +18,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// PUT and POST mean the same nearly everywhere (reference: http-api 0.1).
+    /// PUT and POST mean the same nearly everywhere (http-api.md 0.1.4).
     pub fn is_write(self) -> bool {
         matches!(self, Method::Put | Method::Post)
     }

@@ -81,7 +81,7 @@ fn encode<T: Serialize>(value: &T, pretty: bool) -> Result<Vec<u8>, serde_json::
     Ok(out)
 }
 
-/// What is not coded otherwise is a 500 with its sentence (reference: http-api 0.3, server 1).
+/// What has no status of its own is a 500 with its sentence (http-api.md 0.3.2, server.md 1).
 impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Response {
         let status = match refusal.kind {

@@ -1,5 +1,5 @@
-//! Scaling: groups get other counts, and whoever decides on that reads how far it may go (reference: http-api 1.1, 7;
-//! server 13).
+//! Scaling: groups get other counts, and autoscalers read the limits of a count (http-api.md 1.1.21, 1.1.22, 7.4;
+//! server.md 13).
 
 use super::page::{full_id, id_prefix};
 use super::path::Route;

@@ -1,4 +1,4 @@
-//! How the scheduler is told to work: what holds at present, and what an operator wants (reference: http-api 9).
+//! The scheduler's configuration: read, and written by an operator (http-api.md 9.1, 9.2).
 
 use super::response::Response;
 use super::shape::operator::{ConfiguredShape, SchedulerShape};

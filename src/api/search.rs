@@ -1,4 +1,4 @@
-//! Search by the beginnings of ids and names: what a command uses to find out what an id names (reference: server 21).
+//! Search by the beginnings of ids and names: a command finds out what an id names (http-api.md 7.5, server.md 21).
 
 use super::page::hex_digits;
 use super::response::Response;

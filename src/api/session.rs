@@ -1,4 +1,4 @@
-//! What flows through a session, as its callers say and see it: one JSON object each (reference: http-api 3.1).
+//! The messages of a session, one JSON object each (http-api.md 3.1.2).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -68,7 +68,7 @@ struct DataShape {
 
 #[derive(Serialize)]
 struct ResultShape {
-    /// Left out when it is 0 (reference: corrections, 3.1).
+    /// Left out when it is 0 (http-api.md 3.1.2).
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
 }

@@ -1,5 +1,5 @@
-//! How a node's answer is shown to the caller who asked: as JSON, as frames, or as bytes as they are (reference: http-api
-//! 3 and 3.2).
+//! How a node's answer is shown to the caller who asked: as JSON, as frames, or as plain bytes (http-api.md 3.0.1,
+//! http-api.md 3.2.1).
 
 use super::response::Response;
 use super::shape::figures::{AllocFiguresShape, HostFiguresShape};

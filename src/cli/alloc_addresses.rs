@@ -1,4 +1,4 @@
-//! The ports of an allocation and where they are reached (reference: cli 3.5).
+//! The ports of an allocation and where they are reached (cli.md 3.5.2).
 
 use super::layout;
 use crate::answer::shape;

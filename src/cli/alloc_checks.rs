@@ -1,4 +1,4 @@
-//! `drover alloc checks`: how the service checks of an allocation went last (reference: cli 3.7).
+//! `drover alloc checks`: the last results of an allocation's service checks (cli.md 3.7).
 
 use crate::Run;
 use crate::answer::shape;

@@ -1,4 +1,4 @@
-//! `drover alloc exec`: a command beside a task, with our own input and output (reference: cli 2.2, 3.8; http-api 3.1). And our side
+//! `drover alloc exec`: a command beside a task, with our own input and output (cli.md 2.2.1, http-api.md 3.1). And our side
 //! of such a session, whatever began it.
 
 use crate::Run;

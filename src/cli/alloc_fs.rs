@@ -1,4 +1,4 @@
-//! `drover alloc fs`: what lies in an allocation's directory, and what is in its files (reference: cli 3.7).
+//! `drover alloc fs`: lists an allocation's directory, or prints a file in it (cli.md 2.2.1, 3.7).
 
 use crate::Run;
 use crate::layout;

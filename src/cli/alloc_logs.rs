@@ -124,7 +124,7 @@ impl Request<'_> {
     /// Both streams followed at once, each chunk whole.
     fn both(&self) -> Outcome<()> {
         let (_, origin, offset) = self.command.tailing().beginning();
-        // without -tail only what comes from now on is wanted (reference: http-api 3.2)
+        // without -tail from the beginning of the newest log file (http-api.md 3.2.2)
         let origin = if self.command.tail { origin } else { "end" };
         let streams = [
             ("stdout", self.open("stdout", origin, offset)?),

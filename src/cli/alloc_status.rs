@@ -1,4 +1,4 @@
-//! `drover alloc status` (reference: cli 3.5), and the table of allocations that other commands show.
+//! `drover alloc status` (cli.md 3.5), and the table of allocations that other commands show.
 
 use super::alloc_addresses::Allocated;
 use crate::Run;
@@ -108,7 +108,7 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The columns of `job status`, newest first (reference: cli 3.2; verbose: 3.7).
+/// The columns of `job status`, newest first (cli.md 3.2.5).
 pub fn alloc_table(allocs: &[Alloc], now: i64, verbose: bool) -> String {
     let mut sorted: Vec<&Alloc> = allocs.iter().collect();
     sorted.order_by_key(|a| std::cmp::Reverse(a.create_index));
@@ -289,7 +289,7 @@ fn with_use(used: Option<String>, held: &str) -> String {
     used.map_or(held.to_string(), |used| format!("{used}/{held}"))
 }
 
-/// The measured figures, one table for memory and one for the processor (reference: cli 3.5).
+/// The measured figures, one table for memory and one for the processor (cli.md 3.5.3).
 fn usage_tables(usage: &Usage) -> String {
     let (memory, cpu) = (&usage.memory_stats, &usage.cpu_stats);
     let known = [("RSS", memory.rss), ("Usage", memory.usage), ("Max Usage", memory.max_usage)];

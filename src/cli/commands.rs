@@ -160,7 +160,7 @@ fn parse<T: FromArgs + Run + 'static>(name: &[&str], args: &[&str]) -> Result<Re
     Ok(Box::new(move |session| parsed.run(session)))
 }
 
-/// Reference: cli 1.4.
+/// Shorter and older names of commands (cli.md 1.4).
 pub fn unalias(name: &str) -> &str {
     match name {
         "run" => "job run",
@@ -186,7 +186,7 @@ pub fn unalias(name: &str) -> &str {
     }
 }
 
-/// Reference: cli 2. A name of a group stands for all of the group that is not in `COMMANDS`.
+/// Commands that Nomad has and drover does not (cli.md 1.2). A name of a group stands for all of it that is not in `COMMANDS`.
 pub static NOT_SUPPORTED: &[&str] = &[
     "job restart",
     "alloc pause",

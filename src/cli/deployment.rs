@@ -1,4 +1,4 @@
-//! A deployment as the command line shows it: what it is, and how far each group has come (reference: cli 3.2, 3.7). Pure but for
+//! A deployment as the command line shows it: what it is, and how far each group has come (cli.md 3.2.4, 3.7). Pure but for
 //! the look at the API.
 
 use crate::answer::shape;

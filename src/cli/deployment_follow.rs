@@ -1,4 +1,4 @@
-//! Follows a deployment to its end: on a terminal in place, otherwise a block whenever something has changed (reference: cli 3.4).
+//! Follows a deployment to its end: on a terminal in place, otherwise a block whenever something has changed (cli.md 3.4.6).
 
 use crate::alloc_status::alloc_table;
 use crate::deployment::{Deployment, page};

@@ -1,4 +1,4 @@
-//! Differences between jobs, laid out for people: marks, alignment and colours (reference: cli 3.3).
+//! Differences between jobs, laid out for people: marks, alignment and colours (cli.md 3.3.2).
 
 use crate::answer::shape;
 use crate::output::Output;

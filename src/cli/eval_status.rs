@@ -1,4 +1,4 @@
-//! `drover eval status` (reference: cli 3.7): an evaluation, what it placed and what it could not.
+//! `drover eval status` (cli.md 3.7): an evaluation, what it placed and what it could not.
 
 use crate::Run;
 use crate::alloc_status::alloc_table;

@@ -252,7 +252,7 @@ fn boolean(name: &str, given: Option<String>) -> Result<bool, FlagError> {
     }
 }
 
-/// Flags that the reference's commands have besides ours: what they ask for is not built (reference: cli 2).
+/// Flags of Nomad's commands that drover's do not have: what they ask for is not built (cli.md 1.1.4).
 const NOT_BUILT: [&str; 9] = [
     "consul-namespace",
     "consul-token",

@@ -1,4 +1,4 @@
-//! `drover fmt`: job files and configuration files in their canonical layout (reference: cli 2.1).
+//! `drover fmt`: job files and configuration files in their canonical layout (cli.md 2.1.12).
 //!
 //! A file that is no HCL is told and left as it is, and the others are laid out all the same.
 

@@ -1,4 +1,4 @@
-//! Log streams: JSON objects one after the other, without separators (reference: http-api 3.2). Pure over any reader.
+//! Log streams: JSON objects one after the other, without separators (http-api.md 3.2.1). Pure over any reader.
 
 use crate::answer::{read, shape};
 use crate::output::Failure;

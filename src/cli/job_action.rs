@@ -1,4 +1,4 @@
-//! `drover job action`: what a job's author lets operators run beside a task, run (reference: cli 2.1, corrections "CLI").
+//! `drover job action`: runs an action that a job's author has prepared beside a task (cli.md 2.1.10).
 
 use crate::Run;
 use crate::alloc_exec::Manner;

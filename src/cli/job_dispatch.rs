@@ -1,4 +1,4 @@
-//! `drover job dispatch`: a parameterized job is run once more, with what is brought along (reference: cli 2.1).
+//! `drover job dispatch`: runs a parameterized job once more, with a payload and metadata (cli.md 2.1.1, 2.1.8).
 
 use crate::Run;
 use crate::follow::changed;

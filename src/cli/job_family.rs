@@ -1,5 +1,5 @@
 //! `drover job periodic force`, and how jobs that make others are shown: when the next one comes, and what became of the others
-//! (reference: cli 3.2).
+//! (cli.md 3.2.1, 3.2.3).
 
 use crate::Run;
 use crate::layout;

@@ -1,4 +1,4 @@
-//! `drover job start`: a job that was stopped runs again, as it is (reference: cli 2.1).
+//! `drover job start`: a job that was stopped runs again, as it is (cli.md 2.1.6).
 
 use crate::Run;
 use crate::deployment_change::follow_both;

@@ -1,4 +1,4 @@
-//! `drover job status`: the list, and one job (reference: cli 3.1 and 3.2).
+//! `drover job status`: the list, and one job (cli.md 3.1, 3.2).
 
 use crate::Run;
 use crate::alloc_status::alloc_table;

@@ -1,4 +1,4 @@
-//! `drover job tag apply` and `drover job tag unset`: names for versions (reference: cli 2.1).
+//! `drover job tag apply` and `drover job tag unset`: names for versions (cli.md 2.1.1, http-api.md 1.1.17).
 
 use crate::Run;
 use crate::http::encode;

@@ -1,4 +1,4 @@
-//! Follows an evaluation to its end and tells what changes: line by line (reference: cli 3.4), on a terminal in place.
+//! Follows an evaluation to its end and tells what changes: line by line (cli.md 3.4.1), on a terminal in place.
 //!
 //! `Tale` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
 
@@ -230,7 +230,7 @@ pub fn placement_failures(metric: &AllocMetric) -> Vec<String> {
             out.push(format!("No nodes are available in datacenter {datacenter:?}"));
         }
     }
-    // never singular: scripts look for these lines (reference: cli 3.4)
+    // never singular: scripts look for these lines (cli.md 3.4.4)
     let nodes = |n: &u64| format!("{n} nodes");
     for (class, n) in &metric.class_filtered {
         out.push(format!("Class {class:?}: {} excluded by filter", nodes(n)));

@@ -1,4 +1,4 @@
-//! `drover node drain`: begins or ends a drain, and tells how it goes (reference: cli 3.7).
+//! `drover node drain`: begins or ends a drain, and tells how it goes (cli.md 2.3.3, 3.7).
 //!
 //! `Tale` is pure: what was seen last and what is seen now become lines.
 

@@ -1,4 +1,4 @@
-//! `drover node status` without a node: the list (reference: cli 3.6).
+//! `drover node status` without a node: the list (cli.md 3.6.1).
 
 use crate::http::decode;
 use crate::layout;

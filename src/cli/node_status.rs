@@ -1,4 +1,4 @@
-//! `drover node status`: the list, and one node (reference: cli 3.6).
+//! `drover node status`: the list, and one node (cli.md 3.6).
 
 use crate::Run;
 use crate::alloc_status::alloc_table;

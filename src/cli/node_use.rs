@@ -1,4 +1,4 @@
-//! What a machine and its allocations use at present, as `node status` shows it (reference: cli 3.6). A node that does not answer
+//! What a machine and its allocations use at present, as `node status` shows it (cli.md 3.6.2, 3.6.3). A node that does not answer
 //! leaves its sections out, with a warning.
 
 use crate::answer::shape;

@@ -1,5 +1,5 @@
 //! `drover job scale`, `drover job scaling-events` and `drover scaling policy`: counts, how far they may go, and what became of
-//! them (reference: cli 2.1, 2.5, 3.7).
+//! them (cli.md 2.1.1, 2.5.1, 3.7).
 
 use crate::Run;
 use crate::answer::shape;

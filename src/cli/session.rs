@@ -146,7 +146,7 @@ pub fn path(kind: &str, id: &str) -> String {
     format!("/v1/{kind}/{}", encode(id))
 }
 
-/// The list of jobs that `job status` shows (reference: cli 3.1), with namespaces when several may be in it.
+/// The list of jobs that `job status` shows (cli.md 3.1), with namespaces when several may be in it.
 pub fn job_table(jobs: &[JobStub], session: &Session) -> String {
     let with_namespace = session.client.namespace() == "*";
     let mut header = vec!["ID", "Type", "Priority", "Status", "Submit Date"];

@@ -1,4 +1,4 @@
-//! What the commands read of the API's answers (reference: http-api). Everything has a default: an older agent may say less.
+//! What the commands read of the API's answers (http-api.md). Everything has a default: an older agent may say less.
 
 use super::alloc_addresses::Allocated;
 use crate::answer::shape;

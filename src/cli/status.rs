@@ -44,7 +44,7 @@ impl Run for Status {
     }
 }
 
-/// The only context whose first match is exactly `id`, or else the only match of all (reference: http-api 7).
+/// The only context whose first match is exactly `id`, or else the only match of all (cli.md 2.3.4).
 fn pick<'a>(matches: &'a BTreeMap<String, Vec<String>>, id: &str) -> Outcome<(&'a str, &'a str)> {
     let all: Vec<(&str, &str)> =
         matches.iter().flat_map(|(c, ids)| ids.iter().map(move |i| (c.as_str(), i.as_str()))).collect();

@@ -84,7 +84,7 @@ fn put_and_post_are_one_and_others_are_refused() {
         assert_eq!(answer.status, status, "{method} {target}: {}", answer.text());
         assert!(!answer.text().is_empty() && !answer.text().contains("panick"), "{method} {target}");
     }
-    // reference: http-api 0.1
+    // http-api.md 0.1.1
     for target in ["/v1/nonsense", "/v2/jobs", "/v1"] {
         let answer = node.get(target);
         assert_eq!((answer.status, answer.text().as_str()), (404, ""), "{target}");

@@ -91,7 +91,7 @@ fn offers(config: &Config) -> Option<String> {
     nowhere.map(|(name, _)| format!("client.host_volume {name:?} has no path: say path = \"/...\""))
 }
 
-/// Reference: http-api 4, names of node pools.
+/// Names of node pools: http-api.md 4.14.
 fn pool(config: &Config) -> Option<String> {
     let pool = &config.client.node_pool;
     if pool == ALL_POOLS {

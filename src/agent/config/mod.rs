@@ -268,7 +268,7 @@ impl Config {
         if errors.is_empty() { Ok(Loaded { config, settings, warnings }) } else { Err(errors) }
     }
 
-    /// What holds where nothing else was said (reference: cli 4.3 to 4.7).
+    /// What holds where nothing else was said (cli.md 4.3 to 4.7).
     pub fn defaults(dev: bool, machine: &Machine) -> Config {
         let bind = if dev { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         Config {
@@ -386,7 +386,7 @@ impl LogLevel {
     }
 }
 
-/// What an agent says of itself as it starts: right-aligned keys, sorted (reference: cli 4.7). `version` as `v0.1.0`;
+/// What an agent says of itself as it starts: right-aligned keys, sorted (cli.md 4.7.2). `version` as `v0.1.0`;
 /// `node_id` once it is known.
 pub fn banner(config: &Config, version: &str, node_id: Option<&str>) -> String {
     /// Keys end in this column.

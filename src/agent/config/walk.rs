@@ -1,6 +1,6 @@
 //! Walks one source after the other along the schema, sets values and collects what is wrong with its place.
 //!
-//! Merge rules (reference: cli 4.1): a later value wins; an empty or zero value says nothing; a plain boolean can only be switched
+//! Merge rules (cli.md 4.1.3): a later value wins; an empty or zero value says nothing; a plain boolean can only be switched
 //! on; entries of maps add up. Keys are matched without regard to case.
 
 use super::schema::{Key, Kind, TOP};

@@ -1,4 +1,4 @@
-//! Actions of tasks as JSON: within a job, and in the list of all that a job has (reference: jobspec 3.3, http-api 1.1).
+//! Actions of tasks as JSON: within a job, and in the list of a job's actions (jobspec.md 3.3, http-api.md 1.1.24).
 
 use model::job::{JobSpec, TaskAction};
 use serde::Serialize;

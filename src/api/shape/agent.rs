@@ -7,7 +7,7 @@ use model::tree::BTreeMap;
 use serde::Serialize;
 use wire::status::ServerStatus;
 
-/// Top-level members are lower case here (reference: http-api 0.2).
+/// Top-level members are lower case here (http-api.md 0.2.1).
 #[derive(Serialize)]
 pub struct SelfShape<'a> {
     config: ConfigShape<'a>,

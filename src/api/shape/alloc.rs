@@ -105,7 +105,7 @@ impl<'a> AllocStub<'a> {
     }
 }
 
-/// The whole allocation with its job. Zero values are left out, as the reference says of this shape.
+/// The whole allocation with its job. Zero values are left out (http-api.md 0.2.6, 2.7).
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AllocShape<'a> {

@@ -1,4 +1,4 @@
-//! Deployments as JSON, and what is answered to whoever moves one on (reference: http-api 5).
+//! Deployments as JSON, and the answer to a request that changes one (http-api.md 5.2, 5.3).
 
 use super::{is_zero, rfc3339};
 use crate::filter::LeftOut;

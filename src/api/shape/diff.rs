@@ -1,4 +1,4 @@
-//! Differences between jobs as JSON (reference: http-api 1.2).
+//! Differences between jobs as JSON (http-api.md 1.2.11).
 
 use super::list_or_null;
 use model::diff::{FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};

@@ -1,4 +1,4 @@
-//! Evaluations as JSON. Zero values are left out, as the reference says of this shape.
+//! Evaluations as JSON. Zero values are left out (http-api.md 0.2.6, 6.6).
 
 use super::super::filter::LeftOut;
 use super::metric::MetricShape;

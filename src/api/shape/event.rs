@@ -1,4 +1,4 @@
-//! Events as JSON: a line for each entry of the log, an object in each event (reference: http-api 11).
+//! Events as JSON: a line for each entry of the log, an object in each event (http-api.md 11.2, 11.3).
 
 use super::alloc::AllocShape;
 use super::deployment::DeploymentShape;

@@ -1,4 +1,4 @@
-//! Jobs that make others, as JSON: their blocks, and how many children they have (reference: jobspec 3.14, http-api 1.2).
+//! Jobs that make others, as JSON: their blocks, and the number of their children (jobspec.md 3.14, http-api.md 1.2.9).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -80,7 +80,7 @@ pub struct DispatchedShape<'a> {
     pub index: u64,
 }
 
-/// Never null (reference: corrections, "Jobs").
+/// Never null (http-api.md 1.2.9).
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ChildrenShape {

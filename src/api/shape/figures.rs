@@ -1,4 +1,4 @@
-//! What tasks and machines use (reference: http-api 3).
+//! What tasks and machines use, as JSON (http-api.md 3.0.9, 3.0.10).
 
 use super::{Empty, Null};
 use model::gather::Gather;

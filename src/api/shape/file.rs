@@ -1,4 +1,4 @@
-//! Files of an allocation (reference: http-api 3).
+//! Files of an allocation as JSON (http-api.md 3.0.3).
 
 use super::rfc3339;
 use serde::Serialize;

@@ -12,7 +12,7 @@ pub struct MetricShape<'a> {
     nodes_filtered: u64,
     nodes_in_pool: u64,
     node_pool: &'a str,
-    /// An empty map, not null, when no node is ready (reference: corrections, "Placement and change").
+    /// An empty map, not null, when no node is ready (http-api.md 2.8).
     nodes_available: &'a BTreeMap<String, u64>,
     class_filtered: Option<&'a BTreeMap<String, u64>>,
     constraint_filtered: Option<&'a BTreeMap<String, u64>>,

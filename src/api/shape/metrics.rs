@@ -1,4 +1,4 @@
-//! `GET /v1/metrics` as JSON (reference: http-api 12, corrections "More of the API").
+//! `GET /v1/metrics` as JSON (http-api.md 12.1).
 
 use crate::metrics::Labels;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The JSON that leaves drover: one struct per shape, every member of it, in the names of the field's API.
 //!
 //! Refuses to know: where the values come from and who asked. Rules: members are PascalCase; a member that exists in the
-//! API but has no value here is `null` (its type is `Null`) unless the reference says that the shape leaves zero values out
+//! API but has no value here is `null` (its type is `Null`) unless http-api.md 0.2.6 says that the shape leaves zero values out
 //! (allocations and evaluations); durations are nanoseconds, times as noted at the member.
 
 pub mod action;
@@ -47,8 +47,8 @@ pub type Null = ();
 #[derive(Serialize)]
 pub struct Empty {}
 
-/// RFC 3339 with nanoseconds as far as they are needed, in UTC; `None` (so `null`) for "never" (reference: corrections,
-/// "Zero times are null in all answers").
+/// RFC 3339 with nanoseconds as far as they are needed, in UTC; `None` (so `null`) for a time that was never set
+/// (http-api.md 0.2.4).
 pub fn rfc3339(at: Wall) -> Option<String> {
     if at.is_never() {
         return None;

@@ -1,4 +1,4 @@
-//! The servers as a group as JSON (reference: http-api 9). A server alone is the whole group.
+//! The servers as a group as JSON (http-api.md 9.4, 9.5). A server alone is the whole group.
 
 use crate::agent::AgentInfo;
 use model::scheduling::SchedulerConfig;

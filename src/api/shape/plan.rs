@@ -1,4 +1,4 @@
-//! What registering a job would do, as JSON (reference: http-api 1.2, PlanResp).
+//! What registering a job would do, as JSON (http-api.md 1.2.4).
 
 use super::alloc::{AllocStub, StubWants};
 use super::diff::DiffShape;

@@ -1,4 +1,4 @@
-//! Scaling as JSON: the policies of groups and tasks, and how far each group has come (reference: http-api 1.2, 7).
+//! Scaling as JSON: the policies of groups and tasks, and the scale of each group (http-api.md 1.2.7, 7.4).
 
 use super::job::FreeForm;
 use model::gather::Gather;
