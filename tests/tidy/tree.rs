@@ -49,7 +49,7 @@ const PROMISED: &[&str] = &[
     "NOTICE",
     "CHANGELOG.md",
     "docs/ARCHITECTURE.md",
-    "docs/DECISIONS.md",
+    "docs/decisions/README.md",
     "config/agent.hcl",
     "config/examples/hello.nomad.hcl",
     "systemd/drover.service",
