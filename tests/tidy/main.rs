@@ -85,7 +85,8 @@ fn the_dependency_tree_holds_no_second_runtime() {
 
 #[test]
 fn every_invariant_names_what_would_find_it_broken() {
-    let document = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("the map is checked in");
+    let document =
+        fs::read_to_string(root().join("docs/invariants.md")).expect("the invariants are checked in");
     let sources = Source::all();
     let functions: Vec<String> = sources.iter().flat_map(Source::functions).map(|f| f.name).collect();
     assert_none(tree::invariants(&document, |name| functions.iter().any(|f| f == name)));

@@ -49,7 +49,8 @@ const PROMISED: &[&str] = &[
     "NOTICE",
     "CHANGELOG.md",
     "docs/ARCHITECTURE.md",
-    "docs/DECISIONS.md",
+    "docs/invariants.md",
+    "docs/decisions/README.md",
     "config/agent.hcl",
     "config/examples/hello.nomad.hcl",
     "systemd/drover.service",
@@ -69,7 +70,7 @@ pub fn promised_files(exists: impl Fn(&str) -> bool, examples: &[String]) -> Vec
     found
 }
 
-/// Each numbered invariant of docs/ARCHITECTURE.md says after *Seen by* which tests or checkers would find it broken: at
+/// Each numbered invariant of docs/invariants.md says after *Seen by* which tests or checkers would find it broken: at
 /// least one, and each a function that exists.
 pub fn invariants(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let section = document.split("## Invariants").nth(1).unwrap_or("").split("\n## ").next().unwrap_or("");
@@ -78,24 +79,22 @@ pub fn invariants(document: &str, exists: impl Fn(&str) -> bool) -> Vec<String> 
     for (item, text) in numbered(section) {
         number += 1;
         if item != number {
-            found.push(format!("docs/ARCHITECTURE.md: invariant {number} is numbered {item}"));
+            found.push(format!("docs/invariants.md: invariant {number} is numbered {item}"));
         }
         let named: Vec<&str> =
             text.split("*Seen by*").nth(1).unwrap_or("").split('`').skip(1).step_by(2).collect();
         if named.is_empty() {
             found.push(format!(
-                "docs/ARCHITECTURE.md: invariant {number} names nothing that would find it broken"
+                "docs/invariants.md: invariant {number} names nothing that would find it broken"
             ));
         }
         let gone = named.into_iter().filter(|name| !exists(name));
         found.extend(
-            gone.map(|name| {
-                format!("docs/ARCHITECTURE.md: invariant {number} names `{name}`, which is gone")
-            }),
+            gone.map(|name| format!("docs/invariants.md: invariant {number} names `{name}`, which is gone")),
         );
     }
     if number == 0 {
-        found.push("docs/ARCHITECTURE.md: there are no invariants".to_string());
+        found.push("docs/invariants.md: there are no invariants".to_string());
     }
     found
 }

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: which lists there are, and what Rust types stand behind an object: it sees JSON. Invariants: length
 //! and depth of an expression are bounded, a regular expression has a bounded size and runs in linear time, and whatever
-//! is wrong is a sentence with its place. Where it differs from go-bexpr: docs/DECISIONS.md 24.
+//! is wrong is a sentence with its place. Where it differs from go-bexpr: decision 0024.
 
 mod eval;
 mod grammar;
