@@ -14,7 +14,7 @@ use client::effects::Grant;
 use client::effects::{Effect, Input};
 use client::{Client, ClientStatusReport};
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::keeper::{Command, Event, PROTOCOL};

@@ -5,7 +5,6 @@ use ::io::{clock, fingerprint, interfaces};
 use api::agent::{AgentInfo, Telemetry};
 use api::metrics::Filter;
 use model::claims::NodeOffers;
-use model::gather::Gather;
 use model::id::{NodeId, NodeSecret};
 use model::node::NodeInfo;
 use model::resources::Amount;
@@ -61,7 +60,7 @@ fn offers(client: &ClientConfig) -> NodeOffers {
     NodeOffers {
         dynamic_ports: client.dynamic_ports,
         reserved_ports: client.reserved.ports.clone(),
-        volumes: client.host_volumes.iter().cloned().gather(),
+        volumes: client.host_volumes.iter().cloned().collect(),
         ..NodeOffers::default()
     }
 }

@@ -1,7 +1,6 @@
 //! Reads the configuration anew: what a running agent takes over, and what it only names because it needs a restart.
 
 use super::config::{Config, Loaded, Settings};
-use model::order::Order;
 
 /// Reads the same files and flags as at the start.
 pub type Read = Box<dyn Fn() -> Result<Loaded, String> + Send>;
@@ -55,7 +54,7 @@ fn pending(before: &Settings, now: &Settings) -> Vec<String> {
         .filter(|k| before.get(*k) != now.get(*k) && !live(k))
         .cloned()
         .collect();
-    changed.order();
+    changed.sort();
     changed.dedup();
     changed
 }

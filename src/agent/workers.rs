@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_answer_and_the_worker_goes_on() {
-        let region = Region::new();
+        let region = Region::default();
         let (sender, tasks) = async_channel::bounded(2);
         let (results, answers) = async_channel::bounded(2);
         (1..=2).for_each(|n| sender.send_blocking(task(n)).expect("there is room"));

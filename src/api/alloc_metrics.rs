@@ -4,12 +4,11 @@
 
 use super::metrics::Labels;
 use model::alloc::{Allocation, ClientStatus};
-use model::gather::Gather;
 use model::id::{AllocId, NodeId};
 use model::resources::TaskResources;
-use model::tree::BTreeMap;
 use state::fault::Fault;
 use state::view::View;
+use std::collections::BTreeMap;
 use wire::figures::{AllocFigures, Usage};
 
 /// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
@@ -38,7 +37,7 @@ impl Running {
             ("task_group", alloc.group),
         ]
         .into_iter()
-        .gather::<Labels>();
+        .collect::<Labels>();
         Running { id: alloc.id, labels, tasks: alloc.resources.tasks }
     }
 

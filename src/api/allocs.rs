@@ -10,9 +10,9 @@ use model::alloc::{Allocation, Leave, Transition};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::{Job, JobStatus};
 use model::time::Wall;
-use model::tree::BTreeMap;
-use model::tree::Entry;
 use state::view::{Table, View};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use wire::request::{Action, Done};
 

@@ -8,9 +8,9 @@ use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use model::eval::Evaluation;
 use model::id::{EvalId, JobKey};
-use model::tree::BTreeMap;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
+use std::collections::BTreeMap;
 use wire::request::{Action, Done};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {

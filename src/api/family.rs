@@ -9,9 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use model::family::dispatch::{MAX_TOKEN_BYTES, Wish, oversized};
 use model::id::JobKey;
 use model::job::Job;
-use model::tree::BTreeMap;
 use serde_json::{Map, Value};
 use state::view::View;
+use std::collections::BTreeMap;
 use wire::request::{Action, Done};
 
 pub fn make(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {

@@ -117,7 +117,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut region = Region::new();
+        let mut region = Region::default();
         region.ready_node(1);
         region.run(&namespace("other", "for more"));
         region.run(&submit(spec("told", 2), "job \"told\" {}", 6));

@@ -7,10 +7,9 @@ use super::shape::search::Match;
 use super::{Call, json, page};
 use model::alloc::Allocation;
 use model::job::{Job, Task, TaskGroup};
-use model::order::Order;
-use model::tree::BTreeMap;
 use model::value::Value;
 use state::view::View;
+use std::collections::BTreeMap;
 
 /// The contexts of what is found in jobs.
 const IN_JOBS: [&str; 7] = ["jobs", "groups", "tasks", "services", "images", "commands", "classes"];
@@ -158,7 +157,7 @@ impl Scan {
     /// Earlier in the name first, then shorter names, then by name; and whether there is more.
     fn sorted(&mut self, context: &str, most: usize) -> (Vec<Match>, bool) {
         let mut all = self.matches.remove(context).unwrap_or_default();
-        all.order_by(|(a, left), (b, right)| {
+        all.sort_by(|(a, left), (b, right)| {
             (a, left.id.len(), &left.id).cmp(&(b, right.id.len(), &right.id))
         });
         let truncated = all.len() > most || self.cut.contains(&context);

@@ -6,8 +6,8 @@ use super::Context;
 use super::query::Query;
 use super::response::Response;
 use super::{Outcome, shape};
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The machine, as whoever can look at it saw it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,14 +9,12 @@ use super::alloc_metrics::{self, Running};
 use super::response::Response;
 use super::shape::metrics::{Counted, Gauge, MetricsShape};
 use super::{Call, Outcome};
-use model::gather::Gather;
 use model::id::{AllocId, JobKey};
 use model::node::Node;
-use model::order::Order;
 use model::time::{Mono, Wall};
-use model::tree::BTreeMap;
 use state::fault::Fault;
 use state::view::View;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use wire::figures::AllocFigures;
 use wire::measured::{Measured, Series};
@@ -151,7 +149,7 @@ fn wants_prometheus(call: &Call<'_>) -> Result<bool, Response> {
 }
 
 fn node_labels(id: String, node: Option<&Node>) -> Labels {
-    let mut labels = [("node_id", id)].into_iter().gather::<Labels>();
+    let mut labels = [("node_id", id)].into_iter().collect::<Labels>();
     if let Some(node) = node {
         labels.insert("datacenter", node.info.datacenter.clone());
         labels.insert("node_class", node.info.class.clone());
@@ -195,7 +193,7 @@ impl Metrics {
     /// How many jobs are in each status, and the summary of each group.
     fn take_jobs(&mut self, view: &View) -> Result<(), Fault> {
         let mut by_status: BTreeMap<&str, u64> =
-            [("pending", 0), ("running", 0), ("dead", 0)].into_iter().gather::<BTreeMap<_, _>>();
+            [("pending", 0), ("running", 0), ("dead", 0)].into_iter().collect::<BTreeMap<_, _>>();
         for (key, parent, status, summary) in view.job_summaries()? {
             *by_status.entry(status.as_str()).or_default() += 1;
             let of_job = job_labels(&key, &parent);
@@ -310,7 +308,7 @@ impl Metrics {
             .iter()
             .map(|(name, labels, value)| Gauge { name: full_name(name), value: *value, labels })
             .collect();
-        gauges.order_by(|a, b| (&a.name, a.labels).cmp(&(&b.name, b.labels)));
+        gauges.sort_by(|a, b| (&a.name, a.labels).cmp(&(&b.name, b.labels)));
         let counted = |list: &[(String, Series)], unit: f64| -> Vec<Counted> {
             let of = list.iter().map(|(name, series)| (full_name(name), series.last(self.now)));
             of.filter(|(_, a)| a.count > 0).map(|(name, a)| Counted::new(name, &a, unit)).collect()

@@ -4,11 +4,10 @@ use super::response::Response;
 use super::shape::namespace::NamespaceShape;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
-use model::gather::Gather;
 use model::namespace::{Capabilities, NamespaceSpec};
-use model::tree::BTreeMap;
 use serde_json::{Map, Value};
 use state::view::Table;
+use std::collections::BTreeMap;
 use wire::request::{Action, Done};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
@@ -95,7 +94,7 @@ pub fn meta(body: &Map<String, Value>) -> Result<BTreeMap<String, String>, Respo
     let pair = |(key, value): (&String, &Value)| {
         value.as_str().map(|text| (key.clone(), text.to_string())).ok_or_else(wrong)
     };
-    given.as_object().ok_or_else(wrong)?.iter().map(pair).try_gather()
+    given.as_object().ok_or_else(wrong)?.iter().map(pair).collect::<Result<_, _>>()
 }
 
 fn capabilities(body: &Map<String, Value>) -> Result<Option<Capabilities>, Response> {

@@ -8,7 +8,6 @@ use super::response::Response;
 use super::showing::{Form, Showing};
 use super::{Call, Outcome, json};
 use model::alloc::Allocation;
-use model::gather::Gather;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
 use wire::ask::{LogStream, NodeAsk, Position, RestartScope};
@@ -164,7 +163,7 @@ pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
         Value::String(text) => Ok((key.clone(), Some(text.clone()))),
         _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
     };
-    let changes = given.iter().map(change).try_gather()?;
+    let changes = given.iter().map(change).collect::<Result<_, _>>()?;
     Ok(asking(call, NodeAsk::SetMetadata { changes }, Form::Json))
 }
 

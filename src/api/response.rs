@@ -108,7 +108,7 @@ impl From<Fault> for Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::tree::BTreeMap;
+    use std::collections::BTreeMap;
 
     #[test]
     fn json_is_compact_or_pretty_and_never_html_escaped() {

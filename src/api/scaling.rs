@@ -12,9 +12,9 @@ use model::alloc::{Allocation, ClientStatus};
 use model::id::{JobKey, ScalingPolicyId};
 use model::job::Job;
 use model::scaling::ScalingPolicy;
-use model::tree::BTreeMap;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
+use std::collections::BTreeMap;
 use wire::request::{Action, ScaleWish};
 
 /// Message and meta of an event may be so long together: the newest of them are kept.

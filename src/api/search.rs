@@ -4,9 +4,8 @@ use super::page::hex_digits;
 use super::response::Response;
 use super::shape::search::SearchShape;
 use super::{Call, blocking, json};
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use state::view::View;
+use std::collections::BTreeMap;
 
 /// At most so many matches per context.
 const MOST: usize = 20;
@@ -37,8 +36,8 @@ pub struct Found<M> {
 impl<M> Found<M> {
     pub fn of(contexts: &[&'static str]) -> Found<M> {
         Found {
-            matches: contexts.iter().map(|c| (*c, Vec::new())).gather(),
-            truncations: contexts.iter().map(|c| (*c, false)).gather(),
+            matches: contexts.iter().map(|c| (*c, Vec::new())).collect(),
+            truncations: contexts.iter().map(|c| (*c, false)).collect(),
         }
     }
 

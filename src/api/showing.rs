@@ -5,8 +5,8 @@ use super::response::Response;
 use super::shape::figures::{AllocFiguresShape, HostFiguresShape};
 use super::shape::file::FileShape;
 use base64::Engine;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use wire::ask::{NodeAnswer, Piece};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use super::watch::WatchKey;
 use super::{Call, Outcome, blocking, family, json};
 use model::id::JobKey;
 use model::job::Job;
-use model::order::Order;
 use serde_json::Value;
 use state::view::{Table, View};
 use std::sync::Arc;
@@ -71,7 +70,7 @@ fn jobs(call: &Call<'_>, view: &View, wanted: &[JobKey]) -> Result<Vec<Arc<Job>>
         let found = wanted.iter().map(|key| view.job(key)).collect::<Result<Vec<_>, _>>()?;
         found.into_iter().flatten().collect()
     };
-    jobs.order_by_key(place);
+    jobs.sort_by_key(place);
     jobs.dedup_by_key(|job| job.spec.key());
     Ok(jobs)
 }

@@ -6,8 +6,8 @@
 //! recent turns are remembered.
 
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
-use model::tree::{BTreeMap, BTreeSet};
 use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::change::Change;
 
 /// What a query read. The plain ones stand for whole lists.

@@ -5,8 +5,8 @@ use crate::frames::{self, Chunk};
 use crate::output::{Failure, Objects, Outcome, objects};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
-use model::tree::BTreeMap;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show what the agent that is asked says of itself

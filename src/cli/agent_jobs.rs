@@ -11,8 +11,8 @@ use super::session::{Session, path};
 use super::settings::Settings;
 use super::shapes::{Alloc, NodeStub, RegisterAnswer};
 use agent::Started;
-use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long the node may take to come up.

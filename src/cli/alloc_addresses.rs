@@ -2,8 +2,7 @@
 
 use super::layout;
 use crate::answer::shape;
-use model::gather::Gather;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 shape! {
     /// `AllocatedResources`.
@@ -52,7 +51,7 @@ impl Allocated {
         let ports = self.shared.ports.as_ref().filter(|p| !p.is_empty())?;
         let networks = self.shared.networks.as_deref().unwrap_or_default();
         let dynamic = networks.iter().flat_map(|n| n.dynamic_ports.iter().flatten());
-        let dynamic: BTreeSet<&str> = dynamic.map(|p| p.label.as_str()).gather();
+        let dynamic: BTreeSet<&str> = dynamic.map(|p| p.label.as_str()).collect();
         let row = |p: &Mapping| {
             let chosen = if dynamic.contains(p.label.as_str()) { "yes" } else { "" };
             vec![format!("*{}", p.label), chosen.to_string(), p.address(&p.host_ip)]

@@ -7,7 +7,7 @@ use crate::layout;
 use crate::output::{Outcome, objects};
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show the service checks of an allocation and how they went last

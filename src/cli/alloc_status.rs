@@ -11,9 +11,7 @@ use crate::shapes::{Alloc, AllocFigures, AllocGroup, AllocMetric, Eval, Task, Ta
 use crate::template::with_left_out;
 use api::shape::alloc::LEFT_OUT;
 use argh::{ArgsInfo, FromArgs};
-use model::gather::Gather;
-use model::order::Order;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show an allocation: its tasks, what they use and what happened to them
@@ -111,7 +109,7 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
 /// The columns of `job status`, newest first (cli.md 3.2.5).
 pub fn alloc_table(allocs: &[Alloc], now: i64, verbose: bool) -> String {
     let mut sorted: Vec<&Alloc> = allocs.iter().collect();
-    sorted.order_by_key(|a| std::cmp::Reverse(a.create_index));
+    sorted.sort_by_key(|a| std::cmp::Reverse(a.create_index));
     let short = |full: &str| layout::id(full, verbose);
     let row = |a: &&Alloc| {
         let mut row = vec![
@@ -243,7 +241,7 @@ fn group(alloc: &Alloc) -> Option<&AllocGroup> {
 /// In the order they run: prestart, main, poststart, poststop. Tasks that only have a state come last.
 fn ordered_tasks(alloc: &Alloc) -> Vec<Task> {
     let mut tasks: Vec<Task> = group(alloc).map(|g| g.tasks.clone()).unwrap_or_default();
-    tasks.order_by(|a, b| (phase(a), &a.name).cmp(&(phase(b), &b.name)));
+    tasks.sort_by(|a, b| (phase(a), &a.name).cmp(&(phase(b), &b.name)));
     let unknown = alloc.task_states.keys().filter(|name| !tasks.iter().any(|t| t.name == **name));
     let unknown: Vec<Task> = unknown.map(|name| Task { name: name.clone(), lifecycle: None }).collect();
     tasks.extend(unknown);
@@ -276,7 +274,7 @@ fn used(session: &Session, alloc: &Alloc) -> BTreeMap<String, Usage> {
     let stats = format!("{}/stats", path("client/allocation", &alloc.id));
     let answer: Result<AllocFigures, _> = session.client.get(&stats, &[]);
     match answer {
-        Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).gather(),
+        Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).collect(),
         Err(e) => {
             session.out.warning(&format!("What the tasks use is not known: {}", Failure::from(e)));
             BTreeMap::new()
@@ -379,8 +377,8 @@ fn short_tasks(alloc: &Alloc, session: &Session) -> String {
 
 /// A row a node: its scores and the final one.
 fn placement(metric: &AllocMetric) -> String {
-    let names: model::tree::BTreeSet<&String> =
-        metric.score_meta_data.iter().flat_map(|n| n.scores.keys()).gather();
+    let names: std::collections::BTreeSet<&String> =
+        metric.score_meta_data.iter().flat_map(|n| n.scores.keys()).collect();
     let mut out: String = placement_failures(metric).iter().map(|r| format!("* {r}\n")).collect();
     if metric.score_meta_data.is_empty() {
         return out;

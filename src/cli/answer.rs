@@ -2,10 +2,8 @@
 //! say less: a member that is null counts as absent, and one that is not known is passed over.
 //!
 //! Refuses to know: what any answer means. One function reads all structs; derived readers were a quarter of a megabyte.
-
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What can be read of an answer.
 pub trait Shape {
@@ -120,7 +118,7 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let kept = members.iter().filter(|(_, v)| !v.is_null());
-            Value::Object(kept.map(|(k, v)| (k.clone(), without_nulls(v))).gather())
+            Value::Object(kept.map(|(k, v)| (k.clone(), without_nulls(v))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
         other => other.clone(),

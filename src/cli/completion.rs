@@ -10,8 +10,7 @@ use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, JobAction, JobStub, NodeStub};
 use argh::{ArgsInfo, FromArgs};
-use model::gather::Gather;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// More candidates help nobody.
@@ -144,13 +143,13 @@ fn candidates(before: &[String], last: &str, names: &dyn Fn(Kind, &str) -> Vec<S
             match named {
                 None => BTreeSet::new(),
                 Some(Kind::Action) => {
-                    of_job.map(|job| names(Kind::Action, job)).unwrap_or_default().into_iter().gather()
+                    of_job.map(|job| names(Kind::Action, job)).unwrap_or_default().into_iter().collect()
                 }
-                Some(kind) => names(kind, last).into_iter().gather(),
+                Some(kind) => names(kind, last).into_iter().collect(),
             }
         }
     };
-    found.into_iter().filter(|candidate| candidate.starts_with(last)).gather()
+    found.into_iter().filter(|candidate| candidate.starts_with(last)).collect()
 }
 
 /// The command that the words name, and what follows its name.
@@ -168,7 +167,7 @@ fn next_words(before: &[String]) -> BTreeSet<String> {
         let mut words = command.name.split(' ');
         before.iter().all(|typed| words.next() == Some(typed)).then(|| words.next().map(str::to_string))?
     };
-    COMMANDS.iter().filter_map(next).gather()
+    COMMANDS.iter().filter_map(next).collect()
 }
 
 /// Those that were not given yet, and those that may be repeated.
@@ -179,7 +178,7 @@ fn flags_of(command: &Command, given: &[String]) -> BTreeSet<String> {
     });
     let global = GLOBAL_FLAGS.iter().filter(|g| command.networked && g.built).map(|g| (g.name, false));
     let flags = own.chain(global).map(|(name, repeats)| (format!("-{name}"), repeats));
-    flags.filter(|(flag, repeats)| *repeats || !given.contains(flag)).map(|(flag, _)| flag).gather()
+    flags.filter(|(flag, repeats)| *repeats || !given.contains(flag)).map(|(flag, _)| flag).collect()
 }
 
 fn wants_value(command: &Command, previous: Option<&String>) -> bool {

@@ -7,7 +7,7 @@ use crate::output::Outcome;
 use crate::screen::Page;
 use crate::session::Session;
 use jiff::tz::TimeZone;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 shape! {
     pub struct Deployment {

@@ -9,7 +9,6 @@ use crate::output::{Failure, Objects, Outcome, objects};
 use crate::session::{Session, argument, at_home, path, refuse_unbuilt};
 use argh::{ArgsInfo, FromArgs};
 use jobspec::duration;
-use model::order::Order;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -154,7 +153,7 @@ impl Run for JobDeployments {
         let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
         let mut value = session.client.get_value(&format!("{base}/deployments"), &query)?;
         if let Some(list) = value.as_array_mut() {
-            list.order_by_key(|d| std::cmp::Reverse(d["CreateIndex"].as_u64()));
+            list.sort_by_key(|d| std::cmp::Reverse(d["CreateIndex"].as_u64()));
         }
         show(session, objects, &value, self.verbose)
     }

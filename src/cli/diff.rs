@@ -3,7 +3,7 @@
 use crate::answer::shape;
 use crate::output::Output;
 use anstyle::AnsiColor;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 shape! {
     pub struct JobDiff {

@@ -1,7 +1,6 @@
 //! The disk, for the filesystem functions of job files.
 
 use jobspec::Files;
-use model::order::Order;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -32,7 +31,7 @@ impl Files for Disk {
     fn list(&self, dir: &str) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
         walk(Path::new(dir), "", 0, &mut found).map_err(|e| format!("{dir}: {e}"))?;
-        found.order();
+        found.sort();
         Ok(found)
     }
 

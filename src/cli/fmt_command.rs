@@ -8,7 +8,6 @@ use crate::output::{Failure, Outcome};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use jobspec::{Source, layout, render};
-use model::order::Order;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -123,7 +122,7 @@ fn files(path: &Path, recursive: bool) -> Outcome<Vec<PathBuf>> {
     }
     let mut found = Vec::new();
     collect(path, if recursive { MAX_DEPTH } else { 0 }, &mut found).map_err(fail)?;
-    found.order();
+    found.sort();
     Ok(found)
 }
 

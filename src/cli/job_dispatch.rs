@@ -12,7 +12,6 @@ use argh::{ArgsInfo, FromArgs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::family::dispatch::MAX_PAYLOAD_BYTES;
-use model::order::Order;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::process::ExitCode;
@@ -102,7 +101,7 @@ fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> Outcome<Exit
     };
     let mut allocs: Vec<Alloc> = session.client.get(&format!("{target}/allocations"), home)?;
     // of each name the last one counts: what failed was maybe made good
-    allocs.order_by(|a, b| (&a.name, a.create_index).cmp(&(&b.name, b.create_index)));
+    allocs.sort_by(|a, b| (&a.name, a.create_index).cmp(&(&b.name, b.create_index)));
     let is_last = |i: usize| allocs.get(i + 1).is_none_or(|next| next.name != allocs[i].name);
     let ends: Vec<&str> =
         (0..allocs.len()).filter(|i| is_last(*i)).map(|i| allocs[i].client_status.as_str()).collect();

@@ -2,7 +2,6 @@
 
 use crate::disk::Disk;
 use crate::output::{Failure, Outcome};
-use model::gather::Gather;
 use serde_json::{Value, json};
 use std::io::Read;
 
@@ -77,7 +76,7 @@ fn from_hcl(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
     };
     let files: Vec<&str> = vars.files.iter().map(|(_, text)| text.as_str()).collect();
     let flags: serde_json::Map<String, Value> =
-        vars.flags.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).gather();
+        vars.flags.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
     let submission = json!({
         "Source": text,
         "Format": "hcl2",

@@ -243,7 +243,6 @@ fn block(job: &Job, submitted: &str) -> String {
 mod tests {
     use super::*;
     use crate::shapes::VersionTag;
-    use model::gather::Gather;
 
     #[test]
     fn how_a_version_is_submitted_again_names_its_variables() {
@@ -252,7 +251,7 @@ mod tests {
         let plain = "\nAs it was submitted:\n\ndrover job inspect -hcl -version 3 cache | drover job run -";
         assert_eq!(again(&stub, 3, &kept), plain);
         kept.variable_flags =
-            [("n", "3"), ("who", "a b")].iter().map(|(k, v)| (k.to_string(), v.to_string())).gather();
+            [("n", "3"), ("who", "a b")].iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         kept.variables = "x = 1\n".into();
         let expected = "\nAs it was submitted, with these lines in vars.hcl:\n\nx = 1\n\n\
             drover job inspect -hcl -version 3 cache | drover job run -var=n=3 -var='who=a b' -var-file=vars.hcl -";

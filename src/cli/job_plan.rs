@@ -12,8 +12,8 @@ use crate::output::{Failure, Outcome, objects};
 use crate::session::{Session, argument, path};
 use crate::shapes::{Alloc, AllocMetric};
 use argh::{ArgsInfo, FromArgs};
-use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Of errors: 1 has a meaning of its own.

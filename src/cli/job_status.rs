@@ -14,7 +14,6 @@ use crate::session::{Session, at_home, job_state, job_table, path};
 use crate::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
 use crate::{job_family, layout};
 use argh::{ArgsInfo, FromArgs};
-use model::order::Order;
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -259,7 +258,7 @@ fn eval_table(evals: &[Eval], verbose: bool) -> String {
         ]
     };
     let mut sorted: Vec<&Eval> = evals.iter().collect();
-    sorted.order_by_key(|e| std::cmp::Reverse(e.create_index));
+    sorted.sort_by_key(|e| std::cmp::Reverse(e.create_index));
     let header = ["ID", "Priority", "Triggered By", "Status", "Placement Failures"];
     layout::table(&header, &sorted.into_iter().map(row).collect::<Vec<_>>())
 }
@@ -269,12 +268,12 @@ fn future_attempts(evals: &[Eval], allocs: &[Alloc], now: i64, verbose: bool) ->
     let waits = |e: &&Eval| e.status == "pending" && !e.wait_until.is_empty();
     let mut due: Vec<_> =
         evals.iter().filter(waits).map(|e| (layout::unix_nanos(&e.wait_until), e)).collect();
-    due.order_by_key(|(at, e)| (*at, &e.id));
+    due.sort_by_key(|(at, e)| (*at, &e.id));
     let mut rows = Vec::new();
     for (at, eval) in due {
         let waiting = allocs.iter().filter(|a| a.followup_eval_id == eval.id);
         let mut groups: Vec<&str> = waiting.map(|a| a.task_group.as_str()).collect();
-        groups.order();
+        groups.sort();
         groups.dedup();
         let row = |g: &&str| vec![g.to_string(), layout::id(&eval.id, verbose), layout::relative(at, now)];
         rows.extend(groups.iter().map(row));

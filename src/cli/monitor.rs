@@ -9,7 +9,7 @@ use crate::output::{Failure, Outcome};
 use crate::screen::{Page, Screen, Size};
 use crate::session::Session;
 use crate::shapes::{Alloc, AllocMetric, Eval};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Tasks that take longer to start or to end go on without being watched.

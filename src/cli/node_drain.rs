@@ -13,8 +13,8 @@ use crate::output::{Failure, Outcome};
 use crate::session::{Session, meta_pair, path};
 use argh::{ArgsInfo, FromArgs};
 use jobspec::duration;
-use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 const HOUR: i64 = 3_600_000_000_000;

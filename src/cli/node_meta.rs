@@ -5,7 +5,6 @@ use crate::layout;
 use crate::output::{Failure, Outcome, objects};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
-use model::gather::Gather;
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 
@@ -74,7 +73,7 @@ fn rows(map: &Value) -> String {
 impl Run for NodeMetaApply {
     fn run(self, session: &mut Session) -> Outcome<ExitCode> {
         let unset = self.unset.split(',').filter(|k| !k.is_empty());
-        let mut meta: Map<String, Value> = unset.map(|k| (k.to_string(), Value::Null)).gather();
+        let mut meta: Map<String, Value> = unset.map(|k| (k.to_string(), Value::Null)).collect();
         for pair in &self.pairs {
             let Some((key, value)) = pair.split_once('=') else {
                 return Err(Failure::usage(format!("{pair:?} is not of the form key=value")));

@@ -10,8 +10,8 @@ use crate::output::{Failure, Objects, Outcome, objects};
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Node};
 use argh::{ArgsInfo, FromArgs};
-use model::tree::BTreeMap;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// list all nodes, or show one: what it offers and what runs there
@@ -261,14 +261,13 @@ fn ratio(used_mb: i64, total_mb: i64) -> String {
 mod tests {
     use super::*;
     use crate::shapes::{LegacyResources, NodeCpu, NodeDisk, NodeMemory, NodeResources};
-    use model::gather::Gather;
 
     #[test]
     fn what_a_node_offers_has_a_line_each() {
         let volume =
             |path: &str, read_only| serde_json::json!({ "Name": "x", "Path": path, "ReadOnly": read_only });
         let all = [("data", volume("/data", false)), ("keys", volume("/etc/keys", true))];
-        let all = all.into_iter().map(|(name, v)| (name.to_string(), v)).gather();
+        let all = all.into_iter().map(|(name, v)| (name.to_string(), v)).collect();
         let expected = "ReadOnly  Path\nfalse     /data\ntrue      /etc/keys\n";
         assert_eq!(offered(&all, &["ReadOnly", "Path"]), expected);
     }

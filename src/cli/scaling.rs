@@ -10,9 +10,8 @@ use crate::output::{Failure, Outcome, objects, pretty};
 use crate::session::{Session, argument, at_home, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
-use model::order::Order;
-use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// give a group of a job another count
@@ -172,7 +171,7 @@ impl Run for JobScalingEvents {
             session.out.line("No events found")?;
             return Ok(ExitCode::SUCCESS);
         }
-        events.order_by_key(|(_, e)| std::cmp::Reverse(e.time));
+        events.sort_by_key(|(_, e)| std::cmp::Reverse(e.time));
         let rows: Vec<_> = events.iter().map(|(name, e)| e.row(name, self.verbose, session)).collect();
         let more: &[&str] = if self.verbose { &["Error", "Message", "Eval ID"] } else { &[] };
         let header = [&["Task Group", "Count", "PrevCount"], more, &["Date"]].concat();
@@ -270,7 +269,6 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::gather::Gather;
 
     fn policy() -> Policy {
         Policy {
@@ -316,7 +314,7 @@ Policy:
     #[test]
     fn a_group_is_named_unless_there_is_only_one() {
         let status = |names: &[&str]| ScaleStatus {
-            task_groups: names.iter().map(|n| (n.to_string(), GroupScale::default())).gather(),
+            task_groups: names.iter().map(|n| (n.to_string(), GroupScale::default())).collect(),
         };
         assert_eq!(only_group(&status(&["g"])).ok().as_deref(), Some("g"));
         let many = only_group(&status(&["a", "b"])).map_err(|e| e.to_string());

@@ -8,7 +8,7 @@ use crate::layout;
 use crate::output::{Failure, Objects, Outcome, objects};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ExitCode;
 

@@ -10,7 +10,6 @@ use crate::output::{Failure, Outcome, Output};
 use crate::settings::Settings;
 use crate::shapes::{Alloc, Eval, JobStub, NodeStub};
 use jiff::tz::TimeZone;
-use model::order::Order;
 use std::cell::OnceCell;
 
 pub struct Session {
@@ -74,7 +73,7 @@ impl Session {
         let job = self.job(prefix)?;
         let mut allocs: Vec<Alloc> =
             self.client.get(&format!("{}/allocations", path("job", &job.id)), &[])?;
-        allocs.order_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
+        allocs.sort_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
         let first =
             allocs.first().ok_or_else(|| Failure::new(format!("Job {:?} has no allocations", job.id)))?;
         Ok(first.id.clone())

@@ -3,8 +3,8 @@
 use super::alloc_addresses::Allocated;
 use crate::answer::shape;
 use crate::output::{Failure, Outcome};
-use model::tree::BTreeMap;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 shape! {
     pub struct JobStub {

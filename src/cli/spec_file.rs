@@ -6,7 +6,6 @@ use crate::output::{Failure, Outcome};
 use agent::config::syntax::{self, Item, Node, Value as Written};
 use jobspec::nearest::nearest;
 use jobspec::{self, Diagnostic, Source};
-use model::gather::Gather;
 use serde_json::{Map, Value};
 
 /// A key of the file, its member in the API, and the keys of the block that it is, if it is one.
@@ -140,7 +139,7 @@ fn plain(node: &Node) -> Value {
         Written::Null => Value::Null,
         Written::List(items) => Value::Array(items.iter().map(plain).collect()),
         Written::Object(items) => {
-            Value::Object(items.iter().map(|i| (i.key.clone(), plain(&i.node))).gather())
+            Value::Object(items.iter().map(|i| (i.key.clone(), plain(&i.node))).collect())
         }
     }
 }

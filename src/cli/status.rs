@@ -11,7 +11,7 @@ use crate::scaling::ScalingPolicyInfo;
 use crate::session::Session;
 use crate::shapes::SearchAnswer;
 use argh::{ArgsInfo, FromArgs};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// show the job, allocation, evaluation or node with this id; without an id: all jobs

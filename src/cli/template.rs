@@ -6,7 +6,6 @@
 use crate::output::{Failure, Outcome, pretty};
 use api::filter::LeftOut;
 use gotmpl::{MissingKey, Template, TemplateError, Value};
-use model::gather::Gather;
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
 
@@ -149,7 +148,7 @@ fn from_json(json: &Json) -> Value {
             members
                 .iter()
                 .map(|(k, v)| (k.clone(), from_json(v)))
-                .gather::<std::collections::BTreeMap<_, _>>(),
+                .collect::<std::collections::BTreeMap<_, _>>(),
         ),
     }
 }
@@ -162,7 +161,7 @@ fn to_json(value: &Value) -> Json {
         Value::String(text) => Json::String(text.to_string()),
         Value::List(items) => Json::Array(items.iter().map(to_json).collect()),
         Value::Map(members) => {
-            Json::Object(members.iter().map(|(k, v)| (k.to_string(), to_json(v))).gather::<Map<_, _>>())
+            Json::Object(members.iter().map(|(k, v)| (k.to_string(), to_json(v))).collect::<Map<_, _>>())
         }
         _ => Json::Null,
     }

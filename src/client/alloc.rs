@@ -9,13 +9,12 @@ use super::lifecycle::{Role, Stage, TaskView};
 use super::room;
 use super::runner::{Dirty, Runner, Spec, Turn};
 use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
-use model::gather::Gather;
 use model::id::AllocId;
 use model::job::Task;
 use model::task::TaskEvent;
 use model::time::{Mono, Now, Span, Wall};
-use model::tree::BTreeMap;
 use state::local::{AllocHead, Fate, Found, LocalAlloc, Writes};
+use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::rpc::Assignment;
 
@@ -385,7 +384,7 @@ impl Alloc {
     fn settle(&mut self) {
         if self.status_moves != self.moves() {
             self.status_moves = self.moves();
-            let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).gather();
+            let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect();
             self.status = client_status_of(&states);
         }
         if self.ended.is_none() && self.is_over() {
@@ -453,7 +452,7 @@ impl Alloc {
             id: self.id(),
             client: self.status.0,
             client_description: if waits { room::WAITS } else { self.status.1 }.to_string(),
-            task_states: self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).gather(),
+            task_states: self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect(),
         }
     }
 

@@ -11,14 +11,13 @@ use super::measures::{ClientStatusReport, Measures};
 use super::room;
 use super::runner::{Runner, Spec, Turn};
 use super::servers::{News, Servers};
-use model::gather::Gather;
 use model::id::{AllocId, RunId, Uuid};
 use model::node::{MAX_ALLOCS, NodeInfo};
 use model::random::Stream;
 use model::time::{Mono, Now, Span};
-use model::tree::{BTreeMap, BTreeSet};
 use reports::Rejected;
 use state::local::{DynamicMeta, Fate, Fault, LocalAlloc, LocalStore, Receipt, Writes};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::keeper::{self, RunReport, RunState};
 use wire::rpc::{AllocSet, Assignment};
 
@@ -87,7 +86,7 @@ impl Client {
         let mut random = Stream::new(seed, 0);
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
-        let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).gather();
+        let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();
         Client {
             config,
@@ -349,7 +348,7 @@ impl Client {
     /// Compares what the keeper holds with what the store says. Whether tasks were to end is decided before any of them
     /// hears of its run: those that ended while nobody listened count as they are, whatever the order of the list.
     fn reconcile(&mut self, now: Now, runs: Vec<RunReport>, held: &mut Held) {
-        let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).gather();
+        let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).collect();
         for run in &self.unforgotten {
             runs.remove(run);
         }
@@ -402,7 +401,7 @@ impl Client {
 
     /// Removed, updated, added, in that order (client.md 3.3).
     fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut Writes) {
-        let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().gather();
+        let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().collect();
         for (id, alloc) in &mut self.allocs {
             if !wanted.contains_key(id) {
                 alloc.set_fate(Fate::Removed);
@@ -415,7 +414,7 @@ impl Client {
             writes.set_ended(id, false);
         }
         self.take_assignments(now, set.assignments);
-        let need = wanted.into_iter().filter(|(id, index)| self.is_news(*id, *index)).gather();
+        let need = wanted.into_iter().filter(|(id, index)| self.is_news(*id, *index)).collect();
         self.servers.set_need(need);
     }
 
@@ -454,7 +453,7 @@ impl Client {
         // A second pass only for those that wait for an allocation that ended in the first.
         for _ in 0..2 {
             let living: BTreeSet<AllocId> =
-                self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).gather();
+                self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).collect();
             let leaving = exclusive::leaving(self.allocs.values());
             let (mut turn, allocs) = self.lend(now, held);
             for alloc in allocs.values_mut() {

@@ -5,7 +5,6 @@ use super::brain::Client;
 use super::effects::Held;
 use super::runner::Turn;
 use model::id::AllocId;
-use model::order::Order;
 use model::time::Now;
 use state::local::{Fate, Writes};
 use wire::request::{Refusal, RefusalKind};
@@ -20,7 +19,7 @@ impl Client {
         }
         let mut ended: Vec<_> =
             self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
-        ended.order_by_key(|a| (a.ended, a.id()));
+        ended.sort_by_key(|a| (a.ended, a.id()));
         let chosen: Vec<AllocId> = ended.iter().take(count - keep).map(|a| a.id()).collect();
         let (mut turn, allocs) = self.lend(now, held);
         for id in chosen {

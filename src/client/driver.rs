@@ -6,8 +6,8 @@ use super::interpolate::strict_value;
 use super::signals;
 use model::job::Task;
 use model::node::NodeInfo;
-use model::tree::BTreeMap;
 use model::value::Value;
+use std::collections::BTreeMap;
 use wire::keeper::{FurtherLimits, MAX_MESSAGE_BYTES, RunLogs, RunSpec};
 use wire::rpc::Assignment;
 

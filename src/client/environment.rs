@@ -8,7 +8,7 @@ use model::id::AllocId;
 use model::job::Task;
 use model::node::NodeInfo;
 use model::resources::TaskResources;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::rpc::Assignment;
 
 /// Host paths of an allocation.

@@ -1,6 +1,4 @@
 //! What is told of a task, in the words that Nomad's API uses (client.md 8.2).
-
-use model::gather::Gather;
 use model::task::{Exit, ExitStatus, TaskEvent};
 use model::time::{Span, Wall};
 
@@ -8,7 +6,7 @@ use model::time::{Span, Wall};
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 fn event(kind: &str, at: Wall, message: impl Into<String>, details: &[(&str, String)]) -> TaskEvent {
-    let details = details.iter().map(|(k, v)| (k.to_string(), clipped(v.clone()))).gather();
+    let details = details.iter().map(|(k, v)| (k.to_string(), clipped(v.clone()))).collect();
     TaskEvent { kind: kind.to_string(), at, message: clipped(message.into()), details }
 }
 

@@ -4,7 +4,7 @@
 use super::alloc::Alloc;
 use model::alloc::DesiredStatus;
 use model::claims::Claim;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// Ports, cores and devices of those that were told to end and have not.
 pub fn leaving<'a>(allocs: impl Iterator<Item = &'a Alloc>) -> BTreeSet<Claim> {

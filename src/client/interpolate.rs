@@ -1,9 +1,7 @@
 //! `${name}` in what users write (client.md 16). Two manners: in `env` and `meta` an unknown name stays as it
 //! is written; in a driver's config it is an error that names it.
-
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use model::value::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What names stand for: the task's environment first, then the node (`node.*`, `attr.*`, `meta.*`).
@@ -114,7 +112,7 @@ pub fn strict_value(value: &Value, names: Names<'_>) -> Result<Value, BadTemplat
         }
         Value::Map(map) => {
             let one = |(k, v): (&String, &Value)| Ok((k.clone(), strict_value(v, names)?));
-            Value::Map(map.iter().map(one).try_gather()?)
+            Value::Map(map.iter().map(one).collect::<Result<_, _>>()?)
         }
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => value.clone(),
     })

@@ -7,7 +7,7 @@ use model::id::{AllocId, NodeId};
 use model::node::NodeInfo;
 use model::resources::Amount;
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::measured::Measured;
 
 /// What others may know of the client.

@@ -4,8 +4,8 @@
 use super::brain::Client;
 use model::node::NodeInfo;
 use model::time::Now;
-use model::tree::BTreeMap;
 use state::local::Writes;
+use std::collections::BTreeMap;
 use wire::ask::NodeAnswer;
 use wire::request::{Refusal, RefusalKind};
 

@@ -10,7 +10,7 @@ use model::id::AllocId;
 use model::node::NodeInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer, WATCH_HOLD};

@@ -9,7 +9,7 @@ use model::claims::{HOST_MODE, NodeOffers};
 use model::node::{DriverInfo, NodeNetwork};
 use model::resources::Amount;
 use model::time::Wall;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 

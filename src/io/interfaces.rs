@@ -4,8 +4,7 @@
 
 use model::claims::{DEFAULT_HOST_NETWORK, NodeAddress};
 use model::node::NodeNetwork;
-use model::order::Order;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -108,7 +107,7 @@ fn usable(all: &[IpAddr]) -> Vec<String> {
     if found.is_empty() {
         found = all.iter().collect();
     }
-    found.order_by_key(|a| a.is_ipv6());
+    found.sort_by_key(|a| a.is_ipv6());
     found.into_iter().map(ToString::to_string).collect()
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Refuses to know: what a line says. Invariants: a line is never split over two files; rotated files are named by numbers that only
 //! grow, whatever the clock does, so the oldest go first; what cannot be written is dropped, since it also went to stderr.
-
-use model::order::Order;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -87,7 +85,7 @@ impl LogFile {
                 found.push((number, path));
             }
         }
-        found.order();
+        found.sort();
         Ok(found)
     }
 }

@@ -7,8 +7,7 @@ use super::fingerprint::{field_values, read, volume};
 use super::{clock, interfaces};
 use api::host::{DiskSpace, HostData};
 use api::metrics::{CpuUse, DiskUse, Machine, MemoryUse, Process};
-use model::gather::Gather;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -69,7 +68,7 @@ impl Observer {
             hosts: read("/etc/hosts"),
             environment: std::env::vars_os()
                 .map(|(k, v)| (k.to_string_lossy().into_owned(), v.to_string_lossy().into_owned()))
-                .gather(),
+                .collect(),
             disks,
         }
     }
@@ -77,7 +76,7 @@ impl Observer {
 
 fn named_addresses((name, addresses): (String, Vec<IpAddr>)) -> Vec<BTreeMap<&'static str, String>> {
     let one = |a: &IpAddr| {
-        [("name", name.clone()), ("address", a.to_string())].into_iter().gather::<BTreeMap<_, _>>()
+        [("name", name.clone()), ("address", a.to_string())].into_iter().collect::<BTreeMap<_, _>>()
     };
     addresses.iter().map(one).collect()
 }

@@ -5,7 +5,7 @@
 
 use api::monitor::{LogLevel, MonitorRequest};
 use async_channel::{Receiver, Sender, TrySendError};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -14,7 +14,6 @@ use model::canonical::{
 };
 use model::constraint::Constraint;
 use model::eval::DEFAULT_PRIORITY;
-use model::gather::Gather;
 use model::job::{
     DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
     RestartMode, RestartPolicy, Task, TaskAction, TaskGroup, UpdatePolicy,
@@ -22,9 +21,9 @@ use model::job::{
 use model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
 use model::resources::{Hook, Lifecycle};
 use model::time::Span;
-use model::tree::BTreeMap;
 use model::value::Value as Plain;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The canonical job of the API's JSON job, whoever wrote it: a user, a tool, or drover itself.
 pub fn decode_job(job: &Value) -> Result<JobSpec, Refused> {
@@ -81,7 +80,7 @@ impl<'v> Given<'v> {
 
     fn map(self, name: &str) -> BTreeMap<String, String> {
         let members = self.0.get(name).and_then(Value::as_object).into_iter().flatten();
-        members.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_string())).gather()
+        members.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_string())).collect()
     }
 }
 
@@ -246,7 +245,7 @@ impl Decoder<'_> {
         Task {
             name: t.owned("Name"),
             driver: t.owned("Driver"),
-            config: config.map(|(k, v)| (k.clone(), plain(v))).gather(),
+            config: config.map(|(k, v)| (k.clone(), plain(v))).collect(),
             env: t.map("Env"),
             meta: t.map("Meta"),
             user: t.owned("User"),
@@ -440,6 +439,6 @@ fn plain(v: &Value) -> Plain {
         },
         Value::String(s) => Plain::Text(s.clone()),
         Value::Array(items) => Plain::List(items.iter().map(plain).collect()),
-        Value::Object(members) => Plain::Map(members.iter().map(|(k, v)| (k.clone(), plain(v))).gather()),
+        Value::Object(members) => Plain::Map(members.iter().map(|(k, v)| (k.clone(), plain(v))).collect()),
     }
 }

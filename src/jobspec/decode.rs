@@ -13,7 +13,6 @@ use super::operators;
 use super::schema::{Block, Kind, Member, Shape};
 use super::scope::Scope;
 use hcl_edit::Span as _;
-use model::gather::Gather;
 use serde_json::{Map, Value};
 use std::ops::Range;
 
@@ -234,7 +233,7 @@ impl<'a> Decoder<'a> {
                     (inner.name.clone(), inner.name_at.clone(), inner.labels.clone());
                 let body = Value::Object(me.free(inner, scope));
                 let value = labels.iter().rev().fold(body, |v, label| {
-                    Value::Object([(label.text.clone(), Value::Array(vec![v]))].into_iter().gather())
+                    Value::Object([(label.text.clone(), Value::Array(vec![v]))].into_iter().collect())
                 });
                 match out.entry(name).or_insert_with(|| Value::Array(vec![])) {
                     Value::Array(all) => all.push(value),
@@ -302,7 +301,7 @@ impl<'a> Decoder<'a> {
             let spent = self.evaluator.spend(weight, name.at.clone());
             spent.map_err(|f| Diagnostic::at(source, f.at, f.summary, f.detail))?;
             let item =
-                Value::Object([("key".to_string(), key), ("value".to_string(), value)].into_iter().gather());
+                Value::Object([("key".to_string(), key), ("value".to_string(), value)].into_iter().collect());
             let inner = scope.with(&iterator, &item);
             let labels = match attribute("labels") {
                 None => vec![],
@@ -410,7 +409,7 @@ pub fn convert(kind: Kind, value: Value) -> Result<Value, String> {
         Kind::TextMap => each_member(value, Kind::Text),
         Kind::TextsMap => each_member(value, Kind::Texts),
         Kind::Free => match value {
-            Value::Object(members) => Ok(Value::Object(members.into_iter().map(wrapped).gather())),
+            Value::Object(members) => Ok(Value::Object(members.into_iter().map(wrapped).collect())),
             other => Err(format!("an object is required, this is {}", operators::kind(&other))),
         },
         Kind::Opaque => Ok(value),
@@ -429,7 +428,7 @@ fn each_member(value: Value, kind: Kind) -> Result<Value, String> {
                 let v = convert(kind, v).map_err(|why| format!("{k}: {why}"))?;
                 Ok::<_, String>((k, v))
             });
-            Ok(Value::Object(converted.try_gather()?))
+            Ok(Value::Object(converted.collect::<Result<_, _>>()?))
         }
         other => Err(format!("names with values are required, this is {}", operators::kind(&other))),
     }

@@ -3,7 +3,6 @@
 
 use hcl_edit::Number;
 use hcl_edit::expr::{BinaryOperator, UnaryOperator};
-use model::gather::Gather;
 use serde_json::Value;
 use std::cmp::Ordering;
 
@@ -31,7 +30,7 @@ pub fn whole(v: Value) -> Value {
     match v {
         Value::Number(ref n) if n.as_i64().is_none() => n.as_f64().and_then(|f| number(f).ok()).unwrap_or(v),
         Value::Array(items) => Value::Array(items.into_iter().map(whole).collect()),
-        Value::Object(members) => Value::Object(members.into_iter().map(|(k, v)| (k, whole(v))).gather()),
+        Value::Object(members) => Value::Object(members.into_iter().map(|(k, v)| (k, whole(v))).collect()),
         other => other,
     }
 }

@@ -4,8 +4,8 @@ use super::api_job::decode_job;
 use super::submitted::Refused;
 use model::job::JobSpec;
 use model::submission::Submission;
-use model::tree::BTreeMap;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// A job to register, and under which conditions.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,6 @@
 use super::decode::is_default;
 use super::duration;
 use super::schema::{Block, Kind, Member, Shape};
-use model::gather::Gather;
 use model::validate::multi_error;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -118,7 +117,7 @@ impl Checker {
                 let objects = items
                     .iter()
                     .map(|(k, v)| (k.clone(), Value::Object(self.object(block, v, &format!("{path}[{k}]")))));
-                Some(Value::Object(objects.gather()))
+                Some(Value::Object(objects.collect()))
             }
         }
     }

@@ -2,10 +2,8 @@
 
 use super::operators;
 use hcl_edit::expr::{Expression, ObjectKey};
-use model::gather::Gather;
-use model::order::Order;
-use model::tree::BTreeMap;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
@@ -124,7 +122,7 @@ impl Type {
                     let v = inner.convert(v).map_err(|e| format!("{k}: {e}"))?;
                     Ok::<_, String>((k, v))
                 });
-                Ok(Value::Object(converted.try_gather()?))
+                Ok(Value::Object(converted.collect::<Result<_, _>>()?))
             }
             (Type::Object(fields), Value::Object(mut members)) => {
                 let mut out = Map::new();
@@ -171,7 +169,7 @@ fn each(inner: &Type, items: Vec<Value>) -> Result<Value, String> {
 /// A set: each value once, in the order of their JSON text, except that numbers order by size.
 pub fn distinct_sorted(list: Value) -> Value {
     let Value::Array(mut items) = list else { return list };
-    items.order_by_key(|v| (v.as_f64().map(ordered_bits), v.as_str().map(str::to_string), v.to_string()));
+    items.sort_by_key(|v| (v.as_f64().map(ordered_bits), v.as_str().map(str::to_string), v.to_string()));
     items.dedup();
     Value::Array(items)
 }

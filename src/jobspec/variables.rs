@@ -11,9 +11,8 @@ use super::scope::Scope;
 use super::types::Type;
 use hcl_edit::expr::{Expression, Traversal, TraversalOperator};
 use hcl_edit::visit::{Visit, visit_traversal};
-use model::gather::Gather;
-use model::tree::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 struct Declared {
@@ -367,7 +366,7 @@ pub fn locals(evaluator: &Evaluator<'_>, attributes: Vec<Attribute>, vars: &Valu
         pending.insert(a.name.clone(), (a, uses));
     }
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let known: BTreeSet<String> = pending.keys().cloned().gather();
+    let known: BTreeSet<String> = pending.keys().cloned().collect();
     let mut ready = Vec::new();
     for (name, (_, uses)) in &mut pending {
         uses.retain(|u| known.contains(u));

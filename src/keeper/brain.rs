@@ -11,7 +11,7 @@ use super::sessions::Sessions;
 use model::id::{RunId, Uuid};
 use model::task::Exit;
 use model::time::{Mono, Span, Wall};
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 use wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
 
 /// A connection, named by the driver; never used twice.

@@ -2,7 +2,7 @@
 
 use super::journal::{append, read};
 use super::logs::{MAX_INDEX, Rotation, Step};
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// No byte is counted twice, and what was read is read again.
 pub fn journal(bytes: &[u8]) {

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: files. See client.md 14. Indexes only grow; a restart goes on in the highest one.
 
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// This near to its limit a file is filled by whole lines (client.md 14.3).
 const LINE_WINDOW_BYTES: u64 = 32 << 10;
@@ -137,7 +137,7 @@ mod tests {
     fn every_byte_is_written_once_in_order_and_files_keep_their_bounds() {
         let mut rotation = Rotation::new(&[], 4, 1000);
         let (mut seen, mut present) = (0usize, BTreeSet::new());
-        let mut sizes = model::tree::BTreeMap::<u64, usize>::new();
+        let mut sizes = std::collections::BTreeMap::<u64, usize>::new();
         for i in 0..500usize {
             let chunk: Vec<u8> =
                 (0..(i * 37) % 411).map(|n| if n % 29 == 0 { b'\n' } else { b'a' }).collect();

@@ -7,11 +7,10 @@
 use super::journal::{Entry, Process};
 use super::mark::Marked;
 use super::run::{Phase, Run};
-use model::gather::Gather;
 use model::id::{RunId, Uuid};
 use model::task::{Exit, ExitStatus};
 use model::time::Wall;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::keeper::{MAX_RUNS, RunLogs};
 
 pub type Runs = BTreeMap<RunId, Run>;
@@ -80,7 +79,7 @@ impl Found {
     }
 
     fn take_strays(&mut self, marked: &[Marked], without_process: &BTreeSet<RunId>) {
-        let mut strays: BTreeMap<RunId, Stray> = self.strays.drain(..).map(|s| (s.run, s)).gather();
+        let mut strays: BTreeMap<RunId, Stray> = self.strays.drain(..).map(|s| (s.run, s)).collect();
         let lost = |m: &&Marked| !self.runs.contains_key(&m.run) || without_process.contains(&m.run);
         for mark in marked.iter().filter(lost) {
             let (run, label) = (mark.run, mark.label.clone());

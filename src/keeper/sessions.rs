@@ -7,7 +7,7 @@ use super::brain::{ClientId, Effect, Keeper};
 use super::run::{self, Phase};
 use model::id::RunId;
 use model::task::Exit;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 
 /// The run that each session is beside, by connection: a connection has one at most.

@@ -1,15 +1,14 @@
 //! An allocation: one placement of one task group on one node. It names its job's version; it does not carry the job.
 
 use super::counts::Counts;
-use super::gather::Gather;
 use super::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use super::reschedule::Reschedule;
 use super::resources::AllocResources;
 use super::short_float;
 use super::task::{TaskPhase, TaskState};
 use super::time::{Span, Wall};
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What the servers want. Owned by the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,7 +309,7 @@ impl Scores {
             ("node-reschedule-penalty", self.reschedule_penalty),
         ];
         let devices = (self.devices != 0.0).then_some(("devices", self.devices));
-        always.into_iter().chain(self.spread.map(|s| ("allocation-spread", s))).chain(devices).gather()
+        always.into_iter().chain(self.spread.map(|s| ("allocation-spread", s))).chain(devices).collect()
     }
 }
 

@@ -8,8 +8,7 @@ use super::job::{
     RestartMode, RestartPolicy, TaskGroup, UpdatePolicy,
 };
 use super::time::Span;
-use crate::gather::Gather;
-use crate::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 pub const DEFAULT_NAMESPACE: &str = "default";
 pub const DEFAULT_NODE_POOL: &str = "default";
@@ -138,7 +137,7 @@ pub fn complete(spec: &mut JobSpec, defaults: &Defaults) {
 /// A group whose tasks are stopped with given signals needs a node that can send them.
 fn imply(group: &mut TaskGroup) {
     let signals: BTreeSet<&str> =
-        group.tasks.iter().map(|t| t.kill_signal.as_str()).filter(|s| !s.is_empty()).gather();
+        group.tasks.iter().map(|t| t.kill_signal.as_str()).filter(|s| !s.is_empty()).collect();
     if signals.is_empty() {
         return;
     }

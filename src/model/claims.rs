@@ -5,9 +5,9 @@
 
 use super::constraint::Constraint;
 use super::preference::Affinity;
-use crate::tree::BTreeMap;
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The network mode of a group or task that names none.
 pub const HOST_MODE: &str = "host";

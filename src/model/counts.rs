@@ -1,8 +1,8 @@
 //! Numbers by name, shared between all that were counted alike: each of the allocations of a plan says how many nodes were
 //! counted out, and why. Refuses to know what is counted.
 
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::id::{AllocId, DeploymentId, JobKey};
 use super::job::Job;
 use super::time::{Span, Wall};
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Encoded by position: append only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use super::alloc::{Allocation, ClientStatus};
 use super::job::MigratePolicy;
 use super::time::{Span, Wall};
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A drain that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use super::alloc::AllocMetric;
 use super::id::{DeploymentId, EvalId, JobKey, NodeId};
 use super::job::JobType;
 use super::time::{Span, Wall};
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvalStatus {

@@ -12,9 +12,8 @@ use super::resources::{AllocResources, Lifecycle, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
 use super::time::{Span, Wall};
 use super::value::Value;
-use crate::gather::Gather;
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Which scheduler works on the job. Encoded by position: append only.
@@ -150,7 +149,7 @@ impl TaskGroup {
     /// What one allocation of this group holds, but for what its node has to choose.
     pub fn resources(&self) -> AllocResources {
         AllocResources {
-            tasks: self.tasks.iter().map(|t| (t.name.clone(), t.resources())).gather(),
+            tasks: self.tasks.iter().map(|t| (t.name.clone(), t.resources())).collect(),
             disk_mb: self.ephemeral_disk_mb,
             networks: Vec::new(),
         }

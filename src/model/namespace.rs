@@ -4,8 +4,8 @@
 use super::canonical::DEFAULT_NAMESPACE;
 use super::job::JobSpec;
 use super::validate::multi_error;
-use crate::tree::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a user says of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use super::drain::{Drain, LastDrain};
 use super::id::{NodeId, NodeSecret};
 use super::resources::Amount;
 use super::time::Wall;
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeStatus {

@@ -4,8 +4,8 @@ use super::alloc::{Allocation, ClientStatus};
 use super::deployment::{Deployment, DeploymentUpdate};
 use super::eval::Evaluation;
 use super::id::{AllocId, EvalId, NodeId};
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Plans are verified node by node, so they are grouped by node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@
 use super::canonical::DEFAULT_NODE_POOL;
 use super::scheduling::PoolScheduling;
 use super::validate::multi_error;
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The pool that every node is in.
 pub const ALL_POOLS: &str = "all";

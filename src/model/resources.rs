@@ -2,8 +2,8 @@
 
 use super::claims::{Claim, HeldNetwork, TaskHoldings};
 use super::job::TaskGroup;
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What metrics call `Amount::allocs`.
 pub const TOO_MANY: &str = "max allocation exceeded";

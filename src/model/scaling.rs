@@ -7,8 +7,8 @@ use super::id::{EvalId, JobKey, ScalingPolicyId};
 use super::job::{JobSpec, JobType, TaskGroup};
 use super::time::Wall;
 use super::value::Value;
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a policy lets grow and shrink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

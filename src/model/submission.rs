@@ -1,7 +1,7 @@
 //! The text that a job was made from, kept beside the version that it made. Refuses to know what the text means.
 
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {

@@ -1,8 +1,8 @@
 //! A task's state as its client reports it: where it is, what happened to it, how it ended.
 
 use super::time::{Span, Wall};
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskPhase {

@@ -1,7 +1,7 @@
 //! A free-form value, for what users write and drover only hands on: a task's `config`.
 
-use crate::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Whole numbers stay whole, as in the job file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Port, Tas
 use model::job::{Task, TaskGroup};
 use model::random::Stream;
 use model::resources::{AllocResources, Amount};
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 pub struct Demand<'a> {
     group: &'a TaskGroup,

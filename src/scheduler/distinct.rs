@@ -6,7 +6,7 @@ use super::operand::Target;
 use super::proposal::Proposal;
 use model::constraint::Constraint;
 use model::job::{JobSpec, TaskGroup};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 /// At most `allowed` allocations on all nodes that share a value of a property.
 pub struct Property<'a> {

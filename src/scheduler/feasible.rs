@@ -12,7 +12,7 @@ use model::constraint::Constraint;
 use model::counts::Counts;
 use model::job::{JobSpec, TaskGroup};
 use model::preference::Affinity;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub const MISSING_DRIVERS: &str = "missing drivers";

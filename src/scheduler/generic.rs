@@ -24,7 +24,6 @@ use desired::Desired;
 use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name};
 use model::deployment::{Deployment, DeploymentUpdate};
 use model::eval::{EvalStatus, Evaluation, Trigger};
-use model::gather::Gather;
 use model::id::{AllocId, DeploymentId, EvalId};
 use model::job::{Job, JobSpec, JobType, TaskGroup};
 use model::node::NodeStatus;
@@ -33,7 +32,7 @@ use model::random::Stream;
 use model::reschedule::Reschedule;
 use model::resources::AllocResources;
 use model::time::Wall;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const BLOCKED: &str = "created to place remaining allocations";
@@ -124,7 +123,7 @@ fn is_batch(job: Option<&Job>, eval: &Evaluation) -> bool {
 /// Of the nodes that hold the allocations, those that are gone, down or disconnected.
 fn tainted_nodes(fleet: &Snapshot, allocs: &[Allocation]) -> TaintedNodes {
     let statuses = allocs.iter().map(|a| (a.node_id, fleet.status(a.node_id)));
-    statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).gather()
+    statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
 }
 
 /// Nobody will report the end of what was told to stop on a node that is gone or down.

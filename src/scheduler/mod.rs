@@ -42,7 +42,7 @@ use model::plan::{Decision, Plan};
 use model::random::Stream;
 use model::scheduling::Scheduling;
 use model::time::Wall;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a scheduler may read: one consistent state. The fleet that comes with it is at the same index.

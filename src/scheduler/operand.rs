@@ -5,10 +5,10 @@ use super::fleet::{Own, Profile};
 use super::version::{Ordered, Version, VersionConstraint};
 use model::constraint::Constraint;
 use model::id::NodeId;
-use model::tree::BTreeMap;
 use regex_lite::Regex;
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// One side of a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,9 @@ use model::alloc::Allocation;
 use model::claims::Claim;
 use model::id::{AllocId, JobKey};
 use model::job::Job;
-use model::order::Order;
 use model::resources::{Amount, Holding};
-use model::tree::BTreeMap;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// By how much the priority of what makes way must be lower at least.
@@ -247,7 +246,7 @@ impl<'a> Others<'a> {
     /// All that are to leave, by slot; of each node the most urgent first.
     pub fn take_sent(&mut self) -> BTreeMap<u32, Vec<Candidate>> {
         let mut sent = std::mem::take(&mut self.sent);
-        sent.values_mut().for_each(|sent| sent.order_by_key(|c| Reverse(c.priority)));
+        sent.values_mut().for_each(|sent| sent.sort_by_key(|c| Reverse(c.priority)));
         sent
     }
 }
@@ -255,7 +254,7 @@ impl<'a> Others<'a> {
 /// Leaves out whatever can stay: the most urgent first, and of these what is farthest from the ask.
 fn spare(chosen: &mut Vec<&Candidate>, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) {
     let far = |c: &Candidate| distance(ask, c.holding.amount);
-    chosen.order_by(|a, b| b.priority.cmp(&a.priority).then(far(b).total_cmp(&far(a))).then(a.id.cmp(&b.id)));
+    chosen.sort_by(|a, b| b.priority.cmp(&a.priority).then(far(b).total_cmp(&far(a))).then(a.id.cmp(&b.id)));
     loop {
         let before = chosen.len();
         let mut i = 0;

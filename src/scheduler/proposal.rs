@@ -10,7 +10,7 @@ use model::id::{AllocId, NodeId};
 use model::plan::{AllocStop, NodePlan};
 use model::resources::Amount;
 use model::resources::Holding;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 /// How many allocations of one group are on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -25,11 +25,11 @@ use model::job::{JobSpec, TaskGroup};
 use model::random::Stream;
 use model::resources::{AllocResources, Amount, Holding};
 use model::scheduling::Algorithm;
-use model::tree::BTreeSet;
 use over::Overs;
 use pools::Pools;
 pub use single::Look;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// How many nodes a metric shows the scores of.
 const SHOWN_SCORES: usize = 5;

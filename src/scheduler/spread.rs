@@ -4,10 +4,9 @@
 use super::fleet::Snapshot;
 use super::operand::Target;
 use super::values::{MISSING, Value, Values};
-use model::gather::Gather;
 use model::job::{JobSpec, TaskGroup};
 use model::preference::{Spread, SpreadTarget};
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stands for all values that no target names.
 const OTHERS: &str = "*";
@@ -79,7 +78,7 @@ impl Targets {
             .map(|t| Pool { desired: Some(desired(t)), used: 0, share: t.percent as f64 / 100.0 })
             .collect();
         let numbers: BTreeMap<&str, u32> =
-            spread.targets.iter().filter(named).zip(0..).map(|(t, i)| (t.value.as_str(), i)).gather();
+            spread.targets.iter().filter(named).zip(0..).map(|(t, i)| (t.value.as_str(), i)).collect();
         let others = pools.len() as u32;
         let pool_of = |v| numbers.get(&*values.text(v)).copied().unwrap_or(others);
         let pool_of: Vec<u32> = (0..values.len() as Value).map(pool_of).collect();
@@ -151,7 +150,7 @@ impl<'a> Block<'a> {
         let goal = if spread.targets.is_empty() {
             Goal::Even { extent: Extent::default(), share: 1.0 / live.max(1) as f64 }
         } else {
-            let live = (0..values.len() as Value).filter(|v| seen[*v as usize]).gather();
+            let live = (0..values.len() as Value).filter(|v| seen[*v as usize]).collect();
             let weight = spread.weight as f64 / weights.max(1) as f64;
             Goal::Targets(Targets::new(spread, count, weight, &values, &live))
         };

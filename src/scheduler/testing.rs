@@ -15,7 +15,7 @@ use model::plan::{Decision, Plan};
 use model::resources::Amount;
 use model::scheduling::Scheduling;
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub const NOW: Wall = Wall(1_700_000_000_000_000_000);

@@ -12,7 +12,7 @@ use model::random::Stream;
 use model::resources::Amount;
 use model::task::{TaskPhase, TaskState};
 use model::time::Span;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 const WORLDS: u64 = 300;
 const STEPS: usize = 12;

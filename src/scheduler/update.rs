@@ -2,9 +2,8 @@
 //! Refuses to know where the allocation runs and whether the new spec fits there.
 
 use model::claims::{Network, Port};
-use model::gather::Gather;
 use model::job::{JobSpec, Task, TaskGroup};
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The running tasks cannot become the new ones without being started again.
 pub fn tasks_changed(old: &JobSpec, new: &JobSpec, group: &str) -> bool {
@@ -48,7 +47,7 @@ fn networks_changed(old: &[Network], new: &[Network]) -> bool {
 
 /// What the task sees: its own keys over its group's over its job's.
 fn combined_meta<'a>((job, group, task): Placed<'a>) -> BTreeMap<&'a String, &'a String> {
-    job.meta.iter().chain(&group.meta).chain(&task.meta).gather()
+    job.meta.iter().chain(&group.meta).chain(&task.meta).collect()
 }
 
 #[cfg(test)]

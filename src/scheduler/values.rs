@@ -4,8 +4,8 @@
 
 use super::fleet::{Profile, Snapshot};
 use super::operand::Target;
-use model::tree::BTreeMap;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The number of a value; `MISSING` for a node that has none.
 pub type Value = u32;
@@ -167,7 +167,7 @@ mod tests {
             [("${node.unique.name}", "node-3".to_string()), ("${node.unique.id}", node_id(3).to_string())]
         {
             let own = Values::new(Target::parse(target), &fleet);
-            let numbers: model::tree::BTreeSet<_> = (1..=4).map(|n| own.at(slot(n))).collect();
+            let numbers: std::collections::BTreeSet<_> = (1..=4).map(|n| own.at(slot(n))).collect();
             assert_eq!((numbers.len(), own.text(own.at(slot(3))).into_owned()), (4, text));
         }
     }

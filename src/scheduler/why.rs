@@ -15,12 +15,11 @@ use super::search::{MOST_LEVELS, Rules, Search};
 use model::alloc::{Allocation, NodeScore};
 use model::id::NodeId;
 use model::job::{JobSpec, TaskGroup};
-use model::order::Order;
 use model::random::Stream;
 use model::resources::{Amount, TOO_MANY};
 use model::scheduling::Scheduling;
-use model::tree::{BTreeMap, BTreeSet};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What excludes nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +145,7 @@ pub fn outlook(
     }
     let mut barriers = tally.barriers;
     barriers.retain(|b| b.nodes > 0);
-    barriers.order_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
+    barriers.sort_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
     let mut best = vec![];
     if feasible > 0 && !job.job_type.is_everywhere() {
         let rules = Rules { algorithm: scheduling.algorithm, seed, most_levels: MOST_LEVELS };

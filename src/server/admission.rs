@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_placed_again_where_failures_are_replaced() {
-        let mut region = Region::new();
+        let mut region = Region::default();
         let mut wanted = spec("web", 1);
         wanted.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch);
         region.run(&register(wanted, None));

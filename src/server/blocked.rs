@@ -6,7 +6,7 @@
 use model::eval::{Evaluation, Trigger};
 use model::id::{EvalId, JobKey};
 use model::time::{Mono, Span};
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long it is remembered that a class had room.
 const REMEMBER_UNBLOCKS: Span = Span::minutes(15);

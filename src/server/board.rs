@@ -9,9 +9,9 @@ use model::claims::Claim;
 use model::id::{EvalId, EvalToken, NodeId};
 use model::plan::{Decision, NodePlan, Plan};
 use model::resources::Holding;
-use model::tree::BTreeMap;
 use scheduler::fleet::Snapshot;
 use state::store::Reader;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often a worker looks again because another one was quicker; then it is left to `plans`.

@@ -9,12 +9,12 @@ use model::id::{EvalId, EvalToken, JobKey};
 use model::job::JobType;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
-#[cfg(any(test, feature = "testing"))]
-use model::tree::BTreeSet;
-use model::tree::Entry;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+#[cfg(any(test, feature = "testing"))]
+use std::collections::BTreeSet;
 use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
 use wire::status::BrokerStatus;
 
 /// A worker that says nothing for this long has lost its evaluation.

@@ -11,13 +11,12 @@ use model::deployment::{
     UNHEALTHY,
 };
 use model::eval::{Evaluation, Trigger};
-use model::gather::Gather;
 use model::id::{AllocId, DeploymentId};
 use model::job::{Job, JobSpec, JobType};
 use model::time::{Mono, Now, Span, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use state::fault::Fault;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::change::DeploymentChange;
 use wire::command::{Command, StepDeployment};
 use wire::request::{DeploymentWish, Refusal, RefusalKind};
@@ -362,7 +361,7 @@ pub(super) fn proven<'a>(
     allocs: impl Iterator<Item = &'a Allocation>,
     view: &View,
 ) -> Result<Vec<Deployment>, Fault> {
-    let ids: BTreeSet<DeploymentId> = allocs.filter_map(|a| a.deployment).gather();
+    let ids: BTreeSet<DeploymentId> = allocs.filter_map(|a| a.deployment).collect();
     let mut out = Vec::new();
     for id in ids {
         out.extend(view.deployment(id)?.filter(|d| d.status.is_active()));

@@ -8,14 +8,13 @@ use super::{Op, Server};
 use model::alloc::{Allocation, Leave};
 use model::drain::{Drain, settles_in};
 use model::eval::{Evaluation, Trigger};
-use model::gather::Gather;
 use model::id::{AllocId, JobKey, NodeId};
 use model::job::{JobType, TaskGroup};
 use model::node::Node;
 use model::time::{Mono, Now, Span, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use state::fault::Fault;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::command::{Command, DrainStep};
 
 /// Nodes that are looked at in one turn; the rest follows in the next.
@@ -193,7 +192,7 @@ impl Server {
         let Some(watched) = self.drainer.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
         let here = Here::new(node, &drain, view)?;
-        let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).gather();
+        let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).collect();
         if let Some(watched) = self.drainer.nodes.get_mut(&node) {
             watched.jobs.clone_from(&jobs);
         }

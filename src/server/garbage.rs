@@ -9,10 +9,10 @@ use model::garbage::{Cutoffs, Garbage, GarbageRules};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::node::NodeStatus;
 use model::time::{Mono, Now, Span, Wall};
-use model::tree::BTreeMap;
 use state::fault::Fault;
 use state::garbage::Fate;
 use state::view::View;
+use std::collections::BTreeMap;
 use wire::command::{Collect, Command};
 use wire::request::Done;
 

@@ -3,7 +3,7 @@
 use model::id::NodeId;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a node may be silent.
 #[derive(Clone, Copy, Debug, PartialEq)]

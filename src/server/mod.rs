@@ -49,7 +49,6 @@ use model::plan::Decision;
 use model::random::Stream;
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now, Wall};
-use model::tree::BTreeMap;
 use nodes::Asker;
 use periodic::Launches;
 use plans::{InFlight, Then};
@@ -57,6 +56,7 @@ use raft::Damaged;
 use scheduler::Attempt;
 use state::fault::Fault;
 use state::store::{Reader, Recovered, Store};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use system::SystemJobs;
 use unhurried::Unhurried;
@@ -316,7 +316,7 @@ impl Server {
 
     /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
     #[cfg(any(test, feature = "testing"))]
-    pub fn queued_at_rest(&self) -> Option<model::tree::BTreeSet<EvalId>> {
+    pub fn queued_at_rest(&self) -> Option<std::collections::BTreeSet<EvalId>> {
         let busy = !self.ready
             || self.paused
             || self.log.has_work()
@@ -330,13 +330,13 @@ impl Server {
 
     /// The nodes whose drains it leads, if it leads.
     #[cfg(any(test, feature = "testing"))]
-    pub fn draining(&self) -> Option<model::tree::BTreeSet<NodeId>> {
+    pub fn draining(&self) -> Option<std::collections::BTreeSet<NodeId>> {
         self.ready.then(|| self.drainer.nodes())
     }
 
     /// The deployments that the leader watches: the state's active ones.
     #[cfg(any(test, feature = "testing"))]
-    pub fn watched_deployments(&self) -> Option<model::tree::BTreeSet<DeploymentId>> {
+    pub fn watched_deployments(&self) -> Option<std::collections::BTreeSet<DeploymentId>> {
         self.ready.then(|| self.watched.known().collect())
     }
 

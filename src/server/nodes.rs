@@ -7,12 +7,11 @@ use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{AllocId, JobKey, NodeId, NodeSecret};
 use model::job::{Job, JobSpec, JobType, TaskGroup};
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
-use model::order::Order;
 use model::pool::{self, ALL_POOLS};
 use model::time::{Now, Span, Wall};
-use model::tree::BTreeMap;
 use state::fault::Fault;
 use state::view::View;
+use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
 use wire::frame::{self, Body, Frame};
 use wire::request::{Done, Refusal};
@@ -216,7 +215,7 @@ impl Server {
         at: Wall,
     ) -> Result<Vec<Evaluation>, Fault> {
         let mut jobs: Vec<JobKey> = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
-        jobs.order();
+        jobs.sort();
         jobs.dedup();
         let index = view.index();
         let mut evals = vec![];

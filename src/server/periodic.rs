@@ -9,9 +9,9 @@ use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::JobKey;
 use model::job::{Job, JobType};
 use model::time::{Mono, Now, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use state::fault::Fault;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::command::{Command, LaunchJob};
 
 /// The rest follows in the next turn.

@@ -10,9 +10,9 @@ use model::job::Job;
 use model::plan::{Decision, NodePlan, Plan};
 use model::resources::{Amount, Holding};
 use model::time::{Mono, Now, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use state::fault::Fault;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::command::{ApplyRollout, Command};
 

@@ -11,9 +11,9 @@ use model::id::JobKey;
 use model::job::HealthCheck;
 use model::node::{Node, NodeStatus};
 use model::time::{Now, Wall};
-use model::tree::BTreeMap;
 use state::fault::Fault;
 use state::view::View;
+use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
 use wire::rpc::{MAX_UPDATES, NodeReply};
 

@@ -3,7 +3,7 @@
 
 use model::id::NodeId;
 use model::time::Mono;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::rpc::{Peer, WATCH_HOLD};
 
 #[derive(Default)]

@@ -7,14 +7,13 @@ mod history;
 
 use model::alloc::{Allocation, ClientStatus, NodeScore};
 use model::eval::{EvalStatus, Evaluation};
-use model::gather::Gather;
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobStatus};
-use model::tree::BTreeSet;
 use scheduler::View as SchedulerView;
 use scheduler::why::{Barrier, Outlook, outlook, ways};
 use state::fault::Fault;
 use state::view::View;
+use std::collections::BTreeSet;
 use wire::request::{Refusal, RefusalKind};
 use wire::why::{GroupWhy, Missing, Nearest, Reason, Subject, Wanted, Why};
 
@@ -43,7 +42,7 @@ pub fn explain(view: &View, subject: &Subject, seed: u64) -> Result<Result<Why, 
 
 fn of_job(view: &View, key: &JobKey, seed: u64) -> Result<Option<Why>, Fault> {
     let Some(job) = view.job(key)? else { return Ok(None) };
-    let groups: BTreeSet<&str> = job.spec.groups.iter().map(|g| g.name.as_str()).gather();
+    let groups: BTreeSet<&str> = job.spec.groups.iter().map(|g| g.name.as_str()).collect();
     let allocs = view.allocs_of_job(key)?;
     let evals = view.evals_of_job(key)?;
     Ok(Some(Why {
@@ -107,7 +106,7 @@ fn of_alloc(view: &View, alloc: &Allocation, seed: u64) -> Result<Why, Fault> {
 }
 
 fn of_eval(view: &View, eval: &Evaluation, seed: u64) -> Result<Why, Fault> {
-    let failed: BTreeSet<&str> = eval.failed_groups.keys().map(String::as_str).gather();
+    let failed: BTreeSet<&str> = eval.failed_groups.keys().map(String::as_str).collect();
     let groups = match view.job(&eval.job)? {
         Some(job) if !failed.is_empty() => look(view, &job, &view.allocs_of_job(&eval.job)?, &failed, seed)?,
         _ => vec![],

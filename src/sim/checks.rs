@@ -8,16 +8,15 @@ use super::rollouts::{all_have_ended, given_up};
 use super::world::{EPOCH, World};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::{EvalStatus, Evaluation};
-use model::gather::Gather;
 use model::id::{AllocId, EvalId, JobKey, RunId};
 use model::job::{Job, JobSpec, JobStatus, JobType};
 use model::node::NodeStatus;
 use model::resources::Amount;
 use model::task::{Exit, ExitStatus};
 use model::time::Span;
-use model::tree::{BTreeMap, BTreeSet};
 use state::check;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::change::{AllocChange, Change, NodeChange};
 use wire::keeper::{Event as KeeperEvent, RunState};
 
@@ -383,7 +382,7 @@ fn nothing_is_held_by_two(kept: &Kept) -> Result<(), String> {
 /// What a new leader would build from the state is what this one has.
 fn queues_are_what_the_state_says(kept: &Kept, queued: &BTreeSet<EvalId>) -> Result<(), String> {
     let open = kept.evals.values().filter(|e| !e.status.is_terminal());
-    let open: BTreeSet<EvalId> = open.map(|e| e.id).gather();
+    let open: BTreeSet<EvalId> = open.map(|e| e.id).collect();
     if open == *queued {
         return Ok(());
     }

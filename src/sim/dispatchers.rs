@@ -9,8 +9,8 @@ use model::id::JobKey;
 use model::job::{JobSpec, JobStatus};
 use model::random::Stream;
 use model::time::Span;
-use model::tree::{BTreeMap, BTreeSet};
 use server::effects::Input;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::request::{Action, Done, Refusal, RefusalKind};
 
 const FORM_JOB: &str = "form";

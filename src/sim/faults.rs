@@ -10,7 +10,7 @@ use super::world::{EPOCH, Event, World};
 pub use kinds::KINDS;
 use model::random::Stream;
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::rpc::Peer;
 
 /// Strikes once, at its event's time.

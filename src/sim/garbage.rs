@@ -145,7 +145,7 @@ mod tests {
 
     /// A batch job with one allocation that is done, by an evaluation that is complete.
     fn done() -> Kept {
-        let mut r = Region::new();
+        let mut r = Region::default();
         let job = model::job::JobSpec { job_type: JobType::Batch, ..spec("done", 1) };
         r.run(&register(job, None));
         let alloc = alloc(1, &r.job("done"), node_id(1), eval_id(1));

@@ -28,7 +28,6 @@ use model::reschedule::Reschedule;
 use model::submission::Submission;
 use model::task::{Exit, ExitStatus};
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
 use operating::operating;
 use rollouts::{rollouts, verdict};
 use sessions::sessions;
@@ -38,6 +37,7 @@ use state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
     report, spec, submit,
 };
+use std::collections::BTreeMap;
 use wire::ask::{FileInfo, LogStream, NodeAnswer, NodeAsk, Piece, Position, RestartScope};
 use wire::command::Command;
 use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, TaskFigures, Usage};
@@ -87,7 +87,7 @@ fn uuid(n: u128) -> Uuid {
 }
 
 fn job() -> Job {
-    let mut region = Region::new();
+    let mut region = Region::default();
     region.run(&register(spec("web", 2), Some(eval(1, "web"))));
     region.job("web")
 }
@@ -137,7 +137,7 @@ fn objects(s: &mut Samples) {
     }
     families::triggers(s);
     preemption::preemption(s, running.clone());
-    let mut region = Region::new();
+    let mut region = Region::default();
     let id = region.ready_node(1);
     let node: Node = region.view().node(id).expect("reads").map(|n| Node::clone(&n)).expect("exists");
     s.add("ready", &node);
@@ -469,7 +469,7 @@ fn records_are_written_and_read_as_ever() {
 /// Every kind of row and key, from one small history.
 #[test]
 fn rows_lie_where_they_always_lay() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     region.run(&Command::Init { region_id: uuid(1), at: AT });
     let node = region.ready_node(1);
     region.run(&register(spec("web", 1), Some(eval(1, "web"))));

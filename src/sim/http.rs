@@ -9,8 +9,8 @@ use api::request::{Method, Request};
 use api::response::Response;
 use api::{Answer, Context, Held, Outcome, route};
 use model::job::{JobSpec, JobType};
-use model::tree::BTreeMap;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use wire::request::{Action, Done};
 
 /// What HTTP users remember.

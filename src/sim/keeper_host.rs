@@ -244,7 +244,7 @@ impl World {
         match write {
             keeper::Write::Nothing => Ok(()),
             keeper::Write::Append { bytes, sync } => {
-                let before = journal.len();
+                let before = journal.size_bytes();
                 let written = journal.append(bytes);
                 let synced = written.and_then(|()| if *sync { journal.sync() } else { Ok(()) });
                 if synced.is_err() {

@@ -7,9 +7,9 @@ use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey};
 use model::job::Job;
-use model::tree::BTreeMap;
 use state::fault::Fault;
 use state::view::View;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use wire::change::Change;
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_no_turn_told_of_is_found() {
-        let mut region = Region::new();
+        let mut region = Region::default();
         let mut seen = Kept::read(&region.view()).unwrap();
         let told = region.run(&register(spec("web", 1), Some(eval(1, "web")))).changes;
         let whole = Kept::read(&region.view()).unwrap();

@@ -11,9 +11,9 @@ use model::family::Periodic;
 use model::id::JobKey;
 use model::job::{Job, JobSpec};
 use model::time::{Span, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use server::effects::Input;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::request::{Action, Done, Refusal, RefusalKind};
 
 pub const CLOCK_JOB: &str = "clock";

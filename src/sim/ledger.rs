@@ -3,7 +3,7 @@
 
 use model::id::JobKey;
 use model::job::JobSpec;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a write leaves of its job.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,8 +21,8 @@ use model::random::Stream;
 use model::resources::Amount;
 use model::task::Exit;
 use model::time::{Mono, Span, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use state::local::{LocalStore, OpenError};
+use std::collections::{BTreeMap, BTreeSet};
 use wire::rpc::Peer;
 
 pub struct NodeHost {

@@ -5,7 +5,7 @@
 //! doubled on its way into the files.
 
 use keeper::logs::{Rotation, Step};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 const LINE_BYTES: u64 = 4000;
 /// What a FIFO holds before its writer has to wait.

@@ -68,7 +68,7 @@ fn what_made_way_wrongly_is_found() {
     use state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, place, register, spec};
     use wire::command::Command;
     let made_way = |priority, trigger, change: fn(&mut Allocation)| {
-        let mut region = Region::new();
+        let mut region = Region::default();
         let node = region.ready_node(1);
         for (id, priority) in [("low", 20), ("high", priority)] {
             let mut spec = spec(id, 1);

@@ -12,9 +12,9 @@ use model::job::{HealthCheck, Job, UpdatePolicy};
 use model::node::NodeStatus;
 use model::random::Stream;
 use model::time::{Span, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use server::effects::Input;
 use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::request::{Action, DeploymentWish};
 

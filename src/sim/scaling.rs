@@ -8,8 +8,8 @@ use model::job::{Job, JobSpec, JobType};
 use model::random::Stream;
 use model::scaling::Scaling;
 use model::time::Span;
-use model::tree::BTreeMap;
 use server::effects::Input;
+use std::collections::BTreeMap;
 use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 const JOBS: u64 = 8;

@@ -8,7 +8,6 @@ use model::garbage::GarbageRules;
 use model::key::Seed;
 use model::plan::Decision;
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
 use server::board;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
@@ -16,6 +15,7 @@ use server::{Config, Server, Turn};
 use state::check;
 use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
+use std::collections::BTreeMap;
 use wire::rpc::Peer;
 
 pub const SERVER_ID: u64 = 1;

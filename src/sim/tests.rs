@@ -7,9 +7,9 @@
 use super::faults::{Fault, KINDS};
 use super::world::{Event, World};
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
 use state::check::consistent;
 use state::store::Options;
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,9 +15,9 @@ use model::job::{
 use model::random::Stream;
 use model::submission::Submission;
 use model::time::Span;
-use model::tree::BTreeMap;
 use model::value::Value;
 use server::effects::Input;
+use std::collections::BTreeMap;
 use wire::ask::{NodeAsk, RestartScope};
 use wire::request::{Action, Done, Refusal, RefusalKind};
 

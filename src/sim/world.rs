@@ -17,8 +17,8 @@ use super::workload::Workload;
 use model::id::{AllocId, EvalId, RunId};
 use model::random::Stream;
 use model::time::{Mono, Span, Wall};
-use model::tree::{BTreeMap, BTreeSet};
 use server::effects::ScheduleTask;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::request::{Done, Refusal};
 use wire::rpc::Peer;
 

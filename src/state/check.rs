@@ -23,8 +23,8 @@ use model::resources::Amount;
 use model::scaling::{ScalingEvents, ScalingPolicy};
 use model::scheduling::SchedulerConfig;
 use model::submission::Submission;
-use model::tree::{BTreeMap, BTreeSet};
 use redb::ReadableTable;
+use std::collections::{BTreeMap, BTreeSet};
 use wire::record::{self, Record};
 
 type Bytes = BTreeMap<Vec<u8>, Vec<u8>>;

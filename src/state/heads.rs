@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_head_says_what_the_whole_job_says_however_many_rows_lie_between() {
-        let mut region = Region::new();
+        let mut region = Region::default();
         region.run(&node_pool("pool"));
         for (n, id) in ["a", "aa", "b", "c"].into_iter().enumerate() {
             let mut spec = spec(id, 3);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn every_open_evaluation_is_found_once() {
-        let mut region = Region::new();
+        let mut region = Region::default();
         let mut expected = vec![];
         for (n, status) in
             [EvalStatus::Pending, EvalStatus::Complete, EvalStatus::Blocked].into_iter().enumerate()

@@ -7,9 +7,9 @@
 use super::verified;
 use model::id::{AllocId, DeploymentId, RunId, Uuid};
 use model::task::TaskState;
-use model::tree::{BTreeMap, BTreeSet};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use wire::record::{
     self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, HURRY, PREEMPTION, SCALING, VERTICAL,

@@ -17,8 +17,8 @@ use model::resources::Amount;
 use model::submission::Submission;
 use model::task::{TaskPhase, TaskState};
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
 use redb::backends::InMemoryBackend;
+use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
 use wire::record;
 
@@ -264,12 +264,14 @@ pub struct Region {
     pub store: Store,
 }
 
-impl Region {
-    pub fn new() -> Region {
+impl Default for Region {
+    fn default() -> Region {
         let (store, _) = Store::open(in_memory(), Options::default()).expect("an empty backend opens");
         Region { store }
     }
+}
 
+impl Region {
     pub fn run(&mut self, command: &Command) -> Outcome {
         let index = self.store.applied() + 1;
         let bytes = record::encode(command);

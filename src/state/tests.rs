@@ -14,7 +14,7 @@ fn named(region: &mut Region, namespace: &str, id: &str) {
 
 #[test]
 fn jobs_come_by_namespace_and_id_in_pages() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     for (namespace, id) in [
         ("default", "web"),
         ("a", "web"),
@@ -44,7 +44,7 @@ fn jobs_come_by_namespace_and_id_in_pages() {
 
 #[test]
 fn evaluations_and_allocations_come_by_creation() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let node = region.ready_node(1);
     region.run(&register(spec("a", 1), None));
     let job = region.job("a");
@@ -71,7 +71,7 @@ fn evaluations_and_allocations_come_by_creation() {
 
 #[test]
 fn ids_are_found_by_any_number_of_hex_digits() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let ids: Vec<EvalId> =
         [0x1234_u128 << 112, 0x1235 << 112, 0x12f0 << 112, 0xf << 124].map(EvalId::from_random).into();
     let evals = ids.iter().map(|id| model::eval::Evaluation { id: *id, ..eval(1, "a") }).collect();

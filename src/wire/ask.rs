@@ -6,8 +6,8 @@
 use super::figures::{AllocFigures, HostFigures};
 use model::id::AllocId;
 use model::time::Wall;
-use model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeAsk {

@@ -19,9 +19,9 @@ use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::task::TaskState;
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
 use model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {

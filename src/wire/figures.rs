@@ -1,8 +1,8 @@
 //! What is measured on a node: of the tasks of an allocation, and of the machine. Part of `ask::NodeAnswer`.
 
 use model::time::Wall;
-use model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AllocFigures {

@@ -330,8 +330,8 @@ impl<'de> VariantAccess<'de> for &mut Reader<'de> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::tree::BTreeMap;
     use serde::Serialize;
+    use std::collections::BTreeMap;
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     enum Kind {

@@ -5,8 +5,8 @@
 //! number is bounded by the code that names them: none holds an id.
 
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Counters and samples are told by such intervals.
 const WINDOW: Span = Span::seconds(10);

@@ -6,7 +6,7 @@ use model::eval::Evaluation;
 use model::job::{Job, JobSpec};
 use model::plan::GroupChanges;
 use model::time::Wall;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -10,9 +10,9 @@ use model::pool::NodePoolSpec;
 use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::time::Wall;
-use model::tree::BTreeMap;
 use model::value::Value;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.

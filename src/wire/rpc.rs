@@ -9,8 +9,8 @@ use model::job::{JobType, TaskGroup};
 use model::node::NodeInfo;
 use model::resources::AllocResources;
 use model::time::Span;
-use model::tree::BTreeMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Who a frame comes from or goes to.

@@ -56,8 +56,6 @@ const CASES: &[(&str, Check, &str, &str, usize)] = &[
         "const A: &str = r#\"todo!() \"XXX\" FIXME\"#;",
         0,
     ),
-    ("large map", checks::standard_trees, "src/api/a.rs", "use std::collections::{BTreeMap, VecDeque};", 1),
-    ("large map in a test", checks::standard_trees, "src/api/tests.rs", "use std::collections::BTreeSet;", 0),
     ("name that says nothing", checks::module_names, "src/model/util.rs", "", 1),
     ("inline", checks::module_names, "src/model/a.rs", "mod helpers {}\nmod helpers_of_x {}", 1),
     ("homoglyph", checks::characters, "src/model/a.rs", "fn \u{0430}() {}\n// \u{2014}\n", 1),

@@ -47,9 +47,6 @@ const OUTSIDE_ROOMS: &[&str] = &["io", "agent", "cli"];
 /// And the test that shares the simulator's seeds among the cores.
 const SEEDS: &str = "src/sim/tests.rs";
 
-/// Where a crate wants the standard library's maps.
-const STANDARD_TREES: &[&str] = &["src/cli/template.rs"];
-
 /// The path packages whose module names a published crate dictates.
 const FOREIGN: &str = "src/raft/engine_types/";
 
@@ -174,21 +171,6 @@ fn proven(code: &[&str], comments: &[&str], at: usize) -> bool {
         !blank && !text.ends_with([';', '{', '}'])
     };
     std::iter::once(at).chain((0..at).rev().take_while(passes)).any(|line| comments[line].contains("SAFETY:"))
-}
-
-/// What ships has no map that the standard library makes anew for each pair of types.
-pub fn standard_trees(source: &Source) -> Vec<String> {
-    let in_sim = source.room() == Some("sim");
-    if source.room().is_none() || in_sim || STANDARD_TREES.contains(&source.path.as_str()) {
-        return Vec::new();
-    }
-    let shipped = source.code.lines().take(source.tests_begin()).enumerate();
-    let found = shipped.filter(|(_, line)| {
-        line.contains("std::collections") && (line.contains("BTreeMap") || line.contains("BTreeSet"))
-    });
-    let tell =
-        |(at, _)| format!("{}:{}: take it from `model::tree`, a sixth of the code", source.path, at + 1);
-    found.map(tell).collect()
 }
 
 /// The bans of .clippy.toml and on `unsafe` are lifted at the heads of three rooms and in the black-box tests, nowhere else.

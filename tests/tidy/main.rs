@@ -57,11 +57,6 @@ fn no_mark_of_unfinished_or_fragile_work() {
 }
 
 #[test]
-fn maps_are_those_that_cost_little() {
-    assert_tidy(checks::standard_trees);
-}
-
-#[test]
 fn module_names_say_something() {
     assert_tidy(checks::module_names);
 }

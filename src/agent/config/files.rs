@@ -2,7 +2,6 @@
 
 use super::{Machine, SourceFile};
 use jobspec::diagnostic::Diagnostic;
-use model::order::Order;
 use std::fs;
 use std::path::Path;
 
@@ -25,7 +24,7 @@ pub fn read(path: &str) -> Result<Vec<SourceFile>, Diagnostic> {
             names.push(name);
         }
     }
-    names.order();
+    names.sort();
     let full = |name: &String| Path::new(path).join(name).to_string_lossy().into_owned();
     names.iter().map(full).map(|p| read_one(&p).map_err(|e| fail(&p, e))).collect()
 }

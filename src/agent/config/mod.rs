@@ -19,7 +19,7 @@ use model::claims::{HostVolume, PortRange};
 use model::garbage::GarbageRules;
 use model::scheduling::SchedulerSettings;
 use model::time::Span;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 

@@ -3,8 +3,8 @@
 //! What is wrong is told by the furthest place that any rule reached, with what could have gone on there.
 
 use super::literal;
-use model::tree::BTreeSet;
 use regex_lite::{Regex, RegexBuilder};
+use std::collections::BTreeSet;
 use winnow::Parser;
 use winnow::ascii::digit1;
 use winnow::combinator::{alt, delimited, eof, opt, preceded, repeat, terminated};

@@ -2,9 +2,8 @@
 
 use crate::agent::{AgentInfo, ClientReport};
 use crate::host::HostData;
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use wire::status::ServerStatus;
 
 /// Top-level members are lower case here (http-api.md 0.2.1).
@@ -199,10 +198,10 @@ fn stats(
             ("kernel.name", std::env::consts::OS.to_string()),
         ]
         .into_iter()
-        .gather::<BTreeMap<_, _>>(),
+        .collect::<BTreeMap<_, _>>(),
     )]
     .into_iter()
-    .gather::<BTreeMap<_, _>>();
+    .collect::<BTreeMap<_, _>>();
     if agent.server {
         let leader_addr = if leader { agent.rpc_addr.clone() } else { String::new() };
         stats.insert(
@@ -215,7 +214,7 @@ fn stats(
                 ("known_regions", "1".to_string()),
             ]
             .into_iter()
-            .gather::<BTreeMap<_, _>>(),
+            .collect::<BTreeMap<_, _>>(),
         );
         stats.insert("raft", raft_stats(status, leader));
         stats.insert("broker", broker_stats(status));
@@ -236,7 +235,7 @@ fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, Str
         ("num_peers", status.voters.len().saturating_sub(1).to_string()),
     ]
     .into_iter()
-    .gather::<BTreeMap<_, _>>()
+    .collect::<BTreeMap<_, _>>()
 }
 
 fn broker_stats(status: &ServerStatus) -> BTreeMap<&'static str, String> {
@@ -250,7 +249,7 @@ fn broker_stats(status: &ServerStatus) -> BTreeMap<&'static str, String> {
         ("total_failed", b.failed.to_string()),
     ]
     .into_iter()
-    .gather::<BTreeMap<_, _>>()
+    .collect::<BTreeMap<_, _>>()
 }
 
 fn client_stats(c: &ClientReport) -> BTreeMap<&'static str, String> {
@@ -263,7 +262,7 @@ fn client_stats(c: &ClientReport) -> BTreeMap<&'static str, String> {
         ("heartbeat_ttl", c.heartbeat_ttl.to_string()),
     ]
     .into_iter()
-    .gather::<BTreeMap<_, _>>()
+    .collect::<BTreeMap<_, _>>()
 }
 
 /// `GET /v1/agent/health`: a part that was not asked for, or that this agent is not, is absent.

@@ -10,13 +10,12 @@ use super::metric::MetricShape;
 use super::{Null, is_zero, list_or_null, rfc3339};
 use jobspec::duration;
 use model::alloc::{Allocation, Transition};
-use model::gather::Gather;
 use model::job::Job;
 use model::resources::{AllocResources, TaskResources};
 use model::task::{TaskEvent, TaskState};
 use model::time::Span;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// An allocation in a list.
 #[derive(Serialize)]
@@ -212,7 +211,7 @@ impl<'a> AllocShape<'a> {
                 .with_networks(&a.resources.networks),
             shared_resources: ResourcesShape::new(0, 0, a.resources.disk_mb)
                 .with_networks(&a.resources.networks),
-            task_resources: a.resources.tasks.iter().map(legacy).gather(),
+            task_resources: a.resources.tasks.iter().map(legacy).collect(),
             allocated_resources: AllocatedShape::new(&a.resources),
             metrics: MetricShape::new(&a.metrics, job.map_or("", |j| &j.spec.node_pool)),
             desired_status: a.desired.as_str(),
@@ -289,12 +288,12 @@ impl<'a> AllocatedShape<'a> {
             devices: listed(&t.held.devices, HeldDeviceShape::new),
         };
         AllocatedShape {
-            tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).gather(),
+            tasks: r.tasks.iter().map(|(n, t)| (n.as_str(), task(t))).collect(),
             task_lifecycles: r
                 .tasks
                 .iter()
                 .map(|(n, t)| (n.as_str(), t.lifecycle.map(LifecycleShape::new)))
-                .gather(),
+                .collect(),
             shared: AllocatedSharedShape {
                 networks: listed(&r.networks, NetworkShape::held),
                 disk_mb: r.disk_mb,
@@ -344,7 +343,7 @@ fn preempted(a: &Allocation) -> Option<Vec<String>> {
 }
 
 fn task_states(a: &Allocation) -> Option<BTreeMap<&str, TaskStateShape<'_>>> {
-    let states = || a.task_states.iter().map(|(n, s)| (n.as_str(), TaskStateShape::new(s))).gather();
+    let states = || a.task_states.iter().map(|(n, s)| (n.as_str(), TaskStateShape::new(s))).collect();
     (!a.task_states.is_empty()).then(states)
 }
 

@@ -6,10 +6,9 @@ use model::claims::{
     DeviceAsk, DeviceAttribute, DeviceGroup, DeviceValue, HeldDevice, HeldNetwork, HeldPort, HostVolume,
     Network, NodeAddress, Port, VolumeAsk, VolumeMount,
 };
-use model::gather::Gather;
 use model::job::DisconnectPolicy;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// None for an empty list, which Go writes as `null`.
 pub fn listed<'a, T, S>(list: &'a [T], shape: fn(&'a T) -> S) -> Option<Vec<S>> {
@@ -170,7 +169,7 @@ impl<'a> VolumeShape<'a> {
             };
             (name.as_str(), shape)
         };
-        (!volumes.is_empty()).then(|| volumes.iter().map(one).gather())
+        (!volumes.is_empty()).then(|| volumes.iter().map(one).collect())
     }
 }
 
@@ -259,7 +258,7 @@ impl<'a> HostNetworkShape<'a> {
             let (name, interface) = (a.alias.as_str(), a.device.as_str());
             (name, HostNetworkShape { name, cidr: "", interface, reserved_ports: &a.reserved_ports })
         };
-        let all: BTreeMap<&str, Self> = named.map(one).gather();
+        let all: BTreeMap<&str, Self> = named.map(one).collect();
         (!all.is_empty()).then_some(all)
     }
 }
@@ -277,7 +276,7 @@ impl<'a> HostVolumeShape<'a> {
         let one = |(name, v): (&'a String, &'a HostVolume)| {
             (name.as_str(), HostVolumeShape { name, path: &v.path, read_only: v.read_only })
         };
-        (!volumes.is_empty()).then(|| volumes.iter().map(one).gather())
+        (!volumes.is_empty()).then(|| volumes.iter().map(one).collect())
     }
 }
 
@@ -346,7 +345,7 @@ impl<'a> NodeDeviceShape<'a> {
             name: &d.name,
             instances: d.instances.iter().map(instance).collect(),
             attributes: map_or_null(&d.attributes)
-                .map(|all| all.iter().map(|(k, v)| (k.as_str(), AttributeShape::new(v))).gather()),
+                .map(|all| all.iter().map(|(k, v)| (k.as_str(), AttributeShape::new(v))).collect()),
         }
     }
 }

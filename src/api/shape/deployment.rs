@@ -4,9 +4,8 @@ use super::{is_zero, rfc3339};
 use crate::filter::LeftOut;
 use model::alloc::Health;
 use model::deployment::{Deployment, DeploymentGroup};
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -46,7 +45,7 @@ impl<'a> DeploymentShape<'a> {
             job_spec_modify_index: d.job_modify_index,
             job_create_index: d.job_create_index,
             is_multiregion: false,
-            task_groups: d.groups.iter().map(|(name, g)| (name.as_str(), GroupShape::new(g))).gather(),
+            task_groups: d.groups.iter().map(|(name, g)| (name.as_str(), GroupShape::new(g))).collect(),
             status: d.status.as_str(),
             status_description: &d.status_description,
             eval_priority: d.priority,

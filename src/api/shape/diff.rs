@@ -2,8 +2,8 @@
 
 use super::list_or_null;
 use model::diff::{FieldDiff, GroupDiff, JobDiff, ObjectDiff, TaskDiff};
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -4,9 +4,8 @@ use super::super::filter::LeftOut;
 use super::metric::MetricShape;
 use super::{is_zero, map_or_null, rfc3339};
 use model::eval::Evaluation;
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -115,7 +114,7 @@ impl<'a> EvalShape<'a> {
             previous_eval: e.previous_eval.map(|p| p.to_string()),
             blocked_eval: e.blocked_eval.map(|b| b.to_string()),
             related_evals: None,
-            failed_groups: failed.gather(),
+            failed_groups: failed.collect(),
             class_eligibility: map_or_null(&e.class_eligibility),
             escaped_computed_class: e.escaped_class,
             queued_allocations: map_or_null(&e.queued),

@@ -1,9 +1,8 @@
 //! What tasks and machines use, as JSON (http-api.md 3.0.9, 3.0.10).
 
 use super::{Empty, Null};
-use model::gather::Gather;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use wire::figures::{AllocFigures, HostCpu, HostDisk, HostFigures, HostMemory, Usage};
 
 #[derive(Serialize)]
@@ -67,11 +66,11 @@ impl<'a> AllocFiguresShape<'a> {
         let task = |task: &wire::figures::TaskFigures| TaskFiguresShape {
             resource_usage: UsageShape::new(&task.usage),
             timestamp,
-            pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).gather(),
+            pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).collect(),
         };
         AllocFiguresShape {
             resource_usage: UsageShape::new(&all),
-            tasks: figures.tasks.iter().map(|(name, t)| (name.as_str(), task(t))).gather(),
+            tasks: figures.tasks.iter().map(|(name, t)| (name.as_str(), task(t))).collect(),
             timestamp,
         }
     }

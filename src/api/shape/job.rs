@@ -8,14 +8,13 @@ use super::preference::{AffinityShape, SpreadShape};
 use super::scaling::PolicyShape;
 use super::{ConstraintShape, Null, map_or_null};
 use model::claims::HeldNetwork;
-use model::gather::Gather;
 use model::job::{
     Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
 use model::resources::{Lifecycle, TaskResources};
-use model::tree::BTreeMap;
 use model::value::Value;
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -241,7 +240,7 @@ impl<'a> TaskShape<'a> {
             driver: &t.driver,
             user: &t.user,
             config: (!t.config.is_empty())
-                .then(|| t.config.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).gather()),
+                .then(|| t.config.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).collect()),
             env: map_or_null(&t.env),
             services: (),
             vault: (),

@@ -10,10 +10,10 @@ use model::deployment::Deployment;
 use model::id::JobKey;
 use model::job::{GroupSummary, Job, JobSummary, VersionTag};
 use model::submission::Submission;
-use model::tree::BTreeMap;
 use model::validate::Validation;
 use serde::{Serialize, Serializer};
 use state::heads::JobHead;
+use std::collections::BTreeMap;
 
 /// A job in a list.
 #[derive(Serialize)]

@@ -2,8 +2,8 @@
 
 use super::{Null, map_or_null};
 use model::alloc::{AllocMetric, NodeScore};
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

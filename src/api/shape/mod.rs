@@ -35,9 +35,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::constraint::Constraint;
 use model::time::Wall;
-use model::tree::BTreeMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use wire::record::{self, Record};
 
 /// A member that is always `null` today.

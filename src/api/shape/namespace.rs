@@ -2,8 +2,8 @@
 
 use super::{Null, hash, list_or_null, map_or_null};
 use model::namespace::{Capabilities, Namespace};
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -3,11 +3,10 @@
 use super::claims::{AddressShape, HostNetworkShape, HostVolumeShape, NetworkShape, NodeDeviceShape, listed};
 use super::{Empty, Null, list_or_null, map_or_null, rfc3339};
 use model::drain::{Drain, LastDrain};
-use model::gather::Gather;
 use model::id::EvalId;
 use model::node::{DriverInfo, Node, NodeEvent, NodeInfo, NodeNetwork};
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A node in a list.
 #[derive(Serialize)]
@@ -400,7 +399,7 @@ struct ReservedNetworksShape<'a> {
 }
 
 fn drivers(info: &NodeInfo) -> BTreeMap<&str, DriverShape<'_>> {
-    info.drivers.iter().map(|(name, d)| (name.as_str(), DriverShape::new(d))).gather()
+    info.drivers.iter().map(|(name, d)| (name.as_str(), DriverShape::new(d))).collect()
 }
 
 #[derive(Serialize)]

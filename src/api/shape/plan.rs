@@ -7,11 +7,10 @@ use super::metric::MetricShape;
 use super::rfc3339;
 use model::alloc::Allocation;
 use model::diff::JobDiff;
-use model::gather::Gather;
 use model::job::Job;
 use model::plan::GroupChanges;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::rehearsal::Rehearsal;
 
@@ -79,10 +78,10 @@ impl<'a> PlanShape<'a> {
         let preempted = || r.preempted.iter().map(stub).collect();
         PlanShape {
             annotations: AnnotationsShape {
-                desired: r.desired.iter().map(|(g, c)| (g.as_str(), GroupShape::new(c))).gather(),
+                desired: r.desired.iter().map(|(g, c)| (g.as_str(), GroupShape::new(c))).collect(),
                 preempted_allocs: (!r.preempted.is_empty()).then(preempted),
             },
-            failed_groups: (!r.failed.is_empty()).then(|| failed.gather()),
+            failed_groups: (!r.failed.is_empty()).then(|| failed.collect()),
             job_modify_index: r.before.as_ref().map_or(0, |job| job.job_modify_index),
             created_evals: (!r.created.is_empty()).then(evals),
             diff: diff.map(DiffShape::new),

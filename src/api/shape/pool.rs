@@ -3,8 +3,8 @@
 use super::{hash, map_or_null};
 use model::pool::NodePool;
 use model::scheduling::PoolScheduling;
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -1,18 +1,17 @@
 //! Scaling as JSON: the policies of groups and tasks, and the scale of each group (http-api.md 1.2.7, 7.4).
 
 use super::job::FreeForm;
-use model::gather::Gather;
 use model::job::{JobSpec, Task, TaskGroup};
 use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, Target};
-use model::tree::BTreeMap;
 use model::value::Value;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 type Free<'a> = BTreeMap<&'a str, FreeForm<'a>>;
 
 /// `None`: nothing was said.
 fn free(map: &BTreeMap<String, Value>) -> Option<Free<'_>> {
-    (!map.is_empty()).then(|| map.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).gather())
+    (!map.is_empty()).then(|| map.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).collect())
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
 //! The answers of both searches as JSON.
 
-use model::tree::BTreeMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// `M`: an id (`/v1/search`), or a `Match` (`/v1/search/fuzzy`).
 #[derive(Serialize)]

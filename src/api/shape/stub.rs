@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn stubs_are_what_serde_would_write() {
-        let mut region = Region::new();
+        let mut region = Region::default();
         for (n, id) in ["plain", "quo\"ted", "back\\slash", "line\n\u{1}", "\u{e4}\u{1f41a}\u{2028}"]
             .into_iter()
             .enumerate()

@@ -93,7 +93,7 @@ fn a_job_is_shown_as_it_is_submitted() {
 
 #[test]
 fn an_allocation_shows_what_it_holds() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     region.run(&register(spec("a", 1), Some(eval(1, "a"))));
     let job = region.job("a");
     let mut a = alloc(1, &job, node_id(1), eval_id(1));
@@ -140,7 +140,7 @@ fn an_allocation_shows_what_it_holds() {
 
 #[test]
 fn a_node_shows_what_it_offers() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let id = region.ready_node(1);
     let mut node = region.view().node(id).expect("reads").map(|n| (*n).clone()).expect("exists");
     let address = |alias: &str, reserved: &str| NodeAddress {

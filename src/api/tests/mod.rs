@@ -74,7 +74,7 @@ impl World {
             measured: Measured::default(),
         };
         World {
-            region: Region::new(),
+            region: Region::default(),
             status,
             agent,
             client: Some(client),

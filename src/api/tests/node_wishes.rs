@@ -3,9 +3,9 @@
 use super::World;
 use crate::request::Method;
 use model::time::Span;
-use model::tree::BTreeMap;
 use serde_json::{Value, json};
 use state::samples::{eval_id, node_id};
+use std::collections::BTreeMap;
 use wire::command::NodeWish;
 use wire::request::{Action, Done};
 

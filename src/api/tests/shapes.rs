@@ -16,11 +16,11 @@ use model::preference::{Affinity, Spread, SpreadTarget};
 use model::resources::{Amount, Hook, Lifecycle};
 use model::task::{TaskEvent, TaskPhase, TaskState};
 use model::time::Span;
-use model::tree::BTreeMap;
 use model::value::Value;
 use serde::Serialize;
 use serde_json::{Value as Json, json, to_value};
 use state::samples::{AT, alloc, alloc_id, eval, eval_id, info, node_id, spec};
+use std::collections::BTreeMap;
 
 /// Compares member by member, so that a difference names itself.
 fn golden<T: Serialize>(shape: &T, expected: &Json) {

@@ -6,9 +6,8 @@ use crate::effects::Held;
 use model::alloc::ClientStatus;
 use model::deployment::Verdict;
 use model::id::AllocId;
-use model::order::Order;
 use model::time::{Mono, Span};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::rpc::MAX_UPDATES;
 
@@ -45,7 +44,7 @@ impl Client {
             return;
         }
         let since = *self.report_since.get_or_insert(now);
-        untold.order_by_key(|(id, urgent)| (!urgent, *id));
+        untold.sort_by_key(|(id, urgent)| (!urgent, *id));
         let urgent = untold.first().is_some_and(|(_, urgent)| *urgent);
         if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
             return;

@@ -120,7 +120,7 @@ fn heal(w: &mut World) {
 
 #[test]
 fn whatever_happens_the_node_comes_to_do_what_is_wanted() {
-    let mut happened = model::tree::BTreeMap::new();
+    let mut happened = std::collections::BTreeMap::new();
     for seed in 0..SEEDS {
         let mut dice = Stream::new(seed, 0);
         let mut w = World::new(&[group(1), group(2), group(3), group(4)]);

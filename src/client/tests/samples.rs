@@ -8,8 +8,8 @@ use model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup
 use model::node::{DriverInfo, NodeInfo};
 use model::resources::Amount;
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
 use model::value::Value;
+use std::collections::BTreeMap;
 use wire::rpc::Assignment;
 
 pub fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

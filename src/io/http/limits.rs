@@ -1,6 +1,6 @@
 //! How many connections there may be, in all and from one address.
 
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

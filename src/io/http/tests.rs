@@ -43,7 +43,7 @@ struct Server {
 
 impl Server {
     fn start(name: &str, limits: Limits) -> Server {
-        let region = Region::new();
+        let region = Region::default();
         let (actions, asks) = async_channel::bounded(1);
         let (calls, to_answer) = async_channel::bounded(1);
         let (brain, questions) = async_channel::bounded(1);

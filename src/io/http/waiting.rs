@@ -2,7 +2,7 @@
 
 use api::watch::{NotRegistered, Token, WatchKey, Watchers, keys_of};
 use async_channel::{Receiver, Sender};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wire::change::Change;
 

@@ -2,8 +2,6 @@
 //!
 //! Refuses to know: anything outside its own subtree, which it never writes to. What the machine cannot enforce is told in
 //! sentences that say what to enable. See client.md 27.
-
-use model::order::Order;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -192,7 +190,7 @@ impl Group {
             let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
             all.extend(text.lines().filter_map(|l| l.parse::<u32>().ok()));
         }
-        all.order();
+        all.sort();
         all.dedup();
         all
     }

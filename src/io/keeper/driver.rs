@@ -15,7 +15,7 @@ use super::{home, mark, process, upgrade};
 use keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
 use model::id::RunId;
 use model::time::{Mono, Span, Wall};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -3,10 +3,10 @@
 //! Refuses to know: runs.
 
 use model::task::ExitStatus;
-use model::tree::BTreeSet;
 use rustix::process::{
     Pid, PidfdFlags, WaitOptions, WaitStatus, getpid, pidfd_open, set_child_subreaper, wait, waitpid,
 };
+use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::{fs, io};
 

@@ -14,7 +14,7 @@ use keeper::mark::value as mark_value;
 use keeper::restore::{Adopted, Stray};
 use model::id::RunId;
 use model::task::{Exit, ExitStatus};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use wire::keeper::RunSpec;
 

@@ -7,10 +7,9 @@ use crate::aside;
 use crate::clock;
 use crate::keeper::{Cgroups, group_of, processes_of};
 use client::effects::LivingRun;
-use model::gather::Gather;
 use model::time::Wall;
-use model::tree::{BTreeMap, BTreeSet};
 use smol::Timer;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -53,7 +52,7 @@ pub async fn of_runs(runs: Vec<LivingRun>, core_mhz: f64) -> AllocFigures {
             (figures.usage.memory_bytes, figures.usage.max_memory_bytes) = (memory, max);
             (run.task.clone(), figures)
         };
-        AllocFigures { tasks: runs.iter().zip(&first).map(task).gather(), at: now() }
+        AllocFigures { tasks: runs.iter().zip(&first).map(task).collect(), at: now() }
     })
     .await
 }
@@ -90,7 +89,7 @@ fn processes(pids: &[u32]) -> Processes {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some((*pid, process(&text, rustix::param::page_size() as u64)?))
     };
-    pids.iter().take(MAX_PROCESSES).filter_map(read).gather()
+    pids.iter().take(MAX_PROCESSES).filter_map(read).collect()
 }
 
 /// proc_pid_stat(5): fields are counted from the last parenthesis of the name.
@@ -143,7 +142,7 @@ fn memory(info: &str) -> HostMemory {
 
 /// Of each processor, from two readings of /proc/stat.
 fn cpus(before: &str, after: &str, core_mhz: f64) -> Vec<HostCpu> {
-    let before: BTreeMap<String, [u64; 8]> = cpu_lines(before).gather();
+    let before: BTreeMap<String, [u64; 8]> = cpu_lines(before).collect();
     let cpu = |(name, now): (String, [u64; 8])| {
         let then = before.get(&name)?;
         let spent: Vec<u64> = now.iter().zip(then).map(|(n, t)| n.saturating_sub(*t)).collect();

@@ -5,7 +5,6 @@
 //! followed at all.
 
 use super::follow::{CHUNK_BYTES, Source};
-use model::order::Order;
 use model::time::Wall;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
@@ -73,7 +72,7 @@ impl Files {
             let Ok(stat) = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             entries.push(info(&name.to_string_lossy(), &stat));
         }
-        entries.order_by(|a, b| a.name.cmp(&b.name));
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 

@@ -4,7 +4,6 @@
 //! link is followed and only regular files are read. A reader holds one open file and one buffer.
 
 use super::follow::{CHUNK_BYTES, Source};
-use model::order::Order;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -127,7 +126,7 @@ fn list(place: &Place) -> Result<Vec<(u64, u64)>, Errno> {
             Err(e) => return Err(e),
         }
     }
-    files.order();
+    files.sort();
     Ok(files)
 }
 

@@ -6,7 +6,6 @@ use super::{Decoder, Given};
 use model::claims::{
     DEFAULT_HOST_NETWORK, DeviceAsk, GroupAsks, Network, Port, TaskAsks, VolumeAsk, VolumeMount,
 };
-use model::gather::Gather;
 use model::job::{DisconnectPolicy, Reconcile};
 use model::time::Span;
 
@@ -24,7 +23,7 @@ impl Decoder<'_> {
             let volume = self.volume(Given(v.as_object()?), &format!("{path}.Volumes[{name}]"));
             Some((name.clone(), volume))
         });
-        GroupAsks { volumes: volumes.gather(), networks: networks(g) }
+        GroupAsks { volumes: volumes.collect(), networks: networks(g) }
     }
 
     fn volume(&mut self, v: Given<'_>, path: &str) -> VolumeAsk {

@@ -1,11 +1,10 @@
 //! How far groups, and what their tasks are given, may be scaled (jobspec.md 3.14.11).
 
 use super::{Decoder, Given, plain};
-use model::gather::Gather;
 use model::scaling::{Scaling, ScalingType, TaskScaling};
-use model::tree::BTreeMap;
 use model::value::Value as Plain;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 impl Decoder<'_> {
     /// The count is the least that there may be, unless somebody says either.
@@ -50,14 +49,14 @@ fn scaling(given: Given<'_>, least: i64) -> Scaling {
 /// Numbers are floats here, whole or not (jobspec.md 10.4).
 pub fn free_form(object: Option<&Value>) -> BTreeMap<String, Plain> {
     let members = object.and_then(Value::as_object).into_iter().flatten();
-    members.map(|(name, value)| (name.clone(), in_floats(plain(value)))).gather()
+    members.map(|(name, value)| (name.clone(), in_floats(plain(value)))).collect()
 }
 
 fn in_floats(value: Plain) -> Plain {
     match value {
         Plain::Int(n) => Plain::Float(n as f64),
         Plain::List(list) => Plain::List(list.into_iter().map(in_floats).collect()),
-        Plain::Map(map) => Plain::Map(map.into_iter().map(|(name, v)| (name, in_floats(v))).gather()),
+        Plain::Map(map) => Plain::Map(map.into_iter().map(|(name, v)| (name, in_floats(v))).collect()),
         other => other,
     }
 }

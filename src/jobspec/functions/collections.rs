@@ -4,10 +4,8 @@ use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
 use crate::operators;
 use crate::types::distinct_sorted;
-use model::gather::Gather;
-use model::order::Order;
-use model::tree::BTreeSet;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 pub fn call(name: &str, args: &Arguments<'_>) -> Option<Outcome> {
     Some(match name {
@@ -173,7 +171,7 @@ fn set_intersection(args: &Arguments<'_>) -> Outcome {
     args.between(1, usize::MAX)?;
     let mut out = args.list(0)?.to_vec();
     for i in 1..args.len() {
-        let other: BTreeSet<String> = args.list(i)?.iter().map(Value::to_string).gather();
+        let other: BTreeSet<String> = args.list(i)?.iter().map(Value::to_string).collect();
         out.retain(|v| other.contains(&v.to_string()));
     }
     Ok(distinct_sorted(Value::Array(out)))
@@ -218,7 +216,7 @@ fn slice(args: &Arguments<'_>) -> Outcome {
 fn sort(args: &Arguments<'_>) -> Outcome {
     args.exactly(1)?;
     let mut items = args.texts(0)?;
-    items.order();
+    items.sort();
     Ok(texts(items))
 }
 

@@ -6,7 +6,6 @@ use crate::eval::World;
 use crate::operators;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::gather::Gather;
 use serde_json::Value;
 use sha2::Digest;
 
@@ -145,7 +144,7 @@ fn csv_decode(args: &Arguments<'_>) -> Outcome {
         let record = record.map_err(broken)?;
         let row =
             names.iter().zip(record.iter()).map(|(n, v)| ((*n).to_string(), Value::String(v.to_string())));
-        rows.push(Value::Object(row.gather()));
+        rows.push(Value::Object(row.collect()));
     }
     Ok(Value::Array(rows))
 }

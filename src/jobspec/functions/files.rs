@@ -4,7 +4,6 @@ use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
 use crate::eval::Files;
 use base64::Engine as _;
-use model::order::Order;
 use serde_json::Value;
 
 /// Larger files are refused.
@@ -99,7 +98,7 @@ fn file_set(args: &Arguments<'_>, files: &dyn Files) -> Outcome {
     let pattern = glob(&pattern)?;
     args.budget.take(found.iter().map(|f| f.len() as u64 + 16).sum())?;
     found.retain(|f| pattern.is_match(f));
-    found.order();
+    found.sort();
     Ok(texts(found))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{FieldDiff, GroupDiff, JobDiff, Kind, ObjectDiff, TaskDiff};
 use crate::plan::GroupChanges;
-use crate::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 const CREATE: &str = "forces create";
 const DESTROY: &str = "forces destroy";

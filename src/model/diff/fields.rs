@@ -1,10 +1,9 @@
 //! Comparing flat names and texts: fields of one thing, one block, and sets of blocks. Refuses to know what they mean.
 
 use super::{FieldDiff, Kind, ObjectDiff};
-use crate::order::Order;
 use crate::time::Span;
-use crate::tree::{BTreeMap, BTreeSet};
 use crate::value::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// Names and texts of fields. An empty text is the same as none.
@@ -144,7 +143,7 @@ pub fn texts(name: &'static str, old: &[String], new: &[String]) -> Option<Objec
         |list: &BTreeSet<&String>, one| if list.contains(&one) { String::clone(one) } else { String::new() };
     let mut fields: Vec<_> =
         all.into_iter().map(|one| field(name, &text(&old, one), &text(&new, one))).collect();
-    fields.order_by_key(|f| f.kind.as_str());
+    fields.sort_by_key(|f| f.kind.as_str());
     let has = |kind| fields.iter().any(|f| f.kind == kind);
     let kind = match (has(Kind::Added), has(Kind::Deleted)) {
         (false, false) => return None,

@@ -12,8 +12,8 @@ mod parts;
 mod tests;
 
 use super::job::{JobSpec, Task, TaskGroup};
-use crate::tree::{BTreeMap, BTreeSet};
 use fields::{Flat, changes, kind_of};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

@@ -13,8 +13,8 @@ use crate::job::{
 use crate::preference::{Affinity, Spread};
 use crate::resources::Lifecycle;
 use crate::scaling::{Scaling, ScalingType};
-use crate::tree::BTreeMap;
 use crate::value::Value;
+use std::collections::BTreeMap;
 
 /// Ordered by name, as all of them.
 pub fn of_job(old: Option<&JobSpec>, new: &JobSpec) -> Vec<ObjectDiff> {

@@ -7,9 +7,9 @@ use super::child;
 use crate::id::JobKey;
 use crate::job::JobSpec;
 use crate::time::Wall;
-use crate::tree::{BTreeMap, BTreeSet};
 use crate::validate::{self, names};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 pub const MAX_TOKEN_BYTES: usize = 1024;

@@ -7,7 +7,7 @@ use super::preference::affinities;
 use crate::claims::{DeviceAsk, HOST_MODE, Network, SAME_PORT, TaskAsks};
 use crate::job::{DisconnectPolicy, JobSpec, JobType, Task, TaskGroup};
 use crate::time::Span;
-use crate::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 const MAX_PORT: i64 = u16::MAX as i64;
 /// More ports, cores or devices of one task or group than this are refused: all of them are looked for on each node.

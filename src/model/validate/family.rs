@@ -5,7 +5,7 @@ use crate::cron::{Cron, Zones};
 use crate::family::dispatch::payload_path;
 use crate::family::{MAX_EXPRESSIONS, Periodic};
 use crate::job::{JobSpec, JobType, Task};
-use crate::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 pub fn periodic(spec: &JobSpec, zones: Zones, errors: &mut Vec<String>) {
     let Some(periodic) = &spec.periodic else { return };

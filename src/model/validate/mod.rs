@@ -15,10 +15,10 @@ mod system;
 use super::cron::Zones;
 use super::job::{JobSpec, JobType, LogConfig, Task, TaskGroup};
 use super::time::Span;
-use crate::tree::BTreeSet;
 use constraint::constraint;
 use policies::restart;
 use preference::{affinities, spreads};
+use std::collections::BTreeSet;
 
 /// What a region allows.
 #[derive(Clone, Copy, Debug)]
@@ -300,7 +300,7 @@ pub mod tests {
     use crate::job::{
         HealthCheck, JobUpdate, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
     };
-    use crate::tree::BTreeMap;
+    use std::collections::BTreeMap;
 
     /// A small complete job.
     pub fn job(job_type: JobType) -> JobSpec {

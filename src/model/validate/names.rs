@@ -6,7 +6,7 @@
 
 use super::nest;
 use crate::job::TaskAction;
-use crate::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// A job's id and its name. Escaped, it must still fit into a request's target.
 pub const MAX_JOB_NAME_BYTES: usize = 1024;

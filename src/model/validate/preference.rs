@@ -3,7 +3,7 @@
 use super::constraint::{constraint, target};
 use super::nest;
 use crate::preference::{Affinity, Spread};
-use crate::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 pub fn affinities(all: &[Affinity], errors: &mut Vec<String>) {
     for (i, a) in all.iter().enumerate() {

@@ -9,7 +9,7 @@ use model::claims::{
 use model::id::NodeId;
 use model::job::JobSpec;
 use model::node::{Node, NodeInfo};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 fn address(alias: &str, ip: &str, reserved: &str) -> NodeAddress {
     let (alias, address) = (alias.to_string(), ip.to_string());
@@ -133,7 +133,7 @@ fn free_ports_follow_the_seed() {
             .flat_map(ports_of)
             .collect::<Vec<_>>()
     };
-    let all: model::tree::BTreeSet<_> = (0..20).map(choice).collect();
+    let all: std::collections::BTreeSet<_> = (0..20).map(choice).collect();
     assert!(all.len() > 15 && choice(3) == choice(3), "{all:?}");
 }
 

@@ -14,10 +14,10 @@ use model::claims::Claim;
 use model::id::NodeId;
 use model::node::{Node, NodeStatus};
 use model::resources::{Amount, Holding};
-use model::tree::{BTreeMap, BTreeSet};
 pub use offered::{Address, Offered};
 use profile::Strings;
 pub use profile::{Own, Profile};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use core::net::IpAddr;
 use model::claims::{self, DeviceGroup, HostVolume, NodeAddress, PortRange};
 use model::node::NodeInfo;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Offered {

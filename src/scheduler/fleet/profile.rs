@@ -2,9 +2,8 @@
 //! Refuses to know what a constraint is.
 
 use super::offered::Offered;
-use model::gather::Gather;
 use model::node::Node;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Names = Arc<[Arc<str>]>;
@@ -178,7 +177,7 @@ fn usable_drivers(node: &Node) -> BTreeSet<&str> {
         let name = key.strip_prefix("driver.")?;
         (is_true(value) && !info.drivers.contains_key(name)).then_some(name)
     });
-    reported.chain(by_attribute).gather()
+    reported.chain(by_attribute).collect()
 }
 
 /// The spellings of true that Go's `strconv.ParseBool` knows.

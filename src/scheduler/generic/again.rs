@@ -7,13 +7,12 @@ use super::super::reconcile::{Followup, UNKNOWN};
 use super::{FOLLOWUP_IDS, Run};
 use model::alloc::{Allocation, ClientStatus, StateChange};
 use model::eval::Evaluation;
-use model::gather::Gather;
 use model::id::EvalId;
 use model::job::TaskGroup;
 use model::random::Stream;
 use model::reschedule::Reschedule;
 use model::time::Wall;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// Nothing: its successor and what that remembers say why.
 pub const RESCHEDULED: &str = "";
@@ -31,7 +30,7 @@ pub fn remembered(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Resched
 pub fn tried(old: &Allocation, fleet: &Snapshot) -> BTreeSet<u32> {
     let here = (old.client == ClientStatus::Failed).then_some(old.node_id);
     let before = old.reschedules.iter().map(|r| r.previous_node);
-    before.chain(here).filter_map(|node| fleet.slot(node)).gather()
+    before.chain(here).filter_map(|node| fleet.slot(node)).collect()
 }
 
 /// Writes down whose state is not known any more, or is known again.

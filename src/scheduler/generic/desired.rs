@@ -3,7 +3,7 @@
 use crate::reconcile::{Changes, MIGRATING, Update};
 use model::alloc::Allocation;
 use model::plan::{GroupChanges, Plan};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 /// By the group that others make way for.
 pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChanges>) {

@@ -8,7 +8,7 @@ use model::alloc::AllocMetric;
 use model::id::AllocId;
 use model::job::TaskGroup;
 use model::resources::AllocResources;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// Where something is placed, what it holds there, and who makes way for it.
 pub type Place = (u32, AllocResources, Vec<AllocId>);

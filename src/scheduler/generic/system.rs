@@ -10,8 +10,7 @@ use super::desired::Desired;
 use super::{Outcome, Placement, Placer, again, apply_stops};
 use model::alloc::{AllocMetric, Allocation, alloc_name};
 use model::job::TaskGroup;
-use model::order::Order;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 impl<'a> Placer<'a> {
     pub(super) fn everywhere(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> Outcome {
@@ -78,7 +77,7 @@ impl<'a> Placer<'a> {
         desired: &mut Desired,
         proposal: &mut Proposal<'a>,
     ) -> Vec<Replacement<'a>> {
-        outdated.order_by_key(|one| (!one.alloc.is_canary(), one.alloc.id));
+        outdated.sort_by_key(|one| (!one.alloc.is_canary(), one.alloc.id));
         let mut replaced = Vec::new();
         for one in outdated {
             let (group, old) = (one.group, one.alloc);

@@ -10,7 +10,7 @@ use model::job::{JobSpec, JobType};
 use model::node::{Node, NodeStatus};
 use model::resources::{Hook, Lifecycle};
 use model::task::{TaskPhase, TaskState};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 fn nodes(n: u128) -> Vec<Node> {
     (0..n).map(node).collect()

@@ -9,7 +9,7 @@ use super::{Placer, Run};
 use model::alloc::Allocation;
 use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{Job, JobSpec, TaskGroup};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 /// By number: what of the job's older versions may have to be placed. Read only if the newest may be held back.
 pub fn older(

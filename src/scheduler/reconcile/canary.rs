@@ -6,10 +6,9 @@ use super::taint::{self, Tainted};
 use super::{Changes, Input, Set, Stop, group, reschedule};
 use model::alloc::Allocation;
 use model::deployment::DeploymentGroup;
-use model::gather::Gather;
 use model::job::TaskGroup;
 use model::time::Wall;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// A group's canaries, apart from what else it has: they are beyond its count.
 #[derive(Default)]
@@ -46,7 +45,7 @@ pub fn sort_out<'a>(
     changes.stops.extend(lost.into_values().map(taint::stop_lost));
     let reschedule::Split { untainted, now, later } = reschedule::split(input, group, untainted);
     let there = (untainted.len() + now.len()) as u64;
-    let taken = untainted.values().chain(now.values()).map(|a| a.index()).gather();
+    let taken = untainted.values().chain(now.values()).map(|a| a.index()).collect();
     (Canaries { there, taken, again: now.into_values().collect() }, later)
 }
 

@@ -10,11 +10,10 @@ use super::taint::{self, Tainted};
 use super::{Changes, Followup, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
-use model::gather::Gather;
 use model::id::NodeId;
 use model::job::{Job, JobType, TaskGroup};
 use model::time::Span;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 const ROLLING: &str = "created for the next nodes of a rolling update";
 
@@ -113,7 +112,7 @@ pub fn everywhere<'a>(
     }
     matrix.values().for_each(|allocs| stop_all(input, allocs, &mut all.changes));
     let joined = all.courses.iter().filter_map(|(name, c)| Some((*name, c.joined?)));
-    all.changes.joined = joined.gather();
+    all.changes.joined = joined.collect();
     all
 }
 

@@ -8,13 +8,11 @@ use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
 use super::{canary, disconnect, reschedule};
 use model::alloc::{Allocation, ClientStatus, Leave};
 use model::deployment::DeploymentGroup;
-use model::gather::Gather;
 use model::id::AllocId;
 use model::job::{Job, TaskGroup};
-use model::order::Order;
 use model::time::Wall;
-use model::tree::BTreeSet;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 pub const NOT_NEEDED: &str = "alloc not needed due to job update";
 pub const UPDATED: &str = "alloc is being updated due to job update";
@@ -145,7 +143,7 @@ impl<'a> Work<'_, 'a> {
         let promoted = if state.promoted { self.rollout.promoted(self.group) } else { &[] };
         let promoted = sets.untainted.iter().filter(|(id, _)| promoted.contains(id));
         let held = Held {
-            canaries: &promoted.map(|(id, a)| (*id, *a)).gather(),
+            canaries: &promoted.map(|(id, a)| (*id, *a)).collect(),
             untainted: &mut sets.untainted,
             migrating: &mut sets.migrating,
             now: &mut sets.now,
@@ -164,7 +162,7 @@ impl<'a> Work<'_, 'a> {
         if !self.rollout.may_place_canaries() {
             return;
         }
-        let replaced: BTreeSet<u64> = destructive.iter().map(|a| a.index()).gather();
+        let replaced: BTreeSet<u64> = destructive.iter().map(|a| a.index()).collect();
         self.changes.canaries.push((self.group, names.canaries(n, &sets.canaries.taken, &replaced)));
     }
 
@@ -209,7 +207,7 @@ impl<'a> Work<'_, 'a> {
     fn look_again(&mut self, held: Option<Wall>, mut sets: Sets<'a>) {
         let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
         let gone: BTreeSet<AllocId> =
-            stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).gather();
+            stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).collect();
         sets.later.retain(|(_, a)| !gone.contains(&a.id));
         sets.disconnecting.retain(|id, _| !gone.contains(id));
         sets.reconnecting.retain(|id, a| !gone.contains(id) && a.is_known_to_live());
@@ -257,7 +255,7 @@ fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<
             Update::Destructive => destructive.push(alloc),
         }
     }
-    destructive.order_by_key(|a| (a.index(), a.id));
+    destructive.sort_by_key(|a| (a.index(), a.id));
     (destructive, in_place)
 }
 
@@ -288,7 +286,7 @@ fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
     let newest = candidates.clone().map(|a| a.job_version).max();
     let since = oldest.or(newest).unwrap_or(0);
     let mut out: Vec<_> = candidates.filter(|a| a.job_version >= since).collect();
-    out.order_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
+    out.sort_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
     out.dedup_by_key(|a| a.index());
     out
 }

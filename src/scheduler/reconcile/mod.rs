@@ -29,13 +29,12 @@ use group::{Classify, Work};
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::{Deployment, DeploymentUpdate};
 use model::eval::Evaluation;
-use model::gather::Gather;
 use model::id::{AllocId, DeploymentId, NodeId};
 use model::job::{Job, TaskGroup};
 use model::node::NodeStatus;
 use model::time::Wall;
-use model::tree::BTreeMap;
 use rollout::Rollout;
+use std::collections::BTreeMap;
 use taint::Tainted;
 
 /// Allocations by id.
@@ -137,7 +136,7 @@ pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Chan
     }
     matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
     let groups = input.job.iter().flat_map(|j| &j.spec.groups);
-    changes.joined = groups.filter_map(|g| Some((g.name.as_str(), rollout.joined(g)?))).gather();
+    changes.joined = groups.filter_map(|g| Some((g.name.as_str(), rollout.joined(g)?))).collect();
     rollout.finish(complete, &mut changes);
     changes
 }
@@ -152,7 +151,7 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
 
 /// The job or the group is no longer wanted (scheduler.md 8.1.3, scheduler.md 8.2.1).
 fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
-    let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).gather();
+    let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
     let Tainted { untainted, migrating, lost, .. } = taint::split(running, None, input);
     changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
     changes.stops.extend(lost.into_values().map(taint::stop_lost));

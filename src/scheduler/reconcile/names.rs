@@ -1,6 +1,6 @@
 //! Which indexes of a group's allocation names are taken (scheduler.md 8.4). Refuses to know the allocations.
 
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Taken indexes, each with how often it is taken.
 #[derive(Clone, Debug, Default)]

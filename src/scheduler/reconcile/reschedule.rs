@@ -6,7 +6,6 @@ use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
 use model::id::AllocId;
 use model::job::TaskGroup;
-use model::order::Order;
 use model::time::{Span, Wall};
 
 const DELAYED: &str = "created for delayed rescheduling";
@@ -133,7 +132,7 @@ fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
 
 /// Those due within five seconds of the first are looked at together (scheduler.md 9.11).
 pub fn delayed<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
-    later.order_by_key(|(at, alloc)| (*at, alloc.id));
+    later.sort_by_key(|(at, alloc)| (*at, alloc.id));
     let mut out: Vec<Followup> = Vec::new();
     for (at, alloc) in later {
         match out.last_mut().filter(|batch| at - batch.at < BATCH) {

@@ -8,7 +8,7 @@ use model::deployment::{
 };
 use model::id::{AllocId, DeploymentId};
 use model::job::{Job, TaskGroup, UpdatePolicy};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 pub struct Rollout<'a> {
     /// Batch jobs have no deployments: what changes, changes at once.

@@ -2,10 +2,8 @@
 
 use super::{NameIndex, Set, Stop, group};
 use model::alloc::{Allocation, ClientStatus};
-use model::gather::Gather;
-use model::order::Order;
-use model::tree::BTreeSet;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// A group's allocations that are or may be one too many.
 pub struct Held<'s, 'a> {
@@ -30,7 +28,7 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
     let not_done = |a: &&Allocation| !matches!(a.client, ClientStatus::Complete | ClientStatus::Unknown);
     let all = untainted.values().chain(now.values()).copied().filter(not_done);
     let (ended, live): (Vec<_>, Vec<_>) = all.partition(|a| a.terminal());
-    let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).gather();
+    let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).collect();
     let succeeded = |a: &&Allocation| on_trial_names.contains(&a.index()) && !canaries.contains_key(&a.id);
     let (replaced, live): (Vec<_>, Vec<_>) = live.into_iter().partition(succeeded);
     let (doubled, live) = apart_from_namesakes(live);
@@ -40,7 +38,7 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
         taken.iter().for_each(|a| names.let_go(a.index()));
         stopped.extend(taken);
     }
-    let highest: BTreeSet<u64> = names.highest(surplus).into_iter().gather();
+    let highest: BTreeSet<u64> = names.highest(surplus).into_iter().collect();
     let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|a| highest.contains(&a.index()));
     for candidates in [named, others] {
         stopped.extend(highest_first(candidates, &mut surplus));
@@ -55,14 +53,14 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
 
 /// Of those with one name all but the newest version's, and the others.
 fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
-    live.order_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
+    live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();
     live.into_iter().partition(|a| !names.insert(a.index()))
 }
 
 /// As many as are too many; `surplus` falls by them.
 fn highest_first<'a>(mut from: Vec<&'a Allocation>, surplus: &mut u64) -> Vec<&'a Allocation> {
-    from.order_by_key(|a| (Reverse(a.index()), a.id));
+    from.sort_by_key(|a| (Reverse(a.index()), a.id));
     from.truncate(usize::try_from(*surplus).unwrap_or(usize::MAX));
     *surplus -= from.len() as u64;
     from

@@ -10,8 +10,8 @@ use crate::score::Own;
 use crate::spread::{Block, Extent, Part};
 use crate::values::{Combinations, Value};
 use model::alloc::Scores;
-use model::tree::{BTreeMap, BTreeSet};
 use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A node has from one to so many scores of its own that stay with it: its fit, its affinity, its anti-affinity.

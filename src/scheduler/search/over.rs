@@ -11,7 +11,7 @@ use crate::search::SHOWN_SCORES;
 use crate::search::levels::{Choice, enter};
 use model::alloc::{AllocMetric, NodeScore, Scores};
 use model::resources::{Amount, Holding};
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node that is short and would not be if others left: its scores then, and what that is worth.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use crate::distinct::Property;
 use crate::fleet::Snapshot;
 use crate::proposal::Proposal;
 use crate::values::{Combinations, MISSING, Value, Values};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 /// A property with the counts of its values.
 struct Counted<'a> {

@@ -10,7 +10,7 @@ use model::id::NodeId;
 use model::node::Node;
 use model::preference::{Affinity, Spread, SpreadTarget};
 use model::random::Stream;
-use model::tree::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 const WORLDS: u64 = 600;
 const STEPS: u64 = 24;

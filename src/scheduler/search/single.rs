@@ -5,7 +5,7 @@ use super::{Search, Standing};
 use crate::proposal::Proposal;
 use crate::score::Own;
 use model::alloc::AllocMetric;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// What one node has to say to one more allocation.
 pub enum Look {

@@ -4,7 +4,7 @@ use crate::testing::*;
 use model::job::JobSpec;
 use model::node::Node;
 use model::preference::{Spread, SpreadTarget};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 const SEEDS: u64 = 20;
 

@@ -5,7 +5,7 @@ use crate::testing::*;
 use model::counts::Counts;
 use model::node::Node;
 use model::resources::TOO_MANY;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 
 pub(super) fn rules(seed: u64, most_levels: usize) -> Rules {
     Rules { algorithm: Algorithm::Binpack, seed, most_levels }
@@ -84,7 +84,7 @@ fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     };
     let choices: Vec<_> = (0..50).map(choice).collect();
     assert_eq!(choices, (0..50).map(choice).collect::<Vec<_>>());
-    let distinct: model::tree::BTreeSet<_> = choices.into_iter().collect();
+    let distinct: std::collections::BTreeSet<_> = choices.into_iter().collect();
     assert!(distinct.len() > 10, "{distinct:?}");
 }
 

@@ -10,7 +10,7 @@ use wire::command::Command;
 
 /// A region of `nodes` nodes, each with room for one allocation of each of the jobs `a`, `b` and `c` at a time.
 fn narrow(nodes: u128) -> Region {
-    let mut region = Region::new();
+    let mut region = Region::default();
     for n in 1..=nodes {
         let node = region.ready_node(n);
         let mut info = info(n);

@@ -7,7 +7,7 @@ use state::samples::{AT, Region, alloc, eval_id, node_id, register, spec};
 
 /// A job with a deployment, and `allocs` of it with that health.
 fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let mut spec = spec("web", 2);
     spec.groups[0].reschedule = Some(ReschedulePolicy {
         attempts: 1,

@@ -27,7 +27,7 @@ fn in_a_pause_nothing_is_handed_out_and_afterwards_everything_that_is_open() {
     assert_eq!(alone.server.queued_in_the_pause(), 0, "what a worker says too late is nothing");
     let given = alone.pause(false);
     assert_eq!(given.len(), 1);
-    let all: model::tree::BTreeSet<EvalId> = alone.open().into_iter().collect();
+    let all: std::collections::BTreeSet<EvalId> = alone.open().into_iter().collect();
     assert_eq!((all.len(), alone.server.broker.contents()), (3, all));
 }
 

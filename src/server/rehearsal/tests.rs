@@ -31,7 +31,7 @@ fn happens(region: &mut Region, spec: &JobSpec, n: u128) -> Decision {
 
 #[test]
 fn what_is_foretold_is_what_then_happens_and_nothing_is_written() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     region.ready_node(1);
     let changes: [fn(&mut JobSpec); 6] = [
         |_| {},
@@ -56,7 +56,7 @@ fn what_is_foretold_is_what_then_happens_and_nothing_is_written() {
 
 #[test]
 fn each_change_is_counted_as_what_it_is() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     region.ready_node(1);
     let mut wanted = spec("a", 2);
     let new = foretold(&region, &wanted).desired["g"];
@@ -82,7 +82,7 @@ fn each_change_is_counted_as_what_it_is() {
 
 #[test]
 fn what_finds_no_node_is_told_with_the_evaluation_that_would_wait_for_one() {
-    let region = Region::new();
+    let region = Region::default();
     let said = foretold(&region, &spec("a", 3));
     assert_eq!(said.failed["g"].coalesced_failures, 2);
     let created: Vec<_> = said.created.iter().map(|e| (e.status, e.job.clone())).collect();
@@ -92,7 +92,7 @@ fn what_finds_no_node_is_told_with_the_evaluation_that_would_wait_for_one() {
 
 #[test]
 fn what_could_not_be_registered_is_refused_in_the_same_words() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     region.ready_node(1);
     happens(&mut region, &spec("a", 1), 1);
     type Spoil = fn(&mut JobSpec);

@@ -7,7 +7,6 @@ use model::alloc::Allocation;
 use model::eval::{EvalStatus, Evaluation};
 use model::id::{EvalId, NodeId};
 use model::job::Job;
-use model::order::Order;
 use model::time::Wall;
 use state::fault::Fault;
 use state::view::View;
@@ -26,7 +25,7 @@ fn link(at: Wall, kind: &'static str, id: String, text: String) -> Link {
 
 /// Oldest first; of too many the beginning and the newest.
 fn in_order(mut links: Vec<Link>) -> Vec<Link> {
-    links.order_by_key(|l| l.at);
+    links.sort_by_key(|l| l.at);
     links.dedup();
     if let Some(surplus) = links.len().checked_sub(MOST_LINKS) {
         links.drain(BEGINNING..BEGINNING + surplus);

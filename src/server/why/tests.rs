@@ -9,8 +9,8 @@ use model::node::{NodeEvent, NodeStatus};
 use model::plan::{AllocStop, NodePlan};
 use model::scheduling::SchedulerSettings;
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
 use state::samples::*;
+use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
 
 fn why(r: &Region, subject: Subject) -> Why {
@@ -23,7 +23,7 @@ fn at(seconds: i64) -> Wall {
 
 /// A service `web` runs on node 1, which dies; its successor runs on node 2.
 fn moved() -> Region {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let (one, two) = (r.ready_node(1), r.ready_node(2));
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let job = r.job("web");
@@ -156,7 +156,7 @@ fn a_long_story_fits_a_screen() {
 
 #[test]
 fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let node = r.ready_node(1);
     let all = r.view().fleet().usage(node).unwrap().1;
     for (id, priority) in [("low", 20), ("near", 29), ("high", 30)] {
@@ -182,7 +182,7 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
 fn what_makes_others_and_what_became_of_a_dead_job_is_said_first() {
     use model::family::Periodic;
     use model::family::dispatch::{Parameterized, PayloadRule};
-    let mut r = Region::new();
+    let mut r = Region::default();
     let one = r.ready_node(1);
     let batch = |id: &str| JobSpec { job_type: JobType::Batch, ..spec(id, 1) };
     let periodic = |enabled| Periodic {
@@ -217,7 +217,7 @@ fn what_makes_others_and_what_became_of_a_dead_job_is_said_first() {
 /// A node that has it is not asked for more.
 #[test]
 fn a_job_on_each_node_is_looked_for_where_it_is_not() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let (one, _two) = (r.ready_node(1), r.ready_node(2));
     let mut system = JobSpec { job_type: JobType::System, ..spec("sys", 1) };
     r.run(&register(system.clone(), Some(eval(1, "sys"))));

@@ -223,7 +223,7 @@ impl SimFile {
         self.medium.contents(0)
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn size_bytes(&self) -> u64 {
         self.medium.len(0)
     }
 
@@ -233,10 +233,10 @@ impl SimFile {
 
     /// A write that fails may leave a part of itself behind.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.medium.write(0, self.len(), bytes);
+        let written = self.medium.write(0, self.size_bytes(), bytes);
         if written.is_err() && !self.medium.dead {
             let part = self.medium.draws.below(bytes.len() as u64 + 1) as usize;
-            self.medium.write(0, self.len(), &bytes[..part])?;
+            self.medium.write(0, self.size_bytes(), &bytes[..part])?;
         }
         written
     }

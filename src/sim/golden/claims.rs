@@ -12,7 +12,7 @@ use model::id::RunId;
 use model::job::JobSpec;
 use model::node::Node;
 use model::preference::Affinity;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::keeper::{Command, FurtherLimits, RunSpec};
 
 pub fn claims(s: &mut Samples, spec: JobSpec, alloc: Allocation, node: Node) {

@@ -4,8 +4,8 @@ use super::Samples;
 use model::drain::{Drain, DrainStatus, LastDrain};
 use model::node::Node;
 use model::time::Span;
-use model::tree::BTreeMap;
 use state::samples::{AT, alloc_id, eval, node_id};
+use std::collections::BTreeMap;
 use wire::command::{Command, DrainStep, NodeWish};
 use wire::rpc::NodeReply;
 

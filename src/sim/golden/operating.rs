@@ -6,8 +6,8 @@ use model::id::DeploymentId;
 use model::job::{Job, VersionTag};
 use model::pool::{NodePool, NodePoolSpec};
 use model::scheduling::{Algorithm, PoolScheduling, Preemption, SchedulerConfig, SchedulerSettings};
-use model::tree::BTreeMap;
 use state::samples::{AT, Region, alloc_id, eval, eval_id, key, node_id};
+use std::collections::BTreeMap;
 use wire::command::{Collect, Command, RevertJob, TagVersion};
 
 fn config() -> SchedulerConfig {

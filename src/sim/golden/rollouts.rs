@@ -6,8 +6,8 @@ use model::deployment::{
 };
 use model::id::DeploymentId;
 use model::time::Span;
-use model::tree::BTreeMap;
 use state::samples::{AT, alloc_id, eval, eval_id, key};
+use std::collections::BTreeMap;
 use wire::command::{ApplyRollout, Command, StepDeployment};
 
 pub fn verdict() -> Verdict {

@@ -4,9 +4,9 @@ use super::Samples;
 use model::eval::{Evaluation, Trigger};
 use model::job::JobSpec;
 use model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, ScalingType, TaskScaling};
-use model::tree::BTreeMap;
 use model::value::Value;
 use state::samples::{AT, Region, eval, key, register, spec, submit};
+use std::collections::BTreeMap;
 use wire::command::{Command, ScaleJob};
 use wire::request::ScaleWish;
 

@@ -9,12 +9,12 @@ use model::node::NodeStatus;
 use model::plan::{AllocStop, NodePlan};
 use model::random::Stream;
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
 use state::batch::LogBatch;
 use state::check::consistent;
 use state::fault::Fault;
 use state::samples::*;
 use state::store::{Committed, OpenError, Options, Recovered, Store};
+use std::collections::BTreeMap;
 use wire::command::Command;
 use wire::record;
 
@@ -144,7 +144,7 @@ impl Trial {
             disk: SimDisk::new(seed),
             draws: Stream::new(seed, 8),
             workload: Workload::new(seed),
-            twin: Region::new(),
+            twin: Region::default(),
             commands: BTreeMap::new(),
             digests: [(0, 0)].into(),
             promised: 0,

@@ -10,7 +10,7 @@ use wire::request::Done;
 
 #[test]
 fn a_scheduler_places_on_a_view_and_is_content_with_what_it_placed() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     for n in 0..3 {
         region.ready_node(n);
     }

@@ -13,7 +13,7 @@ use wire::record;
 
 #[test]
 fn what_cannot_follow_is_refused_and_changes_nothing() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let node = region.ready_node(1);
     region.run(&register(spec("a", 1), Some(eval(1, "a"))));
     let places = place(vec![alloc(1, &region.job("a"), node, eval_id(1))]);
@@ -33,7 +33,7 @@ fn what_cannot_follow_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_reader_outlives_no_store_and_a_view_sees_one_index() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let reader = region.store.reader();
     region.run(&register(spec("a", 1), None));
     let before = region.view();

@@ -14,7 +14,7 @@ use model::deployment::{
 use model::eval::Evaluation;
 use model::id::{AllocId, DeploymentId, JobKey};
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, DeploymentChange};
 use wire::command::{ApplyRollout, StepDeployment};

@@ -11,7 +11,7 @@ use model::eval::Evaluation;
 use model::id::{AllocId, NodeId};
 use model::node::{Node, NodeEvent, NodeStatus};
 use model::time::{Span, Wall};
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, NodeChange};
 use wire::command::{DrainStep, NodeWish};

@@ -9,7 +9,7 @@ use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::job::JobSpec;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::command::Collect;
 use wire::request::Done;
 

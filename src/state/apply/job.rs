@@ -17,7 +17,7 @@ use model::job::{GroupSummary, JobSpec, JobStatus, JobSummary, JobType};
 use model::namespace::nonexistent;
 use model::submission::Submission;
 use model::time::Wall;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::Change;
 use wire::command::{RegisterJob, SubmitJob};
@@ -217,7 +217,7 @@ impl Turn<'_> {
     }
 
     fn edit_job(&mut self, key: &JobKey) -> Result<&mut JobEdit, Fault> {
-        use model::tree::Entry;
+        use std::collections::btree_map::Entry;
         Ok(match self.jobs.entry(key.clone()) {
             Entry::Occupied(e) => e.into_mut(),
             Entry::Vacant(e) => {

@@ -9,7 +9,7 @@ use model::eval::Evaluation;
 use model::id::NodeId;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus, computed_class};
 use model::time::Wall;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, NodeChange};
 use wire::event::Object;

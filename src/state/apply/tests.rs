@@ -31,7 +31,7 @@ fn plan(eval: u128, nodes: Vec<NodePlan>) -> Command {
 
 /// A running service `web` with one allocation (1) on a ready node (1).
 fn running() -> Region {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let node = r.ready_node(1);
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let mut done = eval(1, "web");
@@ -111,7 +111,7 @@ fn unchanged_specs_make_no_version() {
 
 #[test]
 fn enforced_indexes_and_types_are_checked() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("a", 1), None));
     let at = r.job("a").job_modify_index;
     let batch = JobSpec { job_type: JobType::Batch, ..spec("a", 1) };
@@ -189,7 +189,7 @@ fn six_versions_are_tracked_and_used_specs_are_kept() {
 
 #[test]
 fn the_status_follows_allocations_and_evaluations() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let node = r.ready_node(1);
     r.run(&register(spec("j", 1), None));
     let status = |r: &Region| r.job("j").status;
@@ -224,7 +224,7 @@ fn the_status_follows_allocations_and_evaluations() {
 
 #[test]
 fn the_summary_counts_by_client_status() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let node = r.ready_node(1);
     let mut e = eval(1, "j");
     r.run(&register(spec("j", 2), Some(e.clone())));
@@ -251,7 +251,7 @@ fn the_summary_counts_by_client_status() {
 
 #[test]
 fn a_successful_evaluation_cancels_the_blocked_ones() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("j", 1), None));
     let blocked = |n, job: &str| {
         let mut e = eval(n, job);
@@ -338,7 +338,7 @@ fn reports_touch_the_clients_half_only() {
 
 #[test]
 fn nodes_register_again_without_losing_what_servers_know() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let opened = |out: &crate::store::Outcome| {
         out.changes.iter().find_map(|c| match c {
             Change::Node(n) => Some(n.opened),

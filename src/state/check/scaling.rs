@@ -2,7 +2,7 @@
 
 use super::{All, say, tables};
 use model::scaling::policies;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 impl All {
     pub(super) fn scaling(&self) -> Result<(), String> {

@@ -20,7 +20,7 @@ const RULES: GarbageRules = GarbageRules {
 
 /// A service's allocation that ended well two hours ago, and its job.
 fn ended() -> (Allocation, Holder) {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("web", 1), None));
     let job = r.job("web");
     let mut alloc = alloc(1, &job, node_id(1), eval_id(1));

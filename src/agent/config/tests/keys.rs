@@ -4,7 +4,7 @@ use super::super::schema::{Key, Kind, TOP};
 use super::super::syntax::{self, Item, Value};
 use super::*;
 use model::scheduling::Algorithm;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 /// Each key that is obeyed with a value that is not its default, and what then holds.
 type Obeyed = (&'static str, &'static str, fn(&Config) -> bool);

@@ -9,7 +9,7 @@ use model::node::{Node, NodeStatus};
 use model::plan::Decision;
 use model::resources::TOO_MANY;
 use model::time::Span;
-use model::tree::BTreeSet;
+use std::collections::BTreeSet;
 
 mod rollouts;
 

@@ -49,7 +49,7 @@ fn stop(r: &mut Region, id: &str, at: Wall) {
 
 #[test]
 fn r14_evaluations_go_after_an_hour_and_those_of_batch_jobs_after_a_day() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     for (n, job_type, kept) in [
         (1, JobType::Service, Span::hours(1)),
         (2, JobType::System, Span::hours(1)),
@@ -80,7 +80,7 @@ fn r14_an_evaluation_goes_after_what_it_placed() {
 #[test]
 fn r14_a_batch_job_that_is_over_goes_after_four_hours_and_a_service_only_once_it_was_stopped() {
     for job_type in [JobType::Batch, JobType::Sysbatch] {
-        let mut r = Region::new();
+        let mut r = Region::default();
         let spec = JobSpec { job_type, ..spec("done", 1) };
         r.run(&register(spec, Some(Evaluation { job_type, ..eval(1, "done") })));
         stays(&mut r, jobs("done"), "it is to be evaluated");
@@ -90,7 +90,7 @@ fn r14_a_batch_job_that_is_over_goes_after_four_hours_and_a_service_only_once_it
         assert!(r.view().evals_of_job(&key("done")).expect("reads").is_empty(), "with all that is its own");
     }
     for job_type in [JobType::Service, JobType::System] {
-        let mut r = Region::new();
+        let mut r = Region::default();
         r.run(&register(JobSpec { job_type, ..spec("web", 0) }, Some(eval(1, "web"))));
         end_evals(&mut r, "web");
         stays(&mut r, jobs("web"), "it is wanted");
@@ -117,7 +117,7 @@ fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
         JobSpec { periodic: Some(periodic), ..batch.clone() },
         JobSpec { parameterized: Some(rules), ..batch.clone() },
     ] {
-        let mut r = Region::new();
+        let mut r = Region::default();
         r.run(&register(maker, None));
         stays(&mut r, jobs("maker"), "it may make others any time");
         stop(&mut r, "maker", AT);
@@ -165,7 +165,7 @@ fn deploy(r: &mut Region, n: u128, ended: Option<DeploymentStatus>) -> Deploymen
 
 #[test]
 fn r14_a_deployment_goes_an_hour_after_its_end_unless_it_is_its_jobs_newest_or_something_of_it_is_there() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("web", 1), None));
     let first = deploy(&mut r, 1, Some(DeploymentStatus::Failed));
     let of = |d: &Deployment| Garbage::Deployments(vec![d.id]);

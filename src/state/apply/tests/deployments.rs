@@ -46,7 +46,7 @@ pub fn group(desired_canaries: u64) -> DeploymentGroup {
 
 /// A job with a deployment and two allocations in it.
 fn rolling(desired_canaries: u64) -> (Region, Job) {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.ready_node(1);
     r.run(&register(spec("web", 2), None));
     let job = r.job("web");
@@ -188,7 +188,7 @@ fn a_successful_deployment_makes_its_version_one_to_come_back_to() {
 
 #[test]
 fn a_job_with_an_active_deployment_runs_though_nothing_is_placed() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("web", 2), None));
     let job = r.job("web");
     assert_eq!(job.status, JobStatus::Pending);

@@ -45,7 +45,7 @@ fn made(region: &mut Region, n: u128, token: &str) -> (String, bool) {
 }
 
 fn begun() -> Region {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let done = told(&mut region, &register(form(), Some(eval(1, "form")))).expect("is taken");
     assert!(matches!(done, Done::Job { eval: None, .. }), "it runs nothing itself: {done:?}");
     region
@@ -163,7 +163,7 @@ fn a_form_stays_one_and_a_child_is_not_written_anew() {
     let (child, _) = made(&mut region, 1, "");
     let other = JobSpec { id: child, priority: 80, parameterized: None, ..form() };
     conflict(&mut region, other, "field 'Dispatched' is read-only");
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(JobSpec { parameterized: None, ..form() }, None)).expect("is taken");
     conflict(&mut region, form(), "cannot update non-parameterized job to being parameterized");
 }
@@ -223,7 +223,7 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
         prohibit_overlap: false,
         time_zone: Periodic::UTC.into(),
     };
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(JobSpec { periodic: Some(periodic), ..form() }, None)).expect("is taken");
     assert_eq!(region.view().launched(&key("form")).expect("reads"), None, "nothing launches it");
     let (child, evaluated) = made(&mut region, 1, "");

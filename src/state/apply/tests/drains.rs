@@ -9,7 +9,7 @@ use model::id::NodeId;
 use model::node::Node;
 use model::plan::{AllocStop, NodePlan};
 use model::time::Span;
-use model::tree::BTreeMap;
+use std::collections::BTreeMap;
 use wire::change::Change;
 use wire::command::{Command, DrainStep, NodeWish};
 use wire::request::{Done, Refusal, RefusalKind};

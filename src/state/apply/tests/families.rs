@@ -49,7 +49,7 @@ fn end(region: &mut Region, minutes: i64) {
 
 #[test]
 fn a_launch_makes_one_child_with_its_evaluation_and_only_once() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let done = told(&mut region, &register(clock(false), Some(eval(1, "clock")))).expect("is taken");
     assert!(matches!(done, Done::Job { eval: None, .. }), "what makes others runs nothing: {done:?}");
     assert_eq!(region.job("clock").status, JobStatus::Running);
@@ -67,7 +67,7 @@ fn a_launch_makes_one_child_with_its_evaluation_and_only_once() {
 
 #[test]
 fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(clock(true), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
     assert!(matches!(told(&mut region, &launch(2, false)), Ok(Done::Nothing { .. })));
@@ -90,7 +90,7 @@ fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
 
 #[test]
 fn children_outlive_their_parent_and_are_counted_by_the_next_one() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     [1, 2].into_iter().for_each(|n| drop(told(&mut region, &launch(n, false))));
     end(&mut region, 1);
@@ -107,7 +107,7 @@ fn children_outlive_their_parent_and_are_counted_by_the_next_one() {
 
 #[test]
 fn what_cannot_be_launched_or_become_another_is_refused() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let refused = |region: &mut Region, command: &Command, why: &str| {
         let refusal = told(region, command).expect_err(why);
         assert!(refusal.message.contains(why), "{refusal}");
@@ -116,10 +116,10 @@ fn what_cannot_be_launched_or_become_another_is_refused() {
     told(&mut region, &register(spec("clock", 1), None)).expect("is taken");
     refused(&mut region, &launch(1, true), "can't force launch non-periodic job");
     let batch = JobSpec { periodic: None, ..clock(false) };
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(batch.clone(), None)).expect("is taken");
     refused(&mut region, &register(clock(false), None), "cannot update non-periodic job to being periodic");
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     refused(&mut region, &register(batch, None), "cannot update periodic job to being non-periodic");
     told(&mut region, &Command::StopJob { job: key("clock"), eval: None, tracked_versions: 6, at: AT })
@@ -130,7 +130,7 @@ fn what_cannot_be_launched_or_become_another_is_refused() {
 
 #[test]
 fn a_clock_on_each_node_launches_a_child_of_its_type_and_urgency() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     let everywhere = JobSpec { job_type: JobType::Sysbatch, priority: 70, ..clock(false) };
     told(&mut region, &register(everywhere, None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
@@ -141,7 +141,7 @@ fn a_clock_on_each_node_launches_a_child_of_its_type_and_urgency() {
 
 #[test]
 fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &register(spec(&child(1), 1), None)).expect("is taken");
     let batch = JobSpec { job_type: JobType::Batch, ..spec(&child(2), 1) };
@@ -161,7 +161,7 @@ fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
 
 #[test]
 fn a_new_version_begins_with_its_own_time_and_a_child_keeps_its_parent() {
-    let mut region = Region::new();
+    let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
     let again = |spec: JobSpec, at: Wall| {

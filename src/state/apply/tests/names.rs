@@ -6,7 +6,7 @@ use model::eval::Evaluation;
 
 #[test]
 fn as_many_versions_are_tracked_as_the_command_says() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let versions = |r: &Region| {
         let all = r.view().job_versions(&key("web")).unwrap();
         all.iter().map(|v| v.version).collect::<Vec<_>>()
@@ -26,7 +26,7 @@ fn as_many_versions_are_tracked_as_the_command_says() {
 
 #[test]
 fn a_text_stays_as_long_as_its_version_is_listed() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let text = |r: &Region, version: u64| {
         let view = r.view();
         let jobs = view.job_versions(&key("web")).unwrap();
@@ -50,7 +50,7 @@ fn a_text_stays_as_long_as_its_version_is_listed() {
 
 #[test]
 fn namespaces_are_written_listed_and_deleted() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let names = |r: &Region, prefix: &str| {
         let all = r.view().namespaces(prefix).unwrap();
         all.into_iter().map(|n| n.spec.name).collect::<Vec<_>>()
@@ -81,7 +81,7 @@ fn namespaces_are_written_listed_and_deleted() {
 
 #[test]
 fn a_namespace_is_not_deleted_under_its_jobs() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let delete = |r: &mut Region, name: &str| {
         let reply = r.run(&Command::DeleteNamespace { name: name.into() }).reply;
         reply.map_err(|refusal| (refusal.kind, refusal.message))

@@ -23,7 +23,7 @@ fn delete(r: &mut Region, name: &str) -> Outcome {
 
 #[test]
 fn pools_are_written_listed_and_deleted_and_their_events_told() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     assert_eq!(names(&r, ""), ["all", "default"]);
     let out = r.run(&node_pool("boards"));
     assert_eq!((out.reply, out.changes), (Ok(Done::Written { index: out.index }), vec![Change::NodePool]));
@@ -46,7 +46,7 @@ fn pools_are_written_listed_and_deleted_and_their_events_told() {
 
 #[test]
 fn what_may_not_be_done_to_a_pool_is_told() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     for name in ["all", "default"] {
         let why = |what: &str| (RefusalKind::Invalid, format!("{what} node pool {name:?} is not allowed"));
         assert_eq!(refused(r.run(&node_pool(name))), why("modifying"));
@@ -67,7 +67,7 @@ fn what_may_not_be_done_to_a_pool_is_told() {
 
 #[test]
 fn a_pool_comes_to_be_with_its_first_node_and_stays_while_it_has_one() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let mut here = info(1);
     here.pool = "boards".into();
     let out = r.run(&Command::RegisterNode { info: Box::new(here.clone()), evals: vec![], at: AT });
@@ -83,7 +83,7 @@ fn a_pool_comes_to_be_with_its_first_node_and_stays_while_it_has_one() {
 
 #[test]
 fn the_scheduler_is_told_how_to_work_by_region_and_by_pool() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let scheduling = |r: &Region, pool: &str| SchedulerView::scheduling(&r.view(), pool);
     assert_eq!(scheduling(&r, "default"), Scheduling::default());
     let settings = SchedulerSettings { algorithm: Algorithm::Spread, ..SchedulerSettings::default() };
@@ -125,7 +125,7 @@ fn remove(r: &mut Region, ids: &[u128], skip_needed: bool) -> Outcome {
 
 #[test]
 fn evaluations_go_in_a_pause_and_nothing_of_them_is_left() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let why = "eval broker is enabled; eval broker must be paused to delete evals";
     assert_eq!(refused(remove(&mut r, &[1], false)).1, why);
@@ -146,7 +146,7 @@ fn evaluations_go_in_a_pause_and_nothing_of_them_is_left() {
 
 #[test]
 fn what_is_needed_stays_and_takes_the_others_with_it_unless_it_is_passed_over() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let node = r.ready_node(1);
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let nodes = place(vec![alloc(1, &r.job("web"), node, eval_id(1))]);

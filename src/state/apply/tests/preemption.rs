@@ -5,7 +5,7 @@ use model::alloc::Allocation;
 
 /// `low` runs (1) on a ready node; `high` gets a place there (2), for which (1) has to leave.
 fn preempted() -> Region {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let node = r.ready_node(1);
     for id in ["low", "high"] {
         r.run(&register(spec(id, 1), None));

@@ -21,7 +21,7 @@ fn scalable() -> JobSpec {
 }
 
 fn registered() -> Region {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&submit(scalable(), "text", 6));
     r
 }
@@ -196,7 +196,7 @@ fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
 
 #[test]
 fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let mut clock = scalable();
     clock.job_type = JobType::Batch;
     clock.periodic = Some(model::family::Periodic {
@@ -214,7 +214,7 @@ fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
 
 #[test]
 fn policies_of_tasks_come_and_go_with_their_blocks() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let mut wanted = scalable();
     let of_task = |kind| TaskScaling { kind, scaling: limits(1, 9).unwrap() };
     wanted.groups[0].tasks[0].scaling = ScalingType::VERTICAL.map(of_task).to_vec();

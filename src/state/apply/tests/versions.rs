@@ -21,7 +21,7 @@ fn refused(out: Outcome) -> String {
 
 /// Three versions, with one, two and three allocations wanted.
 fn versions() -> Region {
-    let mut r = Region::new();
+    let mut r = Region::default();
     for count in 1..=3 {
         r.run(&submit(spec("web", count), &format!("text {count}"), 6));
     }
@@ -132,7 +132,7 @@ fn a_version_has_one_name_and_a_name_one_version() {
 
 #[test]
 fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     let most = VersionTag::MOST as i64;
     for count in 1..=most {
         r.run(&submit(spec("web", count), "text", 2));
@@ -150,7 +150,7 @@ fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
 
 #[test]
 fn a_job_in_a_hurry_spares_what_lives_all_delays_and_tells_nodes_that_wait() {
-    let mut r = Region::new();
+    let mut r = Region::default();
     r.run(&register(spec("web", 3), Some(eval(1, "web"))));
     let (node, job) = (r.ready_node(1), r.job("web"));
     let waits = Allocation { desired: DesiredStatus::Stop, ..alloc(2, &job, node, eval_id(1)) };
