@@ -26,7 +26,8 @@ const MAX_REFUSAL_BYTES: usize = 256 << 10;
 /// A job that is taken is canonical, and what is shown and stored of it means the same.
 pub fn job(bytes: &[u8]) {
     let spec = match decode_register(bytes) {
-        Ok(register) => register.spec,
+        Ok(register) if register.flaws.is_empty() => register.spec,
+        Ok(register) => return assert!(register.flaws.refusal(vec![]).is_some()),
         Err(refused) => {
             return assert!(!refused.to_string().is_empty());
         }

@@ -8,7 +8,7 @@ mod family;
 pub(super) mod scaling;
 
 use super::schema;
-use super::submitted::{Checker, Refused};
+use super::submitted::{Checker, Flaws, Refused};
 use model::canonical::{
     self, DEFAULT_CPU_MHZ, DEFAULT_DISK_MB, DEFAULT_KILL_TIMEOUT, DEFAULT_MEMORY_MB, Defaults,
 };
@@ -27,16 +27,24 @@ use std::collections::BTreeMap;
 
 /// The canonical job of the API's JSON job, whoever wrote it: a user, a tool, or drover itself.
 pub fn decode_job(job: &Value) -> Result<JobSpec, Refused> {
+    let (spec, flaws) = read_job(job)?;
+    match flaws.refusal(vec![]) {
+        Some(refused) => Err(refused),
+        None => Ok(spec),
+    }
+}
+
+/// The same with what is wrong with it beside it, for whoever looks for more that is. A member of a wrong type is all that is
+/// told: what the job would be without it is no use to anybody.
+pub fn read_job(job: &Value) -> Result<(JobSpec, Flaws), Refused> {
     let mut checker = Checker::default();
     let known = checker.object(&schema::JOB, job, "");
-    let mut spec = Decoder { checker: &mut checker }.job(&Given(&known));
-    match checker.refusal() {
-        Some(refused) => Err(refused),
-        None => {
-            canonical::complete(&mut spec, &Defaults::default());
-            Ok(spec)
-        }
+    if !checker.flaws.invalid.is_empty() {
+        return Err(Refused::Invalid(checker.flaws.invalid));
     }
+    let mut spec = Decoder { checker: &mut checker }.job(&Given(&known));
+    canonical::complete(&mut spec, &Defaults::default());
+    Ok((spec, checker.flaws))
 }
 
 /// An object whose members have their schema's types already.

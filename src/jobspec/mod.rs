@@ -30,14 +30,14 @@ mod tests;
 mod types;
 mod variables;
 
-pub use api_job::decode_job;
 pub use api_job::scaling::free_form;
+pub use api_job::{decode_job, read_job};
 #[cfg(any(test, feature = "testing"))]
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
 pub use eval::Files;
 pub use register::{Register, decode_register};
-pub use submitted::Refused;
+pub use submitted::{Flaws, Refused};
 
 use diagnostic::Problems;
 use eval::{Evaluator, World};
