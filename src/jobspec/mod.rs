@@ -21,7 +21,6 @@ pub mod nearest;
 mod object_size;
 mod operators;
 mod register;
-mod schema;
 mod scope;
 mod submitted;
 mod template;
@@ -42,6 +41,8 @@ pub use submitted::{Flaws, Refused};
 use diagnostic::Problems;
 use eval::{Evaluator, World};
 use hcl::{Block, Body, Content};
+use model::job::JobSpec;
+use model::schema::Declared;
 use scope::{Budget, Scope};
 use serde_json::Value;
 
@@ -98,7 +99,7 @@ fn parse_body(evaluator: &Evaluator<'_>, body: Body, vars: &Vars) -> Parsed {
     };
     let outer = Scope::EMPTY.with("var", &values);
     let mut decoder = decode::Decoder::new(evaluator);
-    let json = decoder.block(&schema::JOB, job, &outer.with("local", &locals));
+    let json = decoder.block(JobSpec::BLOCK, job, &outer.with("local", &locals));
     Parsed {
         job: decoder.diagnostics.is_empty().then_some(json),
         diagnostics: decoder.diagnostics.into_inner(),

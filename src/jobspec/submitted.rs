@@ -5,7 +5,7 @@
 
 use super::decode::is_default;
 use super::duration;
-use super::schema::{Block, Kind, Member, Shape};
+use model::schema::{Block, Kind, Member, Shape};
 use model::validate::multi_error;
 use serde_json::{Map, Value};
 use std::fmt;
