@@ -6,6 +6,7 @@
 //! whatever it does not understand is refused by name, never dropped.
 
 mod api_job;
+mod decimal;
 mod decode;
 pub mod diagnostic;
 pub mod duration;
