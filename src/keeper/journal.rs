@@ -9,7 +9,7 @@ use model::task::Exit;
 use model::time::Wall;
 use serde::{Deserialize, Serialize};
 use wire::keeper::RunLogs;
-use wire::record::{self, Record};
+use wire::record;
 
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,9 +56,8 @@ impl Process {
     }
 }
 
-impl Record for Entry {
-    const NAME: &'static str = "keeper journal entry";
-    const VERSION: u8 = 1;
+wire::records! {
+    Entry = "keeper journal entry" 1;
 }
 
 const MARK: u8 = 0xd7;

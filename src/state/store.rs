@@ -365,12 +365,8 @@ fn open_database(backend: impl StorageBackend, options: Options) -> Result<Datab
 fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
     let transaction = database.begin_read()?;
     let book = match transaction.open_table(BOOK) {
-        Err(TableError::TableDoesNotExist(_)) => {
-            return match transaction.open_table(tables::OLD_LOG) {
-                Err(TableError::TableDoesNotExist(_)) => Ok(None),
-                Err(TableError::TableTypeMismatch { .. }) => Ok(Some(1)),
-                old => Ok(old.map(|_| Some(2))?),
-            };
+        Err(TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => {
+            return Ok(None);
         }
         book => book?,
     };

@@ -17,7 +17,14 @@ fn what_cannot_follow_is_refused_and_changes_nothing() {
     let node = region.ready_node(1);
     region.run(&register(spec("a", 1), Some(eval(1, "a"))));
     let places = place(vec![alloc(1, &region.job("a"), node, eval_id(1))]);
-    region.run(&Command::ApplyPlan { eval: eval_id(1), nodes: places, evals: vec![], at: AT });
+    region.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: places,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let bad = Committed { index: region.store.applied() + 1, command: &[1, 200, 3] };
     assert!(matches!(region.store.apply(&[bad]), Err(Fault::Corrupt(_))));
     let gap = Committed { index: region.store.applied() + 2, command: &[] };
@@ -81,33 +88,24 @@ fn another_format_is_refused_with_a_sentence() {
     let database = verified::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
     let book = transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("book"));
-    book.expect("opens").insert(b"format".as_slice(), 4_u32.to_be_bytes().as_slice()).expect("writes");
+    book.expect("opens").insert(b"format".as_slice(), 2_u32.to_be_bytes().as_slice()).expect("writes");
     transaction.commit().expect("commits");
     drop(database);
     let refused = Store::open(disk.media(), Options::default()).expect_err("is refused");
-    assert_eq!(refused, OpenError::Format { found: 4, known: 3 });
+    assert_eq!(refused, OpenError::Format { found: 2, known: 1 });
     assert!(refused.to_string().contains("newer"), "{refused}");
 }
 
 #[test]
-fn a_log_in_the_database_is_of_an_older_format() {
-    let table = |disk: &SimDisk, numbers: bool| {
-        let database = redb::Builder::new().create_with_backend(disk.backend()).expect("opens");
-        let transaction = database.begin_write().expect("begins");
-        match numbers {
-            true => drop(transaction.open_table(TableDefinition::<u64, &[u8]>::new("log")).expect("opens")),
-            false => {
-                drop(transaction.open_table(TableDefinition::<&[u8], &[u8]>::new("log")).expect("opens"))
-            }
-        }
-        transaction.commit().expect("commits");
-    };
-    for (numbers, found) in [(true, 1), (false, 2)] {
-        let disk = SimDisk::new(1);
-        table(&disk, numbers);
-        let refused = Store::open(disk.media(), Options::default()).expect_err("is refused");
-        assert_eq!(refused, OpenError::Format { found, known: 3 });
-    }
+fn tables_of_another_program_are_no_empty_store() {
+    let disk = SimDisk::new(1);
+    let database = verified::open(disk.backend(), 4096).expect("opens");
+    let transaction = database.begin_write().expect("begins");
+    drop(transaction.open_table(TableDefinition::<u64, &[u8]>::new("theirs")).expect("opens"));
+    transaction.commit().expect("commits");
+    drop(database);
+    let refused = Store::open(disk.media(), Options::default()).expect_err("is refused");
+    assert!(matches!(refused, OpenError::Fault(_)), "{refused}");
 }
 
 /// Bytes and syncs that a disk sees for one registered job, at two sizes of a turn. A page is 4 KiB; a turn that changes

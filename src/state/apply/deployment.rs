@@ -17,20 +17,25 @@ use model::time::{Span, Wall};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, DeploymentChange};
-use wire::command::{ApplyRollout, StepDeployment};
+use wire::command::StepDeployment;
 use wire::event::Object;
 use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
-    pub(super) fn apply_rollout(&mut self, rollout: ApplyRollout) -> Result<Reply, Fault> {
-        let ApplyRollout { eval, nodes, deployment, updates, evals, at } = rollout;
+    /// What a plan creates, and what it says becomes of those that there are.
+    pub(super) fn advance_rollout(
+        &mut self,
+        deployment: Option<Deployment>,
+        updates: Vec<DeploymentUpdate>,
+        at: Wall,
+    ) -> Result<(), Fault> {
         if let Some(deployment) = deployment {
             self.create_deployment(deployment, at)?;
         }
         for update in updates {
             self.update_deployment(update, at)?;
         }
-        self.apply_plan(eval, nodes, evals, at)
+        Ok(())
     }
 
     /// One of a job that went away while the plan was under way is dropped, as its placements are. One that there is already

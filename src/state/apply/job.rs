@@ -20,7 +20,7 @@ use model::time::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::Change;
-use wire::command::{RegisterJob, SubmitJob};
+use wire::command::RegisterJob;
 use wire::event::Object;
 use wire::request::{Done, Refusal, RefusalKind};
 
@@ -31,9 +31,9 @@ pub(super) enum End {
 }
 
 impl Turn<'_> {
-    pub(super) fn submit_job(&mut self, submit: SubmitJob) -> Result<Reply, Fault> {
-        let SubmitJob { register, submission, tracked_versions, preserve_counts } = submit;
-        let RegisterJob { mut spec, enforce_index, eval, at } = register;
+    pub(super) fn register_job(&mut self, order: RegisterJob) -> Result<Reply, Fault> {
+        let RegisterJob { mut spec, enforce_index, preserve_counts, submission, eval, tracked_versions, at } =
+            order;
         let key = spec.key();
         let index = self.index();
         if let Some(refusal) = self.homeless(&spec)? {
