@@ -1,7 +1,7 @@
 //! The log's tail in memory, as the engine's storage: everything that is not yet compacted. Knows nothing of disks;
 //! what it is given was made durable by the caller.
 
-use super::{Damaged, decode_entry, decode_hard_state};
+use super::{Damaged, decode_entry, decode_hard_state, decoded, encoded};
 use raft_engine::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft_engine::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub struct Log {
 impl Log {
     pub fn restore(id: u64, saved: Saved) -> Result<Log, Damaged> {
         let conf_state = match &saved.conf_state {
-            Some(bytes) => postcard::from_bytes(bytes).map_err(|e| Damaged(format!("members: {e}")))?,
+            Some(bytes) => decoded("members", bytes)?,
             None => ConfState::from((vec![id], vec![])),
         };
         let mut hard_state =
@@ -70,7 +70,7 @@ impl Log {
     }
 
     pub fn encoded_conf_state(&self) -> Vec<u8> {
-        postcard::to_stdvec(&self.conf_state).unwrap_or_default()
+        encoded(&self.conf_state)
     }
 
     /// Entries replace what they overlap: raft never overlaps what is committed.

@@ -89,8 +89,8 @@ pub struct Receipt(());
 #[derive(Clone, Copy, Debug)]
 pub struct Committed<'a> {
     pub index: u64,
-    /// Empty: a leader's empty entry, or one that concerns raft alone.
-    pub command: &'a [u8],
+    /// `None`: the entry concerns raft alone, and changes nothing.
+    pub command: Option<&'a [u8]>,
 }
 
 /// What became of one entry.

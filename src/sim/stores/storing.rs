@@ -25,9 +25,11 @@ fn what_cannot_follow_is_refused_and_changes_nothing() {
         evals: vec![],
         at: AT,
     });
-    let bad = Committed { index: region.store.applied() + 1, command: &[1, 200, 3] };
-    assert!(matches!(region.store.apply(&[bad]), Err(Fault::Corrupt(_))));
-    let gap = Committed { index: region.store.applied() + 2, command: &[] };
+    for command in [&[1, 200, 3][..], &[]] {
+        let bad = Committed { index: region.store.applied() + 1, command: Some(command) };
+        assert!(matches!(region.store.apply(&[bad]), Err(Fault::Corrupt(_))), "{command:?}");
+    }
+    let gap = Committed { index: region.store.applied() + 2, command: None };
     assert!(matches!(region.store.apply(&[gap]), Err(Fault::Corrupt(_))));
     consistent(&region.view()).expect("nothing changed");
     let gap = LogBatch { entries: vec![(99, vec![])], ..LogBatch::default() };
@@ -66,7 +68,7 @@ fn a_log_can_be_replaced_from_where_it_is_not_applied() {
     store.append(&LogBatch { truncate_from: Some(2), ..LogBatch::default() }).expect("truncates");
     let states = LogBatch { hard_state: Some(vec![9]), conf_state: Some(vec![7]), ..LogBatch::default() };
     store.append(&LogBatch { entries: batch(&[(2, 3), (3, 3)]).entries, ..states }).expect("appends");
-    store.apply(&[Committed { index: 1, command: &[] }]).expect("applies");
+    store.apply(&[Committed { index: 1, command: None }]).expect("applies");
     store.append(&LogBatch { compact_to: Some((1, 5)), ..LogBatch::default() }).expect("compacts");
     drop(store);
     let (_, recovered) = Store::open(disk.media(), Options::default()).expect("opens");
@@ -130,8 +132,11 @@ fn wear_is_a_budget() {
                 let hard_state = Some(first.to_le_bytes().to_vec());
                 let log = LogBatch { entries, hard_state, compact_to, ..LogBatch::default() };
                 store.append(&log).expect("appends");
-                let committed: Vec<_> =
-                    log.entries.iter().map(|(index, c)| Committed { index: *index, command: c }).collect();
+                let committed: Vec<_> = log
+                    .entries
+                    .iter()
+                    .map(|(index, c)| Committed { index: *index, command: Some(c) })
+                    .collect();
                 store.apply(&committed).expect("applies");
             }
             let after = disk.counts();

@@ -108,10 +108,8 @@ struct JobEdit {
 
 impl Turn<'_> {
     /// What its events are called, and the reply.
-    fn entry(&mut self, command: &[u8]) -> Result<(&'static str, Reply), Fault> {
-        if command.is_empty() {
-            return Ok(("", self.nothing()));
-        }
+    fn entry(&mut self, command: Option<&[u8]>) -> Result<(&'static str, Reply), Fault> {
+        let Some(command) = command else { return Ok(("", self.nothing())) };
         let command: Command = record::decode(command)?;
         Ok((command.event_kind(), self.command(command)?))
     }
