@@ -9,7 +9,7 @@
 //! frame's mark lies where the next frame will come, and costs no page. Frames of an earlier use of the file are told
 //! apart by a salt in their sums.
 
-use super::tables;
+use super::checksum::checksum;
 use redb::StorageBackend;
 use std::fmt;
 use std::io;
@@ -208,7 +208,7 @@ impl Position {
     /// A head tells its salt, so that its own sum is without.
     fn sum(&self, bytes: &[u8]) -> u64 {
         let salt = if self.frame == 0 { 0 } else { self.salt };
-        tables::row_hash(&salt.to_le_bytes(), bytes)
+        checksum(salt, bytes)
     }
 
     /// Says that every frame before this one was acknowledged.
@@ -216,8 +216,8 @@ impl Position {
         let number = self.frame.to_le_bytes();
         let mut mark = [0; MARK_BYTES];
         mark[..8].copy_from_slice(&number);
-        let key = [self.generation.to_le_bytes(), self.salt.to_le_bytes()].concat();
-        mark[8..].copy_from_slice(&tables::row_hash(&key, &number).to_le_bytes());
+        let of = [self.generation.to_le_bytes(), number].concat();
+        mark[8..].copy_from_slice(&checksum(self.salt, &of).to_le_bytes());
         mark
     }
 }
