@@ -181,3 +181,26 @@ fn r14_a_deployment_goes_an_hour_after_its_end_unless_it_is_its_jobs_newest_or_s
     deploy(&mut r, 2, None);
     stays(&mut r, of(&first), "an allocation of its version is there");
 }
+
+/// What `/v1/job/:id/allocations` shows as its index.
+#[test]
+fn the_index_of_a_jobs_allocations_never_goes_back() {
+    let mut r = running();
+    let index = |r: &Region| r.view().table_index(Table::Allocs);
+    let placed = index(&r);
+    let updates = vec![report(1, ClientStatus::Complete)];
+    let ended =
+        r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
+    assert_eq!(index(&r), ended.index);
+    assert!(placed < ended.index);
+
+    assert_eq!(collect(&mut r, Garbage::Allocs(vec![alloc_id(1)]), Cutoffs::FORCED), 1);
+    assert!(r.view().allocs_of_job(&key("web")).expect("reads").is_empty());
+    let collected = r.view().index();
+    assert_eq!(index(&r), collected, "it goes on with the entry that took the last one away");
+
+    end_evals(&mut r, "web");
+    stop(&mut r, "web", AT);
+    assert_eq!(collect(&mut r, jobs("web"), Cutoffs::FORCED), 1);
+    assert_eq!(index(&r), collected, "it stays with the job's end, too");
+}
