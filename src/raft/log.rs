@@ -76,24 +76,30 @@ impl Log {
     /// Entries replace what they overlap: raft never overlaps what is committed.
     pub fn append(&mut self, entries: Vec<Entry>, hard_state: Option<HardState>) {
         if let Some(first) = entries.first() {
+            assert!(first.index > self.hard_state.commit, "what is committed is not replaced");
             while self.last() >= first.index && !self.entries.is_empty() {
                 self.bytes -= self.entries.pop_back().map_or(0, |e| e.data.len());
             }
-            debug_assert_eq!(first.index, self.last() + 1);
+            assert_eq!(first.index, self.last() + 1, "new entries follow the log without a gap");
         }
         for entry in entries {
             self.push(entry);
         }
         if let Some(hs) = hard_state {
+            let was = &self.hard_state;
+            assert!(hs.term >= was.term && hs.commit >= was.commit, "terms and the commit index only grow");
             self.hard_state = hs;
         }
     }
 
     pub fn commit_to(&mut self, index: u64) {
+        assert!(index >= self.hard_state.commit, "the commit index only grows");
+        assert!(index <= self.last(), "what is committed is in the log");
         self.hard_state.commit = index;
     }
 
     pub fn compact(&mut self, index: u64, term: u64) {
+        assert!(index <= self.hard_state.commit, "only what is committed leaves the log");
         while self.truncated.0 < index {
             let Some(entry) = self.entries.pop_front() else { break };
             self.bytes -= entry.data.len();
@@ -102,6 +108,7 @@ impl Log {
     }
 
     fn push(&mut self, entry: Entry) {
+        debug_assert_eq!(entry.index, self.last() + 1, "the log has no gaps");
         self.bytes += entry.data.len();
         self.entries.push_back(entry);
     }

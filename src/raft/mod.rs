@@ -178,6 +178,10 @@ impl Node {
         let late = outbound(ready.take_persisted_messages());
         let committed = ready.take_committed_entries();
         let entries = ready.entries();
+        assert!(
+            entries.windows(2).all(|pair| pair[0].index + 1 == pair[1].index),
+            "the entries of a step are contiguous"
+        );
         let batch = Batch {
             truncate_from: entries.first().map(|e| e.index).filter(|&i| i <= self.raw.store().last()),
             entries: entries.iter().map(|e| (e.index, encode_entry(e))).collect(),
@@ -199,6 +203,15 @@ impl Node {
         if let Some(commit) = light.commit_index() {
             self.raw.mut_store().commit_to(commit);
         }
+        assert!(
+            committed.windows(2).all(|pair| pair[0].index + 1 == pair[1].index),
+            "what a step commits is contiguous"
+        );
+        let last = self.raw.store().last();
+        assert!(
+            committed.last().is_none_or(|e| e.index <= last),
+            "what is committed is in this replica's log"
+        );
         Released { messages, committed: committed.into_iter().map(told).collect() }
     }
 

@@ -37,7 +37,9 @@ pub struct Round {
 struct Held(raft::Step);
 
 impl Held {
-    fn open(self, _proof: &Receipt) -> raft::Step {
+    fn open(self, proof: &Receipt) -> raft::Step {
+        let last = self.0.batch.entries.last().map_or(proof.last_index(), |(index, _)| *index);
+        assert_eq!(proof.last_index(), last, "the receipt is this step's");
         self.0
     }
 

@@ -138,6 +138,8 @@ impl Segments {
 
     /// Written and synced: this frame is acknowledged when this returns.
     pub fn append(&mut self, payload: &[u8]) -> io::Result<()> {
+        assert!(self.at.frame > 0, "a segment begins with its head");
+        assert!(self.at.offset.is_multiple_of(PAGE_BYTES), "a frame begins a page of its own");
         let frame = self.at.frame(payload);
         let end = self.at.offset + frame.len() as u64;
         // with room for the mark

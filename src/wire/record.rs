@@ -59,6 +59,7 @@ impl std::error::Error for Malformed {}
 
 /// The version byte, then postcard.
 pub fn encode<R: Record>(record: &R) -> Vec<u8> {
+    const { assert!(R::VERSION > 0, "the first version of a record is 1") };
     encoded(R::NAME, postcard::to_extend(record, vec![R::VERSION]))
 }
 

@@ -116,6 +116,14 @@ impl Turn<'_> {
 
     /// What the entry led to; what gathered for it is taken.
     fn outcome(&mut self, kind: &'static str, reply: Reply) -> Outcome {
+        assert!(
+            self.jobs.is_empty(),
+            "the jobs that an entry touched are written before its outcome is told"
+        );
+        assert!(
+            reply.is_ok() || self.changes.is_empty(),
+            "what is refused is refused before anything is written"
+        );
         let (index, objects) = (self.index(), std::mem::take(&mut self.events));
         let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
         Outcome { index, reply, changes: std::mem::take(&mut self.changes), events }
@@ -186,6 +194,7 @@ impl Turn<'_> {
     }
 
     fn moved(&mut self, table: Table) {
+        assert!(self.applied.tables[table as usize] <= self.index(), "a table's index only grows");
         self.applied.tables[table as usize] = self.index();
     }
 
@@ -216,6 +225,11 @@ impl Turn<'_> {
         }
         Ok(())
     }
+}
+
+/// A count of what there is, with some of it gone. It never comes to less than nothing: every one that goes was counted when it came.
+fn less(count: u64, by: u64, what: &str) -> u64 {
+    count.checked_sub(by).unwrap_or_else(|| panic!("{by} {what} go, but only {count} are counted"))
 }
 
 #[cfg(test)]
