@@ -10,7 +10,7 @@ mod disconnected;
 mod held;
 mod rescheduled;
 mod rolling;
-mod tainted;
+mod tainted_nodes;
 
 /// What came out, by allocation names.
 #[derive(Debug, Default, PartialEq)]

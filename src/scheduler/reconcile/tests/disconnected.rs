@@ -1,6 +1,6 @@
 //! Nodes that do not answer for a while, and what becomes of two when one was replaced (scheduler.md 10).
 
-use super::tainted::patient;
+use super::tainted_nodes::patient;
 use super::*;
 use model::alloc::{Leave, NodeScore, Scores, StateChange};
 use model::eval::Trigger;

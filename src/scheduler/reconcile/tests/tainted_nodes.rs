@@ -44,7 +44,7 @@ fn set_of(job: &Job, given: &Given) -> &'static str {
     let mut case = Case::of(job);
     case.tainted.insert(node_id(GONE), None);
     let input = case.input(&[]);
-    let out = taint::split([(a.id, &a)].into(), Some(&job.spec.groups[0]), &input);
+    let out = tainted::split([(a.id, &a)].into(), Some(&job.spec.groups[0]), &input);
     let sets = [
         (out.untainted, "untainted"),
         (out.migrating, "migrating"),

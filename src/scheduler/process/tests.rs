@@ -1,6 +1,6 @@
 //! Whole evaluations against a small world: what is placed, kept and stopped, and what becomes of the evaluation.
 
-mod moving;
+mod migration;
 
 use crate::testing::*;
 use crate::{Attempt, exhausted, schedule};
