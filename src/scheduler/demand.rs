@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 pub struct Demand<'a> {
     group: &'a TaskGroup,
-    /// Of the group, then of its tasks; in each, fixed ones first.
+    /// The group's ports, then its tasks'; in each, static ports first.
     ports: Vec<&'a Port>,
     /// By task.
     devices: Vec<(usize, Asked<'a>)>,

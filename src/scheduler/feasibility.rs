@@ -148,7 +148,7 @@ impl<'a> Feasibility<'a> {
         (left, filtered)
     }
 
-    /// Of all nodes of the fleet, those that each condition excludes, whatever the others do; and whether it is about what nodes have
+    /// The nodes of the whole fleet that each condition excludes, whatever the others do; and whether it is about what nodes have
     /// to offer at all. What is no node's fault comes first: another place, or no new work.
     pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bitmap)> {
         let fleet = self.fleet;

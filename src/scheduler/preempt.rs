@@ -50,7 +50,7 @@ pub struct PreemptionCandidates<'a> {
     view: &'a dyn View,
     fleet: &'a Snapshot,
     job: &'a JobKey,
-    /// Of that job.
+    /// The priority of that job.
     priority: i64,
     /// By slot; each ordered by id.
     allocs: BTreeMap<u32, Vec<Candidate>>,
@@ -114,7 +114,7 @@ impl<'a> PreemptionCandidates<'a> {
         }
     }
 
-    /// Of the whole fleet: by job, because most jobs may be too urgent.
+    /// Reads the candidates of the whole fleet: by job, because most jobs may have too high a priority.
     pub fn read_all(&mut self) {
         if std::mem::replace(&mut self.all_read, true) {
             return;
@@ -125,7 +125,7 @@ impl<'a> PreemptionCandidates<'a> {
         self.allocs.values_mut().for_each(|allocs| allocs.sort_unstable_by_key(|c| c.id));
     }
 
-    /// Of one node; where many are asked for, of all at once.
+    /// Reads the candidates on one node; once many nodes were asked for, on all at once.
     pub fn read(&mut self, slot: u32) {
         match self.allocs.len() < MOST_SINGLE || self.allocs.contains_key(&slot) {
             true => self.read_one(slot),

@@ -120,7 +120,7 @@ fn is_batch(job: Option<&Job>, eval: &Evaluation) -> bool {
     job.map_or(eval.job_type, |j| j.spec.job_type) == JobType::Batch
 }
 
-/// Of the nodes that hold the allocations, those that are gone, down or disconnected.
+/// The nodes, among those that hold the allocations, which are gone, down or disconnected.
 fn tainted_nodes(fleet: &Snapshot, allocs: &[Allocation]) -> TaintedNodes {
     let statuses = allocs.iter().map(|a| (a.node_id, fleet.status(a.node_id)));
     statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
@@ -222,7 +222,7 @@ struct Placement<'a> {
     /// What the new one has to remember.
     reschedules: Vec<Reschedule>,
     canary: bool,
-    /// Of another version than the newest.
+    /// Set when the version is not the newest.
     version: Option<&'a Job>,
 }
 
@@ -242,7 +242,7 @@ struct Placer<'a> {
     feasibility: BTreeMap<u64, Feasibility<'a>>,
     /// By version and group.
     searches: BTreeMap<(u64, &'a str), Search<'a>>,
-    /// Of the newest version.
+    /// The newest version's.
     searched: Vec<&'a TaskGroup>,
     versions: BTreeMap<(u64, u64), Option<Arc<JobSpec>>>,
     ids: Stream,

@@ -112,13 +112,13 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Of one group, on one node.
+    /// How many allocations of one group are on one node.
     pub fn of_group(&self, slot: u32, group: &str) -> Presence {
         let found = self.of_job(slot).find(|(g, _)| *g == group);
         found.map_or_else(Presence::default, |(_, p)| p)
     }
 
-    /// Of all groups of the job, on one node.
+    /// How many allocations of the job, in all groups, are on one node.
     pub fn of_job(&self, slot: u32) -> impl Iterator<Item = (&'a str, Presence)> {
         self.find(slot).into_iter().flat_map(|here| here.present.iter().copied())
     }

@@ -74,7 +74,7 @@ pub struct Search<'a> {
     fleet: &'a Snapshot,
     group: &'a TaskGroup,
     ask: Amount,
-    /// Of an allocation without demands.
+    /// What an allocation without demands takes.
     resources: AllocResources,
     demand: Option<Demand<'a>>,
     distinct: Distinct<'a>,
@@ -93,7 +93,7 @@ pub struct Search<'a> {
     base: AllocMetric,
     /// How much of the proposal's changes is known here.
     seen: usize,
-    /// Of nodes that are short, as far as that was asked.
+    /// For exhausted nodes, as far as that was asked.
     preemption_scores: PreemptionScores,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Of a node that fits; all but what the spread blocks add.
+    /// The scores of a node that fits, without what the spread blocks add.
     fn scores(&self, slot: u32, penalized: &BTreeSet<u32>) -> Option<Scores> {
         let scores = self.levels.scores(slot)?;
         let reschedule_penalty = if penalized.contains(&slot) { -1.0 } else { 0.0 };

@@ -27,7 +27,7 @@ pub struct Barrier {
     pub text: String,
     pub nodes: u64,
     pub alone: u64,
-    /// Of an amount: what is asked for, and with how much at most some node would do.
+    /// For an amount: what is asked for, and the most that some node would have room for.
     pub amount: Option<(i64, Option<i64>)>,
 }
 

@@ -237,7 +237,7 @@ fn memory_beyond_what_is_counted_is_only_given_where_that_is_allowed() {
     }
 }
 
-/// Of all that may still run, by node.
+/// Allocations that may still run, by node.
 fn assert_exclusive(world: &World, seed: u64) {
     let mut held: BTreeMap<(NodeId, Claim), &Allocation> = BTreeMap::new();
     for a in world.allocs.values().filter(|a| !a.terminal()) {

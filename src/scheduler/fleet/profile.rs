@@ -35,7 +35,7 @@ pub struct Profile {
     meta: Properties,
     /// Drivers that can run a task now, ordered.
     drivers: Box<[Arc<str>]>,
-    /// Of these, those that can mount volumes, ordered.
+    /// The drivers among these that can mount volumes, ordered.
     mounting: Names,
     network_modes: Names,
     /// The names of its host networks.

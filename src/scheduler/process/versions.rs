@@ -74,7 +74,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Of the newest version.
+    /// The newest version's.
     pub(super) fn feasible(&mut self) -> &mut Feasibility<'a> {
         feasibility_of(&mut self.feasibility, self.job, self.run)
     }

@@ -61,7 +61,7 @@ pub struct Input<'a> {
 pub struct Deployments<'a> {
     /// The job's newest.
     pub latest: Option<&'a Deployment>,
-    /// Of the next one.
+    /// The id of the next deployment.
     pub new_id: DeploymentId,
 }
 

@@ -29,7 +29,7 @@ pub struct Followup<'a> {
 #[derive(Default)]
 pub struct Split<'a> {
     pub untainted: Set<'a>,
-    /// Of no set but this.
+    /// In no other set.
     pub now: Set<'a>,
     /// They are among `untainted`, too.
     pub later: Vec<(Wall, &'a Allocation)>,

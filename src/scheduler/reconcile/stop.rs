@@ -51,7 +51,7 @@ pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) ->
     stopped.into_iter().map(group::not_needed).collect()
 }
 
-/// Of those with one name all but the newest version's, and the others.
+/// Splits off allocations whose name one of a newer version has, too.
 fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
     live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();

@@ -76,7 +76,7 @@ impl GroupProgress {
         self.living_canaries += u64::from(lives && rollout.is_on_trial(alloc));
     }
 
-    /// Of the newest version, in another's place. What seems to come from the future was placed under a clock that was wrong:
+    /// Notes an allocation of the newest version in another's place. One created in the future was placed under a wrong clock:
     /// nothing waits for that to become true.
     pub fn note_replacement(&mut self, alloc: &Allocation, stagger: Span, now: Wall) {
         let over = alloc.create_time + stagger;

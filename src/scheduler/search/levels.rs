@@ -42,7 +42,7 @@ impl Choice {
 /// Nodes that share the value of every block.
 struct Combination {
     used: i64,
-    /// Of the group's count, the part that belongs there.
+    /// The share of the group's count that belongs there.
     share: f64,
     level: u32,
     /// In `Levels::members`.
@@ -91,7 +91,7 @@ pub struct Levels<'a> {
     /// How evenly the combinations are used, each by its share; only for several blocks.
     balance: Extent,
     levels: Vec<Level>,
-    /// Of the levels, where nodes change them: by what nodes have in common there.
+    /// The levels, where nodes change them: by what the nodes of a level have in common.
     by_key: BTreeMap<Vec<i64>, u32>,
     moving: bool,
     /// By block.

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 /// A scored node. The greatest is the best: the highest score, then the first in the evaluation's order of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Of the sum of the scores that are the node's own.
+    /// The bits of the sum of the scores that are the node's own.
     rank: u64,
     pub order: Reverse<u64>,
     pub slot: u32,
-    /// Of the node's scoring: an entry with an older one says nothing.
+    /// The generation of the node's scoring: an entry with an older one is out of date.
     pub stamp: u32,
 }
 

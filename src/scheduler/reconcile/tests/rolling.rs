@@ -27,7 +27,7 @@ pub fn next_version(of: &Job) -> Job {
     Job { version: of.version + 1, job_modify_index: 50, ..of.clone() }
 }
 
-/// Of this version, with nothing placed yet.
+/// A deployment of this version, with nothing placed yet.
 pub fn deployment(job: &Job, desired_total: u64) -> Deployment {
     let group = DeploymentGroup { desired_total, ..DeploymentGroup::default() };
     Deployment {
@@ -51,7 +51,7 @@ pub fn group_of(deployment: &mut Deployment) -> &mut DeploymentGroup {
     deployment.groups.get_mut("g").expect("the group is there")
 }
 
-/// Of the deployment, with that health.
+/// An allocation of the deployment with that health.
 fn deployed(job: &Job, index: u64, of: &Deployment, healthy: Option<bool>) -> Allocation {
     let mut a = alloc(job, index, u128::from(index) + 20);
     (a.deployment, a.health) = (Some(of.id), Some(Health { healthy, ..Health::default() }));
