@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_that_do_not_apply_are_shown_as_zero_and_spread_only_where_it_applies() {
+    fn scores_that_do_not_apply_are_zero() {
         let shown = |spread| Scores { binpack: 0.5, spread, ..Scores::default() }.by_name();
         let names: Vec<&str> = shown(None).into_keys().collect();
         assert_eq!(names, ["binpack", "job-anti-affinity", "node-affinity", "node-reschedule-penalty"]);

@@ -202,7 +202,7 @@ fn dispatch_and_scale(port: u16, round: usize) -> (Vec<(String, String)>, Vec<u6
 }
 
 #[test]
-fn acknowledged_dispatches_and_counts_survive_kills_at_any_moment() {
+fn acknowledged_dispatches_and_counts_survive_kills() {
     let mut node = Node::durable();
     let batch = |id: &str, more: &str, value: Value| {
         let mut job = shell_job(id, "true");

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_does_not_see_later_changes_and_shares_untouched_chunks() {
+    fn snapshots_are_immutable_and_share_untouched_chunks() {
         let mut fleet = fleet_of(600);
         let before = fleet.snapshot();
         fleet.hold(node_id(300), &holding(amount(100, 100, 100)));

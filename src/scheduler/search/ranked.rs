@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_are_seen_whatever_came_first_and_whatever_is_out_of_date() {
+    fn best_entries_skip_outdated_ones_in_any_order() {
         let mut ranked = Ranked::default();
         let mut stamps = vec![0; 200];
         let push = |ranked: &mut Ranked, slot: u32, stamp| {

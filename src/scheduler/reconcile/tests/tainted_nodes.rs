@@ -85,7 +85,7 @@ fn r8_3_filter_by_tainted() {
 }
 
 #[test]
-fn r8_3_filter_by_tainted_of_a_group_that_sits_disconnections_out() {
+fn r8_3_filter_by_tainted_with_lost_after() {
     let run = |node, client| given(node, D::Run, client);
     let cases = [
         ("1: failed while away", unknown(5, run(AWAY, C::Failed)), "reconnecting"),
