@@ -104,7 +104,7 @@ pub struct TaskResources {
 pub struct AllocResources {
     pub tasks: BTreeMap<String, TaskResources>,
     pub disk_mb: i64,
-    /// Of the group.
+    /// The group's.
     pub networks: Vec<HeldNetwork>,
 }
 

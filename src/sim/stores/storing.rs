@@ -99,7 +99,7 @@ fn another_format_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn tables_of_another_program_are_no_empty_store() {
+fn another_table_layout_is_not_an_empty_store() {
     let disk = SimDisk::new(1);
     let database = verified::open(disk.backend(), 4096).expect("opens");
     let transaction = database.begin_write().expect("begins");
