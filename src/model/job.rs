@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Of a task that asks for no whole cores.
+/// The share of a task that asks for no whole cores.
 pub const DEFAULT_CPU_MHZ: i64 = 100;
 /// Also of a task that says zero.
 pub const DEFAULT_KILL_TIMEOUT: Span = Span::seconds(5);
@@ -75,7 +75,7 @@ block! {
         pub node_pool: String => nullable("node_pool", "NodePool");
         pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
         pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
-        /// Of every group, before its own.
+        /// For every group, before the group's own.
         pub spreads: Vec<Spread> => nullable("spread", "Spreads");
         pub groups: Vec<TaskGroup> => nullable("group", "TaskGroups").by_hand().told_by_hand();
         /// What the job-level `update` block leaves for the whole job (service only).
@@ -83,15 +83,11 @@ block! {
         pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
         /// The user asked for the job to be stopped: part of the spec, so that stopping makes a version.
         pub stop: bool => nullable("", "Stop");
-        #[serde(default)]
         pub periodic: Option<Periodic> => nullable("periodic", "Periodic");
         /// Which job has made it; servers alone say so. Empty: none.
-        #[serde(default)]
         pub parent: String;
-        #[serde(default)]
         pub parameterized: Option<Parameterized> => nullable("parameterized", "ParameterizedJob");
         /// What it was dispatched with; servers alone say so.
-        #[serde(default)]
         pub dispatch: Option<Dispatch>;
     }
     and [
@@ -173,9 +169,7 @@ block! {
         pub tasks: Vec<Task> => nullable("task", "Tasks").by_hand().told_by_hand();
         pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
         pub disconnect: Option<DisconnectPolicy> => nullable("disconnect", "Disconnect");
-        #[serde(default)]
         pub asks: GroupAsks;
-        #[serde(default)]
         pub scaling: Option<Scaling> => nullable("scaling", "Scaling").by_hand();
     }
     and [
@@ -231,15 +225,11 @@ block! {
         pub kill_timeout: Span = DEFAULT_KILL_TIMEOUT => nullable("kill_timeout", "KillTimeout");
         pub shutdown_delay: Span => zeroed("shutdown_delay", "ShutdownDelay");
         pub logs: LogConfig => nullable("logs", "LogConfig");
-        #[serde(default)]
         pub asks: TaskAsks;
         /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
-        #[serde(default)]
         pub payload_file: String;
-        #[serde(default)]
         pub actions: Vec<TaskAction> => nullable("action", "Actions").in_order();
         /// At most one of each type.
-        #[serde(default)]
         pub scaling: Vec<TaskScaling>;
     }
     and [
@@ -264,7 +254,7 @@ block! {
     ]
 }
 
-/// Of a task, which keeps it beside its other fields.
+/// A task keeps its resources beside its other fields.
 static RESOURCES: Block = block(
     "resources",
     &[
@@ -464,7 +454,6 @@ pub struct Job {
     pub modify_index: u64,
     /// Moves with a change of the spec only; what a client compares to submit safely.
     pub job_modify_index: u64,
-    #[serde(default)]
     pub tag: Option<VersionTag>,
 }
 
@@ -501,6 +490,5 @@ pub struct JobSummary {
     pub groups: BTreeMap<String, GroupSummary>,
     pub create_index: u64,
     pub modify_index: u64,
-    #[serde(default)]
     pub children: Children,
 }

@@ -62,7 +62,7 @@ block! {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SpreadTarget in named("target", "SpreadTarget").labelled("Value") => {
         pub value: String => zeroed("value", "Value");
-        /// Of the group's count. All targets together are at most 100.
+        /// The percentage of the group's count. All targets together are at most 100.
         pub percent: i64 => zeroed("percent", "Percent");
     }
 }

@@ -91,7 +91,6 @@ pub struct TaskResources {
     pub cpu_mhz: i64,
     pub memory_mb: i64,
     pub lifecycle: Option<Lifecycle>,
-    #[serde(default)]
     pub held: TaskHoldings,
 }
 
@@ -100,8 +99,7 @@ pub struct TaskResources {
 pub struct AllocResources {
     pub tasks: BTreeMap<String, TaskResources>,
     pub disk_mb: i64,
-    /// Of the group.
-    #[serde(default)]
+    /// The group's.
     pub networks: Vec<HeldNetwork>,
 }
 

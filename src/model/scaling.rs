@@ -57,7 +57,7 @@ block! {
 }
 
 impl Scaling {
-    /// Of a maximum that nobody said.
+    /// The maximum where none was given.
     pub const NO_MAX: i64 = -1;
 
     /// Why there cannot be so many, if there cannot.
@@ -92,10 +92,8 @@ pub struct ScalingPolicy {
     pub create_index: u64,
     /// Moves when the block is another one, and not with the count.
     pub modify_index: u64,
-    #[serde(default)]
     pub kind: ScalingType,
     /// Empty: it is the group's.
-    #[serde(default)]
     pub task: String,
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy)]
 pub struct BlockShape<'a> {
     block: &'a dyn Fields,
-    /// Of a block that its label names, not a field.
+    /// Where the label names the block and no field does.
     label: Option<&'a str>,
 }
 

@@ -59,9 +59,9 @@ pub enum Change {
 /// How differences are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Of several: what changed went, and something else came. Of texts: in an object of their own.
+    /// Several blocks: what changed went, and something else came. Texts: in an object of their own.
     AsSet,
-    /// Of several: the first with the first, and so on. Of texts: by number, among the other fields.
+    /// Several blocks: the first with the first, and so on. Texts: by number, among the other fields.
     InOrder,
     /// Not as one field or block of others.
     ByHand,
