@@ -73,9 +73,4 @@ pub static TASK_SCALING: Block = hooked(
     Hook::TaskScaling,
 );
 
-pub static UI: Block =
-    block("ui", &[plain("description", "Description", Text), many("link", "Links", &UI_LINK)]);
-
-pub static UI_LINK: Block = block("link", &[plain("label", "Label", Text), plain("url", "URL", Text)]);
-
 pub static DISPATCH_PAYLOAD: Block = block("dispatch_payload", &[plain("file", "File", Text)]);
