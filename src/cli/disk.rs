@@ -1,5 +1,6 @@
 //! The disk, for the filesystem functions of job files.
 
+use agent::config::files::os_error;
 use jobspec::Files;
 use std::fs;
 use std::io::Read;
@@ -16,8 +17,10 @@ pub struct Disk;
 impl Files for Disk {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
-        let file = fs::File::open(path).map_err(|e| format!("{path}: {e}"))?;
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| format!("{path}: {e}"))?;
+        let file = fs::File::open(path).map_err(|e| format!("{path}: {}", os_error(&e)))?;
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|e| format!("{path}: {}", os_error(&e)))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(format!("{path} is longer than {MAX_FILE_BYTES} bytes"));
         }
@@ -30,7 +33,7 @@ impl Files for Disk {
 
     fn list(&self, dir: &str) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
-        walk(Path::new(dir), "", 0, &mut found).map_err(|e| format!("{dir}: {e}"))?;
+        walk(Path::new(dir), "", 0, &mut found).map_err(|e| format!("{dir}: {}", os_error(&e)))?;
         found.sort();
         Ok(found)
     }

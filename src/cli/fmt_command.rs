@@ -6,6 +6,7 @@ use crate::Run;
 use crate::job_file::text_of;
 use crate::output::{Failure, Outcome};
 use crate::session::Session;
+use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
 use jobspec::{Source, layout, render};
 use std::fs;
@@ -116,7 +117,8 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// The file itself, or the HCL files of a folder in alphabetical order.
 fn files(path: &Path, recursive: bool) -> Outcome<Vec<PathBuf>> {
-    let fail = |e: std::io::Error| Failure::new(format!("Error reading {}: {e}", path.display()));
+    let fail =
+        |e: std::io::Error| Failure::new(format!("Error reading {}: {}", path.display(), os_error(&e)));
     if !fs::metadata(path).map_err(fail)?.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }

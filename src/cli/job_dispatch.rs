@@ -8,6 +8,7 @@ use crate::monitor;
 use crate::output::{Failure, Outcome};
 use crate::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
 use crate::shapes::{Alloc, DispatchAnswer, Job};
+use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -137,7 +138,8 @@ impl JobDispatch {
 
 /// A whole file, of bytes of any kind. What is too long is the servers' to refuse, but is not read to its end.
 fn read(source: &str) -> Outcome<Vec<u8>> {
-    let fail = |e: std::io::Error| Failure::new(format!("Error reading input data {source}: {e}"));
+    let fail =
+        |e: std::io::Error| Failure::new(format!("Error reading input data {source}: {}", os_error(&e)));
     let input: Box<dyn Read> = match source {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(std::fs::File::open(path).map_err(fail)?),

@@ -2,6 +2,7 @@
 
 use crate::disk::Disk;
 use crate::output::{Failure, Outcome};
+use agent::config::files::os_error;
 use serde_json::{Value, json};
 use std::io::Read;
 
@@ -136,7 +137,7 @@ pub fn spelled(flag: &str, value: &str) -> String {
 
 /// A whole file; `-` is standard input.
 pub fn text_of(path: &str) -> Outcome<String> {
-    let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {e}"));
+    let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {}", os_error(&e)));
     let mut text = String::new();
     if path == "-" {
         std::io::stdin().take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(fail)?;

@@ -1,7 +1,7 @@
 //! `drover job stop`.
 
 use crate::Run;
-use crate::monitor;
+use crate::deployment_change::follow_both;
 use crate::output::{Failure, Outcome};
 use crate::session::{Session, at_home, path};
 use crate::shapes::RegisterAnswer;
@@ -44,7 +44,7 @@ impl Run for JobStop {
             return Err(Failure::new("not supported yet: -global"));
         }
         let stop = |prefix: &str| self.stop(session, prefix);
-        each(session, &self.job, &stop, &|eval| monitor::follow(session, eval, self.verbose))
+        each(session, &self.job, &stop, &|eval| follow_both(session, eval, self.verbose))
     }
 }
 

@@ -91,6 +91,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 const UNKNOWN_COMMAND: u8 = 127;
+/// The group is known, its member is not.
+const UNKNOWN_SUBCOMMAND: u8 = 1;
 
 /// A parsed command.
 pub trait Run {
@@ -170,7 +172,8 @@ fn no_command(args: &[String], words: &[&str]) -> Say {
         Some(name) => format!("Did you mean \"drover {name}\"?"),
         None => "\"drover -h\" lists the commands.".to_string(),
     };
-    Say::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), UNKNOWN_COMMAND)
+    let code = if members.is_empty() { UNKNOWN_COMMAND } else { UNKNOWN_SUBCOMMAND };
+    Say::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), code)
 }
 
 /// The commands of a group (all of them: ""), one a line; empty when there are none.

@@ -135,7 +135,7 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     }
     let node: Node = decode(&value)?;
     let host = if command.short { None } else { node_use::ask(session, &node) };
-    session.out.text(&basics(&node, host.as_ref(), command.verbose))?;
+    session.out.text(&basics(&node, host.as_ref(), command.verbose || command.this))?;
     let allocs = allocs_of(session, id)?;
     if !command.short {
         if command.verbose {
@@ -175,11 +175,11 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     Ok(())
 }
 
-fn basics(node: &Node, host: Option<&HostUse>, verbose: bool) -> String {
+fn basics(node: &Node, host: Option<&HostUse>, whole_id: bool) -> String {
     let drivers: Vec<&str> =
         node.drivers.iter().filter(|(_, d)| d.detected && d.healthy).map(|(n, _)| n.as_str()).collect();
     layout::key_values(&[
-        ("ID", layout::id(&node.id, verbose)),
+        ("ID", layout::id(&node.id, whole_id)),
         ("Name", node.name.clone()),
         ("Node Pool", node.node_pool.clone()),
         ("Class", node.node_class.clone()),

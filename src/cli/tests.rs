@@ -122,7 +122,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
     for (line, code, expected) in [
         ("", 127, "Usage: drover <command>"),
         ("jbo run", 127, "Unknown command \"drover jbo run\". Did you mean \"drover job run\"?"),
-        ("job rnu x", 127, "Did you mean \"drover job run\"?"),
+        ("job rnu x", 1, "Did you mean \"drover job run\"?"),
         ("qqqqqqqqq", 127, "\"drover -h\" lists the commands."),
         ("job", 1, "Usage: drover job <command>"),
         ("license get", 1, "not supported yet: license"),
