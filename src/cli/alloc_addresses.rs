@@ -1,40 +1,48 @@
 //! The ports of an allocation and where they are reached (cli.md 3.5.2).
 
 use super::layout;
-use crate::answer::shape;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-shape! {
-    /// `AllocatedResources`.
-    pub struct Allocated {
-        shared: Shared,
-        tasks: BTreeMap<String, OfTask>,
-    }
+/// `AllocatedResources`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Allocated {
+    shared: Shared,
+    tasks: BTreeMap<String, OfTask>,
+}
 
-    struct Shared {
-        networks: Option<Vec<Network>>,
-        ports: Option<Vec<Mapping>>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Shared {
+    networks: Option<Vec<Network>>,
+    ports: Option<Vec<Mapping>>,
+}
 
-    struct OfTask {
-        networks: Option<Vec<Network>>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct OfTask {
+    networks: Option<Vec<Network>>,
+}
 
-    struct Network {
-        mode: String,
-        #[key = "IP"]
-        ip: String,
-        dynamic_ports: Option<Vec<Mapping>>,
-        reserved_ports: Option<Vec<Mapping>>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Network {
+    mode: String,
+    #[serde(rename = "IP")]
+    ip: String,
+    dynamic_ports: Option<Vec<Mapping>>,
+    reserved_ports: Option<Vec<Mapping>>,
+}
 
-    struct Mapping {
-        label: String,
-        value: u16,
-        to: i64,
-        #[key = "HostIP"]
-        host_ip: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Mapping {
+    label: String,
+    value: u16,
+    to: i64,
+    #[serde(rename = "HostIP")]
+    host_ip: String,
 }
 
 impl Mapping {

@@ -1,12 +1,12 @@
 //! `drover alloc checks`: the last results of an allocation's service checks (cli.md 3.7).
 
 use crate::Run;
-use crate::answer::shape;
 use crate::http::decode;
 use crate::layout;
 use crate::output::{Outcome, objects};
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -28,22 +28,22 @@ pub struct AllocChecks {
     alloc: Option<String>,
 }
 
-shape! {
-    struct Check {
-        #[key = "ID"]
-        id: String,
-        /// The check's name.
-        check: String,
-        group: String,
-        task: String,
-        service: String,
-        status: String,
-        status_code: u64,
-        mode: String,
-        /// Seconds since 1970.
-        timestamp: i64,
-        output: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Check {
+    #[serde(rename = "ID")]
+    id: String,
+    /// The check's name.
+    check: String,
+    group: String,
+    task: String,
+    service: String,
+    status: String,
+    status_code: u64,
+    mode: String,
+    /// Seconds since 1970.
+    timestamp: i64,
+    output: String,
 }
 
 impl Run for AllocChecks {

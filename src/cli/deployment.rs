@@ -1,45 +1,49 @@
 //! A deployment as the command line shows it: what it is, and how far each group has come (cli.md 3.2.4, 3.7). Pure but for
 //! the look at the API.
 
-use crate::answer::shape;
 use crate::layout;
 use crate::output::Outcome;
 use crate::screen::Page;
 use crate::session::Session;
 use jiff::tz::TimeZone;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
-shape! {
-    pub struct Deployment {
-        #[key = "ID"]
-        pub id: String,
-        pub namespace: String,
-        #[key = "JobID"]
-        pub job_id: String,
-        pub job_version: u64,
-        pub task_groups: BTreeMap<String, DeployedGroup>,
-        pub status: String,
-        pub status_description: String,
-        pub create_index: u64,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Deployment {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub namespace: String,
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    pub job_version: u64,
+    pub task_groups: BTreeMap<String, DeployedGroup>,
+    pub status: String,
+    pub status_description: String,
+    pub create_index: u64,
+}
 
-    pub struct DeployedGroup {
-        pub auto_revert: bool,
-        pub promoted: bool,
-        pub require_progress_by: Option<String>,
-        pub desired_canaries: u64,
-        pub desired_total: u64,
-        pub placed_allocs: u64,
-        pub healthy_allocs: u64,
-        pub unhealthy_allocs: u64,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeployedGroup {
+    pub auto_revert: bool,
+    pub promoted: bool,
+    pub require_progress_by: Option<String>,
+    pub desired_canaries: u64,
+    pub desired_total: u64,
+    pub placed_allocs: u64,
+    pub healthy_allocs: u64,
+    pub unhealthy_allocs: u64,
+}
 
-    /// What a change of a deployment is answered with.
-    pub struct Stepped {
-        #[key = "EvalID"]
-        pub eval_id: String,
-        pub reverted_job_version: Option<u64>,
-    }
+/// What a change of a deployment is answered with.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Stepped {
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    pub reverted_job_version: Option<u64>,
 }
 
 impl Deployment {

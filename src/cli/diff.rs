@@ -1,56 +1,64 @@
 //! Differences between jobs, laid out for people: marks, alignment and colours (cli.md 3.3.2).
 
-use crate::answer::shape;
 use crate::output::Output;
 use anstyle::AnsiColor;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
-shape! {
-    pub struct JobDiff {
-        #[key = "Type"]
-        pub kind: String,
-        #[key = "ID"]
-        id: String,
-        fields: Vec<FieldDiff>,
-        objects: Vec<ObjectDiff>,
-        task_groups: Vec<GroupDiff>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobDiff {
+    #[serde(rename = "Type")]
+    pub kind: String,
+    #[serde(rename = "ID")]
+    id: String,
+    fields: Vec<FieldDiff>,
+    objects: Vec<ObjectDiff>,
+    task_groups: Vec<GroupDiff>,
+}
 
-    struct GroupDiff {
-        #[key = "Type"]
-        kind: String,
-        name: String,
-        fields: Vec<FieldDiff>,
-        objects: Vec<ObjectDiff>,
-        tasks: Vec<TaskDiff>,
-        updates: BTreeMap<String, u64>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct GroupDiff {
+    #[serde(rename = "Type")]
+    kind: String,
+    name: String,
+    fields: Vec<FieldDiff>,
+    objects: Vec<ObjectDiff>,
+    tasks: Vec<TaskDiff>,
+    updates: BTreeMap<String, u64>,
+}
 
-    struct TaskDiff {
-        #[key = "Type"]
-        kind: String,
-        name: String,
-        fields: Vec<FieldDiff>,
-        objects: Vec<ObjectDiff>,
-        annotations: Vec<String>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct TaskDiff {
+    #[serde(rename = "Type")]
+    kind: String,
+    name: String,
+    fields: Vec<FieldDiff>,
+    objects: Vec<ObjectDiff>,
+    annotations: Vec<String>,
+}
 
-    struct ObjectDiff {
-        #[key = "Type"]
-        kind: String,
-        name: String,
-        fields: Vec<FieldDiff>,
-        objects: Vec<ObjectDiff>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ObjectDiff {
+    #[serde(rename = "Type")]
+    kind: String,
+    name: String,
+    fields: Vec<FieldDiff>,
+    objects: Vec<ObjectDiff>,
+}
 
-    struct FieldDiff {
-        #[key = "Type"]
-        kind: String,
-        name: String,
-        old: String,
-        new: String,
-        annotations: Vec<String>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct FieldDiff {
+    #[serde(rename = "Type")]
+    kind: String,
+    name: String,
+    old: String,
+    new: String,
+    annotations: Vec<String>,
 }
 
 /// `verbose`: what came or went is shown with all that is in it.

@@ -1,7 +1,6 @@
 //! `drover job plan`: what `job run` would do.
 
 use crate::Run;
-use crate::answer::shape;
 use crate::diff::{self, JobDiff};
 use crate::http::{RequestError, decode};
 use crate::job_file::{self, Options};
@@ -12,6 +11,7 @@ use crate::output::{Failure, Outcome, objects};
 use crate::session::{Session, argument, path};
 use crate::shapes::{Alloc, AllocMetric};
 use argh::{ArgsInfo, FromArgs};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -57,30 +57,34 @@ pub struct JobPlan {
     path: Option<String>,
 }
 
-shape! {
-    struct PlanAnswer {
-        annotations: Annotations,
-        #[key = "FailedTGAllocs"]
-        failed_groups: BTreeMap<String, AllocMetric>,
-        job_modify_index: u64,
-        diff: Option<JobDiff>,
-        next_periodic_launch: String,
-        warnings: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct PlanAnswer {
+    annotations: Annotations,
+    #[serde(rename = "FailedTGAllocs")]
+    failed_groups: BTreeMap<String, AllocMetric>,
+    job_modify_index: u64,
+    diff: Option<JobDiff>,
+    next_periodic_launch: String,
+    warnings: String,
+}
 
-    struct Annotations {
-        #[key = "DesiredTGUpdates"]
-        desired: BTreeMap<String, GroupChanges>,
-        preempted_allocs: Vec<Alloc>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Annotations {
+    #[serde(rename = "DesiredTGUpdates")]
+    desired: BTreeMap<String, GroupChanges>,
+    preempted_allocs: Vec<Alloc>,
+}
 
-    struct GroupChanges {
-        place: u64,
-        stop: u64,
-        migrate: u64,
-        destructive_update: u64,
-        canary: u64,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct GroupChanges {
+    place: u64,
+    stop: u64,
+    migrate: u64,
+    destructive_update: u64,
+    canary: u64,
 }
 
 impl Run for JobPlan {

@@ -1,17 +1,17 @@
 //! What is found by its name and described by a line: namespaces and node pools.
 
-use crate::answer::shape;
 use crate::http::decode;
 use crate::layout;
 use crate::output::{Failure, Outcome};
 use crate::session::{Session, ambiguous};
+use serde::Deserialize;
 use serde_json::Value;
 
-shape! {
-    pub struct Named {
-        pub name: String,
-        pub description: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Named {
+    pub name: String,
+    pub description: String,
 }
 
 /// The object of this name, or the only one whose name begins so. `list`: where they are listed.

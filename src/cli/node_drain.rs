@@ -3,7 +3,6 @@
 //! `Tale` is pure: what was seen last and what is seen now become lines.
 
 use crate::Run;
-use crate::answer::shape;
 use crate::follow::{changed, is_terminal};
 use crate::http::decode;
 use crate::job_stop::confirmed;
@@ -13,6 +12,7 @@ use crate::output::{Failure, Outcome};
 use crate::session::{Session, meta_pair, path};
 use argh::{ArgsInfo, FromArgs};
 use jobspec::duration;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -154,31 +154,39 @@ fn say(session: &Session, text: &str) -> Outcome<()> {
     session.out.line(&format!("{}: {text}", session.time(session.now())))
 }
 
-shape! {
-    struct Node {
-        drain_strategy: Option<Strategy>,
-        last_drain: Option<LastDrain>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Node {
+    drain_strategy: Option<Strategy>,
+    last_drain: Option<LastDrain>,
+}
 
-    struct Strategy {
-        force_deadline: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Strategy {
+    force_deadline: String,
+}
 
-    struct LastDrain {
-        status: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct LastDrain {
+    status: String,
+}
 
-    struct Alloc {
-        #[key = "ID"]
-        id: String,
-        desired_status: String,
-        client_status: String,
-        desired_transition: Transition,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Alloc {
+    #[serde(rename = "ID")]
+    id: String,
+    desired_status: String,
+    client_status: String,
+    desired_transition: Transition,
+}
 
-    struct Transition {
-        migrate: bool,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Transition {
+    migrate: bool,
 }
 
 /// Until the drain is over.

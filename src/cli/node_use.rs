@@ -1,56 +1,64 @@
 //! What a machine and its allocations use at present, as `node status` shows it (cli.md 3.6.2, 3.6.3). A node that does not answer
 //! leaves its sections out, with a warning.
 
-use crate::answer::shape;
 use crate::layout;
 use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Node, Usage};
+use serde::Deserialize;
 
-shape! {
-    /// What `client/stats` answers.
-    pub struct HostUse {
-        memory: MemoryUse,
-        #[key = "CPU"]
-        cpus: Vec<CpuUse>,
-        disk_stats: Vec<DiskUse>,
-        alloc_dir_stats: DiskUse,
-        /// Seconds.
-        pub uptime: u64,
-        #[key = "CPUTicksConsumed"]
-        used_mhz: f64,
-    }
+/// What `client/stats` answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostUse {
+    memory: MemoryUse,
+    #[serde(rename = "CPU")]
+    cpus: Vec<CpuUse>,
+    disk_stats: Vec<DiskUse>,
+    alloc_dir_stats: DiskUse,
+    /// Seconds.
+    pub uptime: u64,
+    #[serde(rename = "CPUTicksConsumed")]
+    used_mhz: f64,
+}
 
-    /// Bytes.
-    struct MemoryUse {
-        total: u64,
-        available: u64,
-        used: u64,
-        free: u64,
-    }
+/// Bytes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct MemoryUse {
+    total: u64,
+    available: u64,
+    used: u64,
+    free: u64,
+}
 
-    /// Percent.
-    struct CpuUse {
-        #[key = "CPU"]
-        name: String,
-        user: f64,
-        system: f64,
-        idle: f64,
-    }
+/// Percent.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct CpuUse {
+    #[serde(rename = "CPU")]
+    name: String,
+    user: f64,
+    system: f64,
+    idle: f64,
+}
 
-    struct DiskUse {
-        device: String,
-        mountpoint: String,
-        size: u64,
-        used: u64,
-        available: u64,
-        used_percent: f64,
-        inodes_used_percent: f64,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct DiskUse {
+    device: String,
+    mountpoint: String,
+    size: u64,
+    used: u64,
+    available: u64,
+    used_percent: f64,
+    inodes_used_percent: f64,
+}
 
-    struct AllocUse {
-        resource_usage: Usage,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct AllocUse {
+    resource_usage: Usage,
 }
 
 /// Nothing when the node does not run or does not answer.

@@ -2,7 +2,6 @@
 //! them (cli.md 2.1.1, 2.5.1, 3.7).
 
 use crate::Run;
-use crate::answer::shape;
 use crate::deployment_change::follow_change;
 use crate::http::decode;
 use crate::layout;
@@ -10,6 +9,7 @@ use crate::output::{Failure, Outcome, objects, pretty};
 use crate::session::{Session, argument, at_home, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -83,43 +83,51 @@ pub struct ScalingPolicyInfo {
     policy: Option<String>,
 }
 
-shape! {
-    struct ScaleStatus {
-        task_groups: BTreeMap<String, GroupScale>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ScaleStatus {
+    task_groups: BTreeMap<String, GroupScale>,
+}
 
-    struct GroupScale {
-        events: Vec<ScaleEvent>,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct GroupScale {
+    events: Vec<ScaleEvent>,
+}
 
-    struct ScaleEvent {
-        count: Option<i64>,
-        previous_count: i64,
-        error: bool,
-        message: String,
-        #[key = "EvalID"]
-        eval_id: String,
-        time: i64,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ScaleEvent {
+    count: Option<i64>,
+    previous_count: i64,
+    error: bool,
+    message: String,
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    time: i64,
+}
 
-    struct Policy {
-        #[key = "ID"]
-        id: String,
-        enabled: bool,
-        #[key = "Type"]
-        kind: String,
-        target: Target,
-        policy: Value,
-        min: i64,
-        max: i64,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Policy {
+    #[serde(rename = "ID")]
+    id: String,
+    enabled: bool,
+    #[serde(rename = "Type")]
+    kind: String,
+    target: Target,
+    policy: Value,
+    min: i64,
+    max: i64,
+}
 
-    struct Target {
-        namespace: String,
-        job: String,
-        group: String,
-        task: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Target {
+    namespace: String,
+    job: String,
+    group: String,
+    task: String,
 }
 
 impl Run for JobScale {

@@ -2,12 +2,12 @@
 //! `system reconcile summaries`, `system gc`, `ui`.
 
 use crate::Run;
-use crate::answer::shape;
 use crate::http::decode;
 use crate::layout;
 use crate::output::{Failure, Objects, Outcome, objects};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::ExitCode;
@@ -193,35 +193,41 @@ impl Run for Ui {
     }
 }
 
-shape! {
-    /// `agent/members`.
-    struct Members {
-        members: Vec<Member>,
-    }
+/// `agent/members`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Members {
+    members: Vec<Member>,
+}
 
-    struct Member {
-        name: String,
-        addr: String,
-        port: u16,
-        status: String,
-        tags: BTreeMap<String, String>,
-        protocol_cur: u8,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Member {
+    name: String,
+    addr: String,
+    port: u16,
+    status: String,
+    tags: BTreeMap<String, String>,
+    protocol_cur: u8,
+}
 
-    /// `operator/raft/configuration`.
-    struct RaftConfiguration {
-        servers: Vec<RaftServer>,
-    }
+/// `operator/raft/configuration`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct RaftConfiguration {
+    servers: Vec<RaftServer>,
+}
 
-    struct RaftServer {
-        #[key = "ID"]
-        id: String,
-        node: String,
-        address: String,
-        leader: bool,
-        voter: bool,
-        raft_protocol: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct RaftServer {
+    #[serde(rename = "ID")]
+    id: String,
+    node: String,
+    address: String,
+    leader: bool,
+    voter: bool,
+    raft_protocol: String,
 }
 
 #[cfg(test)]
