@@ -1,7 +1,7 @@
 //! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
 
+use crate::render::template;
 use crate::settings::Settings;
-use crate::template;
 use agent::config::files::os_error;
 use api::indent::indented;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! What the commands read of the API's answers (http-api.md). Everything has a default: an older agent may say less.
 
-use super::alloc_addresses::Allocated;
+use crate::alloc::addresses::Allocated;
 use crate::output::{Failure, Outcome};
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,8 +38,8 @@ pub struct Job {
     pub priority: i64,
     pub datacenters: Vec<String>,
     pub node_pool: String,
-    pub periodic: Option<serde_json::Value>,
-    pub parameterized_job: Option<serde_json::Value>,
+    pub periodic: Option<Value>,
+    pub parameterized_job: Option<Value>,
     pub dispatched: bool,
     pub dispatch_idempotency_token: String,
     pub stop: bool,
@@ -209,7 +209,7 @@ pub struct File {
 }
 
 impl Alloc {
-    /// Of its job: a list of a job's has it beside the allocation, a whole allocation within its job.
+    /// The version of its job: a list has it beside the allocation, a whole allocation within its job.
     pub fn version(&self) -> u64 {
         self.job.as_ref().map_or(self.job_version, |job| job.version)
     }
@@ -258,7 +258,7 @@ pub struct ReschedulePolicy {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RescheduleTracker {
-    pub events: Vec<serde_json::Value>,
+    pub events: Vec<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -383,8 +383,8 @@ pub struct NamespaceCapabilities {
 #[serde(rename_all = "PascalCase", default)]
 pub struct Versions {
     /// Jobs, newest first.
-    pub versions: Vec<serde_json::Value>,
-    pub diffs: Vec<serde_json::Value>,
+    pub versions: Vec<Value>,
+    pub diffs: Vec<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -424,92 +424,4 @@ pub struct DispatchAnswer {
 #[serde(rename_all = "PascalCase", default)]
 pub struct SearchAnswer {
     pub matches: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeStub {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub address: String,
-    pub datacenter: String,
-    pub name: String,
-    pub node_pool: String,
-    pub node_class: String,
-    pub version: String,
-    pub drain: bool,
-    pub scheduling_eligibility: String,
-    pub status: String,
-    pub attributes: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Node {
-    #[serde(rename = "ID")]
-    pub id: String,
-    pub datacenter: String,
-    pub name: String,
-    pub node_pool: String,
-    pub node_class: String,
-    pub drain: bool,
-    pub scheduling_eligibility: String,
-    pub status: String,
-    pub attributes: BTreeMap<String, String>,
-    pub meta: BTreeMap<String, String>,
-    pub drivers: BTreeMap<String, Driver>,
-    /// Oldest first.
-    pub events: Vec<NodeEvent>,
-    pub node_resources: NodeResources,
-    pub reserved_resources: NodeResources,
-    pub host_volumes: Option<BTreeMap<String, Value>>,
-    pub host_networks: Option<BTreeMap<String, Value>>,
-    /// 0: it was not said.
-    pub node_max_allocs: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Driver {
-    pub detected: bool,
-    pub healthy: bool,
-    pub health_description: String,
-    pub update_time: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeEvent {
-    pub message: String,
-    pub subsystem: String,
-    pub timestamp: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeResources {
-    pub cpu: NodeCpu,
-    pub memory: NodeMemory,
-    pub disk: NodeDisk,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeCpu {
-    /// MHz.
-    pub cpu_shares: i64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeMemory {
-    #[serde(rename = "MemoryMB")]
-    pub memory_mb: i64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct NodeDisk {
-    #[serde(rename = "DiskMB")]
-    pub disk_mb: i64,
 }

@@ -9,7 +9,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn run_split(line: &str) -> Result<Split, FlagError> {
-    split(&words(line), &job_run::JobRun::get_args_info(), true, false)
+    split(&words(line), &job::run::JobRun::get_args_info(), true, false)
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_argh_gets_is_what_it_understands() {
     {
         let split = run_split(line).unwrap();
         let args: Vec<&str> = split.args.iter().map(String::as_str).collect();
-        assert!(job_run::JobRun::from_args(&["x"], &args).is_ok(), "{line}");
+        assert!(job::run::JobRun::from_args(&["x"], &args).is_ok(), "{line}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! `drover job why`, `alloc why`, `eval why`: why something finds no place, is where it is, or became what it is.
 
 use crate::Run;
-use crate::layout;
 use crate::output::{Failure, Outcome, objects};
+use crate::render::layout;
 use crate::session::{Session, argument, at_home, path};
 use argh::{ArgsInfo, FromArgs};
 use model::resources::TOO_MANY;
