@@ -98,7 +98,7 @@ fn disable_remote_exec_and_gc_max_allocs() {
     let dirs = || fs::read_dir(node.data_dir().join("alloc")).map_or(0, Iterator::count);
     for id in ["one", "two", "three"] {
         node.run(id, "true");
-        node.drover(&["job", "stop", id]).exits(0);
+        node.drover(&["job", "stop", "-detach", id]).exits(0);
     }
     wait::until("one that runs and one that ended have directories", || (dirs() == 2).then_some(()));
 }

@@ -106,7 +106,7 @@ fn the_less_urgent_makes_way_and_returns() {
         evals.as_array().and_then(|all| all.iter().find(|e| e["TriggeredBy"] == "preemption").cloned());
     assert!(again.is_some(), "{evals}");
     assert_eq!(node.allocs("low").len(), 1, "it waits for room");
-    node.drover(&["job", "stop", "high"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "high"]).exits(0);
     let back = node.await_alloc("low", "running");
     assert_ne!(back["ID"], low["ID"]);
 }

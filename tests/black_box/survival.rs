@@ -245,7 +245,7 @@ fn what_was_stopped_stays_stopped() {
     let mut node = Node::durable();
     node.run("gone", COUNTER);
     let pid = node.await_pid("gone");
-    node.drover(&["job", "stop", "gone"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "gone"]).exits(0);
     wait::until("the task is gone", || (!is_alive(pid)).then_some(()));
     node.restart();
     assert_eq!(node.await_alloc("gone", "complete")["DesiredStatus"], "stop");

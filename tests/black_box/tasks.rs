@@ -129,7 +129,7 @@ fn children_end_with_their_task() {
         node.stdout("parent").lines().find_map(|l| l.strip_prefix("far ")?.parse().ok())
     });
     assert!(is_alive(child) && is_alive(far));
-    node.drover(&["job", "stop", "parent"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "parent"]).exits(0);
     wait::until("the children are gone", || (!is_alive(child) && !is_alive(far)).then_some(()));
 }
 

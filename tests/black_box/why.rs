@@ -108,7 +108,7 @@ fn a_node_at_max_allocs_says_so_and_the_rest_waits() {
     assert!(status.exits(0).contains(" 2/2\n"), "{status:?}");
     assert_eq!(node.allocs("many").len(), 0);
 
-    node.drover(&["job", "stop", "long"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "long"]).exits(0);
     wait::until("all have had their turn", || {
         (node.allocs("many").iter().filter(|a| a["ClientStatus"] == "complete").count() == 5).then_some(())
     });

@@ -1,7 +1,7 @@
 //! Blocks about where and with how much a job runs that are not kept as they are written.
 
 use super::Kind::{Bool, Free, Int, Text, TextMap, Texts};
-use super::{Block, Hook, Member, block, filled, hooked, labelled, many, maybe, named, one, plain, soon};
+use super::{Block, Hook, Member, block, hooked, labelled, many, maybe, named, one, plain, soon};
 
 pub const AFFINITY_WEIGHT: Member = maybe("weight", "Weight", Int);
 

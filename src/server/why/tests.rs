@@ -98,7 +98,7 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
         told(&old),
         [
             ("evaluation", "job-register, complete"),
-            ("plan", "was placed on node, of 0 nodes looked at"),
+            ("plan", "was placed on node (00000000), of 0 nodes looked at"),
             ("task", "t: Started: Task started by client"),
             ("node", "node-1: Node heartbeat missed"),
             ("evaluation", "node-update, complete"),
