@@ -4,7 +4,6 @@
 //! it runs.
 
 use super::on_node::{alloc_id, bad, on_this_node, session};
-use super::path::Route;
 use super::response::Response;
 use super::shape::action::ActionShape;
 use super::watch::WatchKey;
@@ -15,15 +14,7 @@ use model::job::{Task, TaskGroup, no_action};
 use state::view::Table;
 use wire::ask::NodeAsk;
 
-pub fn answer(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
-    match route {
-        Route::JobActions(id) => list(call, id),
-        Route::JobAction(id) => run(call, &id),
-        _ => Err(Response::text(404, "")),
-    }
-}
-
-fn list(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let job = view.job(&key)?;
@@ -34,7 +25,7 @@ fn list(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     })
 }
 
-fn run(call: &Call<'_>, job: &str) -> Result<Outcome, Response> {
+pub fn run(call: &Call<'_>, job: &str) -> Result<Outcome, Response> {
     let q = &call.query;
     let action = given(call, "action").ok_or_else(|| bad("action name is required"))?;
     let id = alloc_id(q.text("allocID").unwrap_or_default())?;
@@ -54,8 +45,7 @@ fn given<'a>(call: &'a Call<'_>, name: &str) -> Option<&'a str> {
 
 /// It is one of the job, and of the group if one is named.
 fn belongs(call: &Call<'_>, job: &str, alloc: &Allocation) -> Result<(), Response> {
-    let named = call.namespaces().filter(|_| call.query.namespace.is_some());
-    if alloc.job.id != job || named.is_some_and(|namespace| alloc.job.namespace != namespace) {
+    if alloc.job.id != job || call.namespaces().is_some_and(|namespace| alloc.job.namespace != namespace) {
         let (id, JobKey { namespace, id: own }) = (alloc.id, &alloc.job);
         return Err(bad(format!(
             "allocation \"{id}\" is not one of job {job:?}: it belongs to {own:?} in namespace {namespace:?}"

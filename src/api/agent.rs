@@ -3,10 +3,9 @@
 //! Refuses to know: where these values come from. They are handed in, whole, by whoever runs the agent.
 
 use super::metrics::Filter;
-use super::query::Query;
 use super::response::Response;
 use super::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
-use super::{Context, no_leader};
+use super::{Call, Context, Outcome, no_leader};
 use model::id::NodeId;
 use model::time::Span;
 use wire::measured::Measured;
@@ -90,20 +89,23 @@ pub struct ClientReport {
     pub measured: Measured,
 }
 
-pub fn own_self(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&SelfShape::new(ctx.agent, ctx.status, ctx.client), q.pretty)
+pub(super) fn own_self(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client);
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 
 /// 500 with the same JSON when a part is not well.
-pub fn health(ctx: &Context<'_>, q: &Query) -> Response {
-    let asked: Vec<&str> = q.all("type").collect();
+pub(super) fn health(call: &Call<'_>) -> Result<Outcome, Response> {
+    let ctx = call.ctx;
+    let asked: Vec<&str> = call.query.all("type").collect();
     let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
     let health = HealthShape {
         client: ctx.client.filter(|_| wanted("client")).map(client_health),
         server: (ctx.agent.server && wanted("server")).then(|| server_health(ctx)),
     };
     let well = [&health.client, &health.server].into_iter().flatten().all(|part| part.ok);
-    Response::json(&health, q.pretty).status(if well { 200 } else { 500 })
+    let status = if well { 200 } else { 500 };
+    Ok(Outcome::Respond(Response::json(&health, call.query.pretty).status(status)))
 }
 
 fn client_health(client: &ClientReport) -> PartHealth {
@@ -123,20 +125,22 @@ fn server_health(ctx: &Context<'_>) -> PartHealth {
     }
 }
 
-pub fn members(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&MembersShape::new(ctx.agent, ctx.status), q.pretty)
+pub(super) fn members(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = MembersShape::new(call.ctx.agent, call.ctx.status);
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 
 /// The servers that this agent's node asks.
-pub fn servers(ctx: &Context<'_>, q: &Query) -> Result<Response, Response> {
-    if ctx.client.is_none() {
+pub(super) fn servers(call: &Call<'_>) -> Result<Outcome, Response> {
+    if call.ctx.client.is_none() {
         return Err(Response::text(501, "this agent runs no node: ask one that does"));
     }
-    Ok(Response::json(&[&ctx.agent.rpc_addr], q.pretty))
+    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.rpc_addr], call.query.pretty)))
 }
 
 /// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
-pub fn only_this_agent(ctx: &Context<'_>, q: &Query) -> Result<(), Response> {
+pub(super) fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
+    let (ctx, q) = (call.ctx, &call.query);
     let own_node = |id: &str| ctx.client.is_some_and(|c| c.node_id.to_string() == id);
     if q.text("node_id").is_some_and(|id| !id.is_empty() && !own_node(id)) {
         return Err(Response::not_supported("node_id of another agent's node: ask that agent itself"));
@@ -153,17 +157,18 @@ pub fn only_this_agent(ctx: &Context<'_>, q: &Query) -> Result<(), Response> {
 }
 
 /// The leader's RPC address; empty text when there is none.
-pub fn leader(ctx: &Context<'_>, q: &Query) -> Response {
-    let own = ctx.status.leader == Some(ctx.status.id);
-    Response::json(&if own { ctx.agent.rpc_addr.as_str() } else { "" }, q.pretty)
+pub(super) fn leader(call: &Call<'_>) -> Result<Outcome, Response> {
+    let own = call.ctx.status.leader == Some(call.ctx.status.id);
+    let address = if own { call.ctx.agent.rpc_addr.as_str() } else { "" };
+    Ok(Outcome::Respond(Response::json(&address, call.query.pretty)))
 }
 
-pub fn peers(ctx: &Context<'_>, q: &Query) -> Response {
-    let own = ctx.status.voters.contains(&ctx.status.id);
-    let peers: Vec<&str> = own.then_some(ctx.agent.rpc_addr.as_str()).into_iter().collect();
-    Response::json(&peers, q.pretty)
+pub(super) fn peers(call: &Call<'_>) -> Result<Outcome, Response> {
+    let own = call.ctx.status.voters.contains(&call.ctx.status.id);
+    let peers: Vec<&str> = own.then_some(call.ctx.agent.rpc_addr.as_str()).into_iter().collect();
+    Ok(Outcome::Respond(Response::json(&peers, call.query.pretty)))
 }
 
-pub fn regions(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&[&ctx.agent.region], q.pretty)
+pub(super) fn regions(call: &Call<'_>) -> Result<Outcome, Response> {
+    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.region], call.query.pretty)))
 }

@@ -73,7 +73,7 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// With `all`, also those of an earlier job of the same id.
-pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let all = call.query.flag("all", false)?;
     let view = call.view()?;
@@ -119,9 +119,7 @@ pub fn of_node(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let index = view.table_index(Table::Allocs);
     blocking::answer(call, index, vec![WatchKey::NodeAllocs(id)], view.index(), || {
         let mut allocs = view.allocs_of_node(id)?;
-        allocs.retain(|a| {
-            call.namespaces().is_none_or(|n| call.query.namespace.is_none() || a.job.namespace == n)
-        });
+        allocs.retain(|a| call.namespaces().is_none_or(|n| a.job.namespace == n));
         let allocs = page::chosen(allocs, |a| matches(call, &view, a))?;
         let jobs = Jobs::of(&view, &allocs)?;
         let shapes: Vec<_> = allocs.iter().map(|a| AllocShape::new(a, jobs.get(a))).collect();

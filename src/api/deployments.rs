@@ -80,7 +80,7 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// Without `all` only those of the job that there is now, not of an earlier one of the same id.
-pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let all = call.query.flag("all", false)?;
     let view = call.view()?;
@@ -95,7 +95,7 @@ pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 }
 
 /// The newest, or `null`.
-pub fn latest_of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let index = view.table_index(Table::Deployments);

@@ -180,7 +180,7 @@ fn family(view: &View, eval: &Evaluation) -> Result<Vec<Evaluation>, Response> {
     Ok(of_job.into_iter().filter(|e| e.id != eval.id && members.contains(&e.id)).collect())
 }
 
-pub fn of_job(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let index = view.table_index(Table::Evals);

@@ -1,6 +1,5 @@
 //! Jobs that make others: launching a periodic one now, dispatching a parameterized one (http-api.md 1.1.19, 1.1.20).
 
-use super::path::Route;
 use super::response::Response;
 use super::shape::family::{DispatchedShape, LaunchedShape};
 use super::{Answer, AnswerKind, Call, Outcome, jobs, json};
@@ -14,18 +13,10 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::request::{Action, Done};
 
-pub fn make(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
-    match route {
-        Route::JobLaunch(id) => Ok(force(call, id)),
-        Route::JobDispatch(id) => dispatch(call, id),
-        _ => Err(Response::text(404, "")),
-    }
-}
-
-fn force(call: &Call<'_>, id: String) -> Outcome {
+pub fn force(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let job = JobKey::new(call.namespace(), id);
     let answer = Answer { kind: AnswerKind::JobLaunched, pretty: call.query.pretty };
-    Outcome::Act(Action::ForceLaunch { job }, answer)
+    Ok(Outcome::Act(Action::ForceLaunch { job }, answer))
 }
 
 pub fn launched(done: &Done, pretty: bool) -> Response {
@@ -34,7 +25,7 @@ pub fn launched(done: &Done, pretty: bool) -> Response {
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
-fn dispatch(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn dispatch(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     if json::text(&body, "JobID")?.is_some_and(|named| !named.is_empty() && named != id) {
         return Err(Response::text(400, "Job ID does not match"));

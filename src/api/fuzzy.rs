@@ -4,7 +4,7 @@
 use super::response::Response;
 use super::search::{self, Found};
 use super::shape::search::Match;
-use super::{Call, json, page};
+use super::{Call, Outcome, json, page};
 use model::alloc::Allocation;
 use model::job::{Job, Task, TaskGroup};
 use model::value::Value;
@@ -16,7 +16,7 @@ const IN_JOBS: [&str; 7] = ["jobs", "groups", "tasks", "services", "images", "co
 /// The other contexts whose objects have names.
 const NAMED: [&str; 4] = ["nodes", "node_pools", "namespaces", "allocs"];
 
-pub fn search(call: &Call<'_>) -> Result<Response, Response> {
+pub fn search(call: &Call<'_>) -> Result<Outcome, Response> {
     let rules = call.ctx.agent.search;
     if !rules.fuzzy_enabled {
         return Err(Response::text(500, "fuzzy search is not enabled"));
@@ -47,7 +47,7 @@ pub fn search(call: &Call<'_>) -> Result<Response, Response> {
         };
         found.put(context, matches, truncated);
     }
-    Ok(found.answer(call, &view))
+    Ok(Outcome::Respond(found.answer(call, &view)))
 }
 
 /// What has no name is found by the beginning of its id.

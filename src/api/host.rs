@@ -2,10 +2,8 @@
 //!
 //! Refuses to know: how the machine is looked at. Invariant: what smells of a secret in the environment does not leave.
 
-use super::Context;
-use super::query::Query;
 use super::response::Response;
-use super::{Outcome, shape};
+use super::{Call, Outcome, shape};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -39,14 +37,15 @@ pub struct HostRequest {
     pretty: bool,
 }
 
-pub fn request(ctx: &Context<'_>, q: &Query) -> Result<Outcome, Response> {
+pub(super) fn request(call: &Call<'_>) -> Result<Outcome, Response> {
+    let ctx = call.ctx;
     if !ctx.agent.enable_debug {
         let why = "the agent's configuration has to say enable_debug = true for this: Permission denied";
         return Err(Response::text(403, why));
     }
-    super::agent::only_this_agent(ctx, q)?;
+    super::agent::only_this_agent(call)?;
     let agent_id = ctx.client.map_or_else(|| ctx.agent.name.clone(), |c| c.node_id.to_string());
-    Ok(Outcome::Host(HostRequest { agent_id, pretty: q.pretty }))
+    Ok(Outcome::Host(HostRequest { agent_id, pretty: call.query.pretty }))
 }
 
 impl HostRequest {

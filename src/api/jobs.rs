@@ -67,7 +67,7 @@ fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
     call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)))
 }
 
-pub fn one(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let job = view.job(&key)?;
@@ -82,7 +82,7 @@ pub fn not_found() -> Response {
     Response::text(404, "job not found")
 }
 
-pub fn summary(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn summary(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let summary = view.job_summary(&key)?;
@@ -93,7 +93,7 @@ pub fn summary(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     })
 }
 
-pub fn versions(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn versions(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let q = &call.query;
     let base = match q.text("diff_tag").filter(|tag| !tag.is_empty()) {
@@ -159,7 +159,7 @@ fn diffs(all: &[Job], chosen: &[&Job], base: Option<Base<'_>>) -> Result<Vec<Job
 }
 
 /// `id`: from the path, when the request names a job there.
-pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response> {
+pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
     let mut wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
     if id.is_some_and(|id| id != wanted.spec.id) {
         return Err(Response::text(400, "Job ID does not match name"));
@@ -204,7 +204,7 @@ pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Res
 }
 
 /// A job that is only looked at. What is wrong with it is an answer, not an error.
-pub fn validated(call: &Call<'_>) -> Result<Response, Response> {
+pub fn validated(call: &Call<'_>) -> Result<Outcome, Response> {
     let validation = match jobspec::decode_register(call.body()?) {
         Ok(mut wanted) => prepare(call, &mut wanted)?,
         Err(why @ Refused::Malformed(_)) => return Err(refused(why)),
@@ -212,7 +212,7 @@ pub fn validated(call: &Call<'_>) -> Result<Response, Response> {
             Validation { errors, warnings: vec![] }
         }
     };
-    Ok(Response::json(&ValidatedShape::new(&validation), call.query.pretty))
+    Ok(Outcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
 }
 
 pub fn refused(why: Refused) -> Response {
@@ -238,7 +238,7 @@ fn complete(call: &Call<'_>, spec: &mut JobSpec) {
 }
 
 /// With no body, or one that names the job.
-pub fn evaluate(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let bad = |sentence: &str| Response::text(400, sentence);
     let mut force_reschedule = false;
     if !call.request.body.is_empty() {
@@ -259,7 +259,7 @@ pub fn evaluate(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     Ok(Outcome::Act(Action::EvaluateJob { job, force_reschedule }, answer))
 }
 
-pub fn deregister(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let q = &call.query;
     // A value that cannot be read is a 500 on this route (http-api.md 0.4.2).
     let flag = |name| q.flag(name, false).map_err(|bad| bad.status(500));
@@ -330,7 +330,7 @@ pub fn deregistered(done: &Done, pretty: bool) -> Response {
 }
 
 /// A job file to the API's JSON job. What is not built yet is in the answer all the same: only registering it is refused.
-pub fn parse(call: &Call<'_>) -> Result<Response, Response> {
+pub fn parse(call: &Call<'_>) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     if json::flag(&body, "hclv1")? {
         return Err(Response::not_supported("jobs/parse with hclv1"));
@@ -351,9 +351,9 @@ pub fn parse(call: &Call<'_>) -> Result<Response, Response> {
         return Err(Response::text(400, format!("Failed to parse job: {why}")));
     };
     if !json::flag(&body, "Canonicalize")? {
-        return Ok(Response::json(&job, call.query.pretty));
+        return Ok(Outcome::Respond(Response::json(&job, call.query.pretty)));
     }
     let mut spec = jobspec::decode_job(&job).map_err(refused)?;
     complete(call, &mut spec);
-    Ok(Response::json(&JobShape::of_spec(&spec), call.query.pretty))
+    Ok(Outcome::Respond(Response::json(&JobShape::of_spec(&spec), call.query.pretty)))
 }

@@ -33,7 +33,7 @@ pub(super) fn request(call: &Call<'_>) -> Result<Outcome, Response> {
     if q.flag("log_include_location", false)? {
         return Err(Response::not_supported("log_include_location"));
     }
-    agent::only_this_agent(call.ctx, q)?;
+    agent::only_this_agent(call)?;
     let level = match q.text("log_level").filter(|l| !l.is_empty()) {
         None => LogLevel::Info,
         Some(text) => level(text).ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,

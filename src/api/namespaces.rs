@@ -47,8 +47,8 @@ pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
 /// Of a name that is refused.
 const MAX_SHOWN_CHARS: usize = 128;
 
-pub fn delete(call: &Call<'_>, name: String) -> Result<Outcome, Response> {
-    Ok(act(call, Action::DeleteNamespace { name }))
+pub fn delete(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
+    Ok(act(call, Action::DeleteNamespace { name: name.to_string() }))
 }
 
 fn act(call: &Call<'_>, action: Action) -> Outcome {

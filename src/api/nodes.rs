@@ -2,7 +2,6 @@
 
 use super::filter::LeftOut;
 use super::page::{self, Page};
-use super::path::WishRoute;
 use super::query::object;
 use super::response::Response;
 use super::shape::node::{NodeChangedShape, NodeEvaluatedShape, NodeShape, NodeStub};
@@ -69,22 +68,17 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let node: NodeId = page::full_id("node", id)?;
     let answer = Answer { kind: AnswerKind::NodeEvaluated, pretty: call.query.pretty };
     Ok(Outcome::Act(Action::EvaluateNode { node }, answer))
 }
 
-pub fn wish(call: &Call<'_>, what: WishRoute, id: &str) -> Result<Outcome, Response> {
-    match what {
-        WishRoute::Evaluate => evaluate(call, id),
-        WishRoute::Eligibility => eligibility(call, id),
-        WishRoute::Drain => drain(call, id),
-        WishRoute::Purge => change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated),
-    }
+pub fn purge(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated)
 }
 
-fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let wish = match json::text(&body, "Eligibility")?.unwrap_or_default() {
         "eligible" => NodeWish::Eligible(true),
@@ -98,7 +92,7 @@ fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// Without a `DrainSpec` the drain ends.
-fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let meta = namespaces::meta(&body)?;
     let wish = match json::member(&body, "DrainSpec") {

@@ -3,7 +3,6 @@
 //! Refuses to know: how a node answers. Whether a task runs, the node knows best: only what cannot be asked at all is
 //! refused here.
 
-use super::path::FilesRoute;
 use super::response::Response;
 use super::showing::{Form, Showing};
 use super::{Call, Outcome, json};
@@ -11,6 +10,16 @@ use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
 use wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+
+/// Ways to look at an allocation's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilesAsk {
+    List,
+    Stat,
+    Cat,
+    ReadAt,
+    Stream,
+}
 
 pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let alloc = alloc_id(id)?;
@@ -28,27 +37,27 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     Ok(asking(call, ask, form))
 }
 
-pub fn files(call: &Call<'_>, how: FilesRoute, id: &str) -> Result<Outcome, Response> {
+pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let path = match (q.text("path").filter(|p| !p.is_empty()), how) {
         (Some(path), _) => path.to_string(),
-        (None, FilesRoute::List) => "/".to_string(),
+        (None, FilesAsk::List) => "/".to_string(),
         (None, _) => return Err(bad("must provide a file name")),
     };
     let whole = Position::FromStart(0);
     let (ask, form) = match how {
-        FilesRoute::List => (NodeAsk::List { alloc, path }, Form::Json),
-        FilesRoute::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
-        FilesRoute::Cat => {
+        FilesAsk::List => (NodeAsk::List { alloc, path }, Form::Json),
+        FilesAsk::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
+        FilesAsk::Cat => {
             (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text)
         }
-        FilesRoute::ReadAt => {
+        FilesAsk::ReadAt => {
             // to the end, unless it is above zero
             let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);
             (NodeAsk::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
         }
-        FilesRoute::Stream => {
+        FilesAsk::Stream => {
             let (from, follow) = (position(call)?, q.flag("follow", true)?);
             (NodeAsk::File { alloc, path, from, limit: None, follow }, Form::Frames)
         }

@@ -1,22 +1,29 @@
 //! What an operator asks of the servers as a group: their list and their health (http-api.md 9.4, 9.5).
 
-use super::query::Query;
 use super::response::Response;
 use super::shape::operator::{AutopilotShape, RaftShape};
-use super::{Answer, AnswerKind, Context, Outcome};
+use super::{Answer, AnswerKind, Call, Outcome};
 use wire::request::Action;
 
-pub fn raft_configuration(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&RaftShape::new(ctx.agent, ctx.status), q.pretty)
+pub fn raft_configuration(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = RaftShape::new(call.ctx.agent, call.ctx.status);
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
 }
 
 /// 429 with the same JSON when the servers are not well.
-pub fn autopilot_health(ctx: &Context<'_>, q: &Query) -> Response {
-    let shape = AutopilotShape::new(ctx.agent, ctx.status);
-    Response::json(&shape, q.pretty).status(if shape.healthy { 200 } else { 429 })
+pub fn autopilot_health(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = AutopilotShape::new(call.ctx.agent, call.ctx.status);
+    let status = if shape.healthy { 200 } else { 429 };
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty).status(status)))
 }
 
 /// Answered as soon as the collector is on its way.
-pub fn collect_garbage(q: &Query) -> Outcome {
-    Outcome::Act(Action::CollectGarbage, Answer { kind: AnswerKind::Written, pretty: q.pretty })
+pub fn collect_garbage(call: &Call<'_>) -> Result<Outcome, Response> {
+    let answer = Answer { kind: AnswerKind::Written, pretty: call.query.pretty };
+    Ok(Outcome::Act(Action::CollectGarbage, answer))
+}
+
+/// Every entry of the log leaves the summaries of jobs exact: there is nothing to count anew.
+pub fn reconcile_summaries(_: &Call<'_>) -> Result<Outcome, Response> {
+    Ok(Outcome::Respond(Response::text(200, "")))
 }

@@ -2,7 +2,6 @@
 //! server.md 13).
 
 use super::page::{full_id, id_prefix};
-use super::path::Route;
 use super::response::Response;
 use super::shape::scaling::{EventShape, GroupScaleShape, PolicyShape, PolicyStub, ScaleStatusShape};
 use super::watch::WatchKey;
@@ -20,15 +19,11 @@ use wire::request::{Action, ScaleWish};
 /// Message and meta of an event may be so long together: the newest of them are kept.
 const MAX_EVENT_BYTES: usize = 16 << 10;
 
-pub fn of_job(call: &Call<'_>, id: String, write: bool) -> Result<Outcome, Response> {
-    if write { scale(call, id) } else { status(call, id) }
-}
-
-fn scale(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let said = json::text(&body, "Namespace")?.filter(|n| !n.is_empty());
     let namespace = call.query.namespace.as_deref().or(said).unwrap_or("default").to_string();
-    let group = group_of(&body, &namespace, &id)?;
+    let group = group_of(&body, &namespace, id)?;
     let (count, error) = (count_of(&body)?, json::flag(&body, "Error")?);
     if count.is_some() && error {
         return Err(bad("scaling action should not contain count if error is true"));
@@ -88,7 +83,7 @@ fn bad(sentence: impl Into<String>) -> Response {
 }
 
 /// How many of each group there are, and what was said of its scaling.
-fn status(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn status(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let Some(job) = view.job(&key)? else {
@@ -145,15 +140,8 @@ fn answer(call: &Call<'_>, job: &Job, task_groups: BTreeMap<&str, GroupScaleShap
     Response::json(&shape, call.query.pretty)
 }
 
-pub fn policies(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
-    match route {
-        Route::ScalingPolicy(id) => one(call, &id),
-        _ => list(call),
-    }
-}
-
 /// Ordered by id.
-fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn policies(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::ScalingPolicies);
     // a policy changes with its job only
@@ -180,7 +168,7 @@ fn chosen(call: &Call<'_>, view: &View) -> Result<Vec<ScalingPolicy>, Response> 
     Ok(found)
 }
 
-fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn policy(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let id: ScalingPolicyId = full_id("policy", id)?;
     let view = call.view()?;
     let policy = view.scaling_policy(id)?;

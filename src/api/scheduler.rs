@@ -7,11 +7,7 @@ use model::scheduling::{Algorithm, Preemption, SchedulerSettings};
 use serde_json::{Map, Value};
 use wire::request::{Action, Done};
 
-pub fn answer(call: &Call<'_>, write: bool) -> Result<Outcome, Response> {
-    if write { configure(call) } else { configuration(call) }
-}
-
-fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
     let config = view.scheduler_config()?;
     let shape = SchedulerShape::new(&config, call.ctx.status.leader.is_some());
@@ -20,7 +16,7 @@ fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
 }
 
 /// What the body does not say is as if it had said no.
-fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
     let body = json::object(call.body()?).map_err(|bad| {
         let why = String::from_utf8_lossy(&bad.body).into_owned();
         Response::text(400, format!("Error parsing scheduler config: {why}"))

@@ -3,7 +3,7 @@
 use super::page::hex_digits;
 use super::response::Response;
 use super::shape::search::SearchShape;
-use super::{Call, blocking, json};
+use super::{Call, Outcome, blocking, json};
 use state::view::View;
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl<M: serde::Serialize> Found<M> {
     }
 }
 
-pub fn search(call: &Call<'_>) -> Result<Response, Response> {
+pub fn search(call: &Call<'_>) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let prefix = json::text(&body, "Prefix")?.unwrap_or_default();
     let contexts = asked(json::text(&body, "Context")?.unwrap_or_default(), &CONTEXTS)?;
@@ -71,7 +71,7 @@ pub fn search(call: &Call<'_>) -> Result<Response, Response> {
         let (ids, truncated) = look_up(call, &view, context, prefix)?;
         found.put(context, ids, truncated);
     }
-    Ok(found.answer(call, &view))
+    Ok(Outcome::Respond(found.answer(call, &view)))
 }
 
 /// Nothing, and `all`, ask for every context.

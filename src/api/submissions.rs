@@ -21,7 +21,7 @@ pub fn kept(call: &Call<'_>, given: Option<Submission>, warnings: &mut Vec<Strin
     None
 }
 
-pub fn one(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let version = call.query.text("version").and_then(|v| v.parse::<u64>().ok());
     let version =
         version.ok_or_else(|| Response::text(400, "Unable to parse job submission version parameter"))?;

@@ -1,25 +1,16 @@
 //! What users do with a job's older versions: come back to one, say which are good, and name them.
 
-use super::path::Route;
-use super::request::Method;
 use super::response::Response;
 use super::shape::job_answers::{StabilityShape, TaggedShape};
 use super::{Answer, AnswerKind, Call, Outcome, json};
 use model::id::JobKey;
 use model::job::VersionTag;
 use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
 use wire::request::{Action, Done};
 
-pub fn judge(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
-    match route {
-        Route::JobRevert(id) => revert(call, id),
-        Route::JobStability(id) => set_stability(call, id),
-        _ => Err(Response::text(404, "")),
-    }
-}
-
-fn revert(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
-    let body = body_of(call, &id)?;
+pub fn revert(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = body_of(call, id)?;
     for token in ["ConsulToken", "VaultToken"] {
         if json::text(&body, token)?.is_some_and(|t| !t.is_empty()) {
             return Err(Response::not_supported(&format!("job/:id/revert with {token}")));
@@ -34,8 +25,8 @@ fn revert(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
 }
 
-fn set_stability(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
-    let body = body_of(call, &id)?;
+pub fn set_stability(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = body_of(call, id)?;
     let action = Action::SetStability {
         job: JobKey::new(call.namespace(), id),
         version: json::number(&body, "JobVersion")?.unwrap_or(0),
@@ -45,28 +36,38 @@ fn set_stability(call: &Call<'_>, id: String) -> Result<Outcome, Response> {
 }
 
 /// What is not said to be of another version is of the newest: `Latest` says the same in other words.
-pub fn tag(call: &Call<'_>, job: String, name: String) -> Result<Outcome, Response> {
-    let bad = |what: &str, chars: &str, most| {
-        Response::text(400, format!("a tag's {what} must have {chars} {most} characters"))
+pub fn set_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Response> {
+    check_chars("name", "1 to", name, 1..=VersionTag::MAX_NAME_CHARS)?;
+    let body = match call.request.body.as_slice() {
+        [] => Map::new(),
+        body => json::object(body)?,
     };
-    if !(1..=VersionTag::MAX_NAME_CHARS).contains(&name.chars().count()) {
-        return Err(bad("name", "1 to", VersionTag::MAX_NAME_CHARS));
-    }
-    let job = JobKey::new(call.namespace(), job);
-    let unset = call.request.method == Method::Delete;
-    let body = if unset || call.request.body.is_empty() { Map::new() } else { json::object(call.body()?)? };
     let description = json::text(&body, "Description")?.unwrap_or_default().to_string();
-    if description.chars().count() > VersionTag::MAX_DESCRIPTION_CHARS {
-        return Err(bad("description", "at most", VersionTag::MAX_DESCRIPTION_CHARS));
-    }
+    check_chars("description", "at most", &description, 0..=VersionTag::MAX_DESCRIPTION_CHARS)?;
     let version = match json::flag(&body, "Latest")? {
         true => None,
         false => json::number(&body, "Version")?,
     };
-    let shown = if unset { (String::new(), String::new()) } else { (name.clone(), description.clone()) };
-    let kind = AnswerKind::Tagged { name: shown.0, description: shown.1 };
-    let action = Action::TagVersion { job, name, version, description: (!unset).then_some(description) };
+    let (job, name) = (JobKey::new(call.namespace(), job), name.to_string());
+    let kind = AnswerKind::Tagged { name: name.clone(), description: description.clone() };
+    let action = Action::TagVersion { job, name, version, description: Some(description) };
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+pub fn unset_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Response> {
+    check_chars("name", "1 to", name, 1..=VersionTag::MAX_NAME_CHARS)?;
+    let (job, name) = (JobKey::new(call.namespace(), job), name.to_string());
+    let kind = AnswerKind::Tagged { name: String::new(), description: String::new() };
+    let action = Action::TagVersion { job, name, version: None, description: None };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+fn check_chars(what: &str, how_many: &str, text: &str, range: RangeInclusive<usize>) -> Result<(), Response> {
+    if range.contains(&text.chars().count()) {
+        return Ok(());
+    }
+    let most = range.end();
+    Err(Response::text(400, format!("a tag's {what} must have {how_many} {most} characters")))
 }
 
 pub fn tagged(done: &Done, name: &str, description: &str, pretty: bool) -> Response {

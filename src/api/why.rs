@@ -2,7 +2,6 @@
 //!
 //! Refuses to know: how the answer is found out. It is asked for, and shown.
 
-use super::path::Route;
 use super::response::Response;
 use super::shape::why::shown;
 use super::{Call, Outcome, page};
@@ -16,14 +15,20 @@ pub struct Explained {
     pretty: bool,
 }
 
-pub(super) fn answer(call: &Call<'_>, route: Route) -> Result<Outcome, Response> {
-    let subject = match route {
-        Route::AllocWhy(id) => Subject::Alloc(page::full_id::<AllocId>("alloc", &id)?),
-        Route::EvalWhy(id) => Subject::Eval(page::full_id::<EvalId>("eval", &id)?),
-        Route::JobWhy(id) => Subject::Job(JobKey::new(call.namespace(), id)),
-        _ => return Err(Response::text(404, "")),
-    };
-    Ok(Outcome::Explain(subject, Explained { pretty: call.query.pretty }))
+pub(super) fn job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    Ok(explain(call, Subject::Job(JobKey::new(call.namespace(), id))))
+}
+
+pub(super) fn alloc(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    Ok(explain(call, Subject::Alloc(page::full_id::<AllocId>("alloc", id)?)))
+}
+
+pub(super) fn eval(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    Ok(explain(call, Subject::Eval(page::full_id::<EvalId>("eval", id)?)))
+}
+
+fn explain(call: &Call<'_>, subject: Subject) -> Outcome {
+    Outcome::Explain(subject, Explained { pretty: call.query.pretty })
 }
 
 impl Explained {
