@@ -112,10 +112,12 @@ pub fn of_deployment(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-/// Whole allocations, each with its job.
+/// Whole allocations, each with its job. A node that nobody knows has none, whatever its id.
 pub fn of_node(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
-    let id: NodeId = page::full_id("node", id)?;
     let view = call.view()?;
+    let Ok(id) = id.parse::<NodeId>() else {
+        return blocking::nothing(call, view.table_index(Table::Allocs));
+    };
     let index = view.table_index(Table::Allocs);
     blocking::answer(call, index, vec![WatchKey::NodeAllocs(id)], view.index(), || {
         let mut allocs = view.allocs_of_node(id)?;

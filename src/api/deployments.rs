@@ -5,10 +5,10 @@ use super::query::object;
 use super::response::Response;
 use super::shape::deployment::{DeploymentShape, LEFT_OUT, SteppedShape};
 use super::watch::WatchKey;
-use super::{Answer, AnswerKind, Call, Outcome, blocking};
+use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use model::deployment::Deployment;
 use model::id::{AllocId, DeploymentId, JobKey};
-use serde::Deserialize;
+use serde_json::{Map, Value};
 use state::view::{Table, View};
 use wire::request::{Action, DeploymentWish, Done};
 
@@ -105,29 +105,13 @@ pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Body {
-    #[serde(rename = "DeploymentID")]
-    deployment_id: Option<String>,
-    pause: Option<bool>,
-    all: Option<bool>,
-    groups: Option<Vec<String>>,
-    #[serde(rename = "HealthyAllocationIDs")]
-    healthy: Option<Vec<String>>,
-    #[serde(rename = "UnhealthyAllocationIDs")]
-    unhealthy: Option<Vec<String>>,
-}
-
 pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> {
     let deployment: DeploymentId = page::full_id("deployment", id)?;
     let body = match call.request.body.as_slice() {
-        [] if verb == Verb::Fail => Body::default(),
-        [] => return Err(Response::text(400, "Request body is empty")),
-        body => serde_json::from_slice::<Body>(body)
-            .map_err(|e| Response::text(400, format!("the body is not as it should be: {e}")))?,
+        [] if verb == Verb::Fail => Map::new(),
+        _ => json::object(call.body()?)?,
     };
-    match body.deployment_id.as_deref().unwrap_or_default() {
+    match json::text(&body, "DeploymentID")?.unwrap_or_default() {
         "" if verb == Verb::Fail => {}
         "" => return Err(Response::text(400, "DeploymentID must be specified")),
         named if named != id => return Err(Response::text(400, "Deployment ID does not match")),
@@ -135,10 +119,10 @@ pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> 
     }
     let step = match verb {
         Verb::Fail => DeploymentWish::Fail,
-        Verb::Pause if body.pause.unwrap_or(false) => DeploymentWish::Pause,
+        Verb::Pause if json::flag(&body, "Pause")? => DeploymentWish::Pause,
         Verb::Pause => DeploymentWish::Resume,
-        Verb::Promote => promotion(body)?,
-        Verb::AllocationHealth => health(body)?,
+        Verb::Promote => promotion(&body)?,
+        Verb::AllocationHealth => health(&body)?,
         // a deployment waits for other regions only if its job is in several
         Verb::Unblock => return Err(unblocked(call, deployment)?),
     };
@@ -146,9 +130,9 @@ pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> 
     Ok(Outcome::Act(Action::StepDeployment { deployment, step }, answer))
 }
 
-fn promotion(body: Body) -> Result<DeploymentWish, Response> {
-    let groups = body.groups.unwrap_or_default();
-    match (body.all.unwrap_or(false), groups.is_empty()) {
+fn promotion(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
+    let groups: Vec<String> = json::texts(body, "Groups")?.into_iter().map(str::to_string).collect();
+    match (json::flag(body, "All")?, groups.is_empty()) {
         (true, true) => Ok(DeploymentWish::Promote { groups: None }),
         (false, false) => Ok(DeploymentWish::Promote { groups: Some(groups) }),
         (true, false) => Err(Response::text(400, "name groups or all of them, not both")),
@@ -156,11 +140,11 @@ fn promotion(body: Body) -> Result<DeploymentWish, Response> {
     }
 }
 
-fn health(body: Body) -> Result<DeploymentWish, Response> {
-    let ids = |list: Option<Vec<String>>| -> Result<Vec<AllocId>, Response> {
-        list.unwrap_or_default().iter().map(|id| page::full_id("alloc", id)).collect()
+fn health(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
+    let ids = |name| -> Result<Vec<AllocId>, Response> {
+        json::texts(body, name)?.into_iter().map(|id| page::full_id("alloc", id)).collect()
     };
-    let (healthy, unhealthy) = (ids(body.healthy)?, ids(body.unhealthy)?);
+    let (healthy, unhealthy) = (ids("HealthyAllocationIDs")?, ids("UnhealthyAllocationIDs")?);
     if healthy.is_empty() && unhealthy.is_empty() {
         return Err(Response::text(500, "must specify at least one healthy/unhealthy allocation ID"));
     }

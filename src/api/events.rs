@@ -57,13 +57,16 @@ pub(super) fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
 }
 
 fn topic(text: &str) -> Result<(String, String), Response> {
-    let bad = |why: &str| Response::text(400, format!("Invalid topic query: {text:?} {why}"));
+    let bad = |why: &str| {
+        let known = "Invalid topic query: Invalid key value pair for topic, topic:";
+        Response::text(400, format!("{known} {text}: {why}"))
+    };
     let (name, key) = text.split_once(':').unwrap_or((text, "*"));
     if key.contains(':') {
-        return Err(bad("has more than one colon: say Topic or Topic:key"));
+        return Err(bad("say Topic or Topic:key"));
     }
     if !TOPICS.contains(&name) {
-        return Err(bad(&format!("names no topic: use one of {}", TOPICS.join(", "))));
+        return Err(bad(&format!("no such topic, use one of {}", TOPICS.join(", "))));
     }
     Ok((name.to_string(), key.to_string()))
 }

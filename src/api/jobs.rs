@@ -1,20 +1,16 @@
-//! Jobs: the list, one with its summary and versions, registration, deregistration, and the parsing of job files.
+//! Jobs: the list, one with its summary, registration, deregistration, and the parsing of job files.
 
 use super::filter::LeftOut;
 use super::page::{self, CHUNK, Page};
 use super::query::object;
 use super::response::Response;
-use super::shape::diff::DiffShape;
 use super::shape::job::JobShape;
-use super::shape::job_answers::{
-    DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape, VersionsShape,
-};
+use super::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape};
 use super::shape::stub;
 use super::watch::WatchKey;
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json, pools, submissions};
 use jobspec::{self, Refused, Register, Vars};
 use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
-use model::diff::JobDiff;
 use model::id::JobKey;
 use model::job::{Job, JobSpec};
 use model::validate::{Limits, Validation, scaling, validate};
@@ -29,7 +25,7 @@ pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
     let pool = pool.map(|pool| pools::known(call, &view, pool)).transpose()?;
     let with_meta = call.query.flag("meta", false)?;
     let index = view.table_index(Table::Jobs);
-    blocking::answer(call, index, vec![WatchKey::Jobs], view.index(), || {
+    blocking::answer(call, index, vec![watched(call)], view.index(), || {
         let page = page_of(call, &view, pool)?;
         let whole = |head: &JobHead| if with_meta { view.job(&head.key) } else { Ok(None) };
         let jobs = page.items.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
@@ -40,6 +36,17 @@ pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
         }
         Ok(page.mark(Response::json_list(rows, |out, (head, job)| stub::job(out, head, job))))
     })
+}
+
+/// A list by prefix waits for the jobs that it may show.
+fn watched(call: &Call<'_>) -> WatchKey {
+    match call.query.prefix.as_str() {
+        "" => WatchKey::Jobs,
+        prefix => WatchKey::JobPrefix {
+            namespace: call.namespaces().map(str::to_string),
+            prefix: prefix.to_string(),
+        },
+    }
 }
 
 fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobHead>, Response> {
@@ -63,7 +70,7 @@ fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobH
     page::cut(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
 }
 
-fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
+pub fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
     call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)))
 }
 
@@ -93,71 +100,6 @@ pub fn summary(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn versions(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
-    let key = JobKey::new(call.namespace(), id);
-    let q = &call.query;
-    let base = match q.text("diff_tag").filter(|tag| !tag.is_empty()) {
-        Some(tag) => Some(Base::Tag(tag)),
-        None => q.integer("diff_version")?.map(Base::Version),
-    };
-    let with_diffs = q.flag("diffs", false)? || base.is_some();
-    let view = call.view()?;
-    let versions = view.job_versions(&key)?;
-    // an older one may be called good when the newest has not moved
-    let newest = versions.iter().map(|j| j.modify_index).max();
-    let index = newest.unwrap_or_else(|| view.table_index(Table::Jobs));
-    blocking::answer(call, index, vec![WatchKey::Job(key)], view.index(), || {
-        if versions.is_empty() {
-            return Err(Response::text(404, "job versions not found"));
-        }
-        let chosen = page::chosen(versions.iter().collect(), |job| matches(call, job))?;
-        let diffs = if with_diffs { Some(diffs(&versions, &chosen, base)?) } else { None };
-        let shape = VersionsShape {
-            versions: chosen.into_iter().map(JobShape::new).collect(),
-            diffs: diffs.as_ref().map(|all| all.iter().map(DiffShape::new).collect()),
-            index: index.max(1),
-            last_contact: 0,
-            known_leader: call.ctx.status.leader.is_some(),
-            next_token: "",
-        };
-        Ok(Response::json(&shape, q.pretty))
-    })
-}
-
-/// What versions are compared with.
-#[derive(Clone, Copy)]
-enum Base<'a> {
-    Version(i64),
-    Tag(&'a str),
-}
-
-impl Base<'_> {
-    fn is(self, job: &Job) -> bool {
-        match self {
-            Base::Version(version) => i64::try_from(job.version) == Ok(version),
-            Base::Tag(name) => job.tag.as_ref().is_some_and(|tag| tag.name == name),
-        }
-    }
-
-    fn unknown(self) -> Response {
-        let what = match self {
-            Base::Version(version) => format!("job version {version}"),
-            Base::Tag(name) => format!("tag {name:?}"),
-        };
-        Response::text(404, format!("{what} not found"))
-    }
-}
-
-/// Of each version to the next newer one, newest first; with `base`: of that version to each.
-fn diffs(all: &[Job], chosen: &[&Job], base: Option<Base<'_>>) -> Result<Vec<JobDiff>, Response> {
-    let Some(base) = base else {
-        let neighbours = chosen.windows(2);
-        return Ok(neighbours.map(|pair| JobDiff::between(Some(&pair[1].spec), &pair[0].spec)).collect());
-    };
-    let Some(base) = all.iter().find(|job| base.is(job)) else { return Err(base.unknown()) };
-    Ok(chosen.iter().map(|job| JobDiff::between(Some(&base.spec), &job.spec)).collect())
-}
-
 /// `id`: from the path, when the request names a job there.
 pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
     let mut wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
@@ -172,6 +114,7 @@ pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> 
     if !validation.is_ok() {
         return Err(Response::text(500, validation.error_text()));
     }
+    validation.warnings.append(&mut wanted.warnings);
     let submission = submissions::kept(call, submission, &mut validation.warnings);
     let action = Action::RegisterJob {
         spec: Box::new(wanted.spec),
@@ -205,7 +148,7 @@ pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Res
 
 /// A job that is only looked at. What is wrong with it is an answer, not an error.
 pub fn validated(call: &Call<'_>) -> Result<Outcome, Response> {
-    let validation = match jobspec::decode_register(call.body()?) {
+    let validation = match jobspec::decode_validate(call.body()?) {
         Ok(mut wanted) => prepare(call, &mut wanted)?,
         Err(why @ Refused::Malformed(_)) => return Err(refused(why)),
         Err(Refused::Invalid(errors) | Refused::NotSupported(errors)) => {

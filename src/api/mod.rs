@@ -10,6 +10,7 @@ mod alloc_metrics;
 mod allocs;
 mod blocking;
 pub mod cors;
+mod csi;
 mod deployments;
 mod evals;
 pub mod events;
@@ -18,6 +19,7 @@ pub mod filter;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod fuzzy;
+mod history;
 pub mod host;
 pub mod indent;
 mod jobs;
@@ -59,10 +61,10 @@ use model::time::{Mono, Span};
 use monitor::MonitorRequest;
 use plan::Planned;
 use query::Query;
-use request::Request;
+use request::{Method, Request};
 use response::Response;
 use routes::{Handler, Kind, Leader, Namespaces};
-use showing::Showing;
+use showing::{Form, Showing};
 use state::store::Reader;
 use state::view::View;
 use watch::WatchKey;
@@ -105,8 +107,21 @@ pub enum Outcome {
     Host(HostRequest),
     /// The agent's own log.
     Monitor(MonitorRequest),
+    /// An answer that takes long to work out: beside the thread that serves other requests.
+    Compute(Box<dyn FnOnce() -> Response + Send>),
     /// A question to this agent's node: its answer is shown as `Showing` says.
     Ask(NodeAsk, Showing),
+}
+
+impl Outcome {
+    /// There is no end that the length of an answer could be told of.
+    fn goes_on(&self) -> bool {
+        match self {
+            Outcome::Events(_) | Outcome::Monitor(_) => true,
+            Outcome::Ask(_, showing) => matches!(showing.form, Form::Frames | Form::Text | Form::Session),
+            _ => false,
+        }
+    }
 }
 
 pub struct Wait {
@@ -142,7 +157,9 @@ enum AnswerKind {
     Deregistered,
     /// Nothing is said of it.
     Written,
-    SchedulerConfigured,
+    SchedulerConfigured {
+        warnings: String,
+    },
     EvalsDeleted,
     JobEvaluated,
     JobLaunched,
@@ -166,7 +183,9 @@ impl Answer {
                 AnswerKind::Registered { warnings } => jobs::registered(&done, warnings, self.pretty),
                 AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
                 AnswerKind::Written => namespaces::written(&done),
-                AnswerKind::SchedulerConfigured => scheduler::configured(&done, self.pretty),
+                AnswerKind::SchedulerConfigured { warnings } => {
+                    scheduler::configured(&done, warnings, self.pretty)
+                }
                 AnswerKind::EvalsDeleted => evals::deleted(&done, self.pretty),
                 AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
                 AnswerKind::JobLaunched => family::launched(&done, self.pretty),
@@ -196,6 +215,9 @@ fn no_leader() -> &'static str {
 /// One step of a request. Called again, with the `held` of the `Wait`, when the wait is over.
 pub fn route(request: &Request, ctx: &Context<'_>, held: Held) -> Outcome {
     match step(request, ctx, held) {
+        Ok(outcome) if request.method == Method::Head && outcome.goes_on() => {
+            Outcome::Respond(Response::invalid_method())
+        }
         Ok(outcome) => outcome,
         Err(response) => Outcome::Respond(response),
     }

@@ -104,15 +104,11 @@ fn capabilities(body: &Map<String, Value>) -> Result<Option<Capabilities>, Respo
         Some(_) => return Err(Response::text(400, "member Capabilities must be an object")),
     };
     refuse(given, &REFUSED_CAPABILITIES)?;
+    let drivers = |name| -> Result<Vec<String>, Response> {
+        Ok(json::texts(given, name)?.into_iter().map(str::to_string).collect())
+    };
     Ok(Some(Capabilities {
-        enabled_task_drivers: drivers(given, "EnabledTaskDrivers")?,
-        disabled_task_drivers: drivers(given, "DisabledTaskDrivers")?,
+        enabled_task_drivers: drivers("EnabledTaskDrivers")?,
+        disabled_task_drivers: drivers("DisabledTaskDrivers")?,
     }))
-}
-
-fn drivers(object: &Map<String, Value>, name: &str) -> Result<Vec<String>, Response> {
-    let wrong = || Response::text(400, format!("member {name} must be a list of strings"));
-    let Some(given) = json::member(object, name) else { return Ok(Vec::new()) };
-    let text = |value: &Value| value.as_str().map(str::to_string);
-    given.as_array().and_then(|given| given.iter().map(text).collect()).ok_or_else(wrong)
 }

@@ -49,9 +49,7 @@ pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Respon
     let (ask, form) = match how {
         FilesAsk::List => (NodeAsk::List { alloc, path }, Form::Json),
         FilesAsk::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
-        FilesAsk::Cat => {
-            (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text)
-        }
+        FilesAsk::Cat => (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text),
         FilesAsk::ReadAt => {
             // to the end, unless it is above zero
             let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);

@@ -20,6 +20,9 @@ use wire::request::{Action, ScaleWish};
 const MAX_EVENT_BYTES: usize = 16 << 10;
 
 pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    if id.is_empty() {
+        return Err(bad("missing job ID for scaling action"));
+    }
     let body = json::object(call.body()?)?;
     let said = json::text(&body, "Namespace")?.filter(|n| !n.is_empty());
     let namespace = call.query.namespace.as_deref().or(said).unwrap_or("default").to_string();
@@ -169,6 +172,9 @@ fn chosen(call: &Call<'_>, view: &View) -> Result<Vec<ScalingPolicy>, Response> 
 }
 
 pub fn policy(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    if id.is_empty() {
+        return Err(Response::text(404, "policy not found"));
+    }
     let id: ScalingPolicyId = full_id("policy", id)?;
     let view = call.view()?;
     let policy = view.scaling_policy(id)?;

@@ -4,6 +4,7 @@ use super::response::Response;
 use super::shape::operator::{ConfiguredShape, SchedulerShape};
 use super::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use model::scheduling::{Algorithm, Preemption, SchedulerSettings};
+use model::validate::multi_warning;
 use serde_json::{Map, Value};
 use wire::request::{Action, Done};
 
@@ -14,6 +15,11 @@ pub fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
     let response = Response::json(&shape, call.query.pretty);
     Ok(Outcome::Respond(blocking::mark(call, response, config.modify_index)))
 }
+
+/// What Nomad fills in by itself.
+const DEFAULT_NODE_LIMIT: u64 = 100;
+const LIMIT_WITHOUT_EFFECT: &str =
+    "NodeLimitForFeasibilityChecks has no effect: every node is looked at for every placement";
 
 /// What the body does not say is as if it had said no.
 pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
@@ -30,12 +36,13 @@ pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
     };
     let settings = settings(&body)?;
     let limit = json::number(&body, "NodeLimitForFeasibilityChecks")?;
-    let limited = limit.filter(|n| !matches!(n, 0 | 100)).map(|_| "NodeLimitForFeasibilityChecks");
-    if let Some(name) = limited {
-        return Err(Response::not_supported(&format!("{name} of the scheduler configuration")));
-    }
+    let warnings = match limit {
+        None | Some(0 | DEFAULT_NODE_LIMIT) => String::new(),
+        Some(_) => multi_warning(&[LIMIT_WITHOUT_EFFECT.to_string()]),
+    };
     let action = Action::ConfigureScheduler { settings, cas };
-    Ok(Outcome::Act(action, Answer { kind: AnswerKind::SchedulerConfigured, pretty: call.query.pretty }))
+    let kind = AnswerKind::SchedulerConfigured { warnings };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
 }
 
 fn settings(body: &Map<String, Value>) -> Result<SchedulerSettings, Response> {
@@ -73,8 +80,8 @@ pub fn algorithm(body: &Map<String, Value>) -> Result<Option<Algorithm>, Respons
     }
 }
 
-pub fn configured(done: &Done, pretty: bool) -> Response {
+pub fn configured(done: &Done, warnings: String, pretty: bool) -> Response {
     let updated = matches!(done, Done::SchedulerConfig { updated: true, .. });
     let index = done.index();
-    Response::json(&ConfiguredShape { updated, index }, pretty).with("X-Nomad-Index", index.max(1))
+    Response::json(&ConfiguredShape { updated, warnings, index }, pretty).with("X-Nomad-Index", index.max(1))
 }

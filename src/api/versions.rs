@@ -5,15 +5,17 @@ use super::shape::job_answers::{StabilityShape, TaggedShape};
 use super::{Answer, AnswerKind, Call, Outcome, json};
 use model::id::JobKey;
 use model::job::VersionTag;
+use model::validate::multi_warning;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 use wire::request::{Action, Done};
 
 pub fn revert(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = body_of(call, id)?;
+    let mut warnings = Vec::new();
     for token in ["ConsulToken", "VaultToken"] {
         if json::text(&body, token)?.is_some_and(|t| !t.is_empty()) {
-            return Err(Response::not_supported(&format!("job/:id/revert with {token}")));
+            warnings.push(format!("{token} has no effect: jobs are registered without such tokens"));
         }
     }
     let action = Action::RevertJob {
@@ -21,7 +23,7 @@ pub fn revert(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         version: json::number(&body, "JobVersion")?.unwrap_or(0),
         enforce_prior_version: json::number(&body, "EnforcePriorVersion")?,
     };
-    let kind = AnswerKind::Registered { warnings: String::new() };
+    let kind = AnswerKind::Registered { warnings: multi_warning(&warnings) };
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
 }
 

@@ -58,7 +58,10 @@ impl NamespaceSpec {
         if !(1..=MAX_NAME_CHARS).contains(&name.len())
             || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         {
-            errors.push(format!("the name must have 1 to {MAX_NAME_CHARS} letters, digits and dashes"));
+            let shown: String = name.chars().take(MAX_NAME_CHARS).collect();
+            errors.push(format!(
+                "invalid name {shown:?}. Must have 1 to {MAX_NAME_CHARS} letters, digits and dashes"
+            ));
         }
         if self.description.chars().count() > MAX_DESCRIPTION_CHARS {
             errors.push(format!("the description is longer than {MAX_DESCRIPTION_CHARS} characters"));

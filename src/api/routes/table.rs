@@ -12,7 +12,10 @@ use super::Route;
 use crate::agent;
 use crate::deployments::Verb;
 use crate::on_node::{self as client, FilesAsk};
-use crate::{actions, allocs, deployments, evals, events, family, fuzzy, host, jobs, keys, metrics, monitor};
+use crate::{
+    actions, allocs, csi, deployments, evals, events, family, fuzzy, history, host, jobs, keys, metrics,
+    monitor,
+};
 use crate::{namespaces, nodes, operator, plan, pools, scaling, scheduler, search, statuses, submissions};
 use crate::{versions, why};
 
@@ -25,6 +28,8 @@ const DELETE: Methods = Methods::DELETE;
 /// Every method is refused.
 const NONE: Methods = Methods::NONE;
 const EVERY: Methods = Methods::EVERY;
+/// Every one but GET.
+const OTHER: Methods = Methods::BUT_GET;
 
 const fn row(
     methods: Methods,
@@ -49,7 +54,7 @@ pub static ROUTES: &[Route] = &[
     row(GET,    "/v1/job/*id/allocations",                 List,   Needed, One, Object(allocs::of_job)),
     row(GET,    "/v1/job/*id/evaluations",                 List,   Needed, One, Object(evals::of_job)),
     row(GET,    "/v1/job/*id/summary",                     Single, Needed, One, Object(jobs::summary)),
-    row(GET,    "/v1/job/*id/versions",                    List,   Needed, One, Object(jobs::versions)),
+    row(GET,    "/v1/job/*id/versions",                    List,   Needed, One, Object(history::versions)),
     row(WRITE,  "/v1/job/*id/versions/*tag/tag",           Single, Needed, One, TwoObjects(versions::set_tag)),
     row(DELETE, "/v1/job/*id/versions/*tag/tag",           Single, Needed, One, TwoObjects(versions::unset_tag)),
     row(GET,    "/v1/job/*id/submission",                  Single, Needed, One, Object(submissions::one)),
@@ -183,9 +188,10 @@ pub static ROUTES: &[Route] = &[
     row(GET,    "/.well-known/jwks.json",                  Single, Needed, No,  NoObject(keys::jwks)),
 
     row(EVERY,  "/v1/acl/*rest",                           Single, Any,    No,  NotBuilt("acl")),
-    row(EVERY,  "/v1/plugins",                             List,   Any,    No,  NotBuilt("plugin")),
+    row(GET,    "/v1/plugins",                             List,   Needed, No,  NoObject(csi::none)),
     row(EVERY,  "/v1/plugin/*rest",                        Single, Any,    No,  NotBuilt("plugin")),
-    row(EVERY,  "/v1/volumes",                             List,   Any,    One, NotBuilt("volume")),
+    row(GET,    "/v1/volumes",                             List,   Needed, One, NoObject(csi::none)),
+    row(OTHER,  "/v1/volumes",                             Single, Any,    One, NotBuilt("volume")),
     row(EVERY,  "/v1/volumes/*rest",                       List,   Any,    One, NotBuilt("volume")),
     row(EVERY,  "/v1/volume/*rest",                        Single, Any,    One, NotBuilt("volume")),
     row(EVERY,  "/v1/services",                            List,   Any,    One, NotBuilt("service")),

@@ -136,6 +136,7 @@ impl World {
             Outcome::Metrics(metrics) => metrics.response(&self.machine),
             Outcome::Host(host) => host.response(HostData::default()),
             Outcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
+            Outcome::Compute(compute) => compute(),
             Outcome::Ask(ask, _) => panic!("{target}: {ask:?}"),
         }
     }

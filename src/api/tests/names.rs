@@ -74,6 +74,7 @@ fn what_is_no_namespace_is_told_why() {
         ("/v1/namespace", "{}", 500, "Invalid namespace \"\": 1 error occurred:"),
         ("/v1/namespace/b", r#"{"Name":"a"}"#, 400, "Namespace name does not match request path"),
         ("/v1/namespace", r#"{"Name":"../a"}"#, 500, "1 to 128 letters, digits and dashes"),
+        ("/v1/namespace", r#"{"Name":"*"}"#, 500, "invalid name \"*\""),
         ("/v1/namespace", r#"{"Name":"a\u0000"}"#, 500, "letters, digits and dashes"),
         ("/v1/namespace", r#"{"Name":"a\nb"}"#, 500, "Invalid namespace \"a\\nb\""),
         ("/v1/namespace", &huge, 500, "Invalid namespace \"aaaa"),
@@ -171,6 +172,8 @@ fn a_job_is_validated_without_being_registered() {
     let told =
         validate(&good.replace("\"batch\"", "\"batch\",\"Multiregion\":{\"Regions\":[{\"Name\":\"a\"}]}"));
     assert!(told["Error"].as_str().unwrap().contains("not supported yet: "), "{told}");
+    let told = validate(r#"{"Job":{"Type":"batch"}}"#);
+    assert!(told["Error"].as_str().unwrap().contains("* Missing job ID"), "{told}");
     for (body, part) in [("", "Request body is empty"), ("{}", "Job must be specified"), ("{", "EOF")] {
         let response = world.respond(Method::Put, "/v1/validate/job", body);
         assert_eq!(response.status, 400, "{body}");

@@ -51,18 +51,26 @@ fn what_the_scheduler_cannot_be_told_is_refused() {
         ("?cas=x", "{}", 400, "Error parsing cas value"),
         ("", r#"{"PauseEvalBroker":1}"#, 400, "member PauseEvalBroker must be true or false"),
         ("", r#"{"PreemptionConfig":{"ServiceSchedulerEnabled":1}}"#, 400, "member ServiceSchedulerEnabled"),
-        (
-            "",
-            r#"{"NodeLimitForFeasibilityChecks":7}"#,
-            501,
-            "not supported yet: NodeLimitForFeasibilityChecks",
-        ),
+        ("", r#"{"NodeLimitForFeasibilityChecks":-1}"#, 400, "member NodeLimitForFeasibilityChecks"),
     ] {
         let refused = world.respond(Method::Put, &format!("{CONFIGURATION}{query}"), body);
         assert_eq!(refused.status, status, "{body}");
         assert!(text(&refused).starts_with(why), "{}", text(&refused));
     }
     assert_eq!(world.respond(Method::Delete, CONFIGURATION, "").status, 405);
+}
+
+#[test]
+fn a_limit_of_nodes_is_taken_with_a_warning() {
+    let world = World::new();
+    for (limit, warned) in [(0, false), (100, false), (7, true)] {
+        let body = json!({ "NodeLimitForFeasibilityChecks": limit }).to_string();
+        let (_, answer) = world.act(Method::Put, CONFIGURATION, &body);
+        let response = answer.response(Ok(Done::SchedulerConfig { updated: true, index: 9 }));
+        let told: Value = serde_json::from_slice(&response.body).unwrap();
+        let warning = told["Warnings"].as_str().unwrap_or_default();
+        assert_eq!(warning.contains("NodeLimitForFeasibilityChecks has no effect"), warned, "{told}");
+    }
 }
 
 #[test]

@@ -34,6 +34,19 @@ fn a_query_waits_for_what_it_read() {
 }
 
 #[test]
+fn a_list_by_prefix_waits_for_its_jobs_only() {
+    let world = World::running();
+    for (target, namespace) in
+        [("/v1/jobs?prefix=we", Some("default")), ("/v1/jobs?prefix=we&namespace=*", None)]
+    {
+        let index: u64 = world.get(target).header("X-Nomad-Index").unwrap().parse().unwrap();
+        let wait = world.wait(&format!("{target}&index={index}"), Held::default()).expect(target);
+        let namespace = namespace.map(str::to_string);
+        assert_eq!(wait.keys, vec![WatchKey::JobPrefix { namespace, prefix: "we".into() }], "{target}");
+    }
+}
+
+#[test]
 fn a_wait_ends_with_a_change_or_its_time() {
     let mut world = World::new();
     world.job("web", 1);

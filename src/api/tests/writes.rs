@@ -37,6 +37,15 @@ fn a_registration_becomes_an_action() {
 }
 
 #[test]
+fn preserved_resources_are_taken_with_a_warning() {
+    let body = format!(r#"{{"PreserveResources":true,"Job":{}}}"#, job("a", ""));
+    let (_, answer) = World::new().act(Method::Put, "/v1/jobs", &body);
+    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+    let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
+    assert!(told["Warnings"].as_str().unwrap().contains("* PreserveResources has no effect"), "{told}");
+}
+
+#[test]
 fn namespaces_and_regions_have_their_order() {
     let world = World::new();
     let cases = [
