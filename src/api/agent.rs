@@ -1,11 +1,8 @@
-//! What an agent tells of itself: `self`, `health`, the leader, the peers and the regions.
+//! What an agent is, as values: what stays the same while it runs, and what its node says of itself.
 //!
-//! Refuses to know: where these values come from. They are handed in, whole, by whoever runs the agent.
+//! Refuses to know: where these values come from, and how they are shown. They are handed in, whole, by whoever runs the agent.
 
-use super::metrics::Filter;
-use super::response::Response;
-use super::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
-use super::{Call, Context, Outcome, no_leader};
+use crate::metrics::names::Filter;
 use model::id::NodeId;
 use model::time::Span;
 use wire::measured::Measured;
@@ -32,7 +29,7 @@ pub struct AgentInfo {
     pub client: bool,
     /// Jobs may not ask for more.
     pub job_max_priority: i64,
-    /// Of a job that names none.
+    /// The priority of a job that names none.
     pub job_default_priority: i64,
     /// Longer sources of jobs are not kept.
     pub job_max_source_bytes: usize,
@@ -87,88 +84,4 @@ pub struct ClientReport {
     pub since_heartbeat: Option<Span>,
     pub heartbeat_ttl: Span,
     pub measured: Measured,
-}
-
-pub(super) fn own_self(call: &Call<'_>) -> Result<Outcome, Response> {
-    let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client);
-    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
-}
-
-/// 500 with the same JSON when a part is not well.
-pub(super) fn health(call: &Call<'_>) -> Result<Outcome, Response> {
-    let ctx = call.ctx;
-    let asked: Vec<&str> = call.query.all("type").collect();
-    let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
-    let health = HealthShape {
-        client: ctx.client.filter(|_| wanted("client")).map(client_health),
-        server: (ctx.agent.server && wanted("server")).then(|| server_health(ctx)),
-    };
-    let well = [&health.client, &health.server].into_iter().flatten().all(|part| part.ok);
-    let status = if well { 200 } else { 500 };
-    Ok(Outcome::Respond(Response::json(&health, call.query.pretty).status(status)))
-}
-
-fn client_health(client: &ClientReport) -> PartHealth {
-    if client.known_servers.is_empty() {
-        return PartHealth { ok: false, message: "no known servers".into() };
-    }
-    PartHealth { ok: true, message: "ok".into() }
-}
-
-fn server_health(ctx: &Context<'_>) -> PartHealth {
-    if let Some(fault) = &ctx.status.storage_fault {
-        return PartHealth { ok: false, message: fault.clone() };
-    }
-    match ctx.status.leader {
-        None => PartHealth { ok: false, message: no_leader().to_string() },
-        Some(_) => PartHealth { ok: true, message: "ok".into() },
-    }
-}
-
-pub(super) fn members(call: &Call<'_>) -> Result<Outcome, Response> {
-    let shape = MembersShape::new(call.ctx.agent, call.ctx.status);
-    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
-}
-
-/// The servers that this agent's node asks.
-pub(super) fn servers(call: &Call<'_>) -> Result<Outcome, Response> {
-    if call.ctx.client.is_none() {
-        return Err(Response::text(501, "this agent runs no node: ask one that does"));
-    }
-    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.rpc_addr], call.query.pretty)))
-}
-
-/// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
-pub(super) fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
-    let (ctx, q) = (call.ctx, &call.query);
-    let own_node = |id: &str| ctx.client.is_some_and(|c| c.node_id.to_string() == id);
-    if q.text("node_id").is_some_and(|id| !id.is_empty() && !own_node(id)) {
-        return Err(Response::not_supported("node_id of another agent's node: ask that agent itself"));
-    }
-    let member = format!("{}.{}", ctx.agent.name, ctx.agent.region);
-    let leads = ctx.status.leader == Some(ctx.status.id);
-    let own_server = |id: &str| {
-        id == member || id == ctx.agent.name || id == ctx.status.id.to_string() || (id == "leader" && leads)
-    };
-    if q.text("server_id").is_some_and(|id| !id.is_empty() && !own_server(id)) {
-        return Err(Response::not_supported("server_id of another agent: ask that agent itself"));
-    }
-    Ok(())
-}
-
-/// The leader's RPC address; empty text when there is none.
-pub(super) fn leader(call: &Call<'_>) -> Result<Outcome, Response> {
-    let own = call.ctx.status.leader == Some(call.ctx.status.id);
-    let address = if own { call.ctx.agent.rpc_addr.as_str() } else { "" };
-    Ok(Outcome::Respond(Response::json(&address, call.query.pretty)))
-}
-
-pub(super) fn peers(call: &Call<'_>) -> Result<Outcome, Response> {
-    let own = call.ctx.status.voters.contains(&call.ctx.status.id);
-    let peers: Vec<&str> = own.then_some(call.ctx.agent.rpc_addr.as_str()).into_iter().collect();
-    Ok(Outcome::Respond(Response::json(&peers, call.query.pretty)))
-}
-
-pub(super) fn regions(call: &Call<'_>) -> Result<Outcome, Response> {
-    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.region], call.query.pretty)))
 }

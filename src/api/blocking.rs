@@ -1,9 +1,11 @@
 //! The rules of blocking queries, and the headers that tell a reader where it stands (http-api.md 0.6, server.md 5).
+//!
+//! Refuses to know: who sleeps and is woken; `watch` keeps that.
 
-use super::query::MAX_WAIT;
-use super::response::Response;
-use super::watch::WatchKey;
-use super::{Call, Held, Outcome, Wait};
+use crate::query::MAX_WAIT;
+use crate::response::Response;
+use crate::watch::WatchKey;
+use crate::{Call, Outcome, Wait, WaitState};
 use model::random::Stream;
 use model::time::{Mono, Span};
 
@@ -31,9 +33,9 @@ pub fn wait(call: &Call<'_>, index: u64, keys: Vec<WatchKey>, seen: u64) -> Opti
     if asked == 0 || index.max(1) > asked {
         return None;
     }
-    let until = call.held.query_until.unwrap_or_else(|| deadline(call));
-    let held = Held { query_until: Some(until), ..Held::default() };
-    (call.ctx.now < until).then_some(Wait { keys, seen, wake_at: until, held })
+    let until = call.state.query_until.unwrap_or_else(|| deadline(call));
+    let state = WaitState { query_until: Some(until), ..WaitState::default() };
+    (call.ctx.now < until).then_some(Wait { keys, seen, wake_at: until, state })
 }
 
 /// An empty list that stays empty: who waits for a change waits to the end.

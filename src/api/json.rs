@@ -1,4 +1,6 @@
 //! Small request bodies: a JSON object whose members are found as Go's decoder finds them, whatever their case.
+//!
+//! Refuses to know: which members a request has.
 
 use super::response::Response;
 use serde_json::{Map, Value};

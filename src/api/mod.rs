@@ -4,53 +4,29 @@
 //! status; writes become an `Action` for the servers. Invariants: nothing here panics on any request; a view lives for
 //! one call only, a waiting query holds no more than its keys, an index and a deadline; every refusal is a sentence.
 
-mod actions;
 pub mod agent;
-mod alloc_metrics;
-mod allocs;
 mod blocking;
 pub mod cors;
-mod csi;
-mod deployments;
-mod evals;
 pub mod events;
-mod family;
 pub mod filter;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
-mod fuzzy;
-mod history;
 pub mod host;
 pub mod indent;
-mod jobs;
 mod json;
-mod keys;
 pub mod metrics;
 pub mod monitor;
-mod namespaces;
-mod nodes;
-mod on_node;
-mod operator;
 mod page;
-pub mod plan;
-mod pools;
+pub mod presentation;
 pub mod query;
 pub mod request;
 pub mod response;
 mod routes;
-mod scaling;
-mod scheduler;
-mod search;
 pub mod session;
 pub mod shape;
-pub mod showing;
-mod statuses;
-mod submissions;
 #[cfg(test)]
 mod tests;
-mod versions;
 pub mod watch;
-pub mod why;
 
 use agent::{AgentInfo, ClientReport};
 use events::Subscription;
@@ -59,16 +35,18 @@ use metrics::Metrics;
 use model::cron::Zones;
 use model::time::{Mono, Span};
 use monitor::MonitorRequest;
-use plan::Planned;
+use presentation::{Form, Presentation};
 use query::Query;
 use request::{Method, Request};
 use response::Response;
+use routes::job::plan::Planned;
+use routes::job::{self, dispatch, versions};
+use routes::why::Explained;
 use routes::{Handler, Kind, Leader, Namespaces};
-use showing::{Form, Showing};
+use routes::{alloc, deployment, eval, namespace, node, scheduler_config};
 use state::store::Reader;
 use state::view::View;
 use watch::WatchKey;
-use why::Explained;
 use wire::ask::NodeAsk;
 use wire::rehearsal::Rehearse;
 use wire::request::{Action, Done, Refusal, RefusalKind};
@@ -97,7 +75,7 @@ pub enum Outcome {
     Rehearse(Rehearse, Planned),
     /// Why something is as it is: to be found out in the same way.
     Explain(Subject, Explained),
-    /// Nothing to tell yet: ask again, with `held`, once a key changed past `seen` or `wake_at` has come.
+    /// Nothing to tell yet: ask again, with `state`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
     /// A stream of events.
     Events(Subscription),
@@ -109,8 +87,8 @@ pub enum Outcome {
     Monitor(MonitorRequest),
     /// An answer that takes long to work out: beside the thread that serves other requests.
     Compute(Box<dyn FnOnce() -> Response + Send>),
-    /// A question to this agent's node: its answer is shown as `Showing` says.
-    Ask(NodeAsk, Showing),
+    /// A question to this agent's node: its answer is shown as `Presentation` says.
+    Ask(NodeAsk, Presentation),
 }
 
 impl Outcome {
@@ -118,7 +96,9 @@ impl Outcome {
     fn goes_on(&self) -> bool {
         match self {
             Outcome::Events(_) | Outcome::Monitor(_) => true,
-            Outcome::Ask(_, showing) => matches!(showing.form, Form::Frames | Form::Text | Form::Session),
+            Outcome::Ask(_, presentation) => {
+                matches!(presentation.form, Form::Frames | Form::Text | Form::Session)
+            }
             _ => false,
         }
     }
@@ -130,12 +110,12 @@ pub struct Wait {
     /// The state's index that the keys were read at.
     pub seen: u64,
     pub wake_at: Mono,
-    pub held: Held,
+    pub state: WaitState,
 }
 
 /// What a request that waited brings back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct WaitState {
     /// When a blocking query is answered with what there is.
     query_until: Option<Mono>,
     /// When a read is refused for want of a leader.
@@ -180,24 +160,24 @@ impl Answer {
         match result {
             Err(refusal) => refusal.into(),
             Ok(done) => match self.kind {
-                AnswerKind::Registered { warnings } => jobs::registered(&done, warnings, self.pretty),
-                AnswerKind::Deregistered => jobs::deregistered(&done, self.pretty),
-                AnswerKind::Written => namespaces::written(&done),
+                AnswerKind::Registered { warnings } => job::registered(&done, warnings, self.pretty),
+                AnswerKind::Deregistered => job::deregistered(&done, self.pretty),
+                AnswerKind::Written => namespace::written(&done),
                 AnswerKind::SchedulerConfigured { warnings } => {
-                    scheduler::configured(&done, warnings, self.pretty)
+                    scheduler_config::configured(&done, warnings, self.pretty)
                 }
-                AnswerKind::EvalsDeleted => evals::deleted(&done, self.pretty),
-                AnswerKind::JobEvaluated => jobs::registered(&done, String::new(), self.pretty),
-                AnswerKind::JobLaunched => family::launched(&done, self.pretty),
-                AnswerKind::JobDispatched => family::dispatched(&done, self.pretty),
+                AnswerKind::EvalsDeleted => eval::deleted(&done, self.pretty),
+                AnswerKind::JobEvaluated => job::registered(&done, String::new(), self.pretty),
+                AnswerKind::JobLaunched => dispatch::launched(&done, self.pretty),
+                AnswerKind::JobDispatched => dispatch::dispatched(&done, self.pretty),
                 AnswerKind::Tagged { name, description } => {
                     versions::tagged(&done, &name, &description, self.pretty)
                 }
                 AnswerKind::StabilitySet => versions::stability_set(&done, self.pretty),
-                AnswerKind::AllocStopped => allocs::stopped(&done, self.pretty),
-                AnswerKind::DeploymentStepped => deployments::stepped(&done, self.pretty),
-                AnswerKind::NodeEvaluated => nodes::evaluated(&done, self.pretty),
-                AnswerKind::NodeChanged => nodes::changed(&done, self.pretty),
+                AnswerKind::AllocStopped => alloc::stopped(&done, self.pretty),
+                AnswerKind::DeploymentStepped => deployment::stepped(&done, self.pretty),
+                AnswerKind::NodeEvaluated => node::evaluated(&done, self.pretty),
+                AnswerKind::NodeChanged => node::changed(&done, self.pretty),
             },
         }
     }
@@ -212,9 +192,9 @@ fn no_leader() -> &'static str {
     "No cluster leader"
 }
 
-/// One step of a request. Called again, with the `held` of the `Wait`, when the wait is over.
-pub fn route(request: &Request, ctx: &Context<'_>, held: Held) -> Outcome {
-    match step(request, ctx, held) {
+/// One step of a request. Called again, with the `state` of the `Wait`, when the wait is over.
+pub fn route(request: &Request, ctx: &Context<'_>, state: WaitState) -> Outcome {
+    match step(request, ctx, state) {
         Ok(outcome) if request.method == Method::Head && outcome.goes_on() => {
             Outcome::Respond(Response::invalid_method())
         }
@@ -223,7 +203,7 @@ pub fn route(request: &Request, ctx: &Context<'_>, held: Held) -> Outcome {
     }
 }
 
-fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Response> {
+fn step(request: &Request, ctx: &Context<'_>, state: WaitState) -> Result<Outcome, Response> {
     let bad = |why: request::BadTarget| Response::text(400, why.to_string());
     let found = routes::find(&request.decoded_path().map_err(bad)?, request.method)?;
     let route = found.route;
@@ -236,24 +216,24 @@ fn step(request: &Request, ctx: &Context<'_>, held: Held) -> Result<Outcome, Res
         return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));
     }
     if route.leader == Leader::Needed
-        && let Some(wait) = await_leader(&query, ctx, held)?
+        && let Some(wait) = await_leader(&query, ctx, state)?
     {
         return Ok(Outcome::Wait(wait));
     }
-    found.answer(&Call { request, query, ctx, held, namespaces: route.namespaces })
+    found.answer(&Call { request, query, ctx, state, namespaces: route.namespaces })
 }
 
 /// Reads are consistent unless the caller takes stale ones: without a leader that has applied what came before it, they
 /// wait a little, then are refused.
-fn await_leader(query: &Query, ctx: &Context<'_>, held: Held) -> Result<Option<Wait>, Response> {
+fn await_leader(query: &Query, ctx: &Context<'_>, state: WaitState) -> Result<Option<Wait>, Response> {
     if query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
     }
-    let until = held.leader_until.unwrap_or(ctx.now.after(LEADER_HOLD));
+    let until = state.leader_until.unwrap_or(ctx.now.after(LEADER_HOLD));
     if ctx.now < until {
-        let held = Held { leader_until: Some(until), ..held };
+        let state = WaitState { leader_until: Some(until), ..state };
         let wake_at = ctx.now.after(LEADER_LOOK).min(until);
-        return Ok(Some(Wait { keys: vec![], seen: 0, wake_at, held }));
+        return Ok(Some(Wait { keys: vec![], seen: 0, wake_at, state }));
     }
     let why = match ctx.status.leader {
         None => no_leader(),
@@ -267,7 +247,7 @@ struct Call<'a> {
     request: &'a Request,
     query: Query,
     ctx: &'a Context<'a>,
-    held: Held,
+    state: WaitState,
     namespaces: Namespaces,
 }
 

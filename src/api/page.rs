@@ -2,9 +2,11 @@
 //!
 //! A token names the first item of the next page (http-api.md 0.5.2): `<namespace>.<id>` for jobs,
 //! `<create index>.<id>` for evaluations and allocations, `<id>` for nodes and for whatever was looked up by prefix.
+//!
+//! Refuses to know: what the rows are.
 
-use super::query::Query;
-use super::response::Response;
+use crate::query::Query;
+use crate::response::Response;
 use std::str::FromStr;
 
 /// One page, and the token of the next one: empty when there is none.

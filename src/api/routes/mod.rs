@@ -1,12 +1,30 @@
-//! Where a request leads: one table of routes, and what each line of it says.
+//! Where a request leads: one table of routes, what each line of it says, and the handlers, a file for each kind of object
+//! (decision 0059).
 //!
 //! Refuses to know: sockets, and how an answer is written. Invariants: a route is declared once, in `table`; what is the same
 //! for every route (the method, the filter, the wait for a leader, the namespace) is read from its line and nowhere else.
 
+pub mod agent;
+pub mod alloc;
+pub mod client;
+mod csi;
+pub mod deployment;
+pub mod eval;
+mod fuzzy_search;
+pub mod job;
+mod keyring;
+pub mod namespace;
+pub mod node;
+mod node_pool;
+mod operator;
 mod pattern;
+mod scaling;
+pub mod scheduler_config;
+mod search;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod why;
 
 use crate::request::Method;
 use crate::response::Response;

@@ -70,10 +70,17 @@ fn what_is_not_built_is_named_by_its_own_path() {
     }
 }
 
+fn assert_leads(cases: &[(&str, &'static str, &[&str])]) {
+    for (path, pattern, names) in cases {
+        let names = names.iter().map(ToString::to_string).collect();
+        assert_eq!(lead(path), Ok((*pattern, names)), "{path}");
+    }
+}
+
 #[test]
-fn paths_lead_to_their_patterns() {
-    for (path, pattern, names) in [
-        ("/v1/jobs", "/v1/jobs", &[][..]),
+fn paths_below_a_job_are_recognised_by_their_end() {
+    assert_leads(&[
+        ("/v1/jobs", "/v1/jobs", &[]),
         ("/v1/jobs/parse", "/v1/jobs/parse", &[]),
         ("/v1/job/a", "/v1/job/*id", &["a"]),
         ("/v1/job/", "/v1/job/*id", &[""]),
@@ -103,6 +110,12 @@ fn paths_lead_to_their_patterns() {
         ("/v1/job/a/b/why", "/v1/job/*id/why", &["a/b"]),
         ("/v1/job/a\0why", "/v1/job/*id", &["a/why"]),
         ("/v1/job/a/stable", "/v1/job/*id/stable", &["a"]),
+    ]);
+}
+
+#[test]
+fn paths_lead_to_their_patterns() {
+    assert_leads(&[
         ("/v1/scaling/policies", "/v1/scaling/policies", &[]),
         ("/v1/scaling/policy/x", "/v1/scaling/policy/*id", &["x"]),
         ("/v1/allocation/x/checks", "/v1/allocation/:id/checks", &["x"]),
@@ -151,10 +164,7 @@ fn paths_lead_to_their_patterns() {
         ("/v1/namespace/../n", "/v1/namespace/*name", &["../n"]),
         ("/v1/agent/self", "/v1/agent/self", &[]),
         ("/ui/jobs", "/ui/*rest", &["jobs"]),
-    ] {
-        let names = names.iter().map(ToString::to_string).collect();
-        assert_eq!(lead(path), Ok((pattern, names)), "{path}");
-    }
+    ]);
 }
 
 #[test]

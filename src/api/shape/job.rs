@@ -2,7 +2,7 @@
 
 use super::action::ActionShape;
 use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
-use super::family::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
+use super::dispatch::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
 use super::job_answers::TagShape;
 use super::preference::{AffinityShape, SpreadShape};
 use super::scaling::PolicyShape;

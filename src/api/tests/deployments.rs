@@ -86,8 +86,11 @@ fn a_deployment_is_waited_for() {
     for target in
         [format!("/v1/deployment/{}", id()), "/v1/deployments".into(), "/v1/job/web/deployment".into()]
     {
-        assert!(world.wait(&format!("{target}?index={index}"), Held::default()).is_some(), "{target}");
-        assert!(world.wait(&format!("{target}?index={}", index - 1), Held::default()).is_none(), "{target}");
+        assert!(world.wait(&format!("{target}?index={index}"), WaitState::default()).is_some(), "{target}");
+        assert!(
+            world.wait(&format!("{target}?index={}", index - 1), WaitState::default()).is_none(),
+            "{target}"
+        );
     }
 }
 

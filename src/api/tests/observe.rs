@@ -11,7 +11,7 @@ use wire::measured::Measured;
 
 impl World {
     fn subscription(&self, target: &str) -> Result<Subscription, String> {
-        match self.step(&request(Method::Get, target, ""), Held::default()) {
+        match self.step(&request(Method::Get, target, ""), WaitState::default()) {
             Outcome::Events(subscription) => Ok(subscription),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no subscription"),
@@ -19,7 +19,7 @@ impl World {
     }
 
     fn monitor(&self, target: &str) -> Result<MonitorRequest, String> {
-        match self.step(&request(Method::Get, target, ""), Held::default()) {
+        match self.step(&request(Method::Get, target, ""), WaitState::default()) {
             Outcome::Monitor(monitor) => Ok(monitor),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no log"),
@@ -171,11 +171,11 @@ fn children_are_told_with_their_parents_unless_they_were_dispatched_and_that_is_
 #[test]
 fn what_tasks_use_is_told_where_it_is_published() {
     let mut world = World::running();
-    let collect = |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), Held::default())
-    {
-        Outcome::Metrics(metrics) => metrics,
-        _ => panic!("no metrics"),
-    };
+    let collect =
+        |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default()) {
+            Outcome::Metrics(metrics) => metrics,
+            _ => panic!("no metrics"),
+        };
     assert_eq!(collect(&world).allocs().count(), 0);
     world.agent.telemetry.publish_allocations = true;
     let mut metrics = collect(&world);

@@ -206,11 +206,12 @@ fn a_plan_asks_what_would_happen_and_shows_it() {
     world.region.run(&register(spec("a", 2), None)).reply.unwrap();
     let before = world.region.view().job(&JobKey::new("default", "a")).unwrap();
     let body = format!(r#"{{"Job":{},"Diff":true}}"#, job("a", ""));
-    let plan =
-        |target: &str, body: &str| match world.step(&request(Method::Put, target, body), Held::default()) {
-            Outcome::Rehearse(asked, planned) => (asked, planned),
-            _ => panic!("{target}: no question"),
-        };
+    let plan = |target: &str, body: &str| match world
+        .step(&request(Method::Put, target, body), WaitState::default())
+    {
+        Outcome::Rehearse(asked, planned) => (asked, planned),
+        _ => panic!("{target}: no question"),
+    };
     let (asked, planned) = plan("/v1/job/a/plan", &body);
     assert_eq!((asked.spec.id.as_str(), asked.spec.priority, asked.spec.region.as_str()), ("a", 50, "eu"));
     let does = GroupChanges { stop: 1, ignore: 1, ..GroupChanges::default() };
