@@ -76,15 +76,11 @@ pub struct JobSpec {
     pub meta: BTreeMap<String, String>,
     /// The user asked for the job to be stopped: part of the spec, so that stopping makes a version.
     pub stop: bool,
-    #[serde(default)]
     pub periodic: Option<Periodic>,
     /// Which job has made it; servers alone say so. Empty: none.
-    #[serde(default)]
     pub parent: String,
-    #[serde(default)]
     pub parameterized: Option<Parameterized>,
     /// What it was dispatched with; servers alone say so.
-    #[serde(default)]
     pub dispatch: Option<Dispatch>,
 }
 
@@ -135,9 +131,7 @@ pub struct TaskGroup {
     pub tasks: Vec<Task>,
     pub meta: BTreeMap<String, String>,
     pub disconnect: Option<DisconnectPolicy>,
-    #[serde(default)]
     pub asks: GroupAsks,
-    #[serde(default)]
     pub scaling: Option<Scaling>,
 }
 
@@ -178,15 +172,11 @@ pub struct Task {
     pub kill_timeout: Span,
     pub shutdown_delay: Span,
     pub logs: LogConfig,
-    #[serde(default)]
     pub asks: TaskAsks,
     /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
-    #[serde(default)]
     pub payload_file: String,
-    #[serde(default)]
     pub actions: Vec<TaskAction>,
     /// At most one of each type.
-    #[serde(default)]
     pub scaling: Vec<TaskScaling>,
 }
 
@@ -390,7 +380,6 @@ pub struct Job {
     pub modify_index: u64,
     /// Moves with a change of the spec only; what a client compares to submit safely.
     pub job_modify_index: u64,
-    #[serde(default)]
     pub tag: Option<VersionTag>,
 }
 
@@ -427,6 +416,5 @@ pub struct JobSummary {
     pub groups: BTreeMap<String, GroupSummary>,
     pub create_index: u64,
     pub modify_index: u64,
-    #[serde(default)]
     pub children: Children,
 }

@@ -96,7 +96,6 @@ pub struct TaskResources {
     pub cpu_mhz: i64,
     pub memory_mb: i64,
     pub lifecycle: Option<Lifecycle>,
-    #[serde(default)]
     pub held: TaskHoldings,
 }
 
@@ -106,7 +105,6 @@ pub struct AllocResources {
     pub tasks: BTreeMap<String, TaskResources>,
     pub disk_mb: i64,
     /// The group's.
-    #[serde(default)]
     pub networks: Vec<HeldNetwork>,
 }
 

@@ -81,10 +81,8 @@ pub struct ScalingPolicy {
     pub create_index: u64,
     /// Moves when the block is another one, and not with the count.
     pub modify_index: u64,
-    #[serde(default)]
     pub kind: ScalingType,
     /// Empty: it is the group's.
-    #[serde(default)]
     pub task: String,
 }
 
