@@ -1,12 +1,8 @@
-//! What an agent tells of itself: `self`, `health`, the leader, the peers and the regions.
+//! What an agent is, as values: what stays the same while it runs, and what its node says of itself.
 //!
-//! Refuses to know: where these values come from. They are handed in, whole, by whoever runs the agent.
+//! Refuses to know: where these values come from, and how they are shown. They are handed in, whole, by whoever runs the agent.
 
-use super::metrics::Filter;
-use super::query::Query;
-use super::response::Response;
-use super::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
-use super::{Context, no_leader};
+use crate::metrics::names::Filter;
 use model::id::NodeId;
 use model::time::Span;
 use wire::measured::Measured;
@@ -35,7 +31,7 @@ pub struct AgentInfo {
     pub client: bool,
     /// Jobs may not ask for more.
     pub job_max_priority: i64,
-    /// Of a job that names none.
+    /// The priority of a job that names none.
     pub job_default_priority: i64,
     /// Longer sources of jobs are not kept.
     pub job_max_source_bytes: usize,
@@ -90,82 +86,4 @@ pub struct ClientReport {
     pub since_heartbeat: Option<Span>,
     pub heartbeat_ttl: Span,
     pub measured: Measured,
-}
-
-pub fn own_self(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&SelfShape::new(ctx.agent, ctx.status, ctx.client), q.pretty)
-}
-
-/// 500 with the same JSON when a part is not well.
-pub fn health(ctx: &Context<'_>, q: &Query) -> Response {
-    let asked: Vec<&str> = q.all("type").collect();
-    let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
-    let health = HealthShape {
-        client: ctx.client.filter(|_| wanted("client")).map(client_health),
-        server: (ctx.agent.server && wanted("server")).then(|| server_health(ctx)),
-    };
-    let well = [&health.client, &health.server].into_iter().flatten().all(|part| part.ok);
-    Response::json(&health, q.pretty).status(if well { 200 } else { 500 })
-}
-
-fn client_health(client: &ClientReport) -> PartHealth {
-    if client.known_servers.is_empty() {
-        return PartHealth { ok: false, message: "no known servers".into() };
-    }
-    PartHealth { ok: true, message: "ok".into() }
-}
-
-fn server_health(ctx: &Context<'_>) -> PartHealth {
-    if let Some(fault) = &ctx.status.storage_fault {
-        return PartHealth { ok: false, message: fault.clone() };
-    }
-    match ctx.status.leader {
-        None => PartHealth { ok: false, message: no_leader().to_string() },
-        Some(_) => PartHealth { ok: true, message: "ok".into() },
-    }
-}
-
-pub fn members(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&MembersShape::new(ctx.agent, ctx.status), q.pretty)
-}
-
-/// The servers that this agent's node asks.
-pub fn servers(ctx: &Context<'_>, q: &Query) -> Result<Response, Response> {
-    if ctx.client.is_none() {
-        return Err(Response::text(501, "this agent runs no node: ask one that does"));
-    }
-    Ok(Response::json(&[&ctx.agent.rpc_addr], q.pretty))
-}
-
-/// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
-pub fn only_this_agent(ctx: &Context<'_>, q: &Query) -> Result<(), Response> {
-    let own_node = |id: &str| ctx.client.is_some_and(|c| c.node_id.to_string() == id);
-    if q.text("node_id").is_some_and(|id| !id.is_empty() && !own_node(id)) {
-        return Err(Response::not_supported("node_id of another agent's node: ask that agent itself"));
-    }
-    let member = format!("{}.{}", ctx.agent.name, ctx.agent.region);
-    let leads = ctx.status.leader == Some(ctx.status.id);
-    let own_server = |id: &str| {
-        id == member || id == ctx.agent.name || id == ctx.status.id.to_string() || (id == "leader" && leads)
-    };
-    if q.text("server_id").is_some_and(|id| !id.is_empty() && !own_server(id)) {
-        return Err(Response::not_supported("server_id of another agent: ask that agent itself"));
-    }
-    Ok(())
-}
-
-/// The leader's RPC address; empty text when there is none.
-pub fn leader(ctx: &Context<'_>, q: &Query) -> Response {
-    let own = ctx.status.leader == Some(ctx.status.id);
-    Response::json(&if own { ctx.agent.rpc_addr.as_str() } else { "" }, q.pretty)
-}
-
-pub fn peers(ctx: &Context<'_>, q: &Query) -> Response {
-    let own = ctx.status.voters.contains(&ctx.status.id);
-    let peers: Vec<&str> = own.then_some(ctx.agent.rpc_addr.as_str()).into_iter().collect();
-    Response::json(&peers, q.pretty)
-}
-
-pub fn regions(ctx: &Context<'_>, q: &Query) -> Response {
-    Response::json(&[&ctx.agent.region], q.pretty)
 }

@@ -1,9 +1,11 @@
 //! The rules of blocking queries, and the headers that tell a reader where it stands (http-api.md 0.6, server.md 5).
+//!
+//! Refuses to know: who sleeps and is woken; `watch` keeps that.
 
-use super::query::MAX_WAIT;
-use super::response::Response;
-use super::watch::WatchKey;
-use super::{Call, Held, Outcome, Wait};
+use crate::query::MAX_WAIT;
+use crate::response::Response;
+use crate::watch::WatchKey;
+use crate::{Call, Outcome, Wait, WaitState};
 use model::random::Stream;
 use model::time::{Mono, Span};
 
@@ -16,14 +18,8 @@ pub fn answer(
     seen: u64,
     render: impl FnOnce() -> Result<Response, Response>,
 ) -> Result<Outcome, Response> {
-    let index = index.max(1);
-    let asked = call.query.index;
-    if asked > 0 && index <= asked {
-        let until = call.held.query_until.unwrap_or_else(|| deadline(call));
-        if call.ctx.now < until {
-            let held = Held { query_until: Some(until), ..Held::default() };
-            return Ok(Outcome::Wait(Wait { keys, seen, wake_at: until, held }));
-        }
+    if let Some(wait) = wait(call, index, keys, seen) {
+        return Ok(Outcome::Wait(wait));
     }
     let response = match render() {
         Ok(response) | Err(response) => response,
@@ -31,12 +27,46 @@ pub fn answer(
     Ok(Outcome::Respond(mark(call, response, index)))
 }
 
+/// `None`: there is an answer.
+pub fn wait(call: &Call<'_>, index: u64, keys: Vec<WatchKey>, seen: u64) -> Option<Wait> {
+    let asked = call.query.index;
+    if asked == 0 || index.max(1) > asked {
+        return None;
+    }
+    let until = call.state.query_until.unwrap_or_else(|| deadline(call));
+    let state = WaitState { query_until: Some(until), ..WaitState::default() };
+    (call.ctx.now < until).then_some(Wait { keys, seen, wake_at: until, state })
+}
+
+/// An empty list that stays empty: who waits for a change waits to the end.
+pub fn nothing(call: &Call<'_>, index: u64) -> Result<Outcome, Response> {
+    let none: [(); 0] = [];
+    answer(call, index, vec![], index, || Ok(Response::json(&none, call.query.pretty)))
+}
+
 /// With the headers of a read of `index`. Clients want them on everything that is no write.
 pub fn mark(call: &Call<'_>, response: Response, index: u64) -> Response {
-    response
-        .with("X-Nomad-Index", index.max(1))
-        .with("X-Nomad-KnownLeader", call.ctx.status.leader.is_some())
-        .with("X-Nomad-LastContact", 0)
+    Mark::new(call, index).on(response)
+}
+
+/// What the headers of a read say.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    pub index: u64,
+    pub known_leader: bool,
+}
+
+impl Mark {
+    pub fn new(call: &Call<'_>, index: u64) -> Mark {
+        Mark { index: index.max(1), known_leader: call.ctx.status.leader.is_some() }
+    }
+
+    pub fn on(self, response: Response) -> Response {
+        response
+            .with("X-Nomad-Index", self.index)
+            .with("X-Nomad-KnownLeader", self.known_leader)
+            .with("X-Nomad-LastContact", 0)
+    }
 }
 
 /// The asked wait, at most `MAX_WAIT`, and up to a sixteenth of it more, so that queries that began together do not end

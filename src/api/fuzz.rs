@@ -3,8 +3,9 @@
 use super::agent::{AgentInfo, ClientReport};
 use super::filter::{Filter, LeftOut};
 use super::request::{Method, Request};
+use super::response::Response;
 use super::shape::job::JobShape;
-use super::{Context, Held, Outcome, route};
+use super::{Context, Outcome, WaitState, route};
 use jobspec::{decode_job, decode_register};
 use model::alloc::ClientStatus;
 use model::canonical::{Defaults, complete};
@@ -72,19 +73,22 @@ pub fn request(bytes: &[u8]) {
     thread_local!(static WORLD: World = World::new());
     let Some(request) = read(bytes) else { return };
     WORLD.with(|world| match (world.step(&request), world.step(&request)) {
-        (Outcome::Respond(first), Outcome::Respond(second)) => {
-            assert!((200..600).contains(&first.status), "{}", first.status);
-            let most = if first.status < 300 { MAX_ANSWER_BYTES } else { MAX_REFUSAL_BYTES };
-            assert!(first.body.len() <= most, "{} bytes", first.body.len());
-            // of a path that nobody knows there is nothing to say
-            let speaks = first.status < 300 || first.status == 404 || !first.body.is_empty();
-            assert!(speaks, "{} says nothing", first.status);
-            assert_eq!(first, second);
-        }
+        (Outcome::Respond(first), Outcome::Respond(second)) => answered(&first, &second),
+        (Outcome::Compute(first), Outcome::Compute(second)) => answered(&first(), &second()),
         (Outcome::Ask(ask, _), _) => assert_eq!(record::decode(&record::encode(&ask)), Ok(ask)),
         (Outcome::Wait(wait), _) => assert!(wait.wake_at.since(NOW) <= Span::minutes(11)),
         _ => {}
     });
+}
+
+fn answered(first: &Response, second: &Response) {
+    assert!((200..600).contains(&first.status), "{}", first.status);
+    let most = if first.status < 300 { MAX_ANSWER_BYTES } else { MAX_REFUSAL_BYTES };
+    assert!(first.body.len() <= most, "{} bytes", first.body.len());
+    // of a path that nobody knows there is nothing to say
+    let speaks = first.status < 300 || first.status == 404 || !first.body.is_empty();
+    assert!(speaks, "{} says nothing", first.status);
+    assert_eq!(first, second);
 }
 
 fn read(bytes: &[u8]) -> Option<Request> {
@@ -176,6 +180,6 @@ impl World {
             now: NOW,
             seed: 3,
         };
-        route(request, &context, Held::default())
+        route(request, &context, WaitState::default())
     }
 }

@@ -2,10 +2,7 @@
 //!
 //! Refuses to know: how the machine is looked at. Invariant: what smells of a secret in the environment does not leave.
 
-use super::Context;
-use super::query::Query;
-use super::response::Response;
-use super::{Outcome, shape};
+use crate::response::Response;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct HostData {
     #[serde(rename = "OS")]
     pub os: String,
-    /// Of each address: the interface and the address.
+    /// One map for each address: the interface and the address.
     pub network: Vec<BTreeMap<&'static str, String>>,
     pub resolv_conf: String,
     pub hosts: String,
@@ -32,6 +29,15 @@ pub struct DiskSpace {
     pub used_mb: u64,
 }
 
+/// `GET /v1/agent/host`.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct HostShape {
+    #[serde(rename = "AgentID")]
+    agent_id: String,
+    host_data: HostData,
+}
+
 /// A request that may be answered once the machine was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRequest {
@@ -39,24 +45,18 @@ pub struct HostRequest {
     pretty: bool,
 }
 
-pub fn request(ctx: &Context<'_>, q: &Query) -> Result<Outcome, Response> {
-    if !ctx.agent.enable_debug {
-        let why = "the agent's configuration has to say enable_debug = true for this: Permission denied";
-        return Err(Response::text(403, why));
-    }
-    super::agent::only_this_agent(ctx, q)?;
-    let agent_id = ctx.client.map_or_else(|| ctx.agent.name.clone(), |c| c.node_id.to_string());
-    Ok(Outcome::Host(HostRequest { agent_id, pretty: q.pretty }))
-}
-
 impl HostRequest {
+    pub fn new(agent_id: String, pretty: bool) -> HostRequest {
+        HostRequest { agent_id, pretty }
+    }
+
     pub fn response(self, mut host_data: HostData) -> Response {
         for (name, value) in &mut host_data.environment {
             if is_secret(name) {
                 *value = "<redacted>".into();
             }
         }
-        Response::json(&shape::agent::HostShape { agent_id: self.agent_id, host_data }, self.pretty)
+        Response::json(&HostShape { agent_id: self.agent_id, host_data }, self.pretty)
     }
 }
 

@@ -1,4 +1,6 @@
 //! Small request bodies: a JSON object whose members are found as Go's decoder finds them, whatever their case.
+//!
+//! Refuses to know: which members a request has.
 
 use super::response::Response;
 use serde_json::{Map, Value};
@@ -42,6 +44,13 @@ pub fn choice(object: &Map<String, Value>, name: &str) -> Result<Option<bool>, R
 pub fn number(object: &Map<String, Value>, name: &str) -> Result<Option<u64>, Response> {
     let wrong = || Response::text(400, format!("member {name} must be a whole number from 0"));
     member(object, name).map(|value| value.as_u64().ok_or_else(wrong)).transpose()
+}
+
+/// Absent: none.
+pub fn texts<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Vec<&'a str>, Response> {
+    let wrong = || Response::text(400, format!("member {name} must be a list of strings"));
+    let Some(given) = member(object, name) else { return Ok(Vec::new()) };
+    given.as_array().and_then(|given| given.iter().map(Value::as_str).collect()).ok_or_else(wrong)
 }
 
 #[cfg(test)]

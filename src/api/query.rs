@@ -1,10 +1,12 @@
 //! The parameters that every route shares: whom they concern, which page, how long to wait.
 //!
 //! Errors are the sentences that clients of the API know (http-api.md 0.4 to 0.6).
+//!
+//! Refuses to know: which routes there are.
 
-use super::filter::literal::boolean;
-use super::filter::{Filter, LeftOut};
-use super::response::Response;
+use crate::filter::literal::boolean;
+use crate::filter::{Filter, LeftOut};
+use crate::response::Response;
 use jobspec::duration;
 use model::time::Span;
 use serde::Serialize;

@@ -17,13 +17,6 @@ pub enum Method {
     Other,
 }
 
-impl Method {
-    /// PUT and POST mean the same nearly everywhere (http-api.md 0.1.4).
-    pub fn is_write(self) -> bool {
-        matches!(self, Method::Put | Method::Post)
-    }
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     pub method: Method,

@@ -1,4 +1,6 @@
 //! An answer as a value, and how refusals become statuses.
+//!
+//! Refuses to know: who asked.
 
 use super::indent::indented;
 use serde::Serialize;

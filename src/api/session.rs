@@ -1,4 +1,6 @@
 //! The messages of a session, one JSON object each (http-api.md 3.1.2).
+//!
+//! Refuses to know: websockets, and what runs at the other end.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -32,6 +32,31 @@ pub enum WatchKey {
     Deployments,
     Deployment(DeploymentId),
     JobDeployments(JobKey),
+    /// The jobs whose ids begin so, of a namespace or of all. The last kind: `notify` goes through all of them.
+    JobPrefix {
+        namespace: Option<String>,
+        prefix: String,
+    },
+}
+
+/// Whether a change of these rows concerns whoever waits for `key`.
+fn concern(changed: &BTreeSet<WatchKey>, key: &WatchKey) -> bool {
+    let WatchKey::JobPrefix { namespace, prefix } = key else { return changed.contains(key) };
+    let first = match namespace {
+        Some(namespace) => JobKey::new(namespace, prefix),
+        None => JobKey::new("", ""),
+    };
+    let mut jobs = changed.range(WatchKey::Job(first)..).map_while(|changed| match changed {
+        WatchKey::Job(job) => Some(job),
+        _ => None,
+    });
+    match namespace {
+        // the first from there on is one of them, or none is
+        Some(namespace) => {
+            jobs.next().is_some_and(|job| job.namespace == *namespace && job.id.starts_with(prefix))
+        }
+        None => jobs.any(|job| job.id.starts_with(prefix)),
+    }
 }
 
 /// The keys that a turn's changes concern.
@@ -128,7 +153,7 @@ impl Watchers {
 
     fn changed_since(&self, keys: &[WatchKey], seen: u64) -> bool {
         let newer = self.recent.iter().rev().take_while(|(index, _)| *index > seen);
-        newer.into_iter().any(|(_, changed)| keys.iter().any(|k| changed.contains(k)))
+        newer.into_iter().any(|(_, changed)| keys.iter().any(|k| concern(changed, k)))
     }
 
     /// The caller no longer waits. Unknown tokens are ignored: it may just have been woken.
@@ -147,9 +172,11 @@ impl Watchers {
     /// After a turn: `index` is the state's index that readers now see. Answers whom to wake; they wait no more.
     pub fn notify(&mut self, index: u64, keys: BTreeSet<WatchKey>) -> Vec<Token> {
         let mut woken = BTreeSet::new();
-        for key in &keys {
-            let tokens = self.by_key.get(key).into_iter().flatten();
-            woken.extend(tokens.filter(|t| self.waiters.get(t).is_some_and(|w| w.seen < index)));
+        let prefixes = WatchKey::JobPrefix { namespace: None, prefix: String::new() };
+        let prefixes = self.by_key.range(prefixes..).filter(|(key, _)| concern(&keys, key));
+        let named = keys.iter().filter_map(|key| self.by_key.get(key));
+        for tokens in named.chain(prefixes.map(|(_, tokens)| tokens)) {
+            woken.extend(tokens.iter().filter(|t| self.waiters.get(t).is_some_and(|w| w.seen < index)));
         }
         for token in &woken {
             self.forget(*token);
@@ -200,6 +227,23 @@ mod tests {
         assert_eq!(w.notify(3, keys(&[WatchKey::Jobs, job("a")])), vec![]);
         assert_eq!(w.notify(4, keys(&[WatchKey::Nodes])), vec![b]);
         assert_eq!((w.waiting(), w.by_key.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_prefix_wakes_only_for_jobs_that_begin_so() {
+        let mut w = Watchers::default();
+        let prefix = |namespace: Option<&str>, prefix: &str| WatchKey::JobPrefix {
+            namespace: namespace.map(str::to_string),
+            prefix: prefix.to_string(),
+        };
+        let here = w.register(vec![prefix(Some("default"), "we")], 1).unwrap();
+        let all = w.register(vec![prefix(None, "we")], 1).unwrap();
+        let other = WatchKey::Job(JobKey::new("other", "web"));
+        assert_eq!(w.notify(2, keys(&[WatchKey::Jobs, job("w"), job("wf"), WatchKey::Nodes])), vec![]);
+        assert_eq!(w.notify(3, keys(&[other, job("v")])), vec![all]);
+        assert_eq!(w.notify(4, keys(&[job("a"), job("web"), job("z")])), vec![here]);
+        assert_eq!(w.register(vec![prefix(None, "z")], 3), Err(NotRegistered::Changed));
+        assert!(w.register(vec![prefix(None, "y")], 3).is_ok());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use api_job::{decode_job, read_job};
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
 pub use eval::Files;
-pub use register::{Register, decode_register};
+pub use register::{Register, decode_register, decode_validate};
 pub use submitted::{Flaws, Refused};
 
 use diagnostic::Problems;

@@ -24,10 +24,21 @@ pub struct Register {
     /// Where the request wants to go, instead of what the job says.
     pub region: Option<String>,
     pub namespace: Option<String>,
+    /// What the request says that changes nothing here.
+    pub warnings: Vec<String>,
 }
 
 /// Decodes the body of `PUT /v1/jobs` and of `PUT /v1/job/<id>`.
 pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
+    decode(body, true)
+}
+
+/// Decodes the body of `PUT /v1/validate/job`: a job without an id is one whose validation finds that it has none.
+pub fn decode_validate(body: &[u8]) -> Result<Register, Refused> {
+    decode(body, false)
+}
+
+fn decode(body: &[u8], needs_id: bool) -> Result<Register, Refused> {
     if body.is_empty() {
         return Err(Refused::Malformed("Request body is empty".into()));
     }
@@ -40,8 +51,9 @@ pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
         Some(job @ Value::Object(_)) => job,
         Some(_) => return Err(Refused::Malformed("Job: an object is expected".into())),
     };
+    let mut warnings = Vec::new();
     if flag(members, "PreserveResources")? {
-        return Err(Refused::NotSupported(vec!["not supported yet: PreserveResources".into()]));
+        warnings.push("PreserveResources has no effect: tasks get the resources that this job says".into());
     }
     let enforce = flag(members, "EnforceIndex")?;
     let index = number(members, "JobModifyIndex")?.unwrap_or(0);
@@ -53,6 +65,7 @@ pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
     }
     let preserve_counts = flag(members, "PreserveCounts")?;
     if let Value::Object(job) = job
+        && needs_id
         && member(job, "ID").is_none_or(Value::is_null)
     {
         return Err(Refused::Malformed("Job ID hasn't been provided".into()));
@@ -67,6 +80,7 @@ pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
         submission: submission(members)?,
         region: text(members, "Region")?,
         namespace: text(members, "Namespace")?,
+        warnings,
     })
 }
 

@@ -33,6 +33,8 @@ pub struct Namespace {
 }
 
 const MAX_NAME_CHARS: usize = 128;
+/// How much of a wrong name the error repeats.
+const MAX_SHOWN_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 256;
 /// The most bytes of all keys and values together.
 const MAX_META_BYTES: usize = 64 << 10;
@@ -58,7 +60,10 @@ impl NamespaceSpec {
         if !(1..=MAX_NAME_CHARS).contains(&name.len())
             || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         {
-            errors.push(format!("the name must have 1 to {MAX_NAME_CHARS} letters, digits and dashes"));
+            let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
+            errors.push(format!(
+                "invalid name {shown:?}. Must have 1 to {MAX_NAME_CHARS} letters, digits and dashes"
+            ));
         }
         if self.description.chars().count() > MAX_DESCRIPTION_CHARS {
             errors.push(format!("the description is longer than {MAX_DESCRIPTION_CHARS} characters"));
@@ -105,7 +110,7 @@ impl Capabilities {
 
 /// Why a job that names something unknown to its region is not taken. `kind`: `namespace`, `node pool`.
 pub fn nonexistent(job: &str, kind: &str, name: &str) -> String {
-    let shown: String = name.chars().take(MAX_NAME_CHARS).collect();
+    let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
     format!("job {job:?} is in nonexistent {kind} {shown:?}")
 }
 

@@ -7,7 +7,7 @@ use super::world::World;
 use api::agent::AgentInfo;
 use api::request::{Method, Request};
 use api::response::Response;
-use api::{Answer, Context, Held, Outcome, route};
+use api::{Answer, Context, Outcome, WaitState, route};
 use model::job::{JobSpec, JobType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl World {
             now: self.now,
             seed: self.now.0,
         };
-        Some(route(request, &ctx, Held::default()))
+        Some(route(request, &ctx, WaitState::default()))
     }
 
     /// The action that a registration by HTTP comes to. `None`: no leader just now.

@@ -12,7 +12,7 @@ const ONE_TYPE: &[&str] = &["sim"];
 /// How many files are still in circles, which may only fall.
 const LEFT: &[(&str, usize)] = &[
     ("agent", 3),
-    ("api", 11),
+    ("api", 3),
     ("cli", 12),
     ("client", 2),
     ("io", 15),

@@ -1,7 +1,6 @@
 //! An agent's account of itself as JSON: `self` and `health`.
 
 use crate::agent::{AgentInfo, ClientReport};
-use crate::host::HostData;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -186,15 +185,6 @@ impl<'a> MembersShape<'a> {
             members: a.server.then(|| MemberShape::new(a, status)).into_iter().collect(),
         }
     }
-}
-
-/// `GET /v1/agent/host`.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct HostShape {
-    #[serde(rename = "AgentID")]
-    pub agent_id: String,
-    pub host_data: HostData,
 }
 
 /// Every value is text.

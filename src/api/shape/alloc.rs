@@ -2,11 +2,11 @@
 //! states and events.
 
 use super::super::filter::LeftOut;
-use super::again::{AllocStateShape, TrackerShape};
 use super::claims::{HeldDeviceShape, MappingShape, NetworkShape, listed};
 use super::deployment::HealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::metric::MetricShape;
+use super::reschedule::{AllocStateShape, TrackerShape};
 use super::{Null, is_zero, list_or_null, rfc3339};
 use jobspec::duration;
 use model::alloc::{Allocation, Transition};

@@ -6,7 +6,7 @@ use super::eval::EvalShape;
 use super::job::JobShape;
 use super::node::NodeShape;
 use super::pool::NodePoolShape;
-use crate::events::{Identity, identity};
+use crate::events::identity::{Identity, identity};
 use serde::Serialize;
 use wire::event::{Events, Object};
 

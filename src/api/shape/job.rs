@@ -3,7 +3,7 @@
 use super::Null;
 use super::block::{BlockShape, Labelled};
 use super::claims::{NetworkShape, listed};
-use super::family::{PayloadFileShape, payload_text};
+use super::dispatch::{PayloadFileShape, payload_text};
 use super::job_answers::TagShape;
 use super::scaling::PolicyShape;
 use model::claims::{HeldNetwork, Network};

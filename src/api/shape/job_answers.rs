@@ -2,7 +2,7 @@
 //! registration or deregistration.
 
 use super::diff::DiffShape;
-use super::family::ChildrenShape;
+use super::dispatch::ChildrenShape;
 use super::job::JobShape;
 use super::{Null, list_or_null, map_or_null};
 use model::alloc::Allocation;

@@ -1,6 +1,6 @@
 //! `GET /v1/metrics` as JSON (http-api.md 12.1).
 
-use crate::metrics::Labels;
+use crate::metrics::names::Labels;
 use serde::Serialize;
 use wire::measured::Aggregate;
 
@@ -23,7 +23,7 @@ pub struct Gauge<'a> {
     pub labels: &'a Labels,
 }
 
-/// Of one interval.
+/// What one interval of the collector holds.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Counted {

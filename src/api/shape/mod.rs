@@ -5,17 +5,15 @@
 //! (allocations and evaluations); durations are nanoseconds, times as noted at the member.
 
 pub mod action;
-pub mod again;
 pub mod agent;
 pub mod alloc;
 pub mod block;
 pub mod claims;
 pub mod deployment;
 pub mod diff;
+pub mod dispatch;
 pub mod eval;
 pub mod event;
-pub mod family;
-pub mod figures;
 pub mod file;
 pub mod job;
 pub mod job_answers;
@@ -26,9 +24,11 @@ pub mod node;
 pub mod operator;
 pub mod plan;
 pub mod pool;
+pub mod reschedule;
 pub mod scaling;
 pub mod search;
 pub mod stub;
+pub mod usage;
 pub mod why;
 
 use base64::Engine as _;

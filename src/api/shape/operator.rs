@@ -65,6 +65,9 @@ impl SchedulerShape {
 #[serde(rename_all = "PascalCase")]
 pub struct ConfiguredShape {
     pub updated: bool,
+    /// Left out when there are none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub warnings: String,
     pub index: u64,
 }
 

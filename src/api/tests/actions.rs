@@ -1,7 +1,7 @@
 //! Actions of tasks over HTTP: what a job has, which task is meant, and what is refused before the node is asked.
 
 use super::*;
-use crate::showing::Form;
+use crate::presentation::Form;
 use model::job::{Task, TaskAction};
 use serde_json::json;
 use state::samples::alloc_id;
@@ -120,7 +120,9 @@ fn the_task_that_has_the_action_is_asked() {
     assert_eq!(still, session("t", "show", false).map_err(str::to_string), "what it runs counts");
     let mut plain = request(Method::Get, &format!("/v1/job/web/action?action=show&allocID={alloc}"), "");
     plain.websocket = false;
-    let Outcome::Respond(response) = world.step(&plain, Held::default()) else { panic!("it was asked for") };
+    let Outcome::Respond(response) = world.step(&plain, WaitState::default()) else {
+        panic!("it was asked for")
+    };
     assert_eq!((response.status, text(&response).contains("websocket")), (400, true));
     world.client = None;
     assert_eq!(asked(&world, "web", "action=show&allocID=@"), Err("404 No path to node".into()));

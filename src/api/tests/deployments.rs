@@ -84,8 +84,11 @@ fn a_deployment_is_waited_for() {
     for target in
         [format!("/v1/deployment/{}", id()), "/v1/deployments".into(), "/v1/job/web/deployment".into()]
     {
-        assert!(world.wait(&format!("{target}?index={index}"), Held::default()).is_some(), "{target}");
-        assert!(world.wait(&format!("{target}?index={}", index - 1), Held::default()).is_none(), "{target}");
+        assert!(world.wait(&format!("{target}?index={index}"), WaitState::default()).is_some(), "{target}");
+        assert!(
+            world.wait(&format!("{target}?index={}", index - 1), WaitState::default()).is_none(),
+            "{target}"
+        );
     }
 }
 
@@ -99,9 +102,16 @@ fn what_users_want_of_a_deployment_becomes_an_action() {
         ("fail", String::new(), DeploymentWish::Fail),
         ("fail", named(""), DeploymentWish::Fail),
         ("pause", named(r#","Pause":true"#), DeploymentWish::Pause),
+        ("pause", named(r#","pause":true"#), DeploymentWish::Pause),
         ("pause", named(r#","Pause":false"#), DeploymentWish::Resume),
         ("promote", named(r#","All":true"#), DeploymentWish::Promote { groups: None }),
         ("promote", named(r#","Groups":["g"]"#), DeploymentWish::Promote { groups: Some(vec!["g".into()]) }),
+        ("promote", named(r#","GROUPS":["g"]"#), DeploymentWish::Promote { groups: Some(vec!["g".into()]) }),
+        (
+            "allocation-health",
+            named(&health.to_lowercase()),
+            DeploymentWish::SetHealth { healthy: vec![alloc], unhealthy: vec![] },
+        ),
         (
             "allocation-health",
             named(&health),
@@ -127,7 +137,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
     let both = format!(r#","HealthyAllocationIDs":["{0}"],"UnhealthyAllocationIDs":["{0}"]"#, alloc_id(1));
     for (verb, body, status, sentence) in [
         ("pause", String::new(), 400, "Request body is empty"),
-        ("pause", r#"{"Pause":3}"#.into(), 400, "the body is not as it should be"),
+        ("pause", named(r#","Pause":3"#), 400, "member Pause must be true or false"),
         ("pause", "{}".into(), 400, "DeploymentID must be specified"),
         ("promote", r#"{"DeploymentID":"x"}"#.into(), 400, "Deployment ID does not match"),
         ("promote", named(""), 400, "name the groups to promote"),

@@ -1,17 +1,17 @@
 //! The API over a real store: requests in, answers out, no socket.
 
 mod actions;
-mod asking;
-mod asks;
+mod client;
 mod deployments;
 mod evaluations;
 mod filters;
 mod hostile;
-mod names;
-mod node_wishes;
+mod namespaces_and_search;
+mod nodes;
 mod observe;
-mod operating;
+mod operator;
 mod reads;
+mod resources;
 mod scaling;
 mod shapes;
 mod versions;
@@ -21,10 +21,10 @@ mod writes;
 use super::agent::{AgentInfo, ClientReport};
 use super::host::HostData;
 use super::metrics::Machine;
+use super::presentation::Presentation;
 use super::request::{Method, Request};
 use super::response::Response;
-use super::showing::Showing;
-use super::{Answer, Context, Held, Outcome, Wait, route};
+use super::{Answer, Context, Outcome, Wait, WaitState, route};
 use model::alloc::ClientStatus;
 use model::eval::EvalStatus;
 use model::time::{Mono, Span};
@@ -124,7 +124,7 @@ impl World {
         });
     }
 
-    fn step(&self, request: &Request, held: Held) -> Outcome {
+    fn step(&self, request: &Request, state: WaitState) -> Outcome {
         let reader = self.region.store.reader();
         let context = Context {
             reader: &reader,
@@ -135,11 +135,11 @@ impl World {
             now: self.now,
             seed: 3,
         };
-        route(request, &context, held)
+        route(request, &context, state)
     }
 
     fn respond(&self, method: Method, target: &str, body: &str) -> Response {
-        match self.step(&request(method, target, body), Held::default()) {
+        match self.step(&request(method, target, body), WaitState::default()) {
             Outcome::Respond(response) => response,
             Outcome::Act(action, _) => panic!("{target}: an action {action:?}"),
             Outcome::Rehearse(asked, _) => panic!("{target}: {asked:?}"),
@@ -149,6 +149,7 @@ impl World {
             Outcome::Metrics(metrics) => metrics.response(&self.machine),
             Outcome::Host(host) => host.response(HostData::default()),
             Outcome::Monitor(monitor) => panic!("{target}: {monitor:?}"),
+            Outcome::Compute(compute) => compute(),
             Outcome::Ask(ask, _) => panic!("{target}: {ask:?}"),
         }
     }
@@ -164,23 +165,23 @@ impl World {
     }
 
     fn act(&self, method: Method, target: &str, body: &str) -> (Action, Answer) {
-        match self.step(&request(method, target, body), Held::default()) {
+        match self.step(&request(method, target, body), WaitState::default()) {
             Outcome::Act(action, answer) => (action, answer),
             Outcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
             _ => panic!("{target}: no action"),
         }
     }
 
-    fn wait(&self, target: &str, held: Held) -> Option<Wait> {
-        match self.step(&request(Method::Get, target, ""), held) {
+    fn wait(&self, target: &str, state: WaitState) -> Option<Wait> {
+        match self.step(&request(Method::Get, target, ""), state) {
             Outcome::Wait(wait) => Some(wait),
             _ => None,
         }
     }
 
-    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(NodeAsk, Showing), String> {
-        match self.step(&request(method, target, body), Held::default()) {
-            Outcome::Ask(ask, showing) => Ok((ask, showing)),
+    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(NodeAsk, Presentation), String> {
+        match self.step(&request(method, target, body), WaitState::default()) {
+            Outcome::Ask(ask, presentation) => Ok((ask, presentation)),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no question to a node"),
         }

@@ -11,7 +11,7 @@ use wire::measured::Measured;
 
 impl World {
     fn subscription(&self, target: &str) -> Result<Subscription, String> {
-        match self.step(&request(Method::Get, target, ""), Held::default()) {
+        match self.step(&request(Method::Get, target, ""), WaitState::default()) {
             Outcome::Events(subscription) => Ok(subscription),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no subscription"),
@@ -19,7 +19,7 @@ impl World {
     }
 
     fn monitor(&self, target: &str) -> Result<MonitorRequest, String> {
-        match self.step(&request(Method::Get, target, ""), Held::default()) {
+        match self.step(&request(Method::Get, target, ""), WaitState::default()) {
             Outcome::Monitor(monitor) => Ok(monitor),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no log"),
@@ -93,8 +93,8 @@ fn nothing_secret_is_streamed_of_a_node() {
 fn subscriptions_and_logs_that_make_no_sense_are_refused() {
     let world = World::new();
     for (target, refusal) in [
-        ("topic=Job:a:b", "400 Invalid topic query: \"Job:a:b\" has more than one colon"),
-        ("topic=Jobs", "400 Invalid topic query: \"Jobs\" names no topic"),
+        ("topic=Job:a:b", "400 Invalid topic query: Invalid key value pair for topic, topic: Job:a:b: say"),
+        ("topic=Jobs", "400 Invalid topic query: Invalid key value pair for topic, topic: Jobs: no such"),
         ("index=x", "400 Invalid index"),
     ] {
         let why = world.subscription(&format!("/v1/event/stream?{target}")).unwrap_err();
@@ -178,11 +178,11 @@ fn children_are_told_with_their_parents_unless_they_were_dispatched_and_that_is_
 #[test]
 fn what_tasks_use_is_told_where_it_is_published() {
     let mut world = World::running();
-    let collect = |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), Held::default())
-    {
-        Outcome::Metrics(metrics) => metrics,
-        _ => panic!("no metrics"),
-    };
+    let collect =
+        |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default()) {
+            Outcome::Metrics(metrics) => metrics,
+            _ => panic!("no metrics"),
+        };
     assert_eq!(collect(&world).allocs().count(), 0);
     world.agent.telemetry.publish_allocations = true;
     let mut metrics = collect(&world);

@@ -61,6 +61,10 @@ fn absent_objects_and_lists_answer_as_clients_expect() {
         (&format!("/v1/evaluation/{other}/allocations"), 200, "[]"),
         (&format!("/v1/node/{other}"), 404, "node not found"),
         (&format!("/v1/node/{other}/allocations"), 200, "[]"),
+        ("/v1/node/nosuch/allocations", 200, "[]"),
+        ("/v1/volumes?type=csi", 200, "[]"),
+        ("/v1/plugins?type=csi", 200, "[]"),
+        ("/v1/volume/csi/data", 501, "not supported yet: volume"),
         ("/v1/jobs?prefix=x", 200, "[]"),
         ("/v1/jobs?namespace=other", 200, "[]"),
         ("/v1/allocations?namespace=other", 200, "[]"),
@@ -135,8 +139,26 @@ fn id_prefixes_find_their_objects() {
     assert_eq!(found("/v1/allocations?prefix=ff"), 0);
     assert_eq!(found(&format!("/v1/nodes?prefix={}", &node_id(1).to_string()[..4])), 1);
     assert_eq!(found(&format!("/v1/evaluations?prefix={}", &eval_id(1).to_string()[..4])), 1);
-    for odd in [format!("/v1/allocations?prefix={}", &id[..7]), "/v1/nodes?prefix=xy".into()] {
-        assert_eq!(world.get(&odd).status, 500, "{odd}");
+    for digits in [1, 3, 7, 35] {
+        assert_eq!(found(&format!("/v1/allocations?prefix={}", &id[..digits])), 1, "{digits} characters");
+        let node = node_id(1).to_string();
+        assert_eq!(found(&format!("/v1/nodes?prefix={}", &node[..digits])), 1, "{digits} characters");
+    }
+    for list in ["allocations", "nodes", "evaluations", "deployments"] {
+        let refused = world.get(&format!("/v1/{list}?prefix=xy"));
+        assert_eq!(refused.status, 400, "{list}: {}", text(&refused));
+        let refused = world.get(&format!("/v1/{list}?prefix={id}0"));
+        assert_eq!(refused.status, 400, "{list}: {}", text(&refused));
+    }
+}
+
+#[test]
+fn head_answers_as_get() {
+    let world = World::running();
+    for target in
+        ["/v1/jobs", "/v1/job/web", "/v1/job/nosuch", "/v1/agent/health", "/v1/nosuch", "/v1/jobs?index=x"]
+    {
+        assert_eq!(world.respond(Method::Head, target, ""), world.get(target), "{target}");
     }
 }
 

@@ -147,7 +147,12 @@ fn policies_are_listed_shown_and_found() {
         assert_eq!(json_of(&listed), if found { json!([stub]) } else { json!([]) }, "{query}");
         assert_eq!(listed.header("X-Nomad-Index"), Some(index.to_string().as_str()), "{query}");
     }
-    assert_eq!(world.get("/v1/scaling/policies?prefix=000").status, 500);
+    assert_eq!(world.get("/v1/scaling/policies?prefix=000").status, 200);
+    assert_eq!(world.get("/v1/scaling/policies?prefix=x").status, 400);
+    assert_eq!(world.get("/v1/scaling/policy/").status, 404);
+    let body = r#"{"Target":{"Group":"g"},"Count":1}"#;
+    let response = world.respond(Method::Post, "/v1/job//scale", body);
+    assert_eq!((response.status, text(&response).as_str()), (400, "missing job ID for scaling action"));
     assert_eq!(json_of(&world.get(&format!("/v1/scaling/policy/{id}"))), whole);
     let gone = world.get(&format!("/v1/scaling/policy/{}", eval_id(9)));
     assert_eq!((gone.status, text(&gone).as_str()), (404, "policy not found"));

@@ -5,6 +5,16 @@ use model::id::JobKey;
 use wire::request::Done;
 
 #[test]
+fn tokens_of_a_revert_are_taken_with_a_warning() {
+    let world = World::running();
+    let body = r#"{"JobID":"web","JobVersion":3,"VaultToken":"x"}"#;
+    let (_, answer) = world.act(Method::Put, "/v1/job/web/revert", body);
+    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+    let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
+    assert!(told["Warnings"].as_str().unwrap().contains("* VaultToken has no effect"), "{told}");
+}
+
+#[test]
 fn coming_back_to_a_version_is_an_action_answered_like_a_registration() {
     let world = World::running();
     for method in [Method::Put, Method::Post] {
@@ -31,7 +41,6 @@ fn what_names_no_job_or_no_version_is_told_so() {
         ("{}", 400, "JobID must be specified"),
         (r#"{"JobID":"other"}"#, 400, "Job ID does not match"),
         (r#"{"JobID":"web","JobVersion":-1}"#, 400, "member JobVersion must be a whole number from 0"),
-        (r#"{"JobID":"web","VaultToken":"t"}"#, 501, "not supported yet: job/:id/revert with VaultToken"),
     ] {
         let refused = world.respond(Method::Put, "/v1/job/web/revert", body);
         assert_eq!((refused.status, text(&refused).as_str()), (status, why));

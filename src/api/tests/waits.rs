@@ -25,11 +25,27 @@ fn a_query_waits_for_what_it_read() {
         (format!("/v1/node/{node}/allocations"), WatchKey::NodeAllocs(node)),
     ] {
         let index: u64 = world.get(&target).header("X-Nomad-Index").unwrap().parse().unwrap();
-        let wait = world.wait(&format!("{target}?index={index}"), Held::default()).expect(&target);
+        let wait = world.wait(&format!("{target}?index={index}"), WaitState::default()).expect(&target);
         assert_eq!(wait.keys, vec![watched], "{target}");
         assert_eq!(wait.seen, world.region.view().index());
-        assert!(world.wait(&format!("{target}?index={}", index - 1), Held::default()).is_none(), "{target}");
-        assert!(world.wait(&format!("{target}?index=1"), Held::default()).is_none(), "{target}");
+        assert!(
+            world.wait(&format!("{target}?index={}", index - 1), WaitState::default()).is_none(),
+            "{target}"
+        );
+        assert!(world.wait(&format!("{target}?index=1"), WaitState::default()).is_none(), "{target}");
+    }
+}
+
+#[test]
+fn a_list_by_prefix_waits_for_its_jobs_only() {
+    let world = World::running();
+    for (target, namespace) in
+        [("/v1/jobs?prefix=we", Some("default")), ("/v1/jobs?prefix=we&namespace=*", None)]
+    {
+        let index: u64 = world.get(target).header("X-Nomad-Index").unwrap().parse().unwrap();
+        let wait = world.wait(&format!("{target}&index={index}"), WaitState::default()).expect(target);
+        let namespace = namespace.map(str::to_string);
+        assert_eq!(wait.keys, vec![WatchKey::JobPrefix { namespace, prefix: "we".into() }], "{target}");
     }
 }
 
@@ -38,22 +54,22 @@ fn a_wait_ends_with_a_change_or_its_time() {
     let mut world = World::new();
     world.job("web", 1);
     let target = "/v1/job/web?index=1&wait=60s";
-    let wait = world.wait(target, Held::default()).unwrap();
+    let wait = world.wait(target, WaitState::default()).unwrap();
     let most = Span::seconds(60).as_nanos() as u64;
     assert!((most..most + most / 16).contains(&wait.wake_at.0), "{:?}", wait.wake_at);
 
     world.now = Mono(1);
-    let again = world.wait(target, wait.held).unwrap();
+    let again = world.wait(target, wait.state).unwrap();
     assert_eq!(again.wake_at, wait.wake_at, "waking in vain does not prolong it");
 
     world.now = wait.wake_at;
-    assert!(world.wait(target, wait.held).is_none(), "the time is over");
+    assert!(world.wait(target, wait.state).is_none(), "the time is over");
 
     world.now = Mono(1);
     let mut changed = spec("web", 1);
     changed.priority = 60;
     world.region.run(&register(changed, None)).reply.unwrap();
-    assert!(world.wait(target, wait.held).is_none(), "it changed");
+    assert!(world.wait(target, wait.state).is_none(), "it changed");
 }
 
 #[test]
@@ -62,7 +78,7 @@ fn waits_are_capped_and_have_a_default() {
     world.job("web", 1);
     let most = Span::seconds(300).as_nanos() as u64;
     for wait in ["", "&wait=3600s", "&wait=0", "&wait=-5s"] {
-        let until = world.wait(&format!("/v1/jobs?index=1{wait}"), Held::default()).unwrap().wake_at;
+        let until = world.wait(&format!("/v1/jobs?index=1{wait}"), WaitState::default()).unwrap().wake_at;
         assert!((most..most + most / 16).contains(&until.0), "{wait}: {until:?}");
     }
 }
@@ -71,28 +87,28 @@ fn waits_are_capped_and_have_a_default() {
 fn absent_objects_can_be_waited_for() {
     let mut world = World::new();
     world.job("other", 1);
-    let wait = world.wait("/v1/job/web?index=1", Held::default()).unwrap();
+    let wait = world.wait("/v1/job/web?index=1", WaitState::default()).unwrap();
     assert_eq!(wait.keys, vec![WatchKey::Job(key("web"))]);
     world.job("web", 2);
-    assert!(world.wait("/v1/job/web?index=1", wait.held).is_none());
+    assert!(world.wait("/v1/job/web?index=1", wait.state).is_none());
 }
 
 #[test]
 fn reads_wait_a_little_for_a_leader() {
     let mut world = World::new();
     world.status.leader = None;
-    let wait = world.wait("/v1/jobs", Held::default()).unwrap();
+    let wait = world.wait("/v1/jobs", WaitState::default()).unwrap();
     assert!(wait.keys.is_empty());
     assert_eq!(wait.wake_at, Mono(0).after(Span::millis(100)));
     world.now = Mono(0).after(Span::seconds(5));
-    match world.step(&request(Method::Get, "/v1/jobs", ""), wait.held) {
+    match world.step(&request(Method::Get, "/v1/jobs", ""), wait.state) {
         Outcome::Respond(r) => assert_eq!((r.status, text(&r).as_str()), (500, "No cluster leader")),
         _ => panic!("expected an answer"),
     }
-    assert!(world.wait("/v1/jobs?stale", Held::default()).is_none(), "stale reads do not wait");
+    assert!(world.wait("/v1/jobs?stale", WaitState::default()).is_none(), "stale reads do not wait");
     world.status.leader = Some(7);
     world.status.ready = false;
-    assert!(world.wait("/v1/jobs", Held::default()).is_some());
+    assert!(world.wait("/v1/jobs", WaitState::default()).is_some());
     world.status.ready = true;
-    assert!(world.wait("/v1/jobs", wait.held).is_none());
+    assert!(world.wait("/v1/jobs", wait.state).is_none());
 }

@@ -37,6 +37,15 @@ fn a_registration_becomes_an_action() {
 }
 
 #[test]
+fn preserved_resources_are_taken_with_a_warning() {
+    let body = format!(r#"{{"PreserveResources":true,"Job":{}}}"#, job("a", ""));
+    let (_, answer) = World::new().act(Method::Put, "/v1/jobs", &body);
+    let done = Done::Job { eval: Some(eval_id(1)), job_modify_index: 9, index: 9 };
+    let told: Value = serde_json::from_slice(&answer.response(Ok(done)).body).unwrap();
+    assert!(told["Warnings"].as_str().unwrap().contains("* PreserveResources has no effect"), "{told}");
+}
+
+#[test]
 fn namespaces_and_regions_have_their_order() {
     let world = World::new();
     let cases = [
@@ -197,11 +206,12 @@ fn a_plan_asks_what_would_happen_and_shows_it() {
     world.region.run(&register(spec("a", 2), None)).reply.unwrap();
     let before = world.region.view().job(&JobKey::new("default", "a")).unwrap();
     let body = format!(r#"{{"Job":{},"Diff":true}}"#, job("a", ""));
-    let plan =
-        |target: &str, body: &str| match world.step(&request(Method::Put, target, body), Held::default()) {
-            Outcome::Rehearse(asked, planned) => (asked, planned),
-            _ => panic!("{target}: no question"),
-        };
+    let plan = |target: &str, body: &str| match world
+        .step(&request(Method::Put, target, body), WaitState::default())
+    {
+        Outcome::Rehearse(asked, planned) => (asked, planned),
+        _ => panic!("{target}: no question"),
+    };
     let (asked, planned) = plan("/v1/job/a/plan", &body);
     assert_eq!((asked.spec.id.as_str(), asked.spec.priority, asked.spec.region.as_str()), ("a", 50, "eu"));
     let does = GroupChanges { stop: 1, ignore: 1, ..GroupChanges::default() };

@@ -13,9 +13,9 @@ use super::reply::{Length, ReplyHead};
 use super::{BODY_TIMEOUT, Bytes, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, events, monitor, websocket};
 use crate::aside;
 use crate::node::Session;
+use api::presentation::Presentation;
 use api::request::{MAX_BODY_BYTES, Method, Request};
 use api::response::Response;
-use api::showing::Showing;
 use async_channel::Receiver;
 use smol::Timer;
 use smol::future::or;
@@ -234,8 +234,8 @@ impl Host {
         let stream = match self.gate.answer(request).await {
             Served::Whole(response) => return Answered::Whole(response),
             Served::Session(session) => return Answered::Session(session),
-            Served::Pieces(pieces, showing) => {
-                Ok((showing.content_type(), shown(&self.executor, pieces, showing)))
+            Served::Pieces(pieces, presentation) => {
+                Ok((presentation.content_type(), shown(&self.executor, pieces, presentation)))
             }
             Served::Monitor(request) => monitor::log(&self.executor, &self.gate.monitor, request),
             Served::Events(subscription) => events::events(&self.executor, &self.gate, subscription)
@@ -340,11 +340,15 @@ async fn write_chunk(line: &mut Line, old: bool, bytes: &[u8]) -> io::Result<()>
 }
 
 /// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
-fn shown(executor: &smol::Executor<'static>, pieces: Receiver<Piece>, showing: Showing) -> Receiver<Bytes> {
+fn shown(
+    executor: &smol::Executor<'static>,
+    pieces: Receiver<Piece>,
+    presentation: Presentation,
+) -> Receiver<Bytes> {
     let (sender, chunks) = async_channel::bounded(1);
     let pass_on = async move {
         while let Ok(piece) = pieces.recv().await {
-            let sent = match showing.bytes(piece) {
+            let sent = match presentation.bytes(piece) {
                 Some(bytes) => sender.send(bytes.into()).await.is_ok(),
                 None => !sender.is_closed(),
             };

@@ -14,11 +14,11 @@ use api::agent::{AgentInfo, ClientReport};
 use api::events::Subscription;
 use api::metrics::Metrics;
 use api::monitor::MonitorRequest;
+use api::presentation::Presentation;
 use api::request::Request;
 use api::response::Response;
-use api::showing::Showing;
 use api::watch::NotRegistered;
-use api::{Context, Held, Outcome, Wait, route};
+use api::{Context, Outcome, Wait, WaitState, route};
 use async_channel::{Receiver, Sender, TrySendError};
 use model::id::AllocId;
 use model::time::Mono;
@@ -141,7 +141,7 @@ pub enum Served {
     Monitor(MonitorRequest),
     Session(Session),
     /// An answer that comes in pieces.
-    Pieces(Receiver<Piece>, Showing),
+    Pieces(Receiver<Piece>, Presentation),
 }
 
 impl Gate {
@@ -170,13 +170,13 @@ impl Gate {
 
     /// Takes a request to its answer, through as many waits as it needs.
     pub async fn answer(&self, request: &Request) -> Served {
-        let mut held = Held::default();
+        let mut state = WaitState::default();
         loop {
             // Boxed, so that a request that waits holds nothing but its wait.
-            match Box::pin(self.carry_out(self.step(request, held))).await {
+            match Box::pin(self.carry_out(self.step(request, state))).await {
                 Ok(served) => return served,
                 Err(wait) => {
-                    held = wait.held;
+                    state = wait.state;
                     if let Err(refusal) = self.wait(wait).await {
                         return Served::Whole(refusal.into());
                     }
@@ -191,10 +191,11 @@ impl Gate {
             Outcome::Respond(response) => response,
             Outcome::Events(subscription) => return Ok(Served::Events(subscription)),
             Outcome::Monitor(request) => return Ok(Served::Monitor(request)),
-            Outcome::Ask(ask, showing) => match node::ask(&self.node, |reply| Call { ask, reply }).await {
-                Ok(Answered::Whole(answer)) => showing.response(&answer),
+            Outcome::Ask(ask, presentation) => match node::ask(&self.node, |reply| Call { ask, reply }).await
+            {
+                Ok(Answered::Whole(answer)) => presentation.response(&answer),
                 Ok(Answered::Session(session)) => return Ok(Served::Session(session)),
-                Ok(Answered::Pieces(pieces)) => return Ok(Served::Pieces(pieces, showing)),
+                Ok(Answered::Pieces(pieces)) => return Ok(Served::Pieces(pieces, presentation)),
                 Err(refusal) => refusal.into(),
             },
             Outcome::Metrics(mut metrics) => {
@@ -209,7 +210,12 @@ impl Gate {
             Outcome::Act(action, answer) => answer.response(self.ask(action).await),
             Outcome::Rehearse(asked, planned) => {
                 let rehearse = self.rehearse.clone();
-                planned.response(self.find_out(move |reader| rehearse(reader, &asked)).await)
+                // the differences of a large job take as long as its plan
+                let answer = move |reader: &Reader| Ok(planned.response(rehearse(reader, &asked)));
+                self.find_out(answer).await.unwrap_or_else(Response::from)
+            }
+            Outcome::Compute(compute) => {
+                self.find_out(move |_| Ok(compute())).await.unwrap_or_else(Response::from)
             }
             Outcome::Explain(subject, explained) => {
                 let explain = self.explain.clone();
@@ -246,7 +252,7 @@ impl Gate {
         answered
     }
 
-    fn step(&self, request: &Request, held: Held) -> Outcome {
+    fn step(&self, request: &Request, state: WaitState) -> Outcome {
         let (reader, status, client) = (self.reader.get(), self.status.get(), self.client.get());
         let context = Context {
             reader: &reader,
@@ -257,7 +263,7 @@ impl Gate {
             now: (self.clock)(),
             seed: self.seed.fetch_add(1, Ordering::Relaxed),
         };
-        route(request, &context, held)
+        route(request, &context, state)
     }
 
     async fn ask(&self, action: Action) -> Result<Done, Refusal> {

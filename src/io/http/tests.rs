@@ -2,6 +2,7 @@
 
 mod encoding;
 mod protocol;
+mod reads;
 
 use super::waiting::Waiting;
 use super::*;

@@ -261,7 +261,7 @@ fn requests_are_read() {
         (r#"{"Job": {}, "EvalPriority": 101}"#, "between 1 and 100"),
         (r#"{"Job": {}, "EnforceIndex": 1}"#, "EnforceIndex: true or false"),
         (r#"{"Job": {}, "JobModifyIndex": -1}"#, "JobModifyIndex: it is negative"),
-        (r#"{"Job": {}, "PreserveResources": true}"#, "not supported yet: PreserveResources"),
+        (r#"{"Job": {}, "PreserveResources": 1}"#, "PreserveResources: true or false is expected"),
         (r#"{"Job": {}}"#, "Job ID hasn't been provided"),
         (r#"{"Job": {"ID": 1}}"#, "ID: a string is expected"),
     ] {

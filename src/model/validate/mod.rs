@@ -56,12 +56,17 @@ impl Validation {
 
     /// All warnings in one text; empty when there are none.
     pub fn warning_text(&self) -> String {
-        let lines: Vec<String> = self.warnings.iter().map(|w| format!("* {w}")).collect();
-        match lines.len() {
-            0 => String::new(),
-            1 => format!("1 warning:\n\n{}", lines[0]),
-            n => format!("{n} warnings:\n\n{}", lines.join("\n")),
-        }
+        multi_warning(&self.warnings)
+    }
+}
+
+/// `N warnings:`, an empty line, then one bullet each. Empty for no warnings.
+pub fn multi_warning(warnings: &[String]) -> String {
+    let lines: Vec<String> = warnings.iter().map(|w| format!("* {w}")).collect();
+    match lines.len() {
+        0 => String::new(),
+        1 => format!("1 warning:\n\n{}", lines[0]),
+        n => format!("{n} warnings:\n\n{}", lines.join("\n")),
     }
 }
 

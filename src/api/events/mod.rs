@@ -1,0 +1,247 @@
+//! The event stream without its socket: what a reader subscribed to, which events are kept for it, and the lines it gets
+//! (http-api.md 11).
+//!
+//! Refuses to know: sockets, time, and who reads how fast. Invariants: what is kept is bounded, by entries and by objects;
+//! a reader that fell behind what is kept learns it from `Next::Lost` and is never served a gap in silence.
+
+pub mod identity;
+
+use crate::response::Response;
+use crate::shape::event::{Line, shape};
+use crate::{Call, Outcome};
+use identity::{Identity, identity};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wire::event::{Events, Object};
+
+/// The first line of every stream, and what is sent while there is nothing to tell.
+pub const HEARTBEAT: &[u8] = b"{}\n";
+
+/// Topics of the field's API. Those without objects here have no events.
+const TOPICS: [&str; 14] = [
+    "*",
+    "Job",
+    "Evaluation",
+    "Allocation",
+    "Deployment",
+    "Node",
+    "NodePool",
+    "Service",
+    "ACLToken",
+    "ACLPolicy",
+    "ACLRole",
+    "ACLAuthMethod",
+    "ACLBindingRule",
+    "Operator",
+];
+
+/// What one reader wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Topic and key, each perhaps `*`; never empty.
+    topics: Vec<(String, String)>,
+    /// `None`: every namespace.
+    namespace: Option<String>,
+    /// Events from this index on, as far as they are kept; 0: all that are kept.
+    pub index: u64,
+}
+
+pub(super) fn subscribe(call: &Call<'_>) -> Result<Outcome, Response> {
+    if call.ctx.agent.no_events {
+        let why = "no events are kept here: this agent's configuration says enable_event_broker = false";
+        return Err(Response::text(500, why));
+    }
+    let mut topics = call.query.all("topic").map(topic).collect::<Result<Vec<_>, _>>()?;
+    if topics.is_empty() {
+        topics.push(("*".into(), "*".into()));
+    }
+    let namespace = call.namespaces().map(str::to_string);
+    Ok(Outcome::Events(Subscription { topics, namespace, index: call.query.index }))
+}
+
+fn topic(text: &str) -> Result<(String, String), Response> {
+    let bad = |why: &str| {
+        let known = "Invalid topic query: Invalid key value pair for topic, topic:";
+        Response::text(400, format!("{known} {text}: {why}"))
+    };
+    let (name, key) = text.split_once(':').unwrap_or((text, "*"));
+    if key.contains(':') {
+        return Err(bad("say Topic or Topic:key"));
+    }
+    if !TOPICS.contains(&name) {
+        return Err(bad(&format!("no such topic, use one of {}", TOPICS.join(", "))));
+    }
+    Ok((name.to_string(), key.to_string()))
+}
+
+impl Subscription {
+    /// Whoever has the other gets the same line of every entry.
+    pub fn shows_as(&self, other: &Subscription) -> bool {
+        (&self.topics, &self.namespace) == (&other.topics, &other.namespace)
+    }
+
+    /// The line for this entry; `None` when it has nothing for this reader.
+    pub fn line(&self, events: &Events) -> Option<Vec<u8>> {
+        let wanted: Vec<_> = events
+            .objects
+            .iter()
+            .filter(|object| self.wants(object))
+            .map(|object| shape(object, events))
+            .collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let mut line = serde_json::to_vec(&Line { index: events.index, events: wanted }).ok()?;
+        line.push(b'\n');
+        Some(line)
+    }
+
+    fn wants(&self, object: &Object) -> bool {
+        let Identity { topic, key, namespace, filter_keys } = identity(object);
+        let in_namespace = match (&self.namespace, namespace) {
+            (Some(wanted), Some(found)) => wanted == found,
+            (None, _) | (_, None) => true,
+        };
+        let matches = |(name, wanted): &(String, String)| {
+            (name == "*" || name == topic)
+                && (wanted == "*" || *wanted == key || filter_keys.contains(&wanted.as_str()))
+        };
+        in_namespace && self.topics.iter().any(matches)
+    }
+}
+
+/// How many objects are kept at most, beyond those of the newest entry.
+const MAX_OBJECTS: usize = 2_000;
+
+/// The newest events, oldest first. Places are counted from the process's start.
+#[derive(Debug)]
+pub struct Ring {
+    entries: VecDeque<Arc<Events>>,
+    /// How many entries were dropped: the place of the oldest one kept.
+    dropped: u64,
+    objects: usize,
+    max_entries: usize,
+}
+
+/// What there is at a place.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    Events(Arc<Events>),
+    /// Nothing yet.
+    Nothing,
+    /// It was dropped: the reader is too slow.
+    Lost,
+}
+
+impl Ring {
+    pub fn new(max_entries: usize) -> Ring {
+        Ring { entries: VecDeque::new(), dropped: 0, objects: 0, max_entries: max_entries.max(1) }
+    }
+
+    pub fn push(&mut self, events: Events) {
+        self.objects += events.objects.len();
+        self.entries.push_back(Arc::new(events));
+        while self.entries.len() > 1 && (self.entries.len() > self.max_entries || self.objects > MAX_OBJECTS)
+        {
+            let oldest = self.entries.pop_front();
+            self.objects -= oldest.map_or(0, |e| e.objects.len());
+            self.dropped += 1;
+        }
+    }
+
+    /// The place where a reader begins that wants events from `index` on.
+    pub fn begin(&self, index: u64) -> u64 {
+        self.dropped + self.entries.partition_point(|e| e.index < index) as u64
+    }
+
+    pub fn at(&self, place: u64) -> Next {
+        match place.checked_sub(self.dropped) {
+            None => Next::Lost,
+            Some(offset) => match self.entries.get(offset as usize) {
+                Some(events) => Next::Events(events.clone()),
+                None => Next::Nothing,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::samples::{eval, eval_id};
+
+    fn events(index: u64, objects: usize) -> Events {
+        let object = |n: usize| Object::Eval(Arc::new(eval(n as u128 + 1, "web")));
+        Events { index, kind: "EvaluationUpdated", objects: (0..objects).map(object).collect() }
+    }
+
+    fn index_at(ring: &Ring, place: u64) -> Option<u64> {
+        match ring.at(place) {
+            Next::Events(e) => Some(e.index),
+            Next::Nothing | Next::Lost => None,
+        }
+    }
+
+    #[test]
+    fn a_reader_begins_where_it_asked_or_at_the_oldest() {
+        let mut ring = Ring::new(3);
+        for index in [10, 12, 14, 16] {
+            ring.push(events(index, 1));
+        }
+        for (index, first) in
+            [(1, Some(12)), (12, Some(12)), (13, Some(14)), (16, Some(16)), (17, None), (0, Some(12))]
+        {
+            assert_eq!(index_at(&ring, ring.begin(index)), first, "{index}");
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_is_told_and_a_waiting_one_is_not_ended() {
+        let mut ring = Ring::new(2);
+        let place = ring.begin(0);
+        assert_eq!(ring.at(place), Next::Nothing);
+        for index in 1..=2 {
+            ring.push(events(index, 1));
+        }
+        assert_eq!(index_at(&ring, place), Some(1));
+        ring.push(events(3, 1));
+        assert_eq!(ring.at(place), Next::Lost);
+        assert_eq!(index_at(&ring, place + 1), Some(2));
+    }
+
+    #[test]
+    fn objects_are_bounded_and_the_newest_entry_is_kept_whatever_its_size() {
+        let mut ring = Ring::new(100);
+        for index in 1..=5 {
+            ring.push(events(index, MAX_OBJECTS / 4));
+        }
+        assert_eq!((ring.entries.len(), ring.objects), (4, MAX_OBJECTS));
+        ring.push(events(6, MAX_OBJECTS * 2));
+        assert_eq!((ring.entries.len(), ring.objects), (1, MAX_OBJECTS * 2));
+        ring.push(events(7, 1));
+        assert_eq!((ring.entries.len(), ring.objects), (1, 1));
+    }
+
+    #[test]
+    fn topics_keys_and_namespaces_choose() {
+        let entry = events(7, 1);
+        let id = eval_id(1).to_string();
+        let subscription = |topics: &[&str], namespace: Option<&str>| Subscription {
+            topics: topics.iter().map(|t| topic(t).unwrap()).collect(),
+            namespace: namespace.map(str::to_string),
+            index: 0,
+        };
+        for (topics, namespace, expected) in [
+            (&["*"][..], None, true),
+            (&["*:web"], None, true),
+            (&["Evaluation"], Some("default"), true),
+            (&["Evaluation"], Some("other"), false),
+            (&["Evaluation:web"], None, true),
+            (&["Evaluation:db"], None, false),
+            (&["Job"], None, false),
+            (&["Job", &format!("Evaluation:{id}")], None, true),
+        ] {
+            assert_eq!(subscription(topics, namespace).line(&entry).is_some(), expected, "{topics:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Metrics of each task's use, where they are published: which allocations are asked about, and what their answers are called.
+//!
+//! Refuses to know: how use is measured.
+
+use super::names::Labels;
+use model::alloc::{Allocation, ClientStatus};
+use model::id::{AllocId, NodeId};
+use model::resources::TaskResources;
+use state::fault::Fault;
+use state::view::View;
+use std::collections::BTreeMap;
+use wire::figures::{AllocFigures, Usage};
+
+/// More of a node's allocations are not asked about: an answer has to come while a collector still waits.
+const MAX_ALLOCS: usize = 512;
+const MIB: f64 = 1_048_576.0;
+
+/// A running allocation, and what its tasks were promised.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    pub id: AllocId,
+    labels: Labels,
+    tasks: BTreeMap<String, TaskResources>,
+}
+
+pub fn running(view: &View, node: NodeId) -> Result<Vec<Running>, Fault> {
+    let all = view.allocs_of_node(node)?.into_iter().filter(|a| a.client == ClientStatus::Running);
+    Ok(all.take(MAX_ALLOCS).map(Running::new).collect())
+}
+
+impl Running {
+    fn new(alloc: Allocation) -> Running {
+        let labels = [
+            ("alloc_id", alloc.id.to_string()),
+            ("job", alloc.job.id),
+            ("namespace", alloc.job.namespace),
+            ("task_group", alloc.group),
+        ]
+        .into_iter()
+        .collect::<Labels>();
+        Running { id: alloc.id, labels, tasks: alloc.resources.tasks }
+    }
+
+    /// Gauges for each task that runs.
+    pub fn gauges(&self, figures: &AllocFigures) -> Vec<(String, Labels, f64)> {
+        let mut gauges = vec![];
+        for (task, measured) in &figures.tasks {
+            let mut labels = self.labels.clone();
+            labels.insert("task", task.clone());
+            let promised = self.tasks.get(task).into_iter().flat_map(promised);
+            for (name, value) in promised.chain(used(&measured.usage)) {
+                gauges.push((format!("client.allocs.{name}"), labels.clone(), value));
+            }
+        }
+        gauges
+    }
+}
+
+fn promised(resources: &TaskResources) -> [(&'static str, f64); 2] {
+    [("cpu.allocated", resources.cpu_mhz as f64), ("memory.allocated", resources.memory_mb as f64 * MIB)]
+}
+
+/// What is not counted has no name.
+fn used(usage: &Usage) -> impl Iterator<Item = (&'static str, f64)> {
+    let bytes = |n: Option<u64>| n.map(|n| n as f64);
+    [
+        ("cpu.user", Some(usage.user_percent)),
+        ("cpu.system", Some(usage.system_percent)),
+        ("cpu.total_percent", Some(usage.user_percent + usage.system_percent)),
+        ("cpu.total_ticks", Some(usage.mhz)),
+        ("memory.rss", Some(usage.rss_bytes as f64)),
+        ("memory.usage", bytes(usage.memory_bytes)),
+        ("memory.max_usage", bytes(usage.max_memory_bytes)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| value.map(|value| (name, value)))
+}

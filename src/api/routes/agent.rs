@@ -1,0 +1,138 @@
+//! What an agent tells of itself: `self`, `health`, its machine, its log, the leader, the peers and the regions
+//! (http-api.md 8).
+//!
+//! Refuses to know: where these values come from.
+
+use crate::agent::ClientReport;
+use crate::host::HostRequest;
+use crate::monitor::{LogLevel, MonitorRequest};
+use crate::response::Response;
+use crate::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
+use crate::{Call, Context, Outcome, no_leader};
+
+pub fn own_self(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = SelfShape::new(call.ctx.agent, call.ctx.status, call.ctx.client);
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
+}
+
+/// 500 with the same JSON when a part is not well.
+pub fn health(call: &Call<'_>) -> Result<Outcome, Response> {
+    let ctx = call.ctx;
+    let asked: Vec<&str> = call.query.all("type").collect();
+    let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
+    let health = HealthShape {
+        client: ctx.client.filter(|_| wanted("client")).map(client_health),
+        server: (ctx.agent.server && wanted("server")).then(|| server_health(ctx)),
+    };
+    let well = [&health.client, &health.server].into_iter().flatten().all(|part| part.ok);
+    let status = if well { 200 } else { 500 };
+    Ok(Outcome::Respond(Response::json(&health, call.query.pretty).status(status)))
+}
+
+fn client_health(client: &ClientReport) -> PartHealth {
+    if client.known_servers.is_empty() {
+        return PartHealth { ok: false, message: "no known servers".into() };
+    }
+    PartHealth { ok: true, message: "ok".into() }
+}
+
+fn server_health(ctx: &Context<'_>) -> PartHealth {
+    if let Some(fault) = &ctx.status.storage_fault {
+        return PartHealth { ok: false, message: fault.clone() };
+    }
+    match ctx.status.leader {
+        None => PartHealth { ok: false, message: no_leader().to_string() },
+        Some(_) => PartHealth { ok: true, message: "ok".into() },
+    }
+}
+
+pub fn members(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = MembersShape::new(call.ctx.agent, call.ctx.status);
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
+}
+
+/// The servers that this agent's node asks.
+pub fn servers(call: &Call<'_>) -> Result<Outcome, Response> {
+    if call.ctx.client.is_none() {
+        return Err(Response::text(501, "this agent runs no node: ask one that does"));
+    }
+    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.rpc_addr], call.query.pretty)))
+}
+
+/// What concerns one agent cannot be asked of another yet: `node_id` and `server_id` may name this one only.
+pub fn only_this_agent(call: &Call<'_>) -> Result<(), Response> {
+    let (ctx, q) = (call.ctx, &call.query);
+    let own_node = |id: &str| ctx.client.is_some_and(|c| c.node_id.to_string() == id);
+    if q.text("node_id").is_some_and(|id| !id.is_empty() && !own_node(id)) {
+        return Err(Response::not_supported("node_id of another agent's node: ask that agent itself"));
+    }
+    let member = format!("{}.{}", ctx.agent.name, ctx.agent.region);
+    let leads = ctx.status.leader == Some(ctx.status.id);
+    let own_server = |id: &str| {
+        id == member || id == ctx.agent.name || id == ctx.status.id.to_string() || (id == "leader" && leads)
+    };
+    if q.text("server_id").is_some_and(|id| !id.is_empty() && !own_server(id)) {
+        return Err(Response::not_supported("server_id of another agent: ask that agent itself"));
+    }
+    Ok(())
+}
+
+/// The leader's RPC address; empty text when there is none.
+pub fn leader(call: &Call<'_>) -> Result<Outcome, Response> {
+    let own = call.ctx.status.leader == Some(call.ctx.status.id);
+    let address = if own { call.ctx.agent.rpc_addr.as_str() } else { "" };
+    Ok(Outcome::Respond(Response::json(&address, call.query.pretty)))
+}
+
+pub fn peers(call: &Call<'_>) -> Result<Outcome, Response> {
+    let own = call.ctx.status.voters.contains(&call.ctx.status.id);
+    let peers: Vec<&str> = own.then_some(call.ctx.agent.rpc_addr.as_str()).into_iter().collect();
+    Ok(Outcome::Respond(Response::json(&peers, call.query.pretty)))
+}
+
+pub fn regions(call: &Call<'_>) -> Result<Outcome, Response> {
+    Ok(Outcome::Respond(Response::json(&[&call.ctx.agent.region], call.query.pretty)))
+}
+
+pub fn host(call: &Call<'_>) -> Result<Outcome, Response> {
+    let ctx = call.ctx;
+    if !ctx.agent.enable_debug {
+        let why = "the agent's configuration has to say enable_debug = true for this: Permission denied";
+        return Err(Response::text(403, why));
+    }
+    only_this_agent(call)?;
+    let agent_id = ctx.client.map_or_else(|| ctx.agent.name.clone(), |c| c.node_id.to_string());
+    Ok(Outcome::Host(HostRequest::new(agent_id, call.query.pretty)))
+}
+
+pub fn monitor(call: &Call<'_>) -> Result<Outcome, Response> {
+    let q = &call.query;
+    let present = |name: &str| q.text(name).is_some_and(|v| !v.is_empty());
+    if present("node_id") && present("server_id") {
+        return Err(Response::text(400, "Cannot target node and server simultaneously"));
+    }
+    if q.flag("log_include_location", false)? {
+        return Err(Response::not_supported("log_include_location"));
+    }
+    only_this_agent(call)?;
+    let level = match q.text("log_level").filter(|l| !l.is_empty()) {
+        None => LogLevel::Info,
+        Some(text) => level(text).ok_or_else(|| Response::text(400, format!("Unknown log level: {text}")))?,
+    };
+    Ok(Outcome::Monitor(MonitorRequest {
+        level,
+        json: q.flag("log_json", false)?,
+        plain: q.flag("plain", false)?,
+    }))
+}
+
+fn level(text: &str) -> Option<LogLevel> {
+    Some(match text.to_ascii_uppercase().as_str() {
+        "ERROR" | "ERR" => LogLevel::Error,
+        "WARN" => LogLevel::Warn,
+        "INFO" => LogLevel::Info,
+        "DEBUG" => LogLevel::Debug,
+        "TRACE" => LogLevel::Trace,
+        _ => return None,
+    })
+}

@@ -1,0 +1,233 @@
+//! What is asked of a node about one of its allocations: taken apart, checked against the state, then handed to the node.
+//!
+//! Refuses to know: how a node answers. Whether a task runs, the node knows best: only what cannot be asked at all is
+//! refused here.
+
+use crate::presentation::{Form, Presentation};
+use crate::response::Response;
+use crate::{Call, Outcome, json};
+use model::alloc::Allocation;
+use model::id::{AllocId, NodeId};
+use serde_json::Value;
+use wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+
+/// Ways to look at an allocation's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilesAsk {
+    List,
+    Stat,
+    Cat,
+    ReadAt,
+    Stream,
+}
+
+pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let q = &call.query;
+    let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("must provide task name"))?;
+    let stream = match q.text("type") {
+        Some("stdout") => LogStream::Stdout,
+        Some("stderr") => LogStream::Stderr,
+        _ => return Err(bad("must provide log type (stdout/stderr)")),
+    };
+    let (from, follow) = (position(call)?, q.flag("follow", false)?);
+    let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
+    started(&on_this_node(call, alloc)?, task)?;
+    let ask = NodeAsk::Logs { alloc, task: task.to_string(), stream, from, follow };
+    Ok(asking(call, ask, form))
+}
+
+pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let q = &call.query;
+    let path = match (q.text("path").filter(|p| !p.is_empty()), how) {
+        (Some(path), _) => path.to_string(),
+        (None, FilesAsk::List) => "/".to_string(),
+        (None, _) => return Err(bad("must provide a file name")),
+    };
+    let whole = Position::FromStart(0);
+    let (ask, form) = match how {
+        FilesAsk::List => (NodeAsk::List { alloc, path }, Form::Json),
+        FilesAsk::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
+        FilesAsk::Cat => (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text),
+        FilesAsk::ReadAt => {
+            // to the end, unless it is above zero
+            let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);
+            (NodeAsk::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
+        }
+        FilesAsk::Stream => {
+            let (from, follow) = (position(call)?, q.flag("follow", true)?);
+            (NodeAsk::File { alloc, path, from, limit: None, follow }, Form::Frames)
+        }
+    };
+    on_this_node(call, alloc)?;
+    Ok(asking(call, ask, form))
+}
+
+/// `{TaskName, AllTasks}`; an empty body is every running task.
+pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let body = match call.request.body.as_slice() {
+        [] => serde_json::Map::new(),
+        body => json::object(body)?,
+    };
+    let task = json::text(&body, "TaskName")?.filter(|t| !t.is_empty());
+    let scope = match (task, json::flag(&body, "AllTasks")?) {
+        (Some(_), true) => return Err(bad("task name cannot be set when restarting all tasks")),
+        (Some(task), false) => RestartScope::Task(task.to_string()),
+        (None, true) => RestartScope::All,
+        (None, false) => RestartScope::Running,
+    };
+    on_this_node(call, alloc)?;
+    Ok(asking(call, NodeAsk::Restart { alloc, scope }, Form::Json))
+}
+
+/// `{Task, Signal}`; without a task every one that runs.
+pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let body = json::object(call.body()?)?;
+    let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
+    let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
+    on_this_node(call, alloc)?;
+    Ok(asking(call, NodeAsk::Signal { alloc, task, signal }, Form::Json))
+}
+
+/// `command` is a JSON list of texts.
+pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let q = &call.query;
+    let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("task name is required"))?;
+    let command = q.text("command").unwrap_or_default();
+    let parsed: Result<Vec<String>, _> = serde_json::from_str(command);
+    let command = match parsed {
+        _ if command.is_empty() => return Err(bad("command is not present")),
+        Ok(words) if words.first().is_none_or(String::is_empty) => {
+            return Err(bad("command is not present"));
+        }
+        Ok(words) => words,
+        Err(why) => return Err(bad(format!("command must be a JSON list of texts: {why}"))),
+    };
+    let tty = q.flag("tty", false)?;
+    on_this_node(call, alloc)?;
+    session(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty })
+}
+
+/// What is asked for goes both ways.
+pub fn session(call: &Call<'_>, ask: NodeAsk) -> Result<Outcome, Response> {
+    if !call.request.websocket {
+        return Err(bad(
+            "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
+        ));
+    }
+    Ok(asking(call, ask, Form::Session))
+}
+
+pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let alloc = alloc_id(id)?;
+    let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
+    on_this_node(call, alloc)?;
+    Ok(asking(call, NodeAsk::AllocFigures { alloc, task }, Form::Json))
+}
+
+/// There are no checks, so no allocation has any.
+pub fn checks(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    on_this_node(call, alloc_id(id)?)?;
+    Ok(Outcome::Respond(Response::json(&(), call.query.pretty)))
+}
+
+/// `id`: `None` is every allocation that has ended.
+pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
+    let alloc = id.map(alloc_id).transpose()?;
+    match alloc {
+        Some(alloc) => drop(on_this_node(call, alloc)?),
+        None => this_node(call, call.query.text("node_id"))?,
+    }
+    Ok(asking(call, NodeAsk::Collect { alloc }, Form::Nothing))
+}
+
+pub fn host_figures(call: &Call<'_>) -> Result<Outcome, Response> {
+    this_node(call, call.query.text("node_id"))?;
+    Ok(asking(call, NodeAsk::HostFigures, Form::Json))
+}
+
+pub fn metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+    this_node(call, call.query.text("node_id"))?;
+    Ok(asking(call, NodeAsk::Metadata, Form::Json))
+}
+
+/// `{NodeID, Meta}`; a key whose value is null is unset.
+pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+    let body = json::object(call.body()?)?;
+    let node = json::text(&body, "NodeID")?.or(call.query.text("node_id"));
+    this_node(call, node)?;
+    let Some(Value::Object(given)) =
+        json::member(&body, "Meta").filter(|m| m.as_object().is_some_and(|m| !m.is_empty()))
+    else {
+        return Err(bad("member Meta must be an object with at least one key"));
+    };
+    let change = |(key, value): (&String, &Value)| match value {
+        Value::Null => Ok((key.clone(), None)),
+        Value::String(text) => Ok((key.clone(), Some(text.clone()))),
+        _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
+    };
+    let changes = given.iter().map(change).collect::<Result<_, _>>()?;
+    Ok(asking(call, NodeAsk::SetMetadata { changes }, Form::Json))
+}
+
+/// This agent's node is the one that is meant: by its id, or because nobody else is.
+fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
+    let own = call.ctx.client.map(|client| client.node_id);
+    let Some(id) = id.filter(|id| !id.is_empty()) else {
+        return own.map(drop).ok_or_else(|| bad("No local Node and node_id not provided"));
+    };
+    let unknown = || Response::text(404, format!("Unknown node \"{id}\""));
+    let node: NodeId = id.parse().map_err(|_| unknown())?;
+    if own == Some(node) {
+        return Ok(());
+    }
+    call.view()?.node(node)?.ok_or_else(unknown)?;
+    Err(Response::text(404, "No path to node"))
+}
+
+fn asking(call: &Call<'_>, ask: NodeAsk, form: Form) -> Outcome {
+    Outcome::Ask(ask, Presentation { form, pretty: call.query.pretty })
+}
+
+pub fn alloc_id(id: &str) -> Result<AllocId, Response> {
+    id.parse().map_err(|_| bad("must provide a valid alloc id"))
+}
+
+/// `origin` and `offset`.
+fn position(call: &Call<'_>) -> Result<Position, Response> {
+    let offset = call.query.integer("offset")?.unwrap_or(0);
+    let offset = u64::try_from(offset).map_err(|_| bad("offset must not be negative"))?;
+    match call.query.text("origin") {
+        None | Some("" | "start") => Ok(Position::FromStart(offset)),
+        Some("end") => Ok(Position::FromEnd(offset)),
+        Some(_) => Err(bad("origin must be start or end")),
+    }
+}
+
+/// The allocation, if it is one of this agent's node.
+pub fn on_this_node(call: &Call<'_>, id: AllocId) -> Result<Allocation, Response> {
+    let unknown = || Response::text(404, format!("Unknown allocation \"{id}\""));
+    let alloc = call.view()?.alloc(id)?.ok_or_else(unknown)?;
+    if call.ctx.client.is_none_or(|client| client.node_id != alloc.node_id) {
+        return Err(Response::text(404, "No path to node"));
+    }
+    Ok(alloc)
+}
+
+fn started(alloc: &Allocation, task: &str) -> Result<(), Response> {
+    if !alloc.resources.tasks.contains_key(task) {
+        return Err(bad(format!("unknown task name \"{task}\"")));
+    }
+    if alloc.task_states.get(task).is_none_or(|state| state.started_at.is_never()) {
+        return Err(Response::text(404, format!("task \"{task}\" not started yet. No logs available")));
+    }
+    Ok(())
+}
+
+pub fn bad(sentence: impl Into<String>) -> Response {
+    Response::text(400, sentence)
+}

@@ -1,0 +1,127 @@
+//! The versions of a job and what changed between them (http-api.md 1.2.11).
+//!
+//! Refuses to know: how differences are found. Finding and writing those of a large job takes seconds, so it is done beside
+//! the thread that serves other requests, by as many requests at a time as plans (decision 0060).
+
+use crate::blocking::{self, Mark};
+use crate::page;
+use crate::response::Response;
+use crate::routes::job;
+use crate::shape::diff::DiffShape;
+use crate::shape::job::JobShape;
+use crate::shape::job_answers::VersionsShape;
+use crate::watch::WatchKey;
+use crate::{Call, Outcome};
+use model::diff::JobDiff;
+use model::id::JobKey;
+use model::job::Job;
+use state::view::Table;
+
+/// What each version is compared with.
+enum Base {
+    /// Nothing: no differences are asked for.
+    No,
+    /// The next older one.
+    Previous,
+    One(Box<Job>),
+}
+
+/// Newest first.
+struct Versions {
+    jobs: Vec<Job>,
+    base: Base,
+    mark: Mark,
+    pretty: bool,
+}
+
+pub fn versions(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let key = JobKey::new(call.namespace(), id);
+    let asked = Asked::new(call)?;
+    let view = call.view()?;
+    let jobs = view.job_versions(&key)?;
+    // an older one may be called good when the newest has not moved
+    let newest = jobs.iter().map(|j| j.modify_index).max();
+    let index = newest.unwrap_or_else(|| view.table_index(Table::Jobs));
+    if let Some(wait) = blocking::wait(call, index, vec![WatchKey::Job(key)], view.index()) {
+        return Ok(Outcome::Wait(wait));
+    }
+    let mark = Mark::new(call, index);
+    Ok(match found(call, jobs, asked, mark) {
+        Err(refusal) => Outcome::Respond(mark.on(refusal)),
+        Ok(versions @ Versions { base: Base::No, .. }) => Outcome::Respond(versions.response()),
+        Ok(versions) => Outcome::Compute(Box::new(move || versions.response())),
+    })
+}
+
+fn found(call: &Call<'_>, jobs: Vec<Job>, asked: Asked<'_>, mark: Mark) -> Result<Versions, Response> {
+    if jobs.is_empty() {
+        return Err(Response::text(404, "job versions not found"));
+    }
+    let base = asked.base(&jobs)?;
+    let jobs = page::chosen(jobs, |job| job::matches(call, job))?;
+    Ok(Versions { jobs, base, mark, pretty: call.query.pretty })
+}
+
+impl Versions {
+    fn response(&self) -> Response {
+        let diffs = self.diffs();
+        let shape = VersionsShape {
+            versions: self.jobs.iter().map(JobShape::new).collect(),
+            diffs: diffs.as_ref().map(|all| all.iter().map(DiffShape::new).collect()),
+            index: self.mark.index,
+            last_contact: 0,
+            known_leader: self.mark.known_leader,
+            next_token: "",
+        };
+        self.mark.on(Response::json(&shape, self.pretty))
+    }
+
+    fn diffs(&self) -> Option<Vec<JobDiff>> {
+        let between = |old: &Job, new: &Job| JobDiff::between(Some(&old.spec), &new.spec);
+        match &self.base {
+            Base::No => None,
+            Base::Previous => Some(self.jobs.windows(2).map(|pair| between(&pair[1], &pair[0])).collect()),
+            Base::One(base) => Some(self.jobs.iter().map(|job| between(base, job)).collect()),
+        }
+    }
+}
+
+/// What the request says to compare with.
+enum Asked<'a> {
+    No,
+    Previous,
+    Version(i64),
+    Tag(&'a str),
+}
+
+impl<'a> Asked<'a> {
+    fn new(call: &'a Call<'_>) -> Result<Asked<'a>, Response> {
+        let q = &call.query;
+        let diffs = q.flag("diffs", false)?;
+        if let Some(tag) = q.text("diff_tag").filter(|tag| !tag.is_empty()) {
+            return Ok(Asked::Tag(tag));
+        }
+        Ok(match q.integer("diff_version")? {
+            Some(version) => Asked::Version(version),
+            None if diffs => Asked::Previous,
+            None => Asked::No,
+        })
+    }
+
+    fn base(&self, jobs: &[Job]) -> Result<Base, Response> {
+        let (found, what) = match self {
+            Asked::No => return Ok(Base::No),
+            Asked::Previous => return Ok(Base::Previous),
+            Asked::Version(version) => {
+                let is = |job: &&Job| i64::try_from(job.version) == Ok(*version);
+                (jobs.iter().find(is), format!("job version {version}"))
+            }
+            Asked::Tag(name) => {
+                let is = |job: &&Job| job.tag.as_ref().is_some_and(|tag| tag.name == *name);
+                (jobs.iter().find(is), format!("tag {name:?}"))
+            }
+        };
+        let unknown = || Response::text(404, format!("{what} not found"));
+        Ok(Base::One(Box::new(found.ok_or_else(unknown)?.clone())))
+    }
+}

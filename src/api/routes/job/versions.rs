@@ -1,0 +1,111 @@
+//! What users do with a job's older versions: come back to one, say which are good, and name them.
+//!
+//! Refuses to know: what changed between versions; `history` tells that.
+
+use crate::response::Response;
+use crate::shape::job_answers::{StabilityShape, TaggedShape};
+use crate::{Answer, AnswerKind, Call, Outcome, json};
+use model::id::JobKey;
+use model::job::VersionTag;
+use model::validate::multi_warning;
+use serde_json::{Map, Value};
+use std::ops::RangeInclusive;
+use wire::request::{Action, Done};
+
+pub fn revert(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = body_of(call, id)?;
+    let mut warnings = Vec::new();
+    for token in ["ConsulToken", "VaultToken"] {
+        if json::text(&body, token)?.is_some_and(|t| !t.is_empty()) {
+            warnings.push(format!("{token} has no effect: jobs are registered without such tokens"));
+        }
+    }
+    let action = Action::RevertJob {
+        job: JobKey::new(call.namespace(), id),
+        version: json::number(&body, "JobVersion")?.unwrap_or(0),
+        enforce_prior_version: json::number(&body, "EnforcePriorVersion")?,
+    };
+    let kind = AnswerKind::Registered { warnings: multi_warning(&warnings) };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+pub fn set_stability(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+    let body = body_of(call, id)?;
+    let action = Action::SetStability {
+        job: JobKey::new(call.namespace(), id),
+        version: json::number(&body, "JobVersion")?.unwrap_or(0),
+        stable: json::flag(&body, "Stable")?,
+    };
+    Ok(Outcome::Act(action, Answer { kind: AnswerKind::StabilitySet, pretty: call.query.pretty }))
+}
+
+/// What is not said to be of another version is of the newest: `Latest` says the same in other words.
+pub fn set_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Response> {
+    check_chars("name", "1 to", name, 1..=VersionTag::MAX_NAME_CHARS)?;
+    let body = match call.request.body.as_slice() {
+        [] => Map::new(),
+        body => json::object(body)?,
+    };
+    let description = json::text(&body, "Description")?.unwrap_or_default().to_string();
+    check_chars("description", "at most", &description, 0..=VersionTag::MAX_DESCRIPTION_CHARS)?;
+    let version = match json::flag(&body, "Latest")? {
+        true => None,
+        false => json::number(&body, "Version")?,
+    };
+    let (job, name) = (JobKey::new(call.namespace(), job), name.to_string());
+    let kind = AnswerKind::Tagged { name: name.clone(), description: description.clone() };
+    let action = Action::TagVersion { job, name, version, description: Some(description) };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+pub fn unset_tag(call: &Call<'_>, job: &str, name: &str) -> Result<Outcome, Response> {
+    check_chars("name", "1 to", name, 1..=VersionTag::MAX_NAME_CHARS)?;
+    let (job, name) = (JobKey::new(call.namespace(), job), name.to_string());
+    let kind = AnswerKind::Tagged { name: String::new(), description: String::new() };
+    let action = Action::TagVersion { job, name, version: None, description: None };
+    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+}
+
+fn check_chars(what: &str, how_many: &str, text: &str, range: RangeInclusive<usize>) -> Result<(), Response> {
+    if range.contains(&text.chars().count()) {
+        return Ok(());
+    }
+    let most = range.end();
+    Err(Response::text(400, format!("a tag's {what} must have {how_many} {most} characters")))
+}
+
+pub fn tagged(done: &Done, name: &str, description: &str, pretty: bool) -> Response {
+    let at = match done {
+        Done::Tagged { at, .. } if !name.is_empty() => at.0,
+        _ => 0,
+    };
+    let index = done.index();
+    let shape = TaggedShape {
+        name,
+        description,
+        tagged_time: at,
+        index,
+        last_contact: 0,
+        known_leader: false,
+        next_token: "",
+    };
+    Response::json(&shape, pretty).with("X-Nomad-Index", index.max(1))
+}
+
+fn body_of(call: &Call<'_>, id: &str) -> Result<Map<String, Value>, Response> {
+    let body = json::object(call.body()?)?;
+    match json::text(&body, "JobID")?.unwrap_or_default() {
+        "" => Err(Response::text(400, "JobID must be specified")),
+        named if named != id => Err(Response::text(400, "Job ID does not match")),
+        _ => Ok(body),
+    }
+}
+
+pub fn stability_set(done: &Done, pretty: bool) -> Response {
+    let index = done.index();
+    let job_modify_index = match done {
+        Done::Job { job_modify_index, .. } => *job_modify_index,
+        _ => index,
+    };
+    Response::json(&StabilityShape { job_modify_index, index }, pretty).with("X-Nomad-Index", index.max(1))
+}

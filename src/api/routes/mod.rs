@@ -1,0 +1,144 @@
+//! Where a request leads: one table of routes, what each line of it says, and the handlers, a file for each kind of object
+//! (decision 0059).
+//!
+//! Refuses to know: sockets, and how an answer is written. Invariants: a route is declared once, in `table`; what is the same
+//! for every route (the method, the filter, the wait for a leader, the namespace) is read from its line and nowhere else.
+
+pub mod agent;
+pub mod alloc;
+pub mod client;
+mod csi;
+pub mod deployment;
+pub mod eval;
+mod fuzzy_search;
+pub mod job;
+mod keyring;
+pub mod namespace;
+pub mod node;
+mod node_pool;
+mod operator;
+mod pattern;
+mod scaling;
+pub mod scheduler_config;
+mod search;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod why;
+
+use crate::request::Method;
+use crate::response::Response;
+use crate::{Call, Outcome};
+use table::ROUTES;
+
+/// A line of the table.
+#[derive(Debug)]
+pub struct Route {
+    pub methods: Methods,
+    /// Literal segments and names: what they mean is in `pattern`.
+    pub pattern: &'static str,
+    pub kind: Kind,
+    pub leader: Leader,
+    pub namespaces: Namespaces,
+    pub handler: Handler,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Methods(u8);
+
+impl Methods {
+    pub const NONE: Methods = Methods(0);
+    pub const GET: Methods = Methods(1);
+    pub const PUT: Methods = Methods(2);
+    pub const POST: Methods = Methods(4);
+    pub const DELETE: Methods = Methods(8);
+    pub const WRITE: Methods = Methods(2 | 4);
+    /// Also those that have no name here.
+    pub const EVERY: Methods = Methods(255);
+    pub const BUT_GET: Methods = Methods(255 - 1);
+
+    fn has(self, method: Method) -> bool {
+        let Methods(bit) = match method {
+            // whoever writes the answer leaves its body out
+            Method::Get | Method::Head => Methods::GET,
+            Method::Put => Methods::PUT,
+            Method::Post => Methods::POST,
+            Method::Delete => Methods::DELETE,
+            Method::Options | Method::Other => Methods(16),
+        };
+        self.0 & bit != 0
+    }
+}
+
+/// What a route answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Elements that a `filter` chooses from.
+    List,
+    Single,
+}
+
+/// Whether an answer needs a leader that has applied what came before it: unless the caller takes stale ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    Needed,
+    /// Any agent answers from what it knows.
+    Any,
+}
+
+/// Whose objects a request means that names no namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Namespaces {
+    /// Those of `default`.
+    OneOrDefault,
+    /// Those of every namespace.
+    All,
+    /// What lies in no namespace.
+    NotNamespaced,
+}
+
+/// Who answers. The number of names is the pattern's.
+#[derive(Clone, Copy, Debug)]
+pub enum Handler {
+    NoObject(fn(&Call<'_>) -> Result<Outcome, Response>),
+    Object(fn(&Call<'_>, &str) -> Result<Outcome, Response>),
+    TwoObjects(fn(&Call<'_>, &str, &str) -> Result<Outcome, Response>),
+    /// Nomad's API has it; drover has not yet (http-api.md 0.1.2). Named as Nomad names it.
+    NotBuilt(&'static str),
+    /// The object may be there, this part of it is not.
+    UnknownPart,
+}
+
+/// A route and the names that a path holds for it.
+#[derive(Debug)]
+pub struct Found {
+    pub route: &'static Route,
+    names: Vec<String>,
+}
+
+/// `path` is decoded, as `Request::decoded_path` does it. The refusal is 404 or 405.
+pub fn find(path: &str, method: Method) -> Result<Found, Response> {
+    let path = pattern::segments(path);
+    let fitting = |route: &'static Route| Some((route.pattern, pattern::names(route.pattern, &path)?));
+    let Some((pattern, names)) = ROUTES.iter().find_map(fitting) else {
+        return Err(Response::text(404, ""));
+    };
+    let takes = |route: &&Route| route.pattern == pattern && route.methods.has(method);
+    let route = ROUTES.iter().find(takes).ok_or_else(Response::invalid_method)?;
+    Ok(Found { route, names })
+}
+
+impl Found {
+    pub fn answer(&self, call: &Call<'_>) -> Result<Outcome, Response> {
+        match (self.route.handler, self.names.as_slice()) {
+            (Handler::NoObject(handler), _) => handler(call),
+            (Handler::Object(handler), [id, ..]) => handler(call, id),
+            (Handler::TwoObjects(handler), [first, second, ..]) => handler(call, first, second),
+            (Handler::NotBuilt(name), _) => Err(Response::not_supported(name)),
+            // a test holds the number of names against the handler's
+            (Handler::UnknownPart | Handler::Object(_) | Handler::TwoObjects(_), _) => {
+                Err(Response::text(404, "resource not found"))
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What an operator asks of the servers as a group: their list and their health (http-api.md 9.4, 9.5).
+//!
+//! Refuses to know: what a server does; it is told as the published status has it.
+
+use crate::response::Response;
+use crate::shape::operator::{AutopilotShape, RaftShape};
+use crate::{Answer, AnswerKind, Call, Outcome};
+use wire::request::Action;
+
+pub fn raft_configuration(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = RaftShape::new(call.ctx.agent, call.ctx.status);
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty)))
+}
+
+/// 429 with the same JSON when the servers are not well.
+pub fn autopilot_health(call: &Call<'_>) -> Result<Outcome, Response> {
+    let shape = AutopilotShape::new(call.ctx.agent, call.ctx.status);
+    let status = if shape.healthy { 200 } else { 429 };
+    Ok(Outcome::Respond(Response::json(&shape, call.query.pretty).status(status)))
+}
+
+/// Answered as soon as the collector is on its way.
+pub fn collect_garbage(call: &Call<'_>) -> Result<Outcome, Response> {
+    let answer = Answer { kind: AnswerKind::Written, pretty: call.query.pretty };
+    Ok(Outcome::Act(Action::CollectGarbage, answer))
+}
+
+/// Every entry of the log leaves the summaries of jobs exact: there is nothing to count anew.
+pub fn reconcile_summaries(_: &Call<'_>) -> Result<Outcome, Response> {
+    Ok(Outcome::Respond(Response::text(200, "")))
+}

@@ -1,0 +1,210 @@
+//! The table of routes: every path of Nomad's API, what is built and what is not yet. A new route is a line here.
+//!
+//! Refuses to know: how a path is taken apart (`pattern`) and what an answer is. The first pattern that a path fits decides,
+//! so longer ones stand before shorter ones; a test walks the table and finds a line that no path reaches.
+
+use super::Handler::{self, NoObject, NotBuilt, Object, TwoObjects, UnknownPart};
+use super::Kind::{self, List, Single};
+use super::Leader::{self, Any, Needed};
+use super::Methods;
+use super::Namespaces::{self, All, NotNamespaced as No, OneOrDefault as One};
+use super::Route;
+use super::client::{self, FilesAsk};
+use super::deployment::{self, Verb};
+use super::job::{self, actions, dispatch, history, plan, statuses, submission, versions};
+use super::{agent, alloc, csi, eval, fuzzy_search, keyring, namespace, node, node_pool};
+use super::{operator, scaling, scheduler_config, search, why};
+use crate::{events, metrics};
+
+const GET: Methods = Methods::GET;
+/// PUT and POST mean the same nearly everywhere (http-api.md 0.1.4).
+const WRITE: Methods = Methods::WRITE;
+const PUT: Methods = Methods::PUT;
+const POST: Methods = Methods::POST;
+const DELETE: Methods = Methods::DELETE;
+/// Every method is refused.
+const NONE: Methods = Methods::NONE;
+const EVERY: Methods = Methods::EVERY;
+/// Every one but GET.
+const OTHER: Methods = Methods::BUT_GET;
+
+const fn row(
+    methods: Methods,
+    pattern: &'static str,
+    kind: Kind,
+    leader: Leader,
+    namespaces: Namespaces,
+    handler: Handler,
+) -> Route {
+    Route { methods, pattern, kind, leader, namespaces, handler }
+}
+
+#[rustfmt::skip]
+pub static ROUTES: &[Route] = &[
+    // methods, path, what it answers, needs the leader, namespace, handler
+    row(GET,    "/v1/jobs",                                List,   Needed, One, NoObject(|c| job::list(c, None))),
+    row(WRITE,  "/v1/jobs",                                Single, Needed, One, NoObject(|c| job::register(c, None))),
+    row(WRITE,  "/v1/jobs/parse",                          Single, Any,    One, NoObject(job::parse)),
+    row(GET,    "/v1/jobs/statuses",                       List,   Needed, One, NoObject(statuses::list)),
+    row(POST,   "/v1/jobs/statuses",                       List,   Needed, One, NoObject(statuses::list)),
+    row(WRITE,  "/v1/validate/job",                        Single, Any,    One, NoObject(job::validated)),
+    row(GET,    "/v1/job/*id/allocations",                 List,   Needed, One, Object(alloc::of_job)),
+    row(GET,    "/v1/job/*id/evaluations",                 List,   Needed, One, Object(eval::of_job)),
+    row(GET,    "/v1/job/*id/summary",                     Single, Needed, One, Object(job::summary)),
+    row(GET,    "/v1/job/*id/versions",                    List,   Needed, One, Object(history::versions)),
+    row(WRITE,  "/v1/job/*id/versions/*tag/tag",           Single, Needed, One, TwoObjects(versions::set_tag)),
+    row(DELETE, "/v1/job/*id/versions/*tag/tag",           Single, Needed, One, TwoObjects(versions::unset_tag)),
+    row(GET,    "/v1/job/*id/submission",                  Single, Needed, One, Object(submission::one)),
+    row(GET,    "/v1/job/*id/deployment",                  Single, Needed, One, Object(deployment::latest_of_job)),
+    row(GET,    "/v1/job/*id/deployments",                 List,   Needed, One, Object(deployment::of_job)),
+    row(WRITE,  "/v1/job/*id/evaluate",                    Single, Needed, One, Object(job::evaluate)),
+    row(WRITE,  "/v1/job/*id/plan",                        Single, Needed, One, Object(plan::plan)),
+    row(WRITE,  "/v1/job/*id/revert",                      Single, Needed, One, Object(versions::revert)),
+    row(WRITE,  "/v1/job/*id/stable",                      Single, Needed, One, Object(versions::set_stability)),
+    row(WRITE,  "/v1/job/*id/periodic/force",              Single, Needed, One, Object(dispatch::force)),
+    // the payload is the dispatched job's
+    row(NONE,   "/v1/job/*id/dispatch/payload",            Single, Needed, One, UnknownPart),
+    row(WRITE,  "/v1/job/*id/dispatch",                    Single, Needed, One, Object(dispatch::dispatch)),
+    row(GET,    "/v1/job/*id/scale",                       Single, Needed, One, Object(scaling::status)),
+    row(WRITE,  "/v1/job/*id/scale",                       Single, Needed, One, Object(scaling::scale)),
+    row(GET,    "/v1/job/*id/actions",                     Single, Needed, One, Object(actions::list)),
+    row(GET,    "/v1/job/*id/action",                      Single, Any,    All, Object(actions::run)),
+    row(GET,    "/v1/job/*id/why",                         Single, Needed, One, Object(why::job)),
+    row(EVERY,  "/v1/job/*id/services",                    List,   Any,    One, NotBuilt("job/:id/services")),
+    row(GET,    "/v1/job/*id",                             Single, Needed, One, Object(job::one)),
+    row(WRITE,  "/v1/job/*id",                             Single, Needed, One, Object(|c, id| job::register(c, Some(id)))),
+    row(DELETE, "/v1/job/*id",                             Single, Needed, One, Object(job::deregister)),
+
+    row(GET,    "/v1/allocations",                         List,   Needed, One, NoObject(alloc::list)),
+    row(GET,    "/v1/allocation/:id/checks",               Single, Any,    All, Object(client::checks)),
+    row(WRITE,  "/v1/allocation/:id/stop",                 Single, Needed, All, Object(alloc::stop)),
+    row(GET,    "/v1/allocation/:id/why",                  Single, Needed, All, Object(why::alloc)),
+    row(EVERY,  "/v1/allocation/:id/services",             List,   Any,    All, NotBuilt("allocation/:id/services")),
+    row(GET,    "/v1/allocation/:id",                      Single, Needed, All, Object(alloc::one)),
+    row(EVERY,  "/v1/allocation/*rest",                    Single, Any,    All, UnknownPart),
+
+    row(GET,    "/v1/evaluations",                         List,   Needed, One, NoObject(eval::list)),
+    row(DELETE, "/v1/evaluations",                         Single, Needed, All, NoObject(eval::delete)),
+    row(GET,    "/v1/evaluations/count",                   List,   Needed, One, NoObject(eval::count)),
+    row(GET,    "/v1/evaluation/*id/allocations",          List,   Needed, All, Object(alloc::of_eval)),
+    row(GET,    "/v1/evaluation/*id/why",                  Single, Needed, All, Object(why::eval)),
+    row(GET,    "/v1/evaluation/*id",                      Single, Needed, All, Object(eval::one)),
+
+    row(GET,    "/v1/deployments",                         List,   Needed, One, NoObject(deployment::list)),
+    row(GET,    "/v1/deployment/allocations/*id",          List,   Needed, All, Object(alloc::of_deployment)),
+    row(WRITE,  "/v1/deployment/fail/*id",                 Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Fail, id))),
+    row(WRITE,  "/v1/deployment/pause/*id",                Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Pause, id))),
+    row(WRITE,  "/v1/deployment/promote/*id",              Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Promote, id))),
+    row(WRITE,  "/v1/deployment/unblock/*id",              Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Unblock, id))),
+    row(WRITE,  "/v1/deployment/allocation-health/*id",    Single, Needed, All, Object(|c, id| deployment::step(c, Verb::AllocationHealth, id))),
+    row(GET,    "/v1/deployment/:id",                      Single, Needed, All, Object(deployment::one)),
+
+    row(GET,    "/v1/nodes",                               List,   Needed, No,  NoObject(|c| node::list(c, None))),
+    row(GET,    "/v1/node/pools",                          List,   Needed, No,  NoObject(node_pool::list)),
+    row(WRITE,  "/v1/node/pools",                          Single, Needed, No,  NoObject(|c| node_pool::write(c, None))),
+    row(GET,    "/v1/node/pool/*name/nodes",               List,   Needed, No,  Object(|c, name| node::list(c, Some(name)))),
+    row(GET,    "/v1/node/pool/*name/jobs",                List,   Needed, One, Object(|c, name| job::list(c, Some(name)))),
+    row(GET,    "/v1/node/pool/*name",                     Single, Needed, No,  Object(node_pool::one)),
+    row(WRITE,  "/v1/node/pool/*name",                     Single, Needed, No,  Object(|c, name| node_pool::write(c, Some(name)))),
+    row(DELETE, "/v1/node/pool/*name",                     Single, Needed, No,  Object(node_pool::delete)),
+    row(GET,    "/v1/node/*id/allocations",                List,   Needed, All, Object(alloc::of_node)),
+    row(WRITE,  "/v1/node/*id/evaluate",                   Single, Needed, No,  Object(node::evaluate)),
+    row(WRITE,  "/v1/node/*id/eligibility",                Single, Needed, No,  Object(node::eligibility)),
+    row(WRITE,  "/v1/node/*id/drain",                      Single, Needed, No,  Object(node::drain)),
+    row(WRITE,  "/v1/node/*id/purge",                      Single, Needed, No,  Object(node::purge)),
+    row(GET,    "/v1/node/*id",                            Single, Needed, No,  Object(node::one)),
+
+    row(GET,    "/v1/scaling/policies",                    Single, Needed, One, NoObject(scaling::policies)),
+    row(GET,    "/v1/scaling/policy/*id",                  Single, Needed, One, Object(scaling::policy)),
+
+    row(GET,    "/v1/namespaces",                          List,   Needed, No,  NoObject(namespace::list)),
+    row(WRITE,  "/v1/namespace",                           Single, Needed, No,  NoObject(|c| namespace::write(c, None))),
+    row(GET,    "/v1/namespace/*name",                     Single, Needed, No,  Object(namespace::one)),
+    row(WRITE,  "/v1/namespace/*name",                     Single, Needed, No,  Object(|c, name| namespace::write(c, Some(name)))),
+    row(DELETE, "/v1/namespace/*name",                     Single, Needed, No,  Object(namespace::delete)),
+
+    row(WRITE,  "/v1/search",                              Single, Needed, One, NoObject(search::search)),
+    row(WRITE,  "/v1/search/fuzzy",                        Single, Needed, One, NoObject(fuzzy_search::search)),
+    row(GET,    "/v1/event/stream",                        Single, Any,    One, NoObject(events::subscribe)),
+    row(GET,    "/v1/metrics",                             Single, Any,    No,  NoObject(metrics::collect)),
+
+    row(GET,    "/v1/client/fs/logs/*id",                  Single, Any,    All, Object(client::logs)),
+    row(GET,    "/v1/client/fs/ls/*id",                    Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::List, id))),
+    row(GET,    "/v1/client/fs/stat/*id",                  Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::Stat, id))),
+    row(GET,    "/v1/client/fs/cat/*id",                   Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::Cat, id))),
+    row(GET,    "/v1/client/fs/readat/*id",                Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::ReadAt, id))),
+    row(GET,    "/v1/client/fs/stream/*id",                Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::Stream, id))),
+    row(EVERY,  "/v1/client/fs/*rest",                     Single, Any,    All, NotBuilt("client/fs")),
+    row(GET,    "/v1/client/allocation/:id/exec",          Single, Any,    All, Object(client::exec)),
+    row(GET,    "/v1/client/allocation/:id/stats",         Single, Any,    All, Object(client::alloc_figures)),
+    row(GET,    "/v1/client/allocation/:id/checks",        Single, Any,    All, Object(client::checks)),
+    row(GET,    "/v1/client/allocation/:id/gc",            Single, Any,    All, Object(|c, id| client::collect(c, Some(id)))),
+    row(WRITE,  "/v1/client/allocation/:id/restart",       Single, Any,    All, Object(client::restart)),
+    row(WRITE,  "/v1/client/allocation/:id/signal",        Single, Any,    All, Object(client::signal)),
+    row(EVERY,  "/v1/client/allocation/*rest",             Single, Any,    All, NotBuilt("client/allocation")),
+    row(GET,    "/v1/client/stats",                        Single, Any,    No,  NoObject(client::host_figures)),
+    row(GET,    "/v1/client/metadata",                     Single, Any,    No,  NoObject(client::metadata)),
+    row(POST,   "/v1/client/metadata",                     Single, Any,    No,  NoObject(client::set_metadata)),
+    row(GET,    "/v1/client/gc",                           Single, Any,    No,  NoObject(|c| client::collect(c, None))),
+    row(EVERY,  "/v1/client/identity",                     Single, Any,    No,  NotBuilt("client/identity")),
+
+    row(GET,    "/v1/status/leader",                       Single, Any,    No,  NoObject(agent::leader)),
+    row(GET,    "/v1/status/peers",                        Single, Any,    No,  NoObject(agent::peers)),
+    row(GET,    "/v1/regions",                             Single, Any,    No,  NoObject(agent::regions)),
+    row(GET,    "/v1/agent/self",                          Single, Any,    No,  NoObject(agent::own_self)),
+    row(GET,    "/v1/agent/health",                        Single, Any,    No,  NoObject(agent::health)),
+    row(GET,    "/v1/agent/host",                          Single, Any,    No,  NoObject(agent::host)),
+    row(GET,    "/v1/agent/members",                       Single, Any,    No,  NoObject(agent::members)),
+    row(GET,    "/v1/agent/monitor",                       Single, Any,    No,  NoObject(agent::monitor)),
+    row(GET,    "/v1/agent/servers",                       Single, Any,    No,  NoObject(agent::servers)),
+    row(EVERY,  "/v1/agent/force-leave",                   Single, Any,    No,  NotBuilt("agent/force-leave")),
+    row(EVERY,  "/v1/agent/join",                          Single, Any,    No,  NotBuilt("agent/join")),
+    row(EVERY,  "/v1/agent/keyring/*rest",                 Single, Any,    No,  NotBuilt("agent/keyring")),
+    row(EVERY,  "/v1/agent/monitor/export",                Single, Any,    No,  NotBuilt("agent/monitor/export")),
+    row(EVERY,  "/v1/agent/pprof/*rest",                   Single, Any,    No,  NotBuilt("agent/pprof")),
+    row(EVERY,  "/v1/agent/reload",                        Single, Any,    No,  NotBuilt("agent/reload")),
+    row(EVERY,  "/v1/agent/schedulers",                    Single, Any,    No,  NotBuilt("agent/schedulers")),
+    row(EVERY,  "/v1/agent/schedulers/config",             Single, Any,    No,  NotBuilt("agent/schedulers")),
+
+    row(GET,    "/v1/operator/scheduler/configuration",    Single, Needed, No,  NoObject(scheduler_config::configuration)),
+    row(WRITE,  "/v1/operator/scheduler/configuration",    Single, Needed, No,  NoObject(scheduler_config::configure)),
+    row(GET,    "/v1/operator/autopilot/health",           Single, Any,    No,  NoObject(operator::autopilot_health)),
+    row(EVERY,  "/v1/operator/autopilot/configuration",    Single, Any,    No,  NotBuilt("operator/autopilot/configuration")),
+    row(GET,    "/v1/operator/raft/configuration",         Single, Any,    No,  NoObject(operator::raft_configuration)),
+    row(EVERY,  "/v1/operator/raft/peer",                  Single, Any,    No,  NotBuilt("operator/raft/peer")),
+    row(EVERY,  "/v1/operator/raft/transfer-leadership",   Single, Any,    No,  NotBuilt("operator/raft/transfer-leadership")),
+    row(GET,    "/v1/operator/keyring/keys",               List,   Needed, No,  NoObject(keyring::list)),
+    row(EVERY,  "/v1/operator/keyring/key/*id",            Single, Any,    No,  NotBuilt("operator/keyring/key")),
+    row(EVERY,  "/v1/operator/keyring/rotate",             Single, Any,    No,  NotBuilt("operator/keyring/rotate")),
+    row(EVERY,  "/v1/operator/license",                    Single, Any,    No,  NotBuilt("operator/license")),
+    row(EVERY,  "/v1/operator/snapshot",                   Single, Any,    No,  NotBuilt("operator/snapshot")),
+    row(EVERY,  "/v1/operator/*rest",                      Single, Any,    No,  NotBuilt("operator")),
+    row(WRITE,  "/v1/system/reconcile/summaries",          Single, Needed, No,  NoObject(operator::reconcile_summaries)),
+    row(PUT,    "/v1/system/gc",                           Single, Needed, No,  NoObject(operator::collect_garbage)),
+    row(EVERY,  "/v1/system/*rest",                        Single, Any,    No,  NotBuilt("system")),
+    row(GET,    "/.well-known/jwks.json",                  Single, Needed, No,  NoObject(keyring::jwks)),
+
+    row(EVERY,  "/v1/acl/*rest",                           Single, Any,    No,  NotBuilt("acl")),
+    row(GET,    "/v1/plugins",                             List,   Needed, No,  NoObject(csi::none)),
+    row(EVERY,  "/v1/plugin/*rest",                        Single, Any,    No,  NotBuilt("plugin")),
+    row(GET,    "/v1/volumes",                             List,   Needed, One, NoObject(csi::none)),
+    row(OTHER,  "/v1/volumes",                             Single, Any,    One, NotBuilt("volume")),
+    row(EVERY,  "/v1/volumes/*rest",                       List,   Any,    One, NotBuilt("volume")),
+    row(EVERY,  "/v1/volume/*rest",                        Single, Any,    One, NotBuilt("volume")),
+    row(EVERY,  "/v1/services",                            List,   Any,    One, NotBuilt("service")),
+    row(EVERY,  "/v1/service/*name",                       Single, Any,    One, NotBuilt("service")),
+    row(EVERY,  "/v1/vars",                                List,   Any,    One, NotBuilt("var")),
+    row(EVERY,  "/v1/var/*path",                           Single, Any,    One, NotBuilt("var")),
+    row(EVERY,  "/v1/quotas",                              List,   Any,    No,  NotBuilt("quota")),
+    row(EVERY,  "/v1/quota-usages",                        List,   Any,    No,  NotBuilt("quota")),
+    row(EVERY,  "/v1/quota",                               Single, Any,    No,  NotBuilt("quota")),
+    row(EVERY,  "/v1/quota/*name",                         Single, Any,    No,  NotBuilt("quota")),
+    row(EVERY,  "/v1/recommendations",                     List,   Any,    One, NotBuilt("recommendation")),
+    row(EVERY,  "/v1/recommendations/apply",               Single, Any,    One, NotBuilt("recommendation")),
+    row(EVERY,  "/v1/recommendation",                      Single, Any,    One, NotBuilt("recommendation")),
+    row(EVERY,  "/v1/recommendation/*id",                  Single, Any,    One, NotBuilt("recommendation")),
+    row(EVERY,  "/v1/sentinel/*rest",                      Single, Any,    No,  NotBuilt("sentinel")),
+    row(EVERY,  "/ui",                                     Single, Any,    No,  NotBuilt("/ui")),
+    row(EVERY,  "/ui/*rest",                               Single, Any,    No,  NotBuilt("/ui")),
+    row(EVERY,  "/.well-known/*rest",                      Single, Any,    No,  NotBuilt("/.well-known")),
+];
