@@ -5,6 +5,7 @@ use super::samples::{assignment, restart, task};
 use super::world::World;
 use model::alloc::DesiredStatus;
 use model::job::{JobType, RestartMode, Task};
+use model::resources::{Hook, Lifecycle};
 use model::task::ExitStatus;
 use model::time::Span;
 use wire::rpc::Assignment;
@@ -115,6 +116,35 @@ fn who_is_killed_for_the_leaders_end_has_not_failed() {
     end_without_agent(&mut w, &[("helper", 137)]);
     assert_ended_as_wanted(&w, 2);
     assert!(!w.task(1, "helper").failed);
+}
+
+/// Servers replace what has failed: nothing of it may still run then.
+#[test]
+fn failed_is_reported_after_the_last_task_has_ended() {
+    let mut w = running(&[once("bad"), once("good")]);
+    w.take_trace();
+    w.exit("bad", 1);
+    w.pass(s(3));
+    assert_eq!((w.living(), w.status(1)), (vec!["good#2".to_string()], "running"));
+    assert_eq!(w.events(1, "good").last(), Some(&"Killing"), "told why before it is killed");
+    assert!(w.events(1, "good").contains(&"Sibling Task Failed"));
+    assert!(w.task(1, "bad").failed, "the servers know already that a task has failed");
+    w.pass(s(10));
+    assert_eq!((w.living().len(), w.status(1)), (0, "failed"));
+    let ends: Vec<_> = w.take_trace().into_iter().filter(|line| !line.starts_with("forget")).collect();
+    assert_eq!(ends, ["stop good#2 2 5s", "report failed"]);
+}
+
+#[test]
+fn a_poststop_task_ends_before_failed_is_reported() {
+    let lifecycle = Some(Lifecycle { hook: Hook::Poststop, sidecar: false });
+    let mut w = running(&[once("main"), Task { lifecycle, ..once("stop") }]);
+    w.exit("main", 1);
+    w.pass(s(3));
+    assert_eq!((w.living(), w.status(1)), (vec!["stop#2".to_string()], "running"));
+    w.exit("stop", 0);
+    w.pass(s(3));
+    assert_eq!(w.status(1), "failed");
 }
 
 #[test]
