@@ -130,6 +130,15 @@ mod tests {
     }
 
     #[test]
+    fn the_delay_has_up_to_a_quarter_of_jitter() {
+        let seconds = |s: u64| s * 1_000_000_000;
+        for (jitter, millis) in [(0, 16_000), (8, 18_000), (12, 19_000), (16, 16_000), (24, 18_000)] {
+            assert_eq!(jittered(Span::seconds(16), seconds(jitter)), Span::millis(millis), "{jitter}");
+        }
+        assert_eq!(jittered(Span::ZERO, u64::MAX), Span::ZERO);
+    }
+
+    #[test]
     fn mode_delay_waits_for_the_next_window() {
         let mut tracker = Tracker::new(at(0));
         let policy = policy(2, 1800, 15, RestartMode::Delay);

@@ -226,3 +226,20 @@ fn a_changed_job_replaces_its_task() {
     let quiet = wait::within(Duration::from_millis(300), || (node.allocs("changes").len() > 2).then_some(()));
     assert!(quiet.is_none(), "a third allocation");
 }
+
+#[test]
+fn max_kill_timeout_bounds_what_a_task_asks_for() {
+    let mut node = Node::new();
+    node.configure("client { max_kill_timeout = \"1s\" }");
+    node.start();
+    let mut job = shell_job("stubborn", "trap '' INT; echo pid $$; while :; do sleep 0.05; done");
+    job["TaskGroups"][0]["Tasks"][0]["KillTimeout"] = json!(600_000_000_000_u64);
+    node.register(&job);
+    let pid = node.await_pid("stubborn");
+    node.drover(&["job", "stop", "-detach", "stubborn"]).exits(0);
+    let alloc = node.await_alloc("stubborn", "complete");
+    assert!(!is_alive(pid));
+    let events = alloc["TaskStates"]["t"]["Events"].as_array().expect("events");
+    let killing = events.iter().find(|e| e["Type"] == "Killing").expect("it was killed");
+    assert_eq!(killing["DisplayMessage"], "Sent interrupt. Waiting 1s before force killing");
+}

@@ -410,6 +410,38 @@ mod tests {
         }
     }
 
+    /// What stands in a group's files after it was made with these limits; `files` are there before, empty.
+    fn written(group: &str, controller: Option<Controller>, files: &[&str]) -> Vec<String> {
+        let dir = std::env::temp_dir().join(format!("drover-cgroup-{group}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        for file in files.iter().chain(&["cgroup.procs"]) {
+            fs::write(dir.join(file), "").expect("a file");
+        }
+        let controllers = vec![Controller::Cpu, Controller::Memory];
+        let made = Group { dirs: vec![(controller, dir.clone())], controllers };
+        let limits = Limits { cpu_mhz: 250, memory_bytes: 64 << 20, memory_low_bytes: 32 << 20 };
+        assert_eq!(made.create(limits).expect("written").len(), 1, "one file to join by");
+        let read = |file: &&str| fs::read_to_string(dir.join(file)).expect("a file");
+        let texts = files.iter().map(read).collect();
+        fs::remove_dir_all(&dir).expect("removed");
+        texts
+    }
+
+    #[test]
+    fn every_limit_is_written_to_its_file() {
+        let memory_v1 = [
+            "memory.limit_in_bytes",
+            "memory.memsw.limit_in_bytes",
+            "memory.soft_limit_in_bytes",
+            "memory.swappiness",
+        ];
+        assert_eq!(written("cpu", Some(Controller::Cpu), &["cpu.shares"]), ["250"]);
+        let v1 = written("memory", Some(Controller::Memory), &memory_v1);
+        assert_eq!(v1, ["67108864", "67108864", "33554432", "0"]);
+        let v2 = written("v2", None, &["cpu.weight", "memory.max", "memory.swap.max", "memory.low"]);
+        assert_eq!(v2, ["10", "67108864", "0", "33554432"]);
+    }
+
     #[test]
     fn a_machine_without_cgroups_has_none() {
         assert_eq!(find("22 1 0:5 / /proc rw - proc proc rw\n", ""), Version::None);
