@@ -312,7 +312,10 @@ impl Alloc {
         loop {
             plan.phase = match plan.phase {
                 KillPhase::Delay { until } if until <= turn.now.mono => KillPhase::Leader,
-                KillPhase::Leader if self.kill_all(turn, plan, |t| t.leader) => KillPhase::Others,
+                KillPhase::Leader if self.kill_all(turn, plan, |t| t.leader) => {
+                    self.tell_leader_dead(turn.now.stamp());
+                    KillPhase::Others
+                }
                 KillPhase::Others if self.kill_all(turn, plan, |t| !t.role.is_sidecar()) => {
                     KillPhase::Sidecars
                 }
@@ -321,6 +324,18 @@ impl Alloc {
             };
         }
         self.plan = Some(plan);
+    }
+
+    /// The tasks that still live hear once that their leader has ended, also when it was stopped with them.
+    fn tell_leader_dead(&mut self, at: Wall) {
+        if !self.tasks.iter().any(|t| t.leader && t.is_dead() && !t.local.state.failed) {
+            return;
+        }
+        let event = events::leader_dead(at);
+        let knows = |t: &Runner| t.local.state.events.iter().any(|e| e.kind == event.kind);
+        for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && t.role != Role::Poststop && !knows(t)) {
+            task.tell(event.clone());
+        }
     }
 
     /// Kills the tasks that are meant; true once all of them are dead.

@@ -103,6 +103,11 @@ pub fn shutdown_delay(at: Wall, delay: Span) -> TaskEvent {
     event("Waiting for shutdown delay", at, message, &[])
 }
 
+pub fn skipped_shutdown_delay(at: Wall, delay: Span) -> TaskEvent {
+    let message = format!("Skipping shutdown_delay of {delay} before killing the task.");
+    event("Skipping shutdown delay", at, message, &[])
+}
+
 pub fn sibling_failed(at: Wall, sibling: &str) -> TaskEvent {
     let message = format!("Task's sibling {sibling:?} failed");
     event("Sibling Task Failed", at, message, &[("failed_sibling", sibling.into())])

@@ -237,10 +237,13 @@ impl Runner {
         if self.local.run.is_none() {
             self.tell(events::killed(at));
             self.die(at);
-        } else if delay && spec.task.shutdown_delay > Span::ZERO {
+        } else if spec.task.shutdown_delay <= Span::ZERO {
+            self.kill = Kill::STOP;
+        } else if delay {
             self.tell(events::shutdown_delay(at, spec.task.shutdown_delay));
             self.kill = Kill::Delayed { until: now.after(spec.task.shutdown_delay) };
         } else {
+            self.tell(events::skipped_shutdown_delay(at, spec.task.shutdown_delay));
             self.kill = Kill::STOP;
         }
     }

@@ -189,11 +189,14 @@ impl Allocation {
     }
 
     /// Some task was told to end, and not because of how another task of the allocation had ended: its work may not be
-    /// done, however quietly it went.
+    /// done, however quietly it went. (When an allocation is stopped, only its leader does not hear of the leader's end.)
     pub fn was_cut_short(&self) -> bool {
         let own_ends = ["Leader Task Dead", "Main Tasks Dead"];
-        let events = || self.task_states.values().flat_map(|t| &t.events);
-        events().any(|e| e.kind == "Killed") && !events().any(|e| own_ends.contains(&e.kind.as_str()))
+        let cut_short = |task: &TaskState| {
+            let killed = task.events.iter().any(|e| e.kind == "Killed");
+            killed && !task.events.iter().any(|e| own_ends.contains(&e.kind.as_str()))
+        };
+        self.task_states.values().any(cut_short)
     }
 
     pub fn is_canary(&self) -> bool {

@@ -243,3 +243,16 @@ fn max_kill_timeout_bounds_what_a_task_asks_for() {
     let killing = events.iter().find(|e| e["Type"] == "Killing").expect("it was killed");
     assert_eq!(killing["DisplayMessage"], "Sent interrupt. Waiting 1s before force killing");
 }
+
+#[test]
+fn an_unknown_user_is_the_drivers_failure() {
+    let node = Node::durable();
+    let mut job = shell_job("stranger", "sleep 1000");
+    job["TaskGroups"][0]["Tasks"][0]["User"] = json!("no-such-user");
+    job["TaskGroups"][0]["RestartPolicy"]["Attempts"] = json!(3);
+    node.register(&job);
+    let alloc = node.await_alloc("stranger", "failed");
+    assert_eq!(events(&alloc)[..4], ["Received", "Task Setup", "Driver Failure", "Not Restarting"]);
+    let why = text(&alloc["TaskStates"]["t"]["Events"][2]["DisplayMessage"]).to_string();
+    assert!(why.contains("the user \"no-such-user\" is not known to this system"), "{why}");
+}

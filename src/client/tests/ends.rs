@@ -109,6 +109,33 @@ fn no_end_waits_for_a_delay_that_is_called_off() {
 }
 
 #[test]
+fn a_skipped_shutdown_delay_is_told() {
+    let delayed = Task { shutdown_delay: s(30), ..once("web") };
+    let mut w = running(&[delayed, once("plain")]);
+    w.change(1, |a| {
+        a.desired = DesiredStatus::Stop;
+        a.no_shutdown_delay = true;
+    });
+    w.pass(s(10));
+    let told = w.task(1, "web").events.iter().find(|e| e.kind == "Skipping shutdown delay");
+    let sentence = "Skipping shutdown_delay of 30s before killing the task.";
+    assert_eq!(told.map(|e| e.message.as_str()), Some(sentence));
+    assert!(!w.events(1, "plain").contains(&"Skipping shutdown delay"), "it has no delay");
+}
+
+#[test]
+fn a_stop_tells_the_others_once_that_the_leader_is_dead() {
+    let mut w = running(&leader_and_helper());
+    w.stop_alloc(1);
+    w.pass(s(3));
+    assert_eq!(w.events(1, "helper").last(), Some(&"Started"), "the leader ends first");
+    w.pass(s(30));
+    let helper: Vec<_> = w.events(1, "helper").into_iter().skip(3).collect();
+    assert_eq!(helper, ["Leader Task Dead", "Killing", "Terminated", "Killed"]);
+    assert!(!w.events(1, "main").contains(&"Leader Task Dead"));
+}
+
+#[test]
 fn who_is_killed_for_the_leaders_end_has_not_failed() {
     let mut w = running(&leader_and_helper());
     w.exit("main", 0);
@@ -116,6 +143,8 @@ fn who_is_killed_for_the_leaders_end_has_not_failed() {
     end_without_agent(&mut w, &[("helper", 137)]);
     assert_ended_as_wanted(&w, 2);
     assert!(!w.task(1, "helper").failed);
+    let told = w.events(1, "helper").into_iter().filter(|kind| *kind == "Leader Task Dead");
+    assert_eq!(told.count(), 1);
 }
 
 /// Servers replace what has failed: nothing of it may still run then.
