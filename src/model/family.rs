@@ -12,7 +12,7 @@ use dispatch::Dispatch;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// Of one job: its leader looks at each of them.
+/// The most specs of one job: the leader looks at each of them.
 pub const MAX_EXPRESSIONS: usize = 64;
 
 /// When a job launches a child of itself.

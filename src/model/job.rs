@@ -68,7 +68,7 @@ pub struct JobSpec {
     pub node_pool: String,
     pub constraints: Vec<Constraint>,
     pub affinities: Vec<Affinity>,
-    /// Of every group, before its own.
+    /// For every group, before the group's own.
     pub spreads: Vec<Spread>,
     pub groups: Vec<TaskGroup>,
     /// What the job-level `update` block leaves for the whole job (service only).

@@ -27,6 +27,6 @@ pub struct Spread {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpreadTarget {
     pub value: String,
-    /// Of the group's count. All targets together are at most 100.
+    /// The percentage of the group's count. All targets together are at most 100.
     pub percent: i64,
 }

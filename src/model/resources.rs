@@ -105,7 +105,7 @@ pub struct TaskResources {
 pub struct AllocResources {
     pub tasks: BTreeMap<String, TaskResources>,
     pub disk_mb: i64,
-    /// Of the group.
+    /// The group's.
     #[serde(default)]
     pub networks: Vec<HeldNetwork>,
 }

@@ -46,7 +46,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Of a maximum that nobody said.
+    /// The maximum where none was given.
     pub const NO_MAX: i64 = -1;
 
     /// Why there cannot be so many, if there cannot.

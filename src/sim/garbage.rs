@@ -25,7 +25,7 @@ pub const RULES: GarbageRules = GarbageRules {
 const LONG_SINCE: Span = Span::minutes(10);
 
 impl World {
-    /// Of what was there before, nothing is gone that anything needed.
+    /// Nothing is gone that anything needed.
     pub fn check_forgotten(&mut self, before: &Kept) -> Result<(), String> {
         for kind in forgotten(before, &self.kept)? {
             self.faults.fired(kind);

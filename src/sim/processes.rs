@@ -15,7 +15,7 @@ pub const FIRST_PID: u32 = 100;
 pub const WITH_SIBLING: &str = "sibling";
 /// So many numbers there are.
 const PIDS: u32 = 40;
-/// Of the clock that tells processes with the same number apart.
+/// A tick of the clock whose start times tell processes with the same PID apart.
 const TICK_NANOS: u64 = 10_000_000;
 
 /// A process that exists.

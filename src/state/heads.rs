@@ -202,7 +202,7 @@ mod tests {
     use wire::command::Command;
 
     #[test]
-    fn a_head_says_what_the_whole_job_says_however_many_rows_lie_between() {
+    fn job_heads_agree_with_whole_jobs() {
         let mut region = Region::default();
         region.run(&node_pool("pool"));
         for (n, id) in ["a", "aa", "b", "c"].into_iter().enumerate() {

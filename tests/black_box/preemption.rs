@@ -112,7 +112,7 @@ fn the_less_urgent_makes_way_and_returns() {
 }
 
 #[test]
-fn a_system_job_has_its_place_by_default_and_nobody_leaves_for_an_equal() {
+fn system_jobs_preempt_by_default_but_not_equals() {
     let node = small();
     node.register(&job("low", "service", 50, 900, "exec sleep 1000"));
     let low = node.await_alloc("low", "running");

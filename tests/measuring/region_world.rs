@@ -131,7 +131,7 @@ impl World {
         self.host.counts.placed.load(Relaxed)
     }
 
-    /// Of a counter that the server publishes.
+    /// The value of a counter that the server publishes.
     pub fn counted(&self, name: &'static str) -> u64 {
         self.host.status().measured.counters.get(name).map_or(0, |series| series.total.sum)
     }

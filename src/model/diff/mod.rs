@@ -102,7 +102,7 @@ impl JobDiff {
     }
 }
 
-/// Of both, each once, in order.
+/// The names in either, each once, in order.
 fn names<'a, 'n: 'a>(all: impl Iterator<Item = &'a &'n str>) -> BTreeSet<&'n str> {
     let mut names = BTreeSet::new();
     names.extend(all.copied());

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// Of a payload's file: names on the way to it, and bytes of each.
+/// The most path components of a payload's file, and the most bytes of each.
 const MAX_DEPTH: usize = 16;
 const MAX_FILE_NAME_BYTES: usize = 255;
 
@@ -104,7 +104,7 @@ pub struct Wish {
     pub job: JobKey,
     pub payload: Vec<u8>,
     pub meta: BTreeMap<String, String>,
-    /// Of the child's id. Empty: none.
+    /// Goes into the child's id. Empty: none.
     pub prefix: String,
     pub token: String,
     /// 0: the parent's.

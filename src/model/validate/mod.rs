@@ -141,7 +141,7 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
     }
 }
 
-/// Of a job.
+/// Checks the id of a job.
 pub fn id(id: &str, errors: &mut Vec<String>) {
     if id.contains(' ') {
         errors.push("Job ID contains a space".into());

@@ -40,7 +40,7 @@ pub fn task(name: &str, errors: &mut Vec<String>) {
     bounded("Task name", name, MAX_TASK_NAME_BYTES, errors);
 }
 
-/// Of a task. A name is typed on command lines and told apart by nothing else.
+/// Checks a task's actions. A name is typed on command lines, and nothing else tells actions apart.
 pub fn actions(actions: &[TaskAction], errors: &mut Vec<String>) {
     let mut names = BTreeSet::new();
     for action in actions {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sysbatch_job_may_have_several_on_each_node_and_no_policies_of_services() {
+    fn sysbatch_takes_a_count_but_no_service_policies() {
         let mut spec = job(JobType::Sysbatch);
         spec.groups[0].count = 2;
         assert!(validate(&spec, &Limits::default()).is_ok());

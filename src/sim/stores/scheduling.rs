@@ -9,7 +9,7 @@ use wire::command::Command;
 use wire::request::Done;
 
 #[test]
-fn a_scheduler_places_on_a_view_and_is_content_with_what_it_placed() {
+fn a_second_evaluation_of_a_settled_job_is_empty() {
     let mut region = Region::default();
     for n in 0..3 {
         region.ready_node(n);

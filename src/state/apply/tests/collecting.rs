@@ -48,7 +48,7 @@ fn stop(r: &mut Region, id: &str, at: Wall) {
 }
 
 #[test]
-fn r14_evaluations_go_after_an_hour_and_those_of_batch_jobs_after_a_day() {
+fn r14_eval_gc_thresholds() {
     let mut r = Region::default();
     for (n, job_type, kept) in [
         (1, JobType::Service, Span::hours(1)),
@@ -78,7 +78,7 @@ fn r14_an_evaluation_goes_after_what_it_placed() {
 }
 
 #[test]
-fn r14_a_batch_job_that_is_over_goes_after_four_hours_and_a_service_only_once_it_was_stopped() {
+fn r14_job_gc_threshold() {
     for job_type in [JobType::Batch, JobType::Sysbatch] {
         let mut r = Region::default();
         let spec = JobSpec { job_type, ..spec("done", 1) };
@@ -126,7 +126,7 @@ fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
 }
 
 #[test]
-fn r14_a_node_goes_a_day_after_it_went_down_when_nothing_there_lives() {
+fn r14_node_gc_threshold() {
     let mut r = running();
     let node = || Garbage::Nodes(vec![node_id(1)]);
     stays(&mut r, node(), "it is ready");
@@ -164,7 +164,7 @@ fn deploy(r: &mut Region, n: u128, ended: Option<DeploymentStatus>) -> Deploymen
 }
 
 #[test]
-fn r14_a_deployment_goes_an_hour_after_its_end_unless_it_is_its_jobs_newest_or_something_of_it_is_there() {
+fn r14_deployment_gc_threshold() {
     let mut r = Region::default();
     r.run(&register(spec("web", 1), None));
     let first = deploy(&mut r, 1, Some(DeploymentStatus::Failed));

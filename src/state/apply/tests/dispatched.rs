@@ -169,7 +169,7 @@ fn a_form_stays_one_and_a_child_is_not_written_anew() {
 }
 
 #[test]
-fn a_version_stays_while_jobs_are_made_of_it_and_each_of_them_is_small() {
+fn a_dispatched_version_is_kept_and_children_are_small() {
     let mut region = begun();
     let (versions, bytes) = kept(&region);
     let (first, _) = made(&mut region, 1, "");
@@ -198,7 +198,7 @@ fn a_version_stays_while_jobs_are_made_of_it_and_each_of_them_is_small() {
 }
 
 #[test]
-fn what_has_ended_is_collected_with_its_token_before_and_after_its_parent() {
+fn gc_of_children_forgets_their_tokens() {
     let mut region = begun();
     let (first, _) = made(&mut region, 1, "once");
     end(&mut region, &first);

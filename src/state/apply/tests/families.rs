@@ -89,7 +89,7 @@ fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
 }
 
 #[test]
-fn children_outlive_their_parent_and_are_counted_by_the_next_one() {
+fn children_outlive_a_purged_parent() {
     let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     [1, 2].into_iter().for_each(|n| drop(told(&mut region, &launch(n, false))));
@@ -129,7 +129,7 @@ fn what_cannot_be_launched_or_become_another_is_refused() {
 }
 
 #[test]
-fn a_clock_on_each_node_launches_a_child_of_its_type_and_urgency() {
+fn periodic_children_keep_type_and_priority() {
     let mut region = Region::default();
     let everywhere = JobSpec { job_type: JobType::Sysbatch, priority: 70, ..clock(false) };
     told(&mut region, &register(everywhere, None)).expect("is taken");
@@ -160,7 +160,7 @@ fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
 }
 
 #[test]
-fn a_new_version_begins_with_its_own_time_and_a_child_keeps_its_parent() {
+fn a_new_version_has_its_own_submit_time() {
     let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");

@@ -66,7 +66,7 @@ fn what_may_not_be_done_to_a_pool_is_told() {
 }
 
 #[test]
-fn a_pool_comes_to_be_with_its_first_node_and_stays_while_it_has_one() {
+fn a_node_pool_is_made_by_its_first_node() {
     let mut r = Region::default();
     let mut here = info(1);
     here.pool = "boards".into();
@@ -145,7 +145,7 @@ fn evaluations_go_in_a_pause_and_nothing_of_them_is_left() {
 }
 
 #[test]
-fn what_is_needed_stays_and_takes_the_others_with_it_unless_it_is_passed_over() {
+fn needed_objects_keep_what_they_refer_to() {
     let mut r = Region::default();
     let node = r.ready_node(1);
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));

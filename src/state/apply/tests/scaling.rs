@@ -177,7 +177,7 @@ fn a_group_that_goes_takes_its_policy_and_events_along() {
 }
 
 #[test]
-fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
+fn preserved_counts_follow_the_log_within_new_limits() {
     let mut r = registered();
     scale(&mut r, wish(Some(3)));
     let keep = |r: &mut Region, spec: JobSpec| {
@@ -195,7 +195,7 @@ fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
 }
 
 #[test]
-fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
+fn scaling_a_parent_job_makes_no_evaluation() {
     let mut r = Region::default();
     let mut clock = scalable();
     clock.job_type = JobType::Batch;

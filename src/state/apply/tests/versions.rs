@@ -29,7 +29,7 @@ fn versions() -> Region {
 }
 
 #[test]
-fn an_older_version_comes_back_as_the_newest_with_its_text_and_an_evaluation() {
+fn revert_makes_a_new_version_with_the_old_submission() {
     let mut r = versions();
     let out = revert(&mut r, 0, Some(2));
     let evaluation = eval(50, "web").id;
@@ -55,7 +55,7 @@ fn what_cannot_be_come_back_to_is_said() {
 }
 
 #[test]
-fn a_version_that_is_the_same_makes_no_new_one_and_one_that_was_stopped_stops() {
+fn reverting_to_an_equal_version_makes_none() {
     let mut r = versions();
     r.run(&submit(spec("web", 1), "again", 6));
     let before = r.job("web");
@@ -131,7 +131,7 @@ fn a_version_has_one_name_and_a_name_one_version() {
 }
 
 #[test]
-fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
+fn tagged_versions_are_kept_and_bounded() {
     let mut r = Region::default();
     let most = VersionTag::MOST as i64;
     for count in 1..=most {
@@ -149,7 +149,7 @@ fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
 }
 
 #[test]
-fn a_job_in_a_hurry_spares_what_lives_all_delays_and_tells_nodes_that_wait() {
+fn no_shutdown_delay_reaches_running_allocs() {
     let mut r = Region::default();
     r.run(&register(spec("web", 3), Some(eval(1, "web"))));
     let (node, job) = (r.ready_node(1), r.job("web"));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_4_canaries_take_the_names_of_what_they_will_replace_then_free_ones_then_new_ones() {
+    fn r8_4_canary_names_destructive_then_free_then_new() {
         /// How many; the names taken, by canaries, by what is replaced; those it gets.
         type Case = (u64, &'static [u64], &'static [u64], &'static [u64], &'static [u64]);
         let cases: [Case; 4] = [

@@ -120,14 +120,14 @@ fn value(node: &Node, attribute: &str) -> Option<String> {
 }
 
 /// The allocations of the one group, as the plan leaves them.
-struct Reckoner<'t> {
+struct BruteForce<'t> {
     spec: &'t JobSpec,
     nodes: BTreeMap<NodeId, &'t Node>,
     /// On which node, and whether it is still wanted there. All of them hold resources.
     allocs: Vec<(NodeId, bool)>,
 }
 
-impl Reckoner<'_> {
+impl BruteForce<'_> {
     fn group(&self) -> &TaskGroup {
         &self.spec.groups[0]
     }
@@ -371,7 +371,7 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
         let levels = if seed % 2 == 0 { MOST_LEVELS } else { dice.below(12) as usize };
         let mut search =
             Search::new(&job.spec, group, &fleet, &mut feasibility, &proposal, rules(seed, levels));
-        let mut reckoner = Reckoner {
+        let mut reckoner = BruteForce {
             spec: &job.spec,
             nodes: nodes.iter().map(|n| (n.info.id, n)).collect(),
             allocs: allocs.iter().map(|a| (a.node_id, !a.server_terminal())).collect(),
@@ -396,7 +396,7 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
             let shown: Vec<f64> = metric.scores.iter().map(|s| s.normalized).collect();
             let near = |a: &f64, b: &f64| (a - b).abs() < 1e-9;
             let right = shown.len() == wanted.len() && shown.iter().zip(&wanted).all(|(a, b)| near(a, b));
-            assert!(right, "seed {seed} step {step}: {shown:?}, reckoned {wanted:?}\n{:#?}", job.spec);
+            assert!(right, "seed {seed} step {step}: {shown:?}, brute_force {wanted:?}\n{:#?}", job.spec);
             assert!(metric.scores.iter().all(|s| near(&s.normalized, &scores[&s.node_id])), "seed {seed}");
             assert_eq!(slot.map(|s| fleet.id_at(s)), metric.scores.first().map(|s| s.node_id));
             let Some(slot) = slot else {

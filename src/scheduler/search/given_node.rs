@@ -1,33 +1,33 @@
 //! A look at one given node: for jobs that are to run on each, there is nothing to choose. Refuses to know which nodes those
 //! are.
 
-use super::{Search, Standing};
+use super::{NodeState, Search};
 use crate::proposal::Proposal;
-use crate::score::Own;
+use crate::score::NodeScores;
 use model::alloc::AllocMetric;
 use std::collections::BTreeSet;
 
 /// What one node has to say to one more allocation.
-pub enum Look {
+pub enum NodeCheck {
     Fits(AllocMetric),
     Filtered,
     /// It may run the group, and has too little of this.
-    Short(String),
+    Exhausted(String),
 }
 
 impl<'a> Search<'a> {
-    pub fn look_at(&mut self, proposal: &Proposal<'a>, slot: u32) -> Look {
+    pub fn check_node(&mut self, proposal: &Proposal<'a>, slot: u32) -> NodeCheck {
         self.catch_up(proposal);
-        match self.standing[slot as usize] {
-            Standing::Fits => Look::Fits(self.metric_at(slot)),
-            Standing::Exhausted(short) => Look::Short(self.text(short).into_owned()),
-            Standing::Outside | Standing::HostTaken | Standing::PoolClosed => Look::Filtered,
+        match self.node_states[slot as usize] {
+            NodeState::Fits => NodeCheck::Fits(self.metric_at(slot)),
+            NodeState::Exhausted(short) => NodeCheck::Exhausted(self.text(short).into_owned()),
+            NodeState::Outside | NodeState::HostTaken | NodeState::PoolClosed => NodeCheck::Filtered,
         }
     }
 
     fn metric_at(&self, slot: u32) -> AllocMetric {
         let none = BTreeSet::new();
-        let choice = self.levels.scores(slot).map(|scores| self.levels.choice(slot, Own::of(&scores)));
+        let choice = self.levels.scores(slot).map(|scores| self.levels.choice(slot, NodeScores::of(&scores)));
         let scores = choice.iter().map(|choice| self.shown(choice, &none)).collect();
         AllocMetric { nodes_evaluated: 1, scores, ..self.base.clone() }
     }

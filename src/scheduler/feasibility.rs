@@ -3,9 +3,9 @@
 //!
 //! Refuses to know: resources, scores, allocations.
 
-use super::bits::Bits;
+use super::bitmap::Bitmap;
 use super::device::Asked;
-use super::fleet::{Own, Profile, Snapshot};
+use super::fleet::{Profile, Snapshot, UniqueProperties};
 use super::operand::{Operands, Target, escapes_class, glob_matches};
 use model::claims::HOST_MODE;
 use model::constraint::Constraint;
@@ -56,13 +56,13 @@ impl Check<'_> {
 
 /// Nodes that were counted out, by why and by node class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct FilterCounts {
     pub nodes: u64,
     pub by_reason: Counts,
     pub by_class: Counts,
 }
 
-impl Tally {
+impl FilterCounts {
     pub fn add(&mut self, reason: &str, class: &str) {
         self.add_many(1, reason, class);
     }
@@ -95,11 +95,11 @@ pub struct Feasibility<'a> {
     job: &'a JobSpec,
     fleet: &'a Snapshot,
     operands: Operands,
-    sets: BTreeMap<Check<'a>, Rc<Bits>>,
+    sets: BTreeMap<Check<'a>, Rc<Bitmap>>,
     /// In one of the job's datacenters and in its pool.
-    targeted: Bits,
+    targeted: Bitmap,
     /// Targeted and ready for new tasks.
-    pub ready: Bits,
+    pub ready: Bitmap,
     pub ready_by_datacenter: Counts,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Feasibility<'a> {
     pub fn new(job: &'a JobSpec, fleet: &'a Snapshot) -> Self {
         let targets = |p: &Profile| names_place(job, &p.datacenter, &p.pool);
         let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(targets)).collect();
-        let (mut targeted, mut ready) = (Bits::none(fleet.slots()), Bits::none(fleet.slots()));
+        let (mut targeted, mut ready) = (Bitmap::none(fleet.slots()), Bitmap::none(fleet.slots()));
         let mut ready_per_profile = vec![0; by_profile.len()];
         for slot in fleet.taken_slots() {
             let profile = fleet.profile_index_at(slot) as usize;
@@ -138,9 +138,9 @@ impl<'a> Feasibility<'a> {
     }
 
     /// The ready nodes that the group may run on, and a count of those it may not.
-    pub fn candidates(&mut self, group: &'a TaskGroup) -> (Bits, Tally) {
+    pub fn candidates(&mut self, group: &'a TaskGroup) -> (Bitmap, FilterCounts) {
         let mut left = self.ready.clone();
-        let mut filtered = Tally::default();
+        let mut filtered = FilterCounts::default();
         for check in self.job_checks().chain(group_checks(group)) {
             let out = left.split_off_all_but(&self.set(check.clone()));
             self.count_out(&out, &check.text(), &mut filtered);
@@ -148,15 +148,15 @@ impl<'a> Feasibility<'a> {
         (left, filtered)
     }
 
-    /// Of all nodes of the fleet, those that each condition excludes, whatever the others do; and whether it is about what nodes have
+    /// The nodes of the whole fleet that each condition excludes, whatever the others do; and whether it is about what nodes have
     /// to offer at all. What is no node's fault comes first: another place, or no new work.
-    pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bits)> {
+    pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bitmap)> {
         let fleet = self.fleet;
-        let mut all = Bits::none(fleet.slots());
+        let mut all = Bitmap::none(fleet.slots());
         fleet.taken_slots().for_each(|slot| all.insert(slot));
-        let but = |kept: &Bits| all.clone().split_off_all_but(kept);
+        let but = |kept: &Bitmap| all.clone().split_off_all_but(kept);
         let mut out = vec![("datacenter or node pool".to_string(), false, but(&self.targeted))];
-        let mut open = Bits::none(fleet.slots());
+        let mut open = Bitmap::none(fleet.slots());
         fleet.taken_slots().filter(|slot| fleet.ready_at(*slot)).for_each(|slot| open.insert(slot));
         out.push(("down, draining or not eligible".to_string(), false, but(&open)));
         for check in self.job_checks().chain(group_checks(group)) {
@@ -166,7 +166,7 @@ impl<'a> Feasibility<'a> {
         out
     }
 
-    fn count_out(&self, out: &Bits, reason: &str, filtered: &mut Tally) {
+    fn count_out(&self, out: &Bitmap, reason: &str, filtered: &mut FilterCounts) {
         let mut by_profile = vec![0; self.fleet.profiles().count()];
         out.iter().for_each(|slot| by_profile[self.fleet.profile_index_at(slot) as usize] += 1);
         for (profile, nodes) in self.fleet.profiles().zip(by_profile).filter(|(_, nodes)| *nodes > 0) {
@@ -201,7 +201,7 @@ impl<'a> Feasibility<'a> {
         self.job.constraints.iter().map(Check::Constraint)
     }
 
-    fn set(&mut self, check: Check<'a>) -> Rc<Bits> {
+    fn set(&mut self, check: Check<'a>) -> Rc<Bitmap> {
         if let Some(known) = self.sets.get(&check) {
             return known.clone();
         }
@@ -226,7 +226,7 @@ impl<'a> Feasibility<'a> {
         set
     }
 
-    fn constraint_set(&mut self, constraint: &'a Constraint) -> Bits {
+    fn constraint_set(&mut self, constraint: &'a Constraint) -> Bitmap {
         let (left, right) = (Target::parse(&constraint.left), Target::parse(&constraint.right));
         if escapes_class(constraint) {
             return self.own_constraint_set(&constraint.operand, left, right);
@@ -239,19 +239,19 @@ impl<'a> Feasibility<'a> {
     }
 
     /// A set that is decided by the profile alone.
-    fn shared_set(&mut self, mut holds: impl FnMut(&'a Profile, &mut Operands) -> bool) -> Bits {
+    fn shared_set(&mut self, mut holds: impl FnMut(&'a Profile, &mut Operands) -> bool) -> Bitmap {
         let fleet = self.fleet;
         let operands = &mut self.operands;
         let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(|p| holds(p, operands))).collect();
-        let mut set = Bits::none(fleet.slots());
+        let mut set = Bitmap::none(fleet.slots());
         let holds = |slot: &u32| by_profile[fleet.profile_index_at(*slot) as usize];
         fleet.taken_slots().filter(holds).for_each(|slot| set.insert(slot));
         set
     }
 
-    fn own_constraint_set(&mut self, operand: &str, left: Target, right: Target) -> Bits {
+    fn own_constraint_set(&mut self, operand: &str, left: Target, right: Target) -> Bitmap {
         let fleet = self.fleet;
-        let mut set = Bits::none(fleet.slots());
+        let mut set = Bitmap::none(fleet.slots());
         for slot in fleet.taken_slots() {
             let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot)) else { continue };
             let id = fleet.id_at(slot);
@@ -264,8 +264,11 @@ impl<'a> Feasibility<'a> {
     }
 
     /// A set that has to be decided node by node.
-    fn own_set(&mut self, holds: &mut dyn FnMut(&Profile, &Own, &mut Operands) -> bool) -> Bits {
-        let mut set = Bits::none(self.fleet.slots());
+    fn own_set(
+        &mut self,
+        holds: &mut dyn FnMut(&Profile, &UniqueProperties, &mut Operands) -> bool,
+    ) -> Bitmap {
+        let mut set = Bitmap::none(self.fleet.slots());
         for slot in self.fleet.taken_slots() {
             let node = self.fleet.profile_at(slot).zip(self.fleet.own_at(slot));
             if node.is_some_and(|(profile, own)| holds(profile, own, &mut self.operands)) {
@@ -276,7 +279,7 @@ impl<'a> Feasibility<'a> {
     }
 
     /// Each request by itself finds enough healthy devices, whoever holds them.
-    fn device_set(&mut self, group: &str) -> Bits {
+    fn device_set(&mut self, group: &str) -> Bitmap {
         let tasks = self.job.group(group).map(|g| g.tasks.as_slice()).unwrap_or_default();
         let asked: Vec<Asked> = tasks.iter().flat_map(|t| &t.asks.devices).map(Asked::new).collect();
         self.own_set(&mut |_, own, operands| asked.iter().all(|a| a.found(&own.offered.devices, operands)))

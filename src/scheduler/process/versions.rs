@@ -1,11 +1,11 @@
 //! Which version of a job an allocation is placed with: the newest, or, while a deployment holds that back, the one that it
 //! replaces. Refuses to know when that is so.
 
-use super::super::feasible::{Eligibility, Feasibility};
+use super::super::feasibility::{Eligibility, Feasibility};
 use super::super::proposal::Proposal;
 use super::super::reconcile::Replacement;
 use super::super::search::{MOST_LEVELS, Rules, Search};
-use super::{Placer, Run};
+use super::{EvalContext, Placer};
 use model::alloc::Allocation;
 use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{Job, JobSpec, TaskGroup};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// By number: what of the job's older versions may have to be placed. Read only if the newest may be held back.
 pub fn older(
-    run: &Run,
+    run: &EvalContext,
     job: Option<&Job>,
     latest: Option<&Deployment>,
     allocs: &[Allocation],
@@ -74,7 +74,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Of the newest version.
+    /// The newest version's.
     pub(super) fn feasible(&mut self) -> &mut Feasibility<'a> {
         feasibility_of(&mut self.feasibility, self.job, self.run)
     }
@@ -92,7 +92,7 @@ impl<'a> Placer<'a> {
 fn feasibility_of<'f, 'a>(
     all: &'f mut BTreeMap<u64, Feasibility<'a>>,
     job: &'a Job,
-    run: &Run<'a>,
+    run: &EvalContext<'a>,
 ) -> &'f mut Feasibility<'a> {
     all.entry(job.version).or_insert_with(|| Feasibility::new(&job.spec, run.fleet))
 }

@@ -13,9 +13,9 @@ pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChange
 }
 
 #[derive(Default)]
-pub struct Desired(BTreeMap<String, GroupChanges>);
+pub struct DesiredUpdates(BTreeMap<String, GroupChanges>);
 
-impl Desired {
+impl DesiredUpdates {
     /// How one allocation that stays follows the job.
     pub fn follows(&mut self, alloc: &Allocation, update: Update) {
         let group = self.of(&alloc.group);

@@ -1,12 +1,12 @@
 //! A set of fleet slots as one bit each. Refuses to know what a slot holds.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bits(Vec<u64>);
+pub struct Bitmap(Vec<u64>);
 
-impl Bits {
+impl Bitmap {
     /// Room for `slots` slots, none of them in the set.
     pub fn none(slots: usize) -> Self {
-        Bits(vec![0; slots.div_ceil(64)])
+        Bitmap(vec![0; slots.div_ceil(64)])
     }
 
     pub fn insert(&mut self, slot: u32) {
@@ -20,8 +20,8 @@ impl Bits {
     }
 
     /// Takes out what is not in `keep`, and returns it.
-    pub fn split_off_all_but(&mut self, keep: &Bits) -> Bits {
-        let mut out = Bits(vec![0; self.0.len()]);
+    pub fn split_off_all_but(&mut self, keep: &Bitmap) -> Bitmap {
+        let mut out = Bitmap(vec![0; self.0.len()]);
         for (i, word) in self.0.iter_mut().enumerate() {
             let kept = *word & keep.0.get(i).copied().unwrap_or(0);
             out.0[i] = *word & !kept;
@@ -51,8 +51,8 @@ impl Bits {
 mod tests {
     use super::*;
 
-    fn of(slots: &[u32]) -> Bits {
-        let mut bits = Bits::none(200);
+    fn of(slots: &[u32]) -> Bitmap {
+        let mut bits = Bitmap::none(200);
         slots.iter().for_each(|s| bits.insert(*s));
         bits
     }

@@ -161,7 +161,7 @@ fn a_group_that_no_node_may_run_is_told_and_waits_for_nothing() {
 }
 
 #[test]
-fn nodes_without_room_are_told_and_one_blocked_evaluation_waits_for_them() {
+fn exhausted_nodes_are_counted_and_one_eval_blocks() {
     let small = |n| node_with(n, |i| i.capacity = amount(400, 8_192, 100_000));
     let mut world = World::of_nodes([node(1), small(2), small(3)]);
     world.register(system());
@@ -316,7 +316,7 @@ fn what_does_not_fit_any_more_keeps_running_as_it_was_and_waits() {
 }
 
 #[test]
-fn a_failed_system_allocation_is_placed_again_by_the_next_evaluation_where_it_was() {
+fn failed_system_alloc_is_placed_again_on_its_node() {
     let mut world = settled(nodes(2), &system());
     let failed = world.allocs.values_mut().next().unwrap();
     failed.client = C::Failed;
@@ -327,7 +327,7 @@ fn a_failed_system_allocation_is_placed_again_by_the_next_evaluation_where_it_wa
 }
 
 #[test]
-fn sysbatch_work_that_ended_runs_again_only_when_the_job_changes() {
+fn ended_sysbatch_reruns_only_when_the_job_changes() {
     let sysbatch = typed(JobType::Sysbatch);
     let mut world = settled(nodes(3), &sysbatch);
     for (alloc, end) in world.allocs.values_mut().zip([C::Complete, C::Failed, C::Complete]) {
@@ -351,7 +351,7 @@ fn of_two_in_one_seat_one_goes() {
 }
 
 #[test]
-fn a_disconnected_node_keeps_what_may_wait_and_it_is_given_up_in_time() {
+fn a_disconnected_system_alloc_is_lost_after_lost_after() {
     let mut spec = system();
     spec.groups[0].disconnect = Some(DisconnectPolicy {
         lost_after: Some(Span::minutes(5)),
@@ -401,7 +401,7 @@ fn r12_6_what_a_node_that_comes_back_still_runs_goes_on() {
 }
 
 #[test]
-fn r12_7_sysbatch_work_that_was_done_is_done_whatever_became_of_its_node() {
+fn r12_7_completed_sysbatch_stays_complete_if_its_node_goes() {
     for gone in [NodeStatus::Down, NodeStatus::Disconnected] {
         let sysbatch = typed(JobType::Sysbatch);
         let mut world = settled(nodes(2), &sysbatch);

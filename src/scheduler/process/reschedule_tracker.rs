@@ -4,7 +4,7 @@
 use super::super::fleet::Snapshot;
 use super::super::proposal::Proposal;
 use super::super::reconcile::{Followup, UNKNOWN};
-use super::{FOLLOWUP_IDS, Run};
+use super::{EvalContext, FOLLOWUP_IDS};
 use model::alloc::{Allocation, ClientStatus, StateChange};
 use model::eval::Evaluation;
 use model::id::EvalId;
@@ -48,7 +48,7 @@ pub fn amend(disconnected: &[&Allocation], reconnected: &[&Allocation], at: Wall
 }
 
 /// The evaluations that look again, known to the allocations that wait for them.
-pub fn look(run: &Run, followups: Vec<Followup>, proposal: &mut Proposal) -> Vec<Evaluation> {
+pub fn look(run: &EvalContext, followups: Vec<Followup>, proposal: &mut Proposal) -> Vec<Evaluation> {
     let mut ids = Stream::new(run.seed, FOLLOWUP_IDS);
     let mut evals = Vec::with_capacity(followups.len());
     for followup in followups {

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// A group's allocations that are or may be one too many.
-pub struct Held<'s, 'a> {
+pub struct GroupAllocs<'s, 'a> {
     pub untainted: &'s mut Set<'a>,
     pub migrating: &'s mut Set<'a>,
     /// Failed, to be placed again.
@@ -18,8 +18,8 @@ pub struct Held<'s, 'a> {
 /// Takes out what is more than the count. First what has failed, so that nothing that runs is stopped for it; then what a
 /// promoted canary has replaced; then what has to leave its node anyway; then those whose names newer ones have; then those with the highest names, and any
 /// others. Work that was done stays, and so does what nobody knows the state of.
-pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
-    let Held { untainted, migrating, now, canaries } = held;
+pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
+    let GroupAllocs { untainted, migrating, now, canaries } = held;
     let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count();
     let mut surplus = ((known + migrating.len() + now.len()) as u64).saturating_sub(count);
     if surplus == 0 {
@@ -51,7 +51,7 @@ pub fn stop<'a>(count: u64, held: Held<'_, 'a>, names: &mut NameIndex) -> Vec<St
     stopped.into_iter().map(group::not_needed).collect()
 }
 
-/// Of those with one name all but the newest version's, and the others.
+/// Splits off allocations whose name one of a newer version has, too.
 fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
     live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();

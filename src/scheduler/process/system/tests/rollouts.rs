@@ -81,7 +81,7 @@ fn versions(world: &World) -> [usize; 2] {
 }
 
 #[test]
-fn the_first_version_goes_everywhere_at_once_and_without_canaries() {
+fn first_system_version_needs_no_canaries_and_no_waves() {
     let spec = trying(1, 50);
     let mut world = World::of_nodes(nodes(4));
     world.register(spec.clone());
@@ -114,7 +114,7 @@ fn sysbatch_jobs_and_empty_regions_have_no_deployments() {
 }
 
 #[test]
-fn a_change_reaches_max_parallel_nodes_at_a_time_and_goes_on_with_their_health() {
+fn system_update_moves_max_parallel_nodes_by_health() {
     let (mut world, new) = changing(5, &rolling(2));
     let first = world.run(&new);
     assert_eq!((stops(&first).len(), places(&first).len(), first.created.len()), (2, 2, 0));
@@ -156,7 +156,7 @@ fn step(world: &mut World, spec: &JobSpec) -> (usize, Option<Wall>) {
 }
 
 #[test]
-fn however_well_the_last_nodes_are_the_next_ones_follow_after_stagger() {
+fn system_update_waits_for_stagger_between_batches() {
     let (mut world, new) = changing(5, &paced(2, 0));
     assert_eq!(step(&mut world, &new), (2, None), "it is their health that is waited for");
     pass(&mut world, 12);
@@ -176,7 +176,7 @@ fn however_well_the_last_nodes_are_the_next_ones_follow_after_stagger() {
 }
 
 #[test]
-fn canaries_keep_the_distance_too_and_nothing_goes_on_by_the_clock_before_their_promotion() {
+fn system_canaries_obey_stagger_and_wait_for_promotion() {
     let (mut world, new) = changing(4, &paced(1, 50));
     assert_eq!(step(&mut world, &new), (1, None));
     judge(&mut world, 1, true);
@@ -275,7 +275,7 @@ fn once_promoted_the_rest_follows() {
 }
 
 #[test]
-fn a_node_that_joins_is_part_of_the_deployment_but_not_before_its_promotion() {
+fn a_joining_node_joins_the_deployment_after_promotion() {
     let (mut world, new) = changing(3, &rolling(1));
     world.run(&new);
     let late = join(&mut world, 4);
@@ -315,7 +315,7 @@ fn an_update_in_place_needs_no_canaries_and_has_to_prove_itself() {
 }
 
 #[test]
-fn a_node_without_room_for_the_new_version_keeps_the_old_one_and_holds_nothing_up() {
+fn a_full_node_keeps_its_version_and_blocks_nobody() {
     let mut all = nodes(2);
     all.push(node_with(3, |i| i.capacity = amount(600, 8_192, 100_000)));
     let mut world = settled(all, &rolling(3));
@@ -347,7 +347,7 @@ fn no_more_canaries_are_wanted_than_have_room() {
 }
 
 #[test]
-fn another_node_tries_it_when_one_goes_and_a_node_gets_back_what_it_had() {
+fn a_lost_canary_node_is_replaced_by_another_node() {
     let (mut world, new) = changing(4, &trying(1, 25));
     let tried = placed_on(&world.run(&new))[0];
     set(&mut world, tried, NodeStatus::Down);
@@ -391,7 +391,7 @@ fn a_paused_deployment_changes_nothing() {
 }
 
 #[test]
-fn what_is_unhealthy_holds_the_others_and_is_tried_again_where_it_ended() {
+fn an_unhealthy_system_alloc_holds_the_rollout() {
     let (mut world, new) = changing(4, &rolling(2));
     world.run(&new);
     judge(&mut world, 1, false);
@@ -427,7 +427,7 @@ fn a_failed_deployment_goes_no_further() {
 }
 
 #[test]
-fn the_first_version_reaches_new_nodes_even_if_it_has_failed_on_one() {
+fn a_first_version_that_failed_reaches_new_nodes() {
     let mut world = settled(nodes(2), &rolling(1));
     judge(&mut world, 1, false);
     fail_the_bad(&mut world);

@@ -1,6 +1,6 @@
 //! Whole evaluations against a small world: what is placed, kept and stopped, and what becomes of the evaluation.
 
-mod moving;
+mod migration;
 
 use crate::testing::*;
 use crate::{Attempt, exhausted, schedule};
@@ -72,7 +72,7 @@ fn a_plan_has_one_entry_per_node_in_order_and_fresh_ids() {
 }
 
 #[test]
-fn a_plan_carries_the_jobs_wish_for_all_at_once_and_the_evaluations_priority() {
+fn a_plan_carries_all_at_once_and_priority() {
     let mut spec = spec("a", 1);
     spec.all_at_once = true;
     let mut world = World::of_nodes(nodes(1));
@@ -128,7 +128,7 @@ fn a_pure_count_change_updates_the_others_in_place() {
 }
 
 #[test]
-fn a_destructive_update_stops_the_old_and_places_the_new_under_its_name() {
+fn destructive_update_keeps_the_name() {
     let mut world = settled(nodes(2), &spec("a", 2));
     let old: Vec<_> = world.allocs.keys().copied().collect();
     let mut new = spec("a", 2);
@@ -159,7 +159,7 @@ fn a_destructive_update_uses_what_the_old_one_gives_back() {
 }
 
 #[test]
-fn a_destructive_update_that_fits_nowhere_leaves_the_old_one_alone() {
+fn destructive_update_without_room_keeps_the_old() {
     let mut world = settled(nodes(1), &spec("a", 3));
     let mut big = spec("a", 3);
     big.groups[0].tasks[0].memory_mb = 9_000;

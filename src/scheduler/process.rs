@@ -3,16 +3,16 @@
 //!
 //! Refuses to know: how plans are verified and committed, and how often that was tried.
 
-mod again;
-mod desired;
-mod follow;
-mod over;
+mod desired_updates;
+mod preempting;
+mod reschedule_tracker;
 mod system;
+mod update_allocs;
 mod versions;
 
-use super::feasible::{Eligibility, Feasibility};
+use super::feasibility::{Eligibility, Feasibility};
 use super::fleet::Snapshot;
-use super::preempt::Others;
+use super::preempt::PreemptionCandidates;
 use super::proposal::Proposal;
 use super::reconcile::{
     Changes, Deployments, Input, LOST, MIGRATING, NameIndex, Replacement, TaintedNodes, UPDATED, Update,
@@ -20,7 +20,7 @@ use super::reconcile::{
 };
 use super::search::Search;
 use super::{Attempt, View, finished};
-use desired::Desired;
+use desired_updates::DesiredUpdates;
 use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Health, Transition, alloc_name};
 use model::deployment::{Deployment, DeploymentUpdate};
 use model::eval::{EvalStatus, Evaluation, Trigger};
@@ -38,7 +38,7 @@ use std::sync::Arc;
 const BLOCKED: &str = "created to place remaining allocations";
 
 /// What one run works with and does not change.
-struct Run<'a> {
+struct EvalContext<'a> {
     view: &'a dyn View,
     fleet: &'a Snapshot,
     eval: &'a Evaluation,
@@ -52,7 +52,7 @@ const FOLLOWUP_IDS: u64 = 1;
 const DEPLOYMENT_IDS: u64 = 2;
 const PICKS: u64 = 3;
 
-impl Run<'_> {
+impl EvalContext<'_> {
     fn deployment_id(&self) -> DeploymentId {
         DeploymentId::from_random(Stream::new(self.seed, DEPLOYMENT_IDS).next_u128())
     }
@@ -66,7 +66,7 @@ pub fn run(
     now: Wall,
     seed: u64,
 ) -> Decision {
-    let run = Run { view, fleet, eval, now, seed };
+    let run = EvalContext { view, fleet, eval, now, seed };
     let job = view.job(&eval.job);
     let allocs = view.allocs_of(&eval.job);
     let latest = view.latest_deployment(&eval.job);
@@ -83,18 +83,18 @@ pub fn run(
         deployments: Deployments { latest: latest.as_ref(), new_id: run.deployment_id() },
     };
     let older = versions::older(&run, job.as_deref(), latest.as_ref(), &allocs);
-    let mut outcome = Outcome::default();
+    let mut outcome = EvalOutcome::default();
     match job.as_deref().filter(|j| !j.spec.stop) {
         None => {
             let changes = reconcile(&input, &mut |_| Update::Ignore);
             apply_stops(&changes, &mut proposal);
-            outcome.desired = Desired::default().counted(&changes);
+            outcome.desired = DesiredUpdates::default().counted(&changes);
             outcome.deployment_updates = changes.deployment_updates;
         }
         Some(job) => {
             let placer = Placer::new(&run, job, &older);
             outcome = match job.spec.job_type.is_everywhere() {
-                true => placer.everywhere(&input, &mut proposal),
+                true => placer.reconcile_system(&input, &mut proposal),
                 false => placer.work(&input, &mut proposal),
             };
         }
@@ -111,7 +111,7 @@ pub fn run(
         deployment: outcome.deployment.take(),
         deployment_updates: std::mem::take(&mut outcome.deployment_updates),
     };
-    desired::count_preemptions(&plan, &mut outcome.desired);
+    desired_updates::count_preemptions(&plan, &mut outcome.desired);
     decide(&run, attempt, plan, outcome, latest.as_ref())
 }
 
@@ -120,7 +120,7 @@ fn is_batch(job: Option<&Job>, eval: &Evaluation) -> bool {
     job.map_or(eval.job_type, |j| j.spec.job_type) == JobType::Batch
 }
 
-/// Of the nodes that hold the allocations, those that are gone, down or disconnected.
+/// The nodes, among those that hold the allocations, which are gone, down or disconnected.
 fn tainted_nodes(fleet: &Snapshot, allocs: &[Allocation]) -> TaintedNodes {
     let statuses = allocs.iter().map(|a| (a.node_id, fleet.status(a.node_id)));
     statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
@@ -145,7 +145,7 @@ fn apply_stops<'a>(changes: &Changes<'a>, proposal: &mut Proposal<'a>) {
 
 /// What a run could not do, and what is still wanted.
 #[derive(Default)]
-struct Outcome {
+struct EvalOutcome {
     failed: BTreeMap<String, AllocMetric>,
     /// Groups that no node may run: more room would not help them.
     filtered: BTreeMap<String, AllocMetric>,
@@ -160,13 +160,13 @@ struct Outcome {
 
 /// What becomes of the evaluation if all of the plan is committed.
 fn decide(
-    run: &Run,
+    run: &EvalContext,
     attempt: Attempt,
     plan: Plan,
-    outcome: Outcome,
+    outcome: EvalOutcome,
     latest: Option<&Deployment>,
 ) -> Decision {
-    let Outcome { failed, mut filtered, queued, eligibility, followups, desired, .. } = outcome;
+    let EvalOutcome { failed, mut filtered, queued, eligibility, followups, desired, .. } = outcome;
     let short = !failed.is_empty();
     let mut eval = finished(run.eval, EvalStatus::Complete, String::new(), run.now);
     eval.failed_groups = failed;
@@ -222,7 +222,7 @@ struct Placement<'a> {
     /// What the new one has to remember.
     reschedules: Vec<Reschedule>,
     canary: bool,
-    /// Of another version than the newest.
+    /// Set when the version is not the newest.
     version: Option<&'a Job>,
 }
 
@@ -234,7 +234,7 @@ impl<'a> Placement<'a> {
 
 /// One run's work for a job that is wanted.
 struct Placer<'a> {
-    run: &'a Run<'a>,
+    run: &'a EvalContext<'a>,
     job: &'a Job,
     /// By version: what may have to be placed instead of the newest.
     older: &'a BTreeMap<u64, Job>,
@@ -242,7 +242,7 @@ struct Placer<'a> {
     feasibility: BTreeMap<u64, Feasibility<'a>>,
     /// By version and group.
     searches: BTreeMap<(u64, &'a str), Search<'a>>,
-    /// Of the newest version.
+    /// The newest version's.
     searched: Vec<&'a TaskGroup>,
     versions: BTreeMap<(u64, u64), Option<Arc<JobSpec>>>,
     ids: Stream,
@@ -252,13 +252,13 @@ struct Placer<'a> {
     updated: Vec<&'a Allocation>,
     /// By group.
     joined: BTreeMap<&'a str, DeploymentId>,
-    /// Who could make way; None: that was not asked.
-    others: Option<Others<'a>>,
-    outcome: Outcome,
+    /// The preemption candidates; None: not read yet.
+    candidates: Option<PreemptionCandidates<'a>>,
+    outcome: EvalOutcome,
 }
 
 impl<'a> Placer<'a> {
-    fn new(run: &'a Run<'a>, job: &'a Job, older: &'a BTreeMap<u64, Job>) -> Self {
+    fn new(run: &'a EvalContext<'a>, job: &'a Job, older: &'a BTreeMap<u64, Job>) -> Self {
         let mut ids = Stream::new(run.seed, ALLOC_IDS);
         // The first one is the blocked evaluation's.
         ids.next_u128();
@@ -274,13 +274,13 @@ impl<'a> Placer<'a> {
             picks: Stream::new(run.seed, PICKS),
             updated: Vec::new(),
             joined: BTreeMap::new(),
-            others: None,
-            outcome: Outcome::default(),
+            candidates: None,
+            outcome: EvalOutcome::default(),
         }
     }
 
-    fn work(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> Outcome {
-        let mut desired = Desired::default();
+    fn work(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
+        let mut desired = DesiredUpdates::default();
         let mut changes = reconcile(input, &mut |alloc| {
             let update = self.classify(alloc, proposal);
             desired.follows(alloc, update);
@@ -299,10 +299,10 @@ impl<'a> Placer<'a> {
         }
         for one in changes.rescheduled {
             let alloc = one.alloc;
-            let remembered = again::remembered(one.group, alloc, self.run.now);
+            let remembered = reschedule_tracker::remembered(one.group, alloc, self.run.now);
             let placed = self.replace(one, remembered, names, proposal);
             if placed && alloc.client_terminal() {
-                proposal.stop(alloc, again::RESCHEDULED, None);
+                proposal.stop(alloc, reschedule_tracker::RESCHEDULED, None);
             }
         }
         for (group, indexes) in changes.canaries {
@@ -317,9 +317,9 @@ impl<'a> Placer<'a> {
         for one in changes.moving {
             self.replace_or_keep(one, (MIGRATING, one.alloc.reschedules.clone()), names, proposal);
         }
-        self.spare(proposal);
-        again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
-        self.outcome.followups = again::look(self.run, changes.followups, proposal);
+        self.spare_needless(proposal);
+        reschedule_tracker::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
+        self.outcome.followups = reschedule_tracker::look(self.run, changes.followups, proposal);
         self.outcome.deployment = changes.deployment;
         self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
@@ -381,7 +381,9 @@ impl<'a> Placer<'a> {
             self.coalesce(group, 1);
             return false;
         }
-        let tried = placement.previous.map_or_else(BTreeSet::new, |old| again::tried(old, self.run.fleet));
+        let tried = placement
+            .previous
+            .map_or_else(BTreeSet::new, |old| reschedule_tracker::tried(old, self.run.fleet));
         let mut picks = self.picks.clone();
         let search = self.search(group, placement.version, proposal);
         let (slot, mut metric) = search.select(proposal, &tried);
@@ -389,7 +391,7 @@ impl<'a> Placer<'a> {
         self.picks = picks;
         let found = match held {
             Some((slot, held)) => held.map(|held| (slot, self.allowed(group, held), Vec::new())),
-            None => self.place_over(&placement, &tried, &mut metric, proposal),
+            None => self.place_preempting(&placement, &tried, &mut metric, proposal),
         };
         let Some(place) = found else {
             self.outcome.failed.insert(group.name.clone(), metric);

@@ -21,7 +21,7 @@ pub enum Fill {
 
 /// What one look at the group found, and what is done about it.
 #[derive(Default)]
-pub struct Course {
+pub struct GroupRollout {
     /// What new and updated allocations become part of.
     pub joined: Option<DeploymentId>,
     state: DeploymentGroup,
@@ -29,7 +29,7 @@ pub struct Course {
     most: Option<u64>,
     /// Nodes that have nothing may get the newest version.
     open: bool,
-    found: Found,
+    found: GroupProgress,
     replaced: u64,
     /// Outdated, and the newest version has no room beside what else is there.
     lacking: u64,
@@ -38,9 +38,9 @@ pub struct Course {
 
 /// The group as it was.
 #[derive(Default)]
-pub struct Found {
+pub struct GroupProgress {
     /// Nodes that may run it.
-    meant: u64,
+    eligible_nodes: u64,
     /// Something of the newest version has been placed before.
     known: bool,
     pub outdated: u64,
@@ -48,20 +48,20 @@ pub struct Found {
     /// Parts of the deployment that live and that nobody has judged.
     undecided: u64,
     /// One of them is unhealthy, and nothing has taken its place.
-    broken: bool,
+    has_failed: bool,
     /// And it lives.
-    ill: bool,
+    has_unhealthy: bool,
     /// Living canaries.
-    trying: u64,
+    living_canaries: u64,
     /// Nodes that got the newest version in another's place within the last `stagger`.
     recent: u64,
     /// When the first of them is no longer one of these.
     paced_until: Option<Wall>,
 }
 
-impl Found {
-    pub fn new(meant: u64, known: bool) -> Found {
-        Found { meant, known, ..Found::default() }
+impl GroupProgress {
+    pub fn new(eligible_nodes: u64, known: bool) -> GroupProgress {
+        GroupProgress { eligible_nodes, known, ..GroupProgress::default() }
     }
 
     pub fn note(&mut self, alloc: &Allocation, rollout: &Rollout) {
@@ -71,12 +71,12 @@ impl Found {
         let healthy = alloc.health.and_then(|h| h.healthy);
         let lives = !alloc.client_terminal();
         self.undecided += u64::from(lives && healthy.is_none());
-        self.broken |= healthy == Some(false) && alloc.next.is_none();
-        self.ill |= healthy == Some(false) && lives;
-        self.trying += u64::from(lives && rollout.is_on_trial(alloc));
+        self.has_failed |= healthy == Some(false) && alloc.next.is_none();
+        self.has_unhealthy |= healthy == Some(false) && lives;
+        self.living_canaries += u64::from(lives && rollout.is_on_trial(alloc));
     }
 
-    /// Of the newest version, in another's place. What seems to come from the future was placed under a clock that was wrong:
+    /// Notes an allocation of the newest version in another's place. One created in the future was placed under a wrong clock:
     /// nothing waits for that to become true.
     pub fn note_replacement(&mut self, alloc: &Allocation, stagger: Span, now: Wall) {
         let over = alloc.create_time + stagger;
@@ -87,20 +87,21 @@ impl Found {
     }
 }
 
-impl Course {
+impl GroupRollout {
     pub fn new(
         (job, group): (&Job, &TaskGroup),
         rollout: &Rollout,
         new: DeploymentId,
-        mut found: Found,
-    ) -> Course {
+        mut found: GroupProgress,
+    ) -> GroupRollout {
         let Some(policy) = rollout.policy(group) else {
-            return Course { open: true, found, ..Course::default() };
+            return GroupRollout { open: true, found, ..GroupRollout::default() };
         };
         let (mut state, existed) = rollout.state_of(group);
         let begins = found.outdated + found.in_place > 0 || !found.known;
-        let joined = rollout.active().or((rollout.is_between() && begins && found.meant > 0).then_some(new));
-        state.desired_total = found.meant;
+        let joined =
+            rollout.active().or((rollout.is_between() && begins && found.eligible_nodes > 0).then_some(new));
+        state.desired_total = found.eligible_nodes;
         if !existed && state.progress_deadline > Span::ZERO {
             // who asks for long pauses does not ask for a failure within one
             state.progress_deadline = state.progress_deadline.max(policy.stagger + policy.healthy_deadline);
@@ -111,15 +112,15 @@ impl Course {
         } else {
             percent > 0 && found.outdated > 0 && !rollout.is_proven(job)
         };
-        if tries && joined.is_some() && found.meant > 0 {
-            state.desired_canaries = found.meant.saturating_mul(percent).div_ceil(100);
+        if tries && joined.is_some() && found.eligible_nodes > 0 {
+            state.desired_canaries = found.eligible_nodes.saturating_mul(percent).div_ceil(100);
         }
-        found.paced_until = found.paced_until.filter(|_| !found.broken && rollout.may_place_canaries());
+        found.paced_until = found.paced_until.filter(|_| !found.has_failed && rollout.may_place_canaries());
         let busy = found.undecided.max(found.recent);
         let parallel = u64::try_from(policy.max_parallel).unwrap_or(0).saturating_sub(busy);
         let most = match state.awaits_promotion() {
-            _ if found.broken || !rollout.may_place_canaries() => 0,
-            true => parallel.min(state.desired_canaries.saturating_sub(found.trying)),
+            _ if found.has_failed || !rollout.may_place_canaries() => 0,
+            true => parallel.min(state.desired_canaries.saturating_sub(found.living_canaries)),
             false => parallel,
         };
         let open = match rollout.may_place_canaries() {
@@ -127,7 +128,7 @@ impl Course {
             // a version that has failed goes nowhere else while there is another one to stay with
             false => !rollout.is_paused() && found.outdated == 0,
         };
-        Course { joined, state, most: Some(most), open, found, ..Course::default() }
+        GroupRollout { joined, state, most: Some(most), open, found, ..GroupRollout::default() }
     }
 
     /// Whether one more may be replaced now; and as a canary.
@@ -136,9 +137,9 @@ impl Course {
     }
 
     /// When the next nodes may follow, if it is not the health of the last ones that they wait for.
-    pub fn goes_on_at(&self) -> Option<Wall> {
-        let tried =
-            self.state.awaits_promotion() && self.found.trying + self.replaced >= self.state.desired_canaries;
+    pub fn next_batch_at(&self) -> Option<Wall> {
+        let tried = self.state.awaits_promotion()
+            && self.found.living_canaries + self.replaced >= self.state.desired_canaries;
         let paced = self.most == Some(0) && self.found.recent > self.found.undecided;
         self.found.paced_until.filter(|_| paced && !tried && self.to_come() > 0)
     }
@@ -169,9 +170,9 @@ impl Course {
     }
 
     /// What the deployment is to say from now on: no more canaries than can be.
-    pub fn says(&self) -> DeploymentGroup {
+    pub fn deployment_state(&self) -> DeploymentGroup {
         let mut state = self.state.clone();
-        let possible = self.found.trying + self.replaced + self.to_come();
+        let possible = self.found.living_canaries + self.replaced + self.to_come();
         if state.awaits_promotion() && possible > 0 {
             state.desired_canaries = state.desired_canaries.min(possible);
         }
@@ -181,11 +182,11 @@ impl Course {
     /// Nothing is left to be done, but for nodes that have no room or take nothing new.
     pub fn is_done(&self) -> bool {
         let idle = self.replaced + self.placed + self.found.in_place == 0;
-        let proven = self.state.healthy > 0 || self.found.meant == 0;
+        let proven = self.state.healthy > 0 || self.found.eligible_nodes == 0;
         idle && proven
             && self.to_come() == 0
             && self.found.undecided == 0
-            && !self.found.ill
+            && !self.found.has_unhealthy
             && !self.state.awaits_promotion()
     }
 

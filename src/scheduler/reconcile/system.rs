@@ -1,12 +1,12 @@
 //! What a job that runs on every node should have against what it has (scheduler.md 12). Each node is looked at by
 //! itself: what a node loses is never placed on another one, and what has failed is not placed again for that alone.
 //!
-//! Refuses to know: which nodes could run the job. `follow` says it of those that hold something of it.
+//! Refuses to know: which nodes could run the job. The `follow` argument decides that for nodes that hold something of it.
 
-use super::course::{Course, Fill, Found};
 use super::group::{MIGRATING, is_of, not_needed};
 use super::rollout::Rollout;
-use super::taint::{self, Tainted};
+use super::system_rollout::{Fill, GroupProgress, GroupRollout};
+use super::tainted::{self, Tainted};
 use super::{Changes, Followup, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
@@ -39,55 +39,55 @@ impl<'a> Seats<'a> {
 /// None: it must not stay where it is.
 pub type Follow<'f, 'a> = dyn FnMut(&'a Allocation, &'a TaskGroup) -> Option<Update> + 'f;
 
-/// What there is to do, and how far it may go now: whoever does it says what came of it.
-pub struct Everywhere<'a> {
+/// What there is to do, and how far it may go now. The caller reports what came of it.
+pub struct SystemChanges<'a> {
     /// With everything outdated, whether or not it may be replaced now.
     pub changes: Changes<'a>,
     pub seats: Seats<'a>,
     /// By group.
-    pub courses: BTreeMap<&'a str, Course>,
+    pub rollouts: BTreeMap<&'a str, GroupRollout>,
     rollout: Rollout<'a>,
 }
 
-impl<'a> Everywhere<'a> {
+impl<'a> SystemChanges<'a> {
     /// What takes the seat; and the allocation that had it before.
     pub fn fill(&self, seat: Seat<'a>) -> (Fill, Option<&'a Allocation>) {
         let left = self.seats.left.get(&seat).copied();
-        let course = self.courses.get(seat.1);
-        (course.map_or(Fill::Nothing, |c| c.fill(left, &self.rollout)), left)
+        let group_rollout = self.rollouts.get(seat.1);
+        (group_rollout.map_or(Fill::Nothing, |c| c.fill(left, &self.rollout)), left)
     }
 
     /// What the deployment is to say, now that it is known what has been done.
     pub fn finish(self, input: &Input<'a>, job: &'a Job) -> Changes<'a> {
-        let Everywhere { mut changes, courses, mut rollout, .. } = self;
+        let SystemChanges { mut changes, rollouts, mut rollout, .. } = self;
         let mut complete = rollout.has_proof();
         for group in &job.spec.groups {
-            let Some(course) = courses.get(group.name.as_str()).filter(|c| c.joined.is_some()) else {
+            let Some(group_rollout) = rollouts.get(group.name.as_str()).filter(|c| c.joined.is_some()) else {
                 continue;
             };
-            complete &= course.is_done();
-            if let Some(at) = course.goes_on_at() {
+            complete &= group_rollout.is_done();
+            if let Some(at) = group_rollout.next_batch_at() {
                 let (trigger, allocs) = (Trigger::RollingUpdate, Vec::new());
                 changes.followups.push(Followup { at, trigger, description: ROLLING, allocs });
             }
-            rollout.create(input, job, group, course.says());
-            rollout.amend(group, course.says());
+            rollout.create(input, job, group, group_rollout.deployment_state());
+            rollout.amend(group, group_rollout.deployment_state());
         }
         rollout.finish(complete, &mut changes);
         changes
     }
 }
 
-/// `meant`: by group, how many nodes may run it. `follow` is asked once for each allocation that runs or is to run, in order.
-pub fn everywhere<'a>(
+/// `eligible_nodes`: for each group, how many nodes may run it. `follow` is called once for each allocation that runs or is to run, in order.
+pub fn reconcile_system<'a>(
     input: &Input<'a>,
     job: &'a Job,
-    meant: &BTreeMap<&'a str, u64>,
+    eligible_nodes: &BTreeMap<&'a str, u64>,
     follow: &mut Follow<'_, 'a>,
-) -> Everywhere<'a> {
+) -> SystemChanges<'a> {
     let mut changes = Changes::default();
     let rollout = Rollout::new(input, &mut changes);
-    let mut all = Everywhere { changes, seats: Seats::default(), courses: BTreeMap::new(), rollout };
+    let mut all = SystemChanges { changes, seats: Seats::default(), rollouts: BTreeMap::new(), rollout };
     let mut matrix = by_group(input);
     for group in &job.spec.groups {
         let name = group.name.as_str();
@@ -97,9 +97,9 @@ pub fn everywhere<'a>(
         named.retain(|_, a| a.index() < count);
         surplus.retain(|_, a| a.index() >= count);
         stop_all(input, &surplus, &mut all.changes);
-        let meant = meant.get(name).copied().unwrap_or_default();
+        let eligible_nodes = eligible_nodes.get(name).copied().unwrap_or_default();
         let known = named.values().any(|a| is_of(a, job));
-        let mut found = Found::new(meant, known);
+        let mut found = GroupProgress::new(eligible_nodes, known);
         let stagger = group.update.map_or(Span::ZERO, |u| u.stagger);
         for alloc in named.values().filter(|a| is_of(a, job) && a.previous.is_some()) {
             found.note_replacement(alloc, stagger, input.now);
@@ -107,32 +107,32 @@ pub fn everywhere<'a>(
         for alloc in all.split(input, group, named, &mut found).into_values() {
             all.settle((job, group), alloc, follow, &mut found);
         }
-        let course = Course::new((job, group), &all.rollout, input.deployments.new_id, found);
-        all.courses.insert(name, course);
+        let group_rollout = GroupRollout::new((job, group), &all.rollout, input.deployments.new_id, found);
+        all.rollouts.insert(name, group_rollout);
     }
     matrix.values().for_each(|allocs| stop_all(input, allocs, &mut all.changes));
-    let joined = all.courses.iter().filter_map(|(name, c)| Some((*name, c.joined?)));
+    let joined = all.rollouts.iter().filter_map(|(name, c)| Some((*name, c.joined?)));
     all.changes.joined = joined.collect();
     all
 }
 
-impl<'a> Everywhere<'a> {
+impl<'a> SystemChanges<'a> {
     /// By what became of their nodes; gives those that nothing was decided of by that.
     fn split(
         &mut self,
         input: &Input<'a>,
         group: &'a TaskGroup,
         allocs: Set<'a>,
-        found: &mut Found,
+        found: &mut GroupProgress,
     ) -> Set<'a> {
         let Tainted { mut untainted, migrating, lost, disconnecting, mut reconnecting } =
-            taint::split(allocs, Some(group), input);
+            tainted::split(allocs, Some(group), input);
         let changes = &mut self.changes;
         for alloc in migrating.into_values() {
             self.seats.leaves(seat(group, alloc), alloc);
             changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
         }
-        changes.stops.extend(lost.into_values().map(taint::stop_lost));
+        changes.stops.extend(lost.into_values().map(tainted::stop_lost));
         let lost_after = group.disconnect.and_then(|d| d.lost_after);
         let expiry = lost_after.and_then(|span| reschedule::give_up(&disconnecting, &[], input.now + span));
         changes.followups.extend(expiry);
@@ -148,7 +148,7 @@ impl<'a> Everywhere<'a> {
         (job, group): (&'a Job, &'a TaskGroup),
         alloc: &'a Allocation,
         follow: &mut Follow<'_, 'a>,
-        found: &mut Found,
+        found: &mut GroupProgress,
     ) {
         let seat = seat(group, alloc);
         if alloc.terminal() {

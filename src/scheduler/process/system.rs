@@ -1,22 +1,24 @@
 //! Jobs that run on every node (scheduler.md 12): each ready node that may run a group gets its allocations, and
 //! changes reach as many nodes at a time as the job's deployment allows.
 //!
-//! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::everywhere` says it.
+//! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::system` decides.
 
 use super::super::proposal::Proposal;
-use super::super::reconcile::{Course, Everywhere, Fill, Input, Replacement, UPDATED, Update, everywhere};
-use super::super::search::Look;
-use super::desired::Desired;
-use super::{Outcome, Placement, Placer, again, apply_stops};
+use super::super::reconcile::{
+    Fill, GroupRollout, Input, Replacement, SystemChanges, UPDATED, Update, reconcile_system,
+};
+use super::super::search::NodeCheck;
+use super::desired_updates::DesiredUpdates;
+use super::{EvalOutcome, Placement, Placer, apply_stops, reschedule_tracker};
 use model::alloc::{AllocMetric, Allocation, alloc_name};
 use model::job::TaskGroup;
 use std::collections::BTreeMap;
 
 impl<'a> Placer<'a> {
-    pub(super) fn everywhere(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> Outcome {
-        let mut desired = Desired::default();
-        let meant = self.meant();
-        let mut all = everywhere(input, self.job, &meant, &mut |alloc, group| {
+    pub(super) fn reconcile_system(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
+        let mut desired = DesiredUpdates::default();
+        let eligible_nodes = self.eligible_nodes();
+        let mut all = reconcile_system(input, self.job, &eligible_nodes, &mut |alloc, group| {
             let update = self.stays(alloc, group, proposal)?;
             desired.follows(alloc, update);
             Some(update)
@@ -25,13 +27,13 @@ impl<'a> Placer<'a> {
         apply_stops(&all.changes, proposal);
         self.joined = std::mem::take(&mut all.changes.joined);
         let outdated = std::mem::take(&mut all.changes.destructive);
-        all.changes.destructive = self.replace_some(outdated, &mut all.courses, &mut desired, proposal);
+        all.changes.destructive = self.replace_some(outdated, &mut all.rollouts, &mut desired, proposal);
         all.changes.missing = self.fill_seats(&mut all, proposal);
         let changes = all.finish(input, self.job);
         self.outcome.desired = desired.counted(&changes);
-        self.spare(proposal);
-        again::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
-        self.outcome.followups = again::look(self.run, changes.followups, proposal);
+        self.spare_needless(proposal);
+        reschedule_tracker::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
+        self.outcome.followups = reschedule_tracker::look(self.run, changes.followups, proposal);
         self.outcome.deployment = changes.deployment;
         self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
@@ -41,12 +43,12 @@ impl<'a> Placer<'a> {
     }
 
     /// By group: how many nodes may run it.
-    fn meant(&mut self) -> BTreeMap<&'a str, u64> {
-        let mut meant = BTreeMap::new();
+    fn eligible_nodes(&mut self) -> BTreeMap<&'a str, u64> {
+        let mut eligible_nodes = BTreeMap::new();
         for group in self.job.spec.groups.iter().filter(|g| g.count > 0) {
-            meant.insert(group.name.as_str(), self.feasible().candidates(group).0.len());
+            eligible_nodes.insert(group.name.as_str(), self.feasible().candidates(group).0.len());
         }
-        meant
+        eligible_nodes
     }
 
     /// How an allocation follows the job; None: it must not stay. On a node that takes nothing new, nothing changes.
@@ -73,26 +75,26 @@ impl<'a> Placer<'a> {
     fn replace_some(
         &mut self,
         mut outdated: Vec<Replacement<'a>>,
-        courses: &mut BTreeMap<&'a str, Course>,
-        desired: &mut Desired,
+        rollouts: &mut BTreeMap<&'a str, GroupRollout>,
+        desired: &mut DesiredUpdates,
         proposal: &mut Proposal<'a>,
     ) -> Vec<Replacement<'a>> {
         outdated.sort_by_key(|one| (!one.alloc.is_canary(), one.alloc.id));
         let mut replaced = Vec::new();
         for one in outdated {
             let (group, old) = (one.group, one.alloc);
-            let Some(course) = courses.get_mut(group.name.as_str()) else { continue };
-            let (Some(canary), Some(slot)) = (course.next(), self.run.fleet.slot(old.node_id)) else {
+            let Some(group_rollout) = rollouts.get_mut(group.name.as_str()) else { continue };
+            let (Some(canary), Some(slot)) = (group_rollout.next(), self.run.fleet.slot(old.node_id)) else {
                 continue;
             };
             proposal.stop(old, UPDATED, None);
             let placement = Placement { previous: Some(old), canary, ..self.seat_of(group, old.index()) };
             if !self.seat(slot, placement, proposal) {
                 proposal.unstop(old);
-                course.lacks_room();
+                group_rollout.lacks_room();
                 continue;
             }
-            course.has_replaced();
+            group_rollout.has_replaced();
             match canary {
                 true => desired.tries(old),
                 false => replaced.push(one),
@@ -105,7 +107,7 @@ impl<'a> Placer<'a> {
     /// in silence, unless nothing of the group is anywhere.
     fn fill_seats(
         &mut self,
-        all: &mut Everywhere<'a>,
+        all: &mut SystemChanges<'a>,
         proposal: &mut Proposal<'a>,
     ) -> Vec<(&'a TaskGroup, u64)> {
         let (job, fleet) = (self.job, self.run.fleet);
@@ -127,8 +129,8 @@ impl<'a> Placer<'a> {
                 let placement = self.filling(group, index, fill, previous);
                 placed += u64::from(self.seat(slot, placement, proposal));
             }
-            if let Some(course) = all.courses.get_mut(group.name.as_str()) {
-                course.has_placed(placed);
+            if let Some(group_rollout) = all.rollouts.get_mut(group.name.as_str()) {
+                group_rollout.has_placed(placed);
             }
             let short = self.outcome.queued.get(&group.name).copied().unwrap_or_default();
             missing.push((group, placed + short));
@@ -160,23 +162,25 @@ impl<'a> Placer<'a> {
 
     fn seat(&mut self, slot: u32, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
         let group = placement.group;
-        match self.search(group, placement.version, proposal).look_at(proposal, slot) {
-            Look::Fits(metric) => {
+        match self.search(group, placement.version, proposal).check_node(proposal, slot) {
+            NodeCheck::Fits(metric) => {
                 let Some(resources) = self.held_on(slot, &placement, proposal) else { return false };
                 self.put((slot, resources, Vec::new()), placement, metric, proposal);
                 true
             }
-            Look::Filtered => false,
-            Look::Short(dimension) => match self.seat_over(slot, &placement, proposal) {
-                Some((place, metric)) => {
-                    self.put(place, placement, metric, proposal);
-                    true
+            NodeCheck::Filtered => false,
+            NodeCheck::Exhausted(dimension) => {
+                match self.place_on_node_preempting(slot, &placement, proposal) {
+                    Some((place, metric)) => {
+                        self.put(place, placement, metric, proposal);
+                        true
+                    }
+                    None => {
+                        self.note_short(group, slot, &dimension, proposal);
+                        false
+                    }
                 }
-                None => {
-                    self.note_short(group, slot, &dimension, proposal);
-                    false
-                }
-            },
+            }
         }
     }
 

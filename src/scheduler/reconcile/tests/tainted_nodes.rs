@@ -44,7 +44,7 @@ fn set_of(job: &Job, given: &Given) -> &'static str {
     let mut case = Case::of(job);
     case.tainted.insert(node_id(GONE), None);
     let input = case.input(&[]);
-    let out = taint::split([(a.id, &a)].into(), Some(&job.spec.groups[0]), &input);
+    let out = tainted::split([(a.id, &a)].into(), Some(&job.spec.groups[0]), &input);
     let sets = [
         (out.untainted, "untainted"),
         (out.migrating, "migrating"),
@@ -85,7 +85,7 @@ fn r8_3_filter_by_tainted() {
 }
 
 #[test]
-fn r8_3_filter_by_tainted_of_a_group_that_sits_disconnections_out() {
+fn r8_3_filter_by_tainted_with_lost_after() {
     let run = |node, client| given(node, D::Run, client);
     let cases = [
         ("1: failed while away", unknown(5, run(AWAY, C::Failed)), "reconnecting"),

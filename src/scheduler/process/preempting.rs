@@ -1,7 +1,7 @@
-//! What an allocation holds where it is placed; and where others make way for one that finds no room. Refuses to know who: `preempt`
-//! chooses.
+//! What an allocation holds where it is placed; and preemption for one that finds no room. Refuses to know which allocations are
+//! preempted: `preempt` chooses.
 
-use super::super::preempt::{Others, Way};
+use super::super::preempt::{Preemption, PreemptionCandidates};
 use super::super::proposal::Proposal;
 use super::{Placement, Placer};
 use model::alloc::AllocMetric;
@@ -10,7 +10,7 @@ use model::job::TaskGroup;
 use model::resources::AllocResources;
 use std::collections::BTreeSet;
 
-/// Where something is placed, what it holds there, and who makes way for it.
+/// Where an allocation is placed, what it holds there, and what is preempted for it.
 pub type Place = (u32, AllocResources, Vec<AllocId>);
 
 impl<'a> Placer<'a> {
@@ -50,82 +50,88 @@ impl<'a> Placer<'a> {
         resources
     }
 
-    /// On the best node where others can make way. `metric`: of the search that found no room.
-    pub(super) fn place_over(
+    /// On the best node where preemption makes room. `metric`: of the search that found no room.
+    pub(super) fn place_preempting(
         &mut self,
         placement: &Placement<'a>,
         tried: &BTreeSet<u32>,
         metric: &mut AllocMetric,
         proposal: &mut Proposal<'a>,
     ) -> Option<Place> {
-        let mut others = self.others(placement)?;
+        let mut candidates = self.candidates(placement)?;
         let search = self.search(placement.group, None, proposal);
-        let found = search.select_over(proposal, tried, &mut others, metric);
-        let place = found.and_then(|(slot, way)| self.take_way(slot, way, placement, &mut others, proposal));
-        self.others = Some(others);
+        let found = search.select_preempting(proposal, tried, &mut candidates, metric);
+        let place = found.and_then(|(slot, preemption)| {
+            self.apply_preemption(slot, preemption, placement, &mut candidates, proposal)
+        });
+        self.candidates = Some(candidates);
         place
     }
 
     /// The same, on one given node.
-    pub(super) fn seat_over(
+    pub(super) fn place_on_node_preempting(
         &mut self,
         slot: u32,
         placement: &Placement<'a>,
         proposal: &mut Proposal<'a>,
     ) -> Option<(Place, AllocMetric)> {
-        let mut others = self.others(placement)?;
-        let found = self.search(placement.group, None, proposal).look_over(proposal, slot, &mut others);
-        let place = found.and_then(|(way, metric)| {
-            Some((self.take_way(slot, way, placement, &mut others, proposal)?, metric))
+        let mut candidates = self.candidates(placement)?;
+        let found = self.search(placement.group, None, proposal).check_node_preempting(
+            proposal,
+            slot,
+            &mut candidates,
+        );
+        let place = found.and_then(|(preemption, metric)| {
+            Some((self.apply_preemption(slot, preemption, placement, &mut candidates, proposal)?, metric))
         });
-        self.others = Some(others);
+        self.candidates = Some(candidates);
         place
     }
 
-    /// None: nobody makes way for such jobs, or for what is not of the newest version.
-    fn others(&mut self, placement: &Placement<'a>) -> Option<Others<'a>> {
+    /// None: preemption is off for this type of job, or the placement is not of the newest version.
+    fn candidates(&mut self, placement: &Placement<'a>) -> Option<PreemptionCandidates<'a>> {
         let (run, spec) = (self.run, &self.job.spec);
         let preemption = run.view.scheduling(&spec.node_pool).preemption;
         if placement.version.is_some() || !preemption.allows(spec.job_type) {
             return None;
         }
-        let new = || Others::new(run.view, run.fleet, spec.priority, &run.eval.job);
-        Some(self.others.take().unwrap_or_else(new))
+        let new = || PreemptionCandidates::new(run.view, run.fleet, spec.priority, &run.eval.job);
+        Some(self.candidates.take().unwrap_or_else(new))
     }
 
-    /// What made way and turned out to be needless, because of what came after it, stays.
-    pub(super) fn spare(&mut self, proposal: &mut Proposal<'a>) {
-        let Some(others) = &mut self.others else { return };
+    /// Withdraws preemptions that later placements made needless.
+    pub(super) fn spare_needless(&mut self, proposal: &mut Proposal<'a>) {
+        let Some(candidates) = &mut self.candidates else { return };
         let Some(group) = self.job.spec.groups.first() else { return };
-        for (slot, sent) in others.take_sent() {
+        for (slot, preempted) in candidates.take_preempted() {
             let mut stay = Vec::new();
-            for candidate in &sent {
+            for candidate in &preempted {
                 if proposal.has_room(slot, &candidate.holding) {
-                    proposal.make_way(slot, &group.name, &candidate.holding, true);
+                    proposal.free_for_preemption(slot, &group.name, &candidate.holding, true);
                     stay.push(candidate.id);
                 }
             }
             if !stay.is_empty() {
-                proposal.let_stay(slot, &stay);
+                proposal.withdraw_preemption(slot, &stay);
             }
         }
     }
 
-    fn take_way(
+    fn apply_preemption(
         &mut self,
         slot: u32,
-        way: Way,
+        preemption: Preemption,
         placement: &Placement<'a>,
-        others: &mut Others<'a>,
+        candidates: &mut PreemptionCandidates<'a>,
         proposal: &mut Proposal<'a>,
     ) -> Option<Place> {
         let group = &placement.group.name;
-        proposal.make_way(slot, group, &way.freed, false);
+        proposal.free_for_preemption(slot, group, &preemption.freed, false);
         let Some(resources) = self.held_on(slot, placement, proposal) else {
-            proposal.make_way(slot, group, &way.freed, true);
+            proposal.free_for_preemption(slot, group, &preemption.freed, true);
             return None;
         };
-        others.leave(slot, &way.ids);
-        Some((slot, resources, way.ids))
+        candidates.preempt(slot, &preemption.ids);
+        Some((slot, resources, preemption.ids))
     }
 }
