@@ -1,6 +1,6 @@
 //! What a client does when nothing is broken.
 
-use super::samples::{alloc_id, assignment, restart, task};
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Input;
 use model::job::{JobType, RestartMode, Task};

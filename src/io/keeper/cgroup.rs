@@ -6,11 +6,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What this machine has.
+/// The control groups of this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cgroups {
     version: Version,
-    /// Limits that will not hold here, each with the way to make it hold.
+    /// Limits that are not enforced here, each with what to do about it.
     pub not_enforced: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ const MIN_SHARES: u64 = 2;
 const MAX_SHARES: u64 = 262_144;
 
 impl Cgroups {
-    /// Looks, and changes nothing.
+    /// Finds the control groups that can be written; changes nothing.
     pub fn survey() -> Cgroups {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -65,7 +65,7 @@ impl Cgroups {
         }
     }
 
-    /// None at all: runs have no limits, and their processes are found by kinship.
+    /// No control groups: runs have no limits, and their processes are found by parents, groups and sessions.
     pub fn none() -> Cgroups {
         Cgroups { version: Version::None, not_enforced: not_enforced(&Version::None) }
     }
@@ -113,7 +113,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether there is any: without, a run's processes have to be found by kinship.
+    /// Whether the group exists: without it, a run's processes are found by parents, groups and sessions.
     pub fn exists(&self) -> bool {
         self.dirs.first().is_some_and(|(_, dir)| dir.is_dir())
     }
@@ -157,7 +157,7 @@ impl Group {
         Ok(())
     }
 
-    /// SIGKILL to all members, once. Whether there were any.
+    /// Sends SIGKILL to all members once. True if there were any.
     pub fn kill(&self) -> bool {
         if let Some((None, dir)) = self.dirs.first()
             && fs::write(dir.join("cgroup.kill"), "1").is_ok()

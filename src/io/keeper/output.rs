@@ -47,7 +47,7 @@ pub struct TaskEnds {
 }
 
 impl Output {
-    /// Fresh FIFOs, `owner`'s (uid, gid), so that the task can also open /dev/stdout.
+    /// Makes new FIFOs that belong to `owner` (uid, gid), so that the task can also open /dev/stdout.
     pub fn create(logs: &RunLogs, owner: Option<(u32, u32)>) -> io::Result<(Output, TaskEnds)> {
         let dir = open_dir(logs)?;
         for kind in ["stdout", "stderr"] {
@@ -66,7 +66,7 @@ impl Output {
         Ok((output, ends))
     }
 
-    /// The FIFOs of a run that another keeper started.
+    /// Opens the FIFOs of a run that another keeper started.
     pub fn reopen(logs: &RunLogs) -> io::Result<Output> {
         Output::open(open_dir(logs)?, logs)
     }
@@ -77,7 +77,7 @@ impl Output {
         Ok(Output { dir, stdout, stderr })
     }
 
-    /// A turn's worth of what the pipe holds.
+    /// Moves as much from the pipe to the log files as one turn may.
     pub fn pump_stdout(&mut self, view: &mut View) {
         self.stdout.pump(&self.dir, view, READS_PER_TURN);
     }
@@ -173,8 +173,8 @@ impl Stream {
         }
     }
 
-    /// The next `bytes` of the pipe go to file `index`; or nowhere, and are counted: a full disk costs output, never a task,
-    /// which is not kept waiting.
+    /// Moves `bytes` from the pipe to file `index`. What cannot be written is dropped and counted: a full disk costs output,
+    /// and never makes a task wait.
     fn pass(&mut self, dir: &OwnedFd, index: u64, bytes: usize) {
         let mut left = bytes;
         if self.transfer(dir, index, &mut left).is_err() {

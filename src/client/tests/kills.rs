@@ -1,7 +1,7 @@
 //! Ends that were wanted and ends that were not, when the agent dies between the wish and the end: the first are no
 //! failures, the second are told with their true code and follow the restart policy.
 
-use super::samples::{assignment, restart, task};
+use super::fixtures::{assignment, restart, task};
 use super::world::World;
 use model::alloc::DesiredStatus;
 use model::job::{JobType, RestartMode, Task};
@@ -207,7 +207,7 @@ fn an_end_before_the_wish_is_stored_counts_as_it_is() {
 }
 
 #[test]
-fn an_end_of_its_own_while_the_agent_was_away_follows_the_restart_policy() {
+fn an_exit_without_an_agent_follows_the_restart_policy() {
     let mut w = running(&[task("web")]);
     end_without_agent(&mut w, &[("web", 3)]);
     assert_eq!((w.living(), w.status(1)), (vec!["web#2".to_string()], "running"), "{:#?}", w.trace);
@@ -220,7 +220,7 @@ fn an_end_of_its_own_while_the_agent_was_away_follows_the_restart_policy() {
 
 /// Nobody asked the helper to end: that the leader ended, too, is heard of at the same time.
 #[test]
-fn ends_that_are_heard_of_together_count_as_they_are_in_any_order() {
+fn exits_in_one_turn_count_alike_in_any_order() {
     let mut tasks = leader_and_helper();
     for _ in 0..2 {
         let mut w = running(&tasks);
