@@ -414,6 +414,11 @@ impl AllocRunner {
             let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect();
             self.status = client_status_of(&states);
         }
+        let terminal = self.status.0.is_terminal();
+        assert!(
+            !terminal || self.has_ended(),
+            "an allocation is terminal only when all of its tasks are dead"
+        );
         if self.ended.is_none() && self.has_ended() {
             self.ended = self.tasks.iter().map(|t| t.local.state.finished_at).max().or(Some(Wall::NEVER));
         }

@@ -189,6 +189,8 @@ impl TaskRunner {
             self.add_event(events::task_setup(ctx.now.stamp()));
         }
         let Some(boot) = ctx.boot else { return };
+        assert!(self.local.run.is_none(), "a task has one run at a time");
+        assert!(ctx.disk_has_space, "a start is stored before it is asked for, which takes room on the disk");
         let run = RunId::from_random(ctx.random.next_u128());
         self.local.run = Some(LocalRun { id: run, boot, confirmed: false });
         self.touch(Dirty::Durable);
@@ -429,6 +431,7 @@ impl TaskRunner {
     }
 
     fn mark_dead(&mut self, at: Wall) {
+        assert!(self.local.run.is_none(), "a task with a run is not dead");
         self.local.state.phase = TaskPhase::Dead;
         self.local.state.failed |= self.disconnected;
         self.kill = KillState::No;

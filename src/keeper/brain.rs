@@ -263,6 +263,9 @@ impl Keeper {
             self.later.push(Effect::Exit);
         }
         let write = self.write();
+        let starts = |e: &Effect| matches!(e, Effect::Keep { .. } | Effect::Release { .. });
+        let journaled = write != Write::Nothing || !self.later.iter().any(starts);
+        assert!(journaled, "a process is released only with a journal entry that says so");
         Turn { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
     }
 

@@ -93,7 +93,7 @@ impl Output {
         for stream in [&self.stdout, &self.stderr] {
             if stream.is_at(&self.dir, &stream.fifo_name) {
                 // Gone already if the allocation's directory was removed.
-                rustix::fs::unlinkat(&self.dir, &stream.fifo_name, AtFlags::empty()).unwrap_or_default();
+                let _ = rustix::fs::unlinkat(&self.dir, &stream.fifo_name, AtFlags::empty());
             }
         }
     }
@@ -166,7 +166,7 @@ impl Stream {
                     Step::Write { index, from, to } => self.pass(dir, index, to - from),
                     Step::Delete { index } => {
                         let name = format!("{}.{index}", self.prefix);
-                        rustix::fs::unlinkat(dir, name, AtFlags::empty()).unwrap_or_default();
+                        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
                     }
                 }
             }
@@ -182,7 +182,7 @@ impl Stream {
             self.lost_bytes += left as u64;
             let mut pipe = (&self.fifo).take(left as u64);
             // As much as there is: a task that reads its own output leaves less.
-            io::copy(&mut pipe, &mut io::sink()).unwrap_or_default();
+            let _ = io::copy(&mut pipe, &mut io::sink());
         }
     }
 
