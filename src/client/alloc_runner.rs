@@ -264,9 +264,7 @@ impl AllocRunner {
         } else if self.plan.is_none()
             && let Some(event) = self.kill_reason(ctx.now.stamp())
         {
-            for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && t.role != Role::Poststop) {
-                task.add_event(event.clone());
-            }
+            self.add_kill_reason(event);
             self.stop(now, false, false);
         }
     }
@@ -333,12 +331,15 @@ impl AllocRunner {
         self.plan = Some(plan);
     }
 
-    /// Adds the event once to each live task when the leader has ended, also when the whole allocation is stopped.
+    /// The live tasks hear that the leader has ended, also when the whole allocation is stopped.
     fn report_leader_dead(&mut self, at: Wall) {
-        if !self.tasks.iter().any(|t| t.leader && t.is_dead() && !t.local.state.failed) {
-            return;
+        if self.tasks.iter().any(|t| t.leader && t.is_dead() && !t.local.state.failed) {
+            self.add_kill_reason(events::leader_dead(at));
         }
-        let event = events::leader_dead(at);
+    }
+
+    /// Adds the event to each live task, but not a second time: the agent may have been restarted since.
+    fn add_kill_reason(&mut self, event: TaskEvent) {
         let knows = |t: &TaskRunner| t.local.state.events.iter().any(|e| e.kind == event.kind);
         for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && t.role != Role::Poststop && !knows(t)) {
             task.add_event(event.clone());
