@@ -1,16 +1,16 @@
-//! The client itself: inputs in, one commit, effects out. Everything below it is told what it needs for one turn.
+//! The client: inputs in, one commit, effects out. Allocation and task runners get what they need as arguments.
 
-mod alone;
+mod disconnected;
 mod reports;
 
-use super::alloc::Alloc;
+use super::alloc_runner::AllocRunner;
+use super::claims;
 use super::config::Config;
-use super::effects::{Effect, Held, Input};
-use super::exclusive;
-use super::measures::{ClientStatusReport, Measures};
-use super::room;
-use super::runner::{Runner, Spec, Turn};
-use super::servers::{News, Servers};
+use super::disk_full;
+use super::effects::{Effect, Input, PendingEffects};
+use super::metrics::{ClientStatusReport, Metrics};
+use super::servers::{ServerUpdate, Servers};
+use super::task_runner::{Context, TaskRunner, TaskSpec};
 use model::id::{AllocId, RunId, Uuid};
 use model::node::{MAX_ALLOCS, NodeInfo};
 use model::random::Stream;
@@ -24,40 +24,40 @@ use wire::rpc::{AllocSet, Assignment};
 /// The most allocations that it holds beside those that it keeps for their logs: as many as servers let run there, and as many
 /// that are to end for them or whose directories are being removed.
 pub const MAX_HELD: usize = 2 * MAX_ALLOCS as usize;
-/// How long a run that is not ours is given to end.
+/// The kill timeout of a run that belongs to no task of this client.
 const STRAY_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
 /// How long the keeper may take to say what it holds.
 const KEEPER_PATIENCE: Span = Span::seconds(10);
-/// Beyond the longest kill timeout, how long a shutdown waits for tasks.
+/// How much longer than the longest kill timeout a shutdown waits for tasks.
 const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
 
 #[derive(Debug)]
 pub struct Client {
     pub(super) config: Config,
     store: LocalStore,
-    pub(super) allocs: BTreeMap<AllocId, Alloc>,
+    pub(super) allocs: BTreeMap<AllocId, AllocRunner>,
     pub(super) servers: Servers,
     keeper: Keeper,
     pub(super) info: Option<Box<NodeInfo>>,
-    /// What the configuration says, and what was set over it.
+    /// The configuration's metadata, and what was set over it at run time.
     pub(super) configured_meta: BTreeMap<String, String>,
     pub(super) dynamic_meta: DynamicMeta,
     pub(super) random: Stream,
-    /// Runs whose end is stored, but not yet durably.
+    /// Ended runs that the keeper may forget once their end is durable.
     unforgotten: Vec<RunId>,
-    /// Allocations that could not be taken on, as the servers last described them.
+    /// Allocations that this node could not take; they are reported as failed.
     rejected: BTreeMap<AllocId, Rejected>,
     pub(super) forgotten: Vec<AllocId>,
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
     closing: Option<Closing>,
     /// The disk takes writes.
-    pub(super) room: bool,
-    /// What could not be written without.
+    pub(super) disk_has_space: bool,
+    /// What waits to be written while the disk is full.
     unwritten: Writes,
-    measures: Measures,
-    born: Mono,
+    metrics: Metrics,
+    agent_started: Mono,
     now: Mono,
 }
 
@@ -66,7 +66,7 @@ enum Keeper {
     Down {
         why: String,
     },
-    /// Asked again at `again` what it holds.
+    /// Connected; its list of runs is asked for again at `again`.
     Greeted {
         again: Mono,
     },
@@ -77,7 +77,7 @@ enum Keeper {
 
 #[derive(Clone, Copy, Debug)]
 struct Closing {
-    give_up: Mono,
+    deadline: Mono,
     done: bool,
 }
 
@@ -86,7 +86,8 @@ impl Client {
         let mut random = Stream::new(seed, 0);
         let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
-        let allocs = recovered.into_iter().map(|l| (l.head.assignment.id, Alloc::restore(l, now))).collect();
+        let allocs =
+            recovered.into_iter().map(|l| (l.head.assignment.id, AllocRunner::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();
         Client {
             config,
@@ -103,10 +104,10 @@ impl Client {
             forgotten: Vec::new(),
             report_since: None,
             closing: None,
-            room: true,
+            disk_has_space: true,
             unwritten: Writes::default(),
-            measures: Measures::default(),
-            born: now.mono,
+            metrics: Metrics::default(),
+            agent_started: now.mono,
             now: now.mono,
         }
     }
@@ -115,35 +116,35 @@ impl Client {
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Vec<Effect>, Fault> {
         self.now = self.now.max(now.mono);
         let now = Now { mono: self.now, ..now };
-        let mut held = Held::default();
+        let mut effects = PendingEffects::default();
         let mut writes = std::mem::take(&mut self.unwritten);
         for input in inputs {
-            self.take(now, input, &mut held, &mut writes);
+            self.take(now, input, &mut effects, &mut writes);
         }
-        self.ask_keeper_again(now.mono, &mut held);
-        self.stop_what_is_alone(now);
-        self.advance_allocs(now, &mut held);
-        self.collect_ended(now, self.config.max_ended, &mut held);
-        let news = self.servers.advance(now.mono, &self.config, &mut self.random, &mut held);
-        self.take_news(now, news, &mut writes);
-        self.report(now.mono, &mut held);
-        self.measures.compare(&self.allocs, now.mono);
-        let receipt = self.keep(writes)?;
+        self.ask_keeper_again(now.mono, &mut effects);
+        self.stop_disconnected_allocs(now);
+        self.advance_allocs(now, &mut effects);
+        self.garbage_collect(now, self.config.max_ended, &mut effects);
+        let server_updates = self.servers.advance(now.mono, &self.config, &mut self.random, &mut effects);
+        self.apply_server_updates(now, server_updates, &mut writes);
+        self.report(now.mono, &mut effects);
+        self.metrics.compare(&self.allocs, now.mono);
+        let receipt = self.commit(writes)?;
         if receipt.durable() && self.has_keeper() {
             for run in std::mem::take(&mut self.unforgotten) {
-                held.keeper(keeper::Command::Forget { run });
+                effects.keeper(keeper::Command::Forget { run });
             }
         }
         if self.is_finished(now.mono) {
-            held.push(Effect::Done);
+            effects.push(Effect::Done);
         }
-        Ok(held.release(&receipt))
+        Ok(effects.release(&receipt))
     }
 
     /// Stores what the turn has changed. On a full disk it stays in memory: what leaves then promises nothing (heartbeats), or
     /// is asked for again by the servers if this client forgets it (stops and removals, which may make room).
-    fn keep(&mut self, mut writes: Writes) -> Result<Receipt, Fault> {
-        if !self.room {
+    fn commit(&mut self, mut writes: Writes) -> Result<Receipt, Fault> {
+        if !self.disk_has_space {
             self.unwritten = writes;
             return self.store.commit(&Writes::default());
         }
@@ -159,7 +160,7 @@ impl Client {
     /// When a turn is due even without an input.
     pub fn next_deadline(&self) -> Option<Mono> {
         let allocs = self.allocs.values().filter_map(|a| a.next_deadline(self.now));
-        let closing = self.closing.filter(|c| !c.done).map(|c| c.give_up);
+        let closing = self.closing.filter(|c| !c.done).map(|c| c.deadline);
         let keeper = match self.keeper {
             Keeper::Greeted { again } => Some(again),
             Keeper::Down { .. } | Keeper::Up { .. } => None,
@@ -169,7 +170,7 @@ impl Client {
             .chain(self.servers.next_deadline(self.now))
             .chain(self.report_deadline())
             .chain(closing)
-            .chain(self.alone_deadline())
+            .chain(self.disconnect_deadline())
             .filter(|at| *at > self.now)
             .min()
     }
@@ -179,7 +180,7 @@ impl Client {
         if let Keeper::Down { why } = &self.keeper {
             troubles.push(format!("no keeper, so no task can start or stop: {why}"));
         }
-        troubles.extend(room::trouble(self.room));
+        troubles.extend(disk_full::trouble(self.disk_has_space));
         troubles.extend(self.store.set_aside().iter().map(|row| format!("not readable in the store: {row}")));
         ClientStatusReport {
             node: self.config.node,
@@ -190,91 +191,92 @@ impl Client {
             servers: self.servers.known().to_vec(),
             heartbeat_ttl: self.servers.ttl(),
             troubles,
-            measured: self.measures.measured(&self.allocs, self.info.as_deref()),
+            measured: self.metrics.measured(&self.allocs, self.info.as_deref()),
         }
     }
 
-    fn take(&mut self, now: Now, input: Input, held: &mut Held, writes: &mut Writes) {
+    fn take(&mut self, now: Now, input: Input, effects: &mut PendingEffects, writes: &mut Writes) {
         match input {
             Input::Fingerprint(info) => self.described(now, info),
             Input::Frame { from, bytes } => {
-                let news = self.servers.hear(from, &bytes, now.mono, &self.config, &mut self.random);
-                self.take_news(now, news, writes);
+                let server_updates =
+                    self.servers.receive(from, &bytes, now.mono, &self.config, &mut self.random);
+                self.apply_server_updates(now, server_updates, writes);
             }
             Input::KeeperUp => {
                 self.keeper = Keeper::Greeted { again: now.mono.after(KEEPER_PATIENCE) };
             }
             Input::KeeperDown { why } => self.keeper = Keeper::Down { why },
-            Input::Keeper(event) => self.take_keeper(now, event, held),
+            Input::Keeper(event) => self.apply_keeper_event(now, event, effects),
             Input::DirBuilt { alloc, result } => {
-                self.with_alloc(now, alloc, held, |alloc, turn| alloc.dir_built(turn, result));
+                self.with_alloc(now, alloc, effects, |alloc, ctx| alloc.dir_built(ctx, result));
             }
             Input::DirRemoved { alloc, result } => self.dir_removed(now, alloc, result, writes),
             Input::Space { free } => {
-                self.room = free;
+                self.disk_has_space = free;
                 if free {
                     // what waited shall wait no longer
                     writes.must_last();
                 }
-                self.allocs.values_mut().for_each(Alloc::room_changed);
+                self.allocs.values_mut().for_each(AllocRunner::disk_space_changed);
                 self.describe(now.mono);
             }
-            Input::Ask { token, ask } => self.asked(now, token, &ask, held, writes),
+            Input::Ask { token, ask } => self.answer_request(now, token, &ask, effects, writes),
             Input::Shutdown { kill_tasks } => self.shut_down(now.mono, kill_tasks, writes),
         }
     }
 
     pub(super) fn describe(&mut self, now: Mono) {
         if let Some(info) = &self.info {
-            self.servers.describe(room::described(info, self.room), now, &mut self.random);
+            self.servers.describe(disk_full::described(info, self.disk_has_space), now, &mut self.random);
         }
     }
 
-    /// What a turn lends to allocations, apart from them.
+    /// What runners may use during a turn, and the allocation runners.
     pub(super) fn lend<'a>(
         &'a mut self,
         now: Now,
-        held: &'a mut Held,
-    ) -> (Turn<'a>, &'a mut BTreeMap<AllocId, Alloc>) {
+        effects: &'a mut PendingEffects,
+    ) -> (Context<'a>, &'a mut BTreeMap<AllocId, AllocRunner>) {
         let boot = match self.keeper {
             Keeper::Up { boot } => Some(boot),
             Keeper::Down { .. } | Keeper::Greeted { .. } => None,
         };
-        let turn = Turn {
+        let ctx = Context {
             now,
             config: &self.config,
             info: self.info.as_deref(),
             boot,
-            room: self.room,
+            disk_has_space: self.disk_has_space,
             random: &mut self.random,
-            held,
+            effects,
             forget: &mut self.unforgotten,
         };
-        (turn, &mut self.allocs)
+        (ctx, &mut self.allocs)
     }
 
-    /// What `act` makes of an allocation; `None` when it is not here.
+    /// Calls `act` with an allocation runner; `None` when there is no such allocation here.
     pub(super) fn with_alloc<T>(
         &mut self,
         now: Now,
         id: AllocId,
-        held: &mut Held,
-        act: impl FnOnce(&mut Alloc, &mut Turn<'_>) -> T,
+        effects: &mut PendingEffects,
+        act: impl FnOnce(&mut AllocRunner, &mut Context<'_>) -> T,
     ) -> Option<T> {
-        let (mut turn, allocs) = self.lend(now, held);
-        Some(act(allocs.get_mut(&id)?, &mut turn))
+        let (mut ctx, allocs) = self.lend(now, effects);
+        Some(act(allocs.get_mut(&id)?, &mut ctx))
     }
 
     pub(super) fn has_keeper(&self) -> bool {
         matches!(self.keeper, Keeper::Up { .. })
     }
 
-    fn take_keeper(&mut self, now: Now, event: keeper::Event, held: &mut Held) {
+    fn apply_keeper_event(&mut self, now: Now, event: keeper::Event, effects: &mut PendingEffects) {
         match event {
             keeper::Event::Welcome { protocol, boot_id, runs, .. } => {
                 if protocol == keeper::PROTOCOL {
                     self.keeper = Keeper::Up { boot: boot_id };
-                    self.reconcile(now, runs, held);
+                    self.reconcile(now, runs, effects);
                 } else {
                     let ours = keeper::PROTOCOL;
                     let why =
@@ -289,112 +291,112 @@ impl Client {
             }
             // What comes before the welcome is in the welcome, too.
             _ if !self.has_keeper() => {}
-            keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, held),
+            keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, effects),
             keeper::Event::Started { run, at, pid } => {
-                self.with_run(now, run, held, |runner, turn, _| runner.started(turn, Some(pid), at));
+                self.with_run(now, run, effects, |runner, ctx, _| runner.started(ctx, Some(pid), at));
             }
             keeper::Event::StartFailed { run, message, retryable } => {
-                self.with_run(now, run, held, |runner, turn, spec| {
-                    runner.start_failed(turn, spec, &message, retryable);
+                self.with_run(now, run, effects, |runner, ctx, spec| {
+                    runner.start_failed(ctx, spec, &message, retryable);
                 });
             }
             keeper::Event::Exited { run, exit, at } => {
-                self.with_run(now, run, held, |runner, turn, spec| runner.exited(turn, spec, exit, at));
+                self.with_run(now, run, effects, |runner, ctx, spec| runner.exited(ctx, spec, exit, at));
             }
             keeper::Event::Refused { run: Some(run), message } if self.find(run).is_some() => {
-                self.with_run(now, run, held, |runner, turn, spec| runner.refused(turn, spec, &message));
+                self.with_run(now, run, effects, |runner, ctx, spec| runner.refused(ctx, spec, &message));
             }
-            // of connections of their own
+            // sessions have connections of their own
             keeper::Event::SessionStarted | keeper::Event::SessionEnded { .. } => {}
             keeper::Event::Refused { run: Some(_), .. } => {}
         }
     }
 
-    fn ask_keeper_again(&mut self, now: Mono, held: &mut Held) {
+    fn ask_keeper_again(&mut self, now: Mono, effects: &mut PendingEffects) {
         if let Keeper::Greeted { again } = &mut self.keeper
             && *again <= now
         {
             *again = now.after(KEEPER_PATIENCE);
-            held.keeper(keeper::Command::List);
+            effects.keeper(keeper::Command::List);
         }
     }
 
     fn find(&self, run: RunId) -> Option<(AllocId, usize)> {
-        let place = |a: &Alloc| a.runners().iter().position(|t| t.run_id() == Some(run));
+        let place = |a: &AllocRunner| a.runners().iter().position(|t| t.run_id() == Some(run));
         self.allocs.iter().find_map(|(id, a)| Some((*id, place(a)?)))
     }
 
-    /// Tells a run's task; a run that is nobody's and has ended is forgotten.
+    /// Calls `act` with the task of a run; an ended run that belongs to no task is forgotten.
     fn with_run(
         &mut self,
         now: Now,
         run: RunId,
-        held: &mut Held,
-        act: impl FnOnce(&mut Runner, &mut Turn<'_>, Spec<'_>),
+        effects: &mut PendingEffects,
+        act: impl FnOnce(&mut TaskRunner, &mut Context<'_>, TaskSpec<'_>),
     ) {
         match self.find(run) {
             Some((alloc, index)) => {
-                self.with_alloc(now, alloc, held, |alloc, turn| {
-                    alloc.plan_end(turn);
-                    alloc.with_task(index, |runner, spec| act(runner, turn, spec));
+                self.with_alloc(now, alloc, effects, |alloc, ctx| {
+                    alloc.plan_end(ctx);
+                    alloc.with_task(index, |runner, spec| act(runner, ctx, spec));
                 });
             }
             None if self.unforgotten.contains(&run) => {}
             // The keeper does not forget what still runs.
-            None => held.keeper(keeper::Command::Forget { run }),
+            None => effects.keeper(keeper::Command::Forget { run }),
         }
     }
 
-    /// Compares what the keeper holds with what the store says. Whether tasks were to end is decided before any of them
-    /// hears of its run: those that ended while nobody listened count as they are, whatever the order of the list.
-    fn reconcile(&mut self, now: Now, runs: Vec<RunReport>, held: &mut Held) {
+    /// Reattaches tasks to the runs that the keeper lists. Whether a task is being stopped is decided before any task hears
+    /// of its run, so that exits that happened without an agent count alike, whatever the order of the list.
+    fn reconcile(&mut self, now: Now, runs: Vec<RunReport>, effects: &mut PendingEffects) {
         let mut runs: BTreeMap<RunId, RunState> = runs.into_iter().map(|r| (r.run, r.state)).collect();
         for run in &self.unforgotten {
             runs.remove(run);
         }
-        let (mut turn, allocs) = self.lend(now, held);
+        let (mut ctx, allocs) = self.lend(now, effects);
         for alloc in allocs.values_mut() {
-            alloc.plan_end(&mut turn);
+            alloc.plan_end(&mut ctx);
             for index in 0..alloc.runners().len() {
                 let Some(run) = alloc.runners()[index].run_id() else { continue };
                 let found = runs.remove(&run);
-                alloc.with_task(index, |runner, spec| runner.reconcile(&mut turn, spec, found.as_ref()));
+                alloc.with_task(index, |runner, spec| runner.reconcile(&mut ctx, spec, found.as_ref()));
             }
         }
         for (run, state) in runs {
             if matches!(state, RunState::Running { .. }) {
-                stop_stray(run, held);
+                stop_stray(run, effects);
             } else {
-                held.keeper(keeper::Command::Forget { run });
+                effects.keeper(keeper::Command::Forget { run });
             }
         }
     }
 
     fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut Writes) {
         let limit = self.config.max_kill_timeout + SHUTDOWN_PATIENCE;
-        let give_up = if kill_tasks { now.after(limit) } else { now };
-        self.closing.get_or_insert(Closing { give_up, done: false });
+        let deadline = if kill_tasks { now.after(limit) } else { now };
+        self.closing.get_or_insert(Closing { deadline, done: false });
         if kill_tasks {
-            self.allocs.values_mut().for_each(Alloc::shut_down);
+            self.allocs.values_mut().for_each(AllocRunner::shut_down);
         } else {
             // What was only lazily stored so far is kept for the next start.
             writes.must_last();
         }
     }
 
-    fn take_news(&mut self, now: Now, news: Vec<News>, writes: &mut Writes) {
-        for item in news {
+    fn apply_server_updates(&mut self, now: Now, server_updates: Vec<ServerUpdate>, writes: &mut Writes) {
+        for item in server_updates {
             match item {
-                News::Wanted(set) => self.take_wanted(now, set, writes),
-                News::Fetched(assignments) => self.take_assignments(now, assignments),
-                News::Reported(arrived) => {
+                ServerUpdate::Wanted(set) => self.take_wanted(now, set, writes),
+                ServerUpdate::Fetched(assignments) => self.take_assignments(now, assignments),
+                ServerUpdate::Reported(arrived) => {
                     self.allocs.values_mut().for_each(|a| a.reported(arrived));
                     for rejected in self.rejected.values_mut() {
-                        rejected.told |= arrived && rejected.telling;
-                        rejected.telling = false;
+                        rejected.acknowledged |= arrived && rejected.reporting;
+                        rejected.reporting = false;
                     }
                 }
-                News::Reconnected => self.allocs.values_mut().for_each(Alloc::tell_again),
+                ServerUpdate::Reconnected => self.allocs.values_mut().for_each(AllocRunner::report_again),
             }
         }
     }
@@ -422,8 +424,8 @@ impl Client {
         if self.store.ended().contains(&id) || self.forgotten.contains(&id) {
             return false;
         }
-        let held = self.allocs.get(&id).map(|a| a.head.assignment.alloc_modify_index);
-        held.or(self.rejected.get(&id).map(|r| r.index)).is_none_or(|held| held < index)
+        let known = self.allocs.get(&id).map(|a| a.head.assignment.alloc_modify_index);
+        known.or(self.rejected.get(&id).map(|r| r.index)).is_none_or(|known| known < index)
     }
 
     fn take_assignments(&mut self, now: Now, assignments: Vec<Assignment>) {
@@ -436,44 +438,44 @@ impl Client {
                 alloc.update(assignment);
             } else if self.allocs.len() < self.most_held() {
                 self.rejected.remove(&id);
-                self.allocs.insert(id, Alloc::new(assignment, now));
+                self.allocs.insert(id, AllocRunner::new(assignment, now));
             } else {
                 let index = assignment.alloc_modify_index;
-                self.rejected.insert(id, Rejected { index, told: false, telling: false });
+                self.rejected.insert(id, Rejected { index, acknowledged: false, reporting: false });
             }
         }
     }
 
-    /// Servers let fewer be there: it is a bound of memory.
+    /// A bound on memory; servers place fewer on a node.
     fn most_held(&self) -> usize {
         MAX_HELD + self.config.max_ended
     }
 
-    fn advance_allocs(&mut self, now: Now, held: &mut Held) {
+    fn advance_allocs(&mut self, now: Now, effects: &mut PendingEffects) {
         // A second pass only for those that wait for an allocation that ended in the first.
         for _ in 0..2 {
             let living: BTreeSet<AllocId> =
-                self.allocs.values().filter(|a| !a.is_over()).map(Alloc::id).collect();
-            let leaving = exclusive::leaving(self.allocs.values());
-            let (mut turn, allocs) = self.lend(now, held);
+                self.allocs.values().filter(|a| !a.has_ended()).map(AllocRunner::id).collect();
+            let ending = claims::held_by_ending(self.allocs.values());
+            let (mut ctx, allocs) = self.lend(now, effects);
             for alloc in allocs.values_mut() {
                 let assignment = &alloc.head.assignment;
                 let mut before = assignment.previous.iter().chain(&assignment.preempted);
                 let after = before.any(|id| living.contains(id));
-                let waits = after || exclusive::waits(alloc, &leaving);
-                alloc.advance(&mut turn, waits);
+                let waits = after || claims::must_wait(alloc, &ending);
+                alloc.advance(&mut ctx, waits);
             }
-            if living.iter().all(|id| self.allocs.get(id).is_some_and(|a| !a.is_over())) {
+            if living.iter().all(|id| self.allocs.get(id).is_some_and(|a| !a.has_ended())) {
                 break;
             }
         }
     }
 
-    /// True once: when the shutdown is over.
+    /// True once, when the shutdown has finished.
     fn is_finished(&mut self, now: Mono) -> bool {
-        let over = self.allocs.values().all(Alloc::is_over);
+        let over = self.allocs.values().all(AllocRunner::has_ended);
         match &mut self.closing {
-            Some(closing) if !closing.done && (over || closing.give_up <= now) => {
+            Some(closing) if !closing.done && (over || closing.deadline <= now) => {
                 closing.done = true;
                 true
             }
@@ -482,7 +484,7 @@ impl Client {
     }
 }
 
-/// Ends a run that is nobody's; it is forgotten once it has ended.
-fn stop_stray(run: RunId, held: &mut Held) {
-    held.keeper(keeper::Command::Stop { run, signal: SIGTERM, timeout: STRAY_TIMEOUT });
+/// Stops a run that belongs to no task; it is forgotten once it has ended.
+fn stop_stray(run: RunId, effects: &mut PendingEffects) {
+    effects.keeper(keeper::Command::Stop { run, signal: SIGTERM, timeout: STRAY_TIMEOUT });
 }

@@ -13,17 +13,17 @@ use wire::rpc::Assignment;
 
 /// Why a task cannot be started as it is written. Trying again would not help.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum StartError {
     /// The task is wrong.
     Invalid(String),
     /// The node cannot run it.
     Driver(String),
 }
 
-impl Unfit {
+impl StartError {
     pub fn sentence(&self) -> &str {
         match self {
-            Unfit::Invalid(why) | Unfit::Driver(why) => why,
+            StartError::Invalid(why) | StartError::Driver(why) => why,
         }
     }
 }
@@ -41,21 +41,21 @@ pub fn run_spec(
     info: &NodeInfo,
     assignment: &Assignment,
     task: &Task,
-) -> Result<RunSpec, Unfit> {
+) -> Result<RunSpec, StartError> {
     usable(info, &task.driver)?;
     if signals::number(&task.kill_signal).is_none() {
         let why = format!(
             "kill_signal {:?} is not a signal; SIGINT or SIGTERM are meant most often",
             task.kill_signal
         );
-        return Err(Unfit::Invalid(why));
+        return Err(StartError::Invalid(why));
     }
     let environment = environment::build(config, info, assignment, task);
     let mut keys = BTreeMap::new();
     for (key, value) in &task.config {
         known(key)?;
         let value = strict_value(value, environment.names())
-            .map_err(|why| Unfit::Invalid(format!("config {key}: {why}")))?;
+            .map_err(|why| StartError::Invalid(format!("config {key}: {why}")))?;
         keys.insert(key.as_str(), value);
     }
     let (command, args) = (command(keys.get("command"))?, arguments(keys.get("args"))?);
@@ -83,13 +83,13 @@ pub fn run_spec(
     Ok(spec)
 }
 
-pub fn can_be_handed_on(spec: &RunSpec) -> Result<(), Unfit> {
+pub fn can_be_handed_on(spec: &RunSpec) -> Result<(), StartError> {
     let pairs = spec.env.iter().map(|(k, v)| k.len() + v.len());
     let bytes = pairs.chain(spec.args.iter().map(String::len)).sum::<usize>() + spec.command.len();
     if bytes <= MAX_TEXT_BYTES {
         return Ok(());
     }
-    Err(Unfit::Invalid(format!(
+    Err(StartError::Invalid(format!(
         "arguments and environment are {bytes} bytes long, at most {MAX_TEXT_BYTES} can be handed on"
     )))
 }
@@ -98,48 +98,48 @@ fn of_mib(mb: i64) -> u64 {
     u64::try_from(mb).unwrap_or(0).saturating_mul(1 << 20)
 }
 
-fn command(value: Option<&Value>) -> Result<String, Unfit> {
+fn command(value: Option<&Value>) -> Result<String, StartError> {
     match value {
         Some(Value::Text(command)) if !command.is_empty() => Ok(command.clone()),
         Some(Value::Text(_) | Value::Null) | None => {
-            Err(Unfit::Invalid("config command is missing: name the program to run".into()))
+            Err(StartError::Invalid("config command is missing: name the program to run".into()))
         }
-        Some(_) => Err(Unfit::Invalid("config command has to be a text: the program to run".into())),
+        Some(_) => Err(StartError::Invalid("config command has to be a text: the program to run".into())),
     }
 }
 
-fn arguments(value: Option<&Value>) -> Result<Vec<String>, Unfit> {
+fn arguments(value: Option<&Value>) -> Result<Vec<String>, StartError> {
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::List(list)) => list.iter().map(argument).collect(),
-        Some(_) => Err(Unfit::Invalid("config args has to be a list of texts".into())),
+        Some(_) => Err(StartError::Invalid("config args has to be a list of texts".into())),
     }
 }
 
-fn usable(info: &NodeInfo, driver: &str) -> Result<(), Unfit> {
+fn usable(info: &NodeInfo, driver: &str) -> Result<(), StartError> {
     if driver != RAW_EXEC {
         let why = format!("driver {driver:?} is not supported yet: this build runs {RAW_EXEC}");
-        return Err(Unfit::Driver(why));
+        return Err(StartError::Driver(why));
     }
     if !info.drivers.get(RAW_EXEC).is_some_and(|d| d.detected && d.healthy) {
-        return Err(Unfit::Driver("raw_exec is disabled".into()));
+        return Err(StartError::Driver("raw_exec is disabled".into()));
     }
     Ok(())
 }
 
-fn known(key: &str) -> Result<(), Unfit> {
+fn known(key: &str) -> Result<(), StartError> {
     if KEYS.contains(&key) {
         return Ok(());
     }
     if LATER_KEYS.contains(&key) {
-        return Err(Unfit::Invalid(format!("config {key} is not supported yet: leave it out")));
+        return Err(StartError::Invalid(format!("config {key} is not supported yet: leave it out")));
     }
     let nearest = KEYS.iter().min_by_key(|k| distance(k, key)).filter(|k| distance(k, key) <= 2);
     let hint = nearest.map_or_else(
         || format!("{RAW_EXEC} knows {}", KEYS.join(" and ")),
         |k| format!("did you mean {k:?}?"),
     );
-    Err(Unfit::Invalid(format!("config has no key {key:?}: {hint}")))
+    Err(StartError::Invalid(format!("config has no key {key:?}: {hint}")))
 }
 
 /// How many characters have to be put in, taken out or exchanged (Levenshtein), over texts of a config key's length.
@@ -158,14 +158,14 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-fn argument(value: &Value) -> Result<String, Unfit> {
+fn argument(value: &Value) -> Result<String, StartError> {
     match value {
         Value::Text(text) => Ok(text.clone()),
         Value::Int(n) => Ok(n.to_string()),
         Value::Float(n) => Ok(n.to_string()),
         Value::Bool(b) => Ok(b.to_string()),
         Value::Null | Value::List(_) | Value::Map(_) => {
-            Err(Unfit::Invalid("config args has to be a list of texts".into()))
+            Err(StartError::Invalid("config args has to be a list of texts".into()))
         }
     }
 }
@@ -186,15 +186,15 @@ fn logs(task: &Task, dir: String) -> RunLogs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::samples;
+    use super::super::tests::fixtures;
     use super::*;
 
-    fn spec(change: impl Fn(&mut Task, &mut NodeInfo)) -> Result<RunSpec, Unfit> {
-        let mut assignment = samples::assignment(1, &[samples::task("web")]);
-        let mut info = samples::info();
+    fn spec(change: impl Fn(&mut Task, &mut NodeInfo)) -> Result<RunSpec, StartError> {
+        let mut assignment = fixtures::assignment(1, &[fixtures::task("web")]);
+        let mut info = fixtures::info();
         change(&mut assignment.group.tasks[0], &mut info);
         let task = assignment.group.tasks[0].clone();
-        run_spec(&samples::config(), &info, &assignment, &task)
+        run_spec(&fixtures::config(), &info, &assignment, &task)
     }
 
     fn text(text: &str) -> Value {
@@ -208,9 +208,9 @@ mod tests {
             let args = vec![text("-p"), Value::Int(80), Value::Bool(true), text("${NOMAD_TASK_NAME}")];
             task.config.insert("args".into(), Value::List(args));
         });
-        let root = format!("/allocs/{}", samples::alloc_id(1));
+        let root = format!("/allocs/{}", fixtures::alloc_id(1));
         let made = made.expect("the task is sound");
-        assert_eq!(made.label, format!("{}.web", samples::alloc_id(1)));
+        assert_eq!(made.label, format!("{}.web", fixtures::alloc_id(1)));
         assert_eq!((made.command.as_str(), made.user.as_str()), ("/bin/serve", "web"));
         assert_eq!(made.args, ["-p", "80", "true", "web"]);
         assert_eq!(made.search, [format!("{root}/web/local"), format!("{root}/web")]);
@@ -226,12 +226,12 @@ mod tests {
     #[test]
     fn memory_is_held_to_what_the_allocation_says() {
         for (memory_max_mb, hard, low) in [(0, 64, 0), (200, 200, 64), (-1, 0, 64)] {
-            let mut assignment = samples::assignment(1, &[samples::task("web")]);
+            let mut assignment = fixtures::assignment(1, &[fixtures::task("web")]);
             let task = assignment.group.tasks[0].clone();
             let mut held = task.resources();
             held.held.memory_max_mb = memory_max_mb;
             assignment.resources.tasks.insert("web".into(), held);
-            let made = run_spec(&samples::config(), &samples::info(), &assignment, &task).expect("sound");
+            let made = run_spec(&fixtures::config(), &fixtures::info(), &assignment, &task).expect("sound");
             let limits = (made.memory_bytes >> 20, made.memory_low_bytes >> 20);
             assert_eq!(limits, (hard, low), "{memory_max_mb}");
         }
@@ -260,7 +260,9 @@ mod tests {
         ];
         for (change, part) in cases {
             match spec(change) {
-                Err(Unfit::Invalid(why) | Unfit::Driver(why)) => assert!(why.contains(part), "{why}"),
+                Err(StartError::Invalid(why) | StartError::Driver(why)) => {
+                    assert!(why.contains(part), "{why}")
+                }
                 Ok(_) => panic!("accepted: {part}"),
             }
         }

@@ -89,13 +89,13 @@ pub struct DirFile {
     pub bytes: Vec<u8>,
 }
 
-/// What an ask comes to.
+/// The answer to a request, or what the agent may do to answer it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grant {
     Answer(NodeAnswer),
     /// These are to be measured. `core_mhz`: of one core.
     Runs {
-        runs: Vec<LivingRun>,
+        runs: Vec<RunningTask>,
         core_mhz: f64,
     },
     /// This is to be run beside that.
@@ -109,9 +109,9 @@ pub enum Grant {
     },
 }
 
-/// A task's process.
+/// A running task: its main process and its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LivingRun {
+pub struct RunningTask {
     pub task: String,
     pub run: RunId,
     /// As the keeper was told it.
@@ -119,11 +119,11 @@ pub struct LivingRun {
     pub pid: u32,
 }
 
-/// Effects that wait for the store.
+/// Effects that wait for the store's receipt.
 #[derive(Debug, Default)]
-pub struct Held(Vec<Effect>);
+pub struct PendingEffects(Vec<Effect>);
 
-impl Held {
+impl PendingEffects {
     pub fn push(&mut self, effect: Effect) {
         self.0.push(effect);
     }

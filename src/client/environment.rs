@@ -198,7 +198,7 @@ fn node_names(info: &NodeInfo, region: &str) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::samples;
+    use super::super::tests::fixtures;
     use super::*;
     use model::claims::{HeldNetwork, TaskHoldings};
 
@@ -212,7 +212,7 @@ mod tests {
             ..HeldPort::default()
         };
         let network = |ports| HeldNetwork { ports, ..HeldNetwork::default() };
-        let mut assignment = samples::assignment(1, &[samples::task("web"), samples::task("db")]);
+        let mut assignment = fixtures::assignment(1, &[fixtures::task("web"), fixtures::task("db")]);
         let resources = &mut assignment.resources;
         resources.networks =
             vec![network(vec![port("http", 8080, 80, "10.0.0.5"), port("my-rpc", 21_000, -1, "::1")])];
@@ -223,9 +223,9 @@ mod tests {
             };
             resources.tasks.insert(task.into(), TaskResources { held, ..TaskResources::default() });
         }
-        assignment.group.tasks[0].env = samples::map(&[("AT", "${NOMAD_ADDR_http}/${NOMAD_PORT_own}")]);
+        assignment.group.tasks[0].env = fixtures::map(&[("AT", "${NOMAD_ADDR_http}/${NOMAD_PORT_own}")]);
         let task = assignment.group.tasks[0].clone();
-        let env = build(&samples::config(), &samples::info(), &assignment, &task).env;
+        let env = build(&fixtures::config(), &fixtures::info(), &assignment, &task).env;
         for (key, value) in [
             ("NOMAD_IP_http", "10.0.0.5"),
             ("NOMAD_HOST_IP_http", "10.0.0.5"),
@@ -256,16 +256,16 @@ mod tests {
 
     #[test]
     fn a_task_sees_where_it_is() {
-        let mut assignment = samples::assignment(1, &[samples::task("web")]);
-        assignment.job_meta = samples::map(&[("a.b-c", "job"), ("who", "${NOMAD_TASK_NAME}")]);
-        assignment.group.meta = samples::map(&[("a.b-c", "group")]);
+        let mut assignment = fixtures::assignment(1, &[fixtures::task("web")]);
+        assignment.job_meta = fixtures::map(&[("a.b-c", "job"), ("who", "${NOMAD_TASK_NAME}")]);
+        assignment.group.meta = fixtures::map(&[("a.b-c", "group")]);
         let task = &mut assignment.group.tasks[0];
-        task.env = samples::map(&[
+        task.env = fixtures::map(&[
             ("PATH", "/own"),
             ("WHERE", "${node.datacenter}/${NOMAD_META_who}"),
             ("odd-key", "${nosuch}"),
         ]);
-        let mut config = samples::config();
+        let mut config = fixtures::config();
         config.host_env = vec![
             ("PATH".into(), "/bin".into()),
             ("HOME".into(), "/root".into()),
@@ -273,7 +273,7 @@ mod tests {
             ("NOMAD_TASK_NAME".into(), "wrong".into()),
         ];
         let task = assignment.group.tasks[0].clone();
-        let env = build(&config, &samples::info(), &assignment, &task).env;
+        let env = build(&config, &fixtures::info(), &assignment, &task).env;
         let root = format!("/allocs/{}", assignment.id);
         for (key, value) in [
             ("NOMAD_ALLOC_DIR", format!("{root}/alloc")),

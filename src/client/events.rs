@@ -1,4 +1,4 @@
-//! What is told of a task, in the words that Nomad's API uses (client.md 8.2).
+//! Task events in the words of Nomad's API (client.md 8.2).
 use model::task::{Exit, ExitStatus, TaskEvent};
 use model::time::{Span, Wall};
 
@@ -103,12 +103,17 @@ pub fn shutdown_delay(at: Wall, delay: Span) -> TaskEvent {
     event("Waiting for shutdown delay", at, message, &[])
 }
 
+pub fn skipped_shutdown_delay(at: Wall, delay: Span) -> TaskEvent {
+    let message = format!("Skipping shutdown_delay of {delay} before killing the task.");
+    event("Skipping shutdown delay", at, message, &[])
+}
+
 pub fn sibling_failed(at: Wall, sibling: &str) -> TaskEvent {
     let message = format!("Task's sibling {sibling:?} failed");
     event("Sibling Task Failed", at, message, &[("failed_sibling", sibling.into())])
 }
 
-pub fn out_of_touch(at: Wall) -> TaskEvent {
+pub fn disconnected(at: Wall) -> TaskEvent {
     let message = "No server was heard of for as long as stop_on_client_after says";
     event("Disconnected", at, message, &[])
 }
@@ -150,18 +155,18 @@ mod tests {
             ),
         ];
         for (status, oom_killed, message, code, signal) in cases {
-            let told = terminated(Wall::NEVER, Exit { status, oom_killed });
-            assert_eq!(told.message, message);
-            assert_eq!(told.details["exit_code"], code);
-            assert_eq!(told.details["signal"], signal);
-            assert_eq!(told.details["oom_killed"], oom_killed.to_string());
+            let made = terminated(Wall::NEVER, Exit { status, oom_killed });
+            assert_eq!(made.message, message);
+            assert_eq!(made.details["exit_code"], code);
+            assert_eq!(made.details["signal"], signal);
+            assert_eq!(made.details["oom_killed"], oom_killed.to_string());
         }
     }
 
     #[test]
     fn long_sentences_are_cut_between_characters() {
-        let told = driver_failure(Wall::NEVER, &"ö".repeat(5000));
-        assert_eq!(told.message.len(), MAX_MESSAGE_BYTES + '…'.len_utf8());
-        assert!(told.message.ends_with("ö…"));
+        let made = driver_failure(Wall::NEVER, &"ö".repeat(5000));
+        assert_eq!(made.message.len(), MAX_MESSAGE_BYTES + '…'.len_utf8());
+        assert!(made.message.ends_with("ö…"));
     }
 }

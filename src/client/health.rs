@@ -1,40 +1,41 @@
-//! Whether an allocation of a service, or of a system job's deployment, is healthy: its tasks have run for a while without a new start, before its time was
-//! over (client.md 11). Found once for each deployment that it becomes part of. Refuses to know who asks.
+//! The health watcher: an allocation of a service, or of a system job's deployment, is healthy when its tasks have run for
+//! `min_healthy_time` without a restart before `healthy_deadline` (client.md 11). The verdict is found once for each
+//! deployment that the allocation becomes part of.
 
-use super::alloc::Alloc;
+use super::alloc_runner::AllocRunner;
 use super::events;
 use super::lifecycle::Role;
-use super::runner::{Dirty, Turn};
+use super::task_runner::{Context, Dirty};
 use model::alloc::DesiredStatus;
 use model::deployment::Verdict;
 use model::id::DeploymentId;
 use model::job::{HealthCheck, JobType};
 use model::task::{TaskPhase, TaskState};
 use model::time::{Mono, Span};
-use state::local::{Fate, Found};
+use state::local::{Fate, HealthResult};
 use wire::rpc::Assignment;
 
-/// What is measured, beginning anew with each life of the agent: how long tasks ran while nobody looked, no clock tells.
+/// Measured times. They begin anew when the agent starts: no clock tells how long tasks ran without an agent.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch {
-    /// Of which deployment the rest is.
+pub struct HealthWatcher {
+    /// The deployment that the measured times belong to.
     deployment: Option<DeploymentId>,
-    /// Since when it is watched.
+    /// When watching began.
     began: Mono,
     /// Since when all tasks run, and how often they had been restarted then.
     up: Option<(Mono, u64)>,
 }
 
-/// How long it has to be well, and until when it may take.
+/// The two times of an `update` or `migrate` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct HealthRules {
     pub min_healthy_time: Span,
     pub healthy_deadline: Span,
 }
 
-impl Rules {
-    /// As a part of a deployment it follows `update`, otherwise `migrate`. None: nobody looks.
-    pub fn of(assignment: &Assignment) -> Option<Rules> {
+impl HealthRules {
+    /// From `update` in a deployment, otherwise from `migrate`. `None`: health is not watched.
+    pub fn of(assignment: &Assignment) -> Option<HealthRules> {
         let (check, min_healthy_time, healthy_deadline) = match (assignment.job_type, assignment.deployment) {
             (JobType::Service | JobType::System, Some(_)) => {
                 let u = assignment.group.update.as_ref()?;
@@ -46,37 +47,37 @@ impl Rules {
             }
             _ => return None,
         };
-        (check != HealthCheck::Manual).then_some(Rules { min_healthy_time, healthy_deadline })
+        (check != HealthCheck::Manual).then_some(HealthRules { min_healthy_time, healthy_deadline })
     }
 }
 
-/// What is found; with the sentence for the tasks that are to blame, if it is not healthy.
+/// The result of one check; if unhealthy, with the sentence for the tasks that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum HealthCheckResult {
     Healthy,
     Unhealthy {
         why: String,
         tasks: Vec<usize>,
     },
-    /// Nothing before then.
+    /// Undecided; checked again then.
     Open {
         until: Mono,
     },
 }
 
-impl Watch {
-    pub fn new(now: Mono) -> Watch {
-        Watch { deployment: None, began: now, up: None }
+impl HealthWatcher {
+    pub fn new(now: Mono) -> HealthWatcher {
+        HealthWatcher { deployment: None, began: now, up: None }
     }
 
-    /// Looks at the tasks, in their order. What ran before it became part of a deployment has run.
+    /// Checks the tasks. Time that they ran before the allocation became part of the deployment counts.
     pub fn look(
         &mut self,
         deployment: Option<DeploymentId>,
-        rules: Rules,
+        rules: HealthRules,
         tasks: &[(Role, &TaskState)],
         now: Mono,
-    ) -> Finding {
+    ) -> HealthCheckResult {
         if self.deployment != deployment {
             (self.deployment, self.began) = (deployment, now);
         }
@@ -87,13 +88,13 @@ impl Watch {
         let healthy_at = self.up.map(|(since, _)| since.after(rules.min_healthy_time));
         let deadline = self.began.after(rules.healthy_deadline);
         match healthy_at {
-            Some(at) if at <= now => Finding::Healthy,
+            Some(at) if at <= now => HealthCheckResult::Healthy,
             _ if deadline <= now => self.late(rules, tasks),
-            at => Finding::Open { until: at.unwrap_or(deadline).min(deadline) },
+            at => HealthCheckResult::Open { until: at.unwrap_or(deadline).min(deadline) },
         }
     }
 
-    /// Keeps the time since which all tasks run, without a new start.
+    /// Notes since when all tasks have run without a restart.
     pub fn measure(&mut self, tasks: &[(Role, &TaskState)], now: Mono) {
         let starts = tasks.iter().map(|(_, t)| t.restarts).sum();
         let all_up = tasks.iter().all(|(role, task)| is_up(*role, task));
@@ -104,31 +105,34 @@ impl Watch {
         };
     }
 
-    fn late(&self, rules: Rules, tasks: &[(Role, &TaskState)]) -> Finding {
+    fn late(&self, rules: HealthRules, tasks: &[(Role, &TaskState)]) -> HealthCheckResult {
         let (deadline, least) = (rules.healthy_deadline, rules.min_healthy_time);
         let slow = tasks.iter().enumerate().filter(|(_, (role, task))| !is_up(*role, task));
         let slow: Vec<usize> = slow.map(|(i, _)| i).collect();
         if slow.is_empty() {
             let why =
                 format!("Task not running for min_healthy_time of {least} by healthy_deadline of {deadline}");
-            return Finding::Unhealthy { why, tasks: (0..tasks.len()).collect() };
+            return HealthCheckResult::Unhealthy { why, tasks: (0..tasks.len()).collect() };
         }
-        Finding::Unhealthy { why: format!("Task not running by healthy_deadline of {deadline}"), tasks: slow }
+        HealthCheckResult::Unhealthy {
+            why: format!("Task not running by healthy_deadline of {deadline}"),
+            tasks: slow,
+        }
     }
 }
 
-/// It runs, or has nothing to do with how the allocation is, or has done what it was for.
+/// It runs, or does not count for health, or has ended as it should.
 fn is_up(role: Role, task: &TaskState) -> bool {
     role == Role::Poststop || task.phase == TaskPhase::Running || may_end(role, task)
 }
 
-/// Those that run before or after the start of the others and end.
+/// Prestart and poststart tasks may end well.
 fn may_end(role: Role, task: &TaskState) -> bool {
     matches!(role, Role::Prestart | Role::Poststart) && task.successful()
 }
 
 /// A task that has failed, or that ended though it was to go on.
-fn broken(tasks: &[(Role, &TaskState)]) -> Option<Finding> {
+fn broken(tasks: &[(Role, &TaskState)]) -> Option<HealthCheckResult> {
     let counted = || tasks.iter().enumerate().filter(|(_, (role, _))| *role != Role::Poststop);
     let failed: Vec<usize> = counted().filter(|(_, (_, t))| t.failed).map(|(i, _)| i).collect();
     let over = |(role, t): &(Role, &TaskState)| t.phase == TaskPhase::Dead && !may_end(*role, t);
@@ -138,57 +142,57 @@ fn broken(tasks: &[(Role, &TaskState)]) -> Option<Finding> {
         (true, false) => ("Unhealthy because of dead task", dead),
         (true, true) => return None,
     };
-    Some(Finding::Unhealthy { why: why.to_string(), tasks })
+    Some(HealthCheckResult::Unhealthy { why: why.to_string(), tasks })
 }
 
-impl Alloc {
-    /// Finds out how it is, if that is not known yet and somebody wants to know. What is to end is not judged.
-    pub(super) fn judge(&mut self, turn: &Turn<'_>) {
-        self.look_at = None;
+impl AllocRunner {
+    /// Checks health if there is no verdict yet. An allocation that is being stopped has none.
+    pub(super) fn check_health(&mut self, ctx: &Context<'_>) {
+        self.health_check_at = None;
         let assignment = &self.head.assignment;
-        let Some(rules) = Rules::of(assignment).filter(|_| self.is_to_run()) else { return };
+        let Some(rules) = HealthRules::of(assignment).filter(|_| self.is_to_run()) else { return };
         let deployment = assignment.deployment;
         let tasks: Vec<_> = self.tasks.iter().map(|t| (t.role, &t.local.state)).collect();
-        if self.found().is_some() {
-            return self.watch.measure(&tasks, turn.now.mono);
+        if self.health_result().is_some() {
+            return self.health_watcher.measure(&tasks, ctx.now.mono);
         }
-        match self.watch.look(deployment, rules, &tasks, turn.now.mono) {
-            Finding::Open { until } => self.look_at = Some(until),
-            // whether the tasks still run, only the keeper knows
-            Finding::Healthy if turn.boot.is_none() => {}
-            Finding::Healthy => self.find(Found { deployment, healthy: true }),
-            Finding::Unhealthy { why, tasks } => {
+        match self.health_watcher.look(deployment, rules, &tasks, ctx.now.mono) {
+            HealthCheckResult::Open { until } => self.health_check_at = Some(until),
+            // only the keeper knows whether the tasks still run
+            HealthCheckResult::Healthy if ctx.boot.is_none() => {}
+            HealthCheckResult::Healthy => self.set_health(HealthResult { deployment, healthy: true }),
+            HealthCheckResult::Unhealthy { why, tasks } => {
                 for index in tasks.into_iter().filter(|_| deployment.is_some()) {
-                    self.tasks[index].tell(events::alloc_unhealthy(turn.now.stamp(), &why));
+                    self.tasks[index].add_event(events::alloc_unhealthy(ctx.now.stamp(), &why));
                 }
-                self.find(Found { deployment, healthy: false });
+                self.set_health(HealthResult { deployment, healthy: false });
             }
         }
     }
 
-    /// Nobody wants it to end.
+    /// It is not being stopped.
     fn is_to_run(&self) -> bool {
-        let leaves = self.plan.is_some_and(|plan| plan.hurry);
+        let leaves = self.plan.is_some_and(|plan| plan.skip_delays);
         self.head.assignment.desired == DesiredStatus::Run && self.head.fate == Fate::Kept && !leaves
     }
 
-    fn find(&mut self, found: Found) {
+    fn set_health(&mut self, found: HealthResult) {
         self.head.found = Some(found);
         self.head_dirty = Dirty::Durable;
     }
 
-    fn told_found(&self) -> Option<Found> {
-        self.told.and_then(|t| t.found)
+    fn acknowledged_health(&self) -> Option<HealthResult> {
+        self.acknowledged.and_then(|t| t.found)
     }
 
-    /// What was found of it as the part of a deployment that it is now.
-    pub(super) fn found(&self) -> Option<Found> {
+    /// The verdict for its present deployment.
+    pub(super) fn health_result(&self) -> Option<HealthResult> {
         self.head.found.filter(|f| f.deployment == self.head.assignment.deployment)
     }
 
-    /// The servers have not been told.
+    /// The verdict, if the servers have not acknowledged it.
     pub(super) fn verdict(&self) -> Option<Verdict> {
-        let found = self.found().filter(|f| self.told_found() != Some(*f))?;
+        let found = self.health_result().filter(|f| self.acknowledged_health() != Some(*f))?;
         Some(Verdict { alloc: self.id(), deployment: found.deployment, healthy: found.healthy })
     }
 }
@@ -197,7 +201,8 @@ impl Alloc {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { min_healthy_time: Span::seconds(10), healthy_deadline: Span::seconds(60) };
+    const RULES: HealthRules =
+        HealthRules { min_healthy_time: Span::seconds(10), healthy_deadline: Span::seconds(60) };
 
     fn task(phase: TaskPhase, failed: bool, restarts: u64) -> TaskState {
         TaskState { phase, failed, restarts, ..TaskState::default() }
@@ -207,21 +212,29 @@ mod tests {
         Mono(0).after(Span::seconds(seconds))
     }
 
-    fn look(watch: &mut Watch, tasks: &[(Role, TaskState)], seconds: i64) -> Finding {
+    fn look(
+        health_watcher: &mut HealthWatcher,
+        tasks: &[(Role, TaskState)],
+        seconds: i64,
+    ) -> HealthCheckResult {
         let tasks: Vec<_> = tasks.iter().map(|(role, task)| (*role, task)).collect();
-        watch.look(None, RULES, &tasks, at(seconds))
+        health_watcher.look(None, RULES, &tasks, at(seconds))
     }
 
     #[test]
     fn healthy_is_what_runs_long_enough_without_a_new_start() {
         let running = |restarts| [(Role::Main, task(TaskPhase::Running, false, restarts))];
-        let mut watch = Watch::new(at(0));
-        assert_eq!(look(&mut watch, &running(0), 1), Finding::Open { until: at(11) });
-        assert_eq!(look(&mut watch, &running(1), 9), Finding::Open { until: at(19) }, "started anew");
+        let mut health_watcher = HealthWatcher::new(at(0));
+        assert_eq!(look(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
+        assert_eq!(
+            look(&mut health_watcher, &running(1), 9),
+            HealthCheckResult::Open { until: at(19) },
+            "started anew"
+        );
         let waits = [(Role::Main, task(TaskPhase::Pending, false, 2))];
-        assert_eq!(look(&mut watch, &waits, 12), Finding::Open { until: at(60) });
-        assert_eq!(look(&mut watch, &running(2), 20), Finding::Open { until: at(30) });
-        assert_eq!(look(&mut watch, &running(2), 30), Finding::Healthy);
+        assert_eq!(look(&mut health_watcher, &waits, 12), HealthCheckResult::Open { until: at(60) });
+        assert_eq!(look(&mut health_watcher, &running(2), 20), HealthCheckResult::Open { until: at(30) });
+        assert_eq!(look(&mut health_watcher, &running(2), 30), HealthCheckResult::Healthy);
     }
 
     #[test]
@@ -233,14 +246,17 @@ mod tests {
             (main(TaskPhase::Pending, false), 60, "Task not running by healthy_deadline of 1m0s"),
         ];
         for (tasks, seconds, want) in cases {
-            let found = look(&mut Watch::new(at(0)), &tasks, seconds);
-            assert_eq!(found, Finding::Unhealthy { why: want.into(), tasks: vec![0] });
+            let found = look(&mut HealthWatcher::new(at(0)), &tasks, seconds);
+            assert_eq!(found, HealthCheckResult::Unhealthy { why: want.into(), tasks: vec![0] });
         }
-        let mut watch = Watch::new(at(0));
-        assert_eq!(look(&mut watch, &main(TaskPhase::Running, false), 55), Finding::Open { until: at(60) });
-        let late = look(&mut watch, &main(TaskPhase::Running, false), 60);
+        let mut health_watcher = HealthWatcher::new(at(0));
+        assert_eq!(
+            look(&mut health_watcher, &main(TaskPhase::Running, false), 55),
+            HealthCheckResult::Open { until: at(60) }
+        );
+        let late = look(&mut health_watcher, &main(TaskPhase::Running, false), 60);
         let want = "Task not running for min_healthy_time of 10s by healthy_deadline of 1m0s";
-        assert_eq!(late, Finding::Unhealthy { why: want.into(), tasks: vec![0] });
+        assert_eq!(late, HealthCheckResult::Unhealthy { why: want.into(), tasks: vec![0] });
     }
 
     #[test]
@@ -253,18 +269,18 @@ mod tests {
             (Role::Poststop, waits),
             (Role::Main, task(TaskPhase::Running, false, 0)),
         ];
-        let mut watch = Watch::new(at(0));
-        assert_eq!(look(&mut watch, &tasks, 0), Finding::Open { until: at(10) });
-        assert_eq!(look(&mut watch, &tasks, 10), Finding::Healthy);
+        let mut health_watcher = HealthWatcher::new(at(0));
+        assert_eq!(look(&mut health_watcher, &tasks, 0), HealthCheckResult::Open { until: at(10) });
+        assert_eq!(look(&mut health_watcher, &tasks, 10), HealthCheckResult::Healthy);
     }
 
     #[test]
     fn a_new_deployment_has_its_own_time_but_what_has_run_has_run() {
         let running = task(TaskPhase::Running, false, 0);
         let tasks = [(Role::Main, &running)];
-        let mut watch = Watch::new(at(0));
-        watch.measure(&tasks, at(5));
+        let mut health_watcher = HealthWatcher::new(at(0));
+        health_watcher.measure(&tasks, at(5));
         let deployment = Some(DeploymentId::from_random(1));
-        assert_eq!(watch.look(deployment, RULES, &tasks, at(100)), Finding::Healthy);
+        assert_eq!(health_watcher.look(deployment, RULES, &tasks, at(100)), HealthCheckResult::Healthy);
     }
 }

@@ -5,31 +5,31 @@
 //! start it; a run is forgotten only after its end is stored; a turn's effects leave after the store's receipt; a
 //! node at rest writes nothing; a full disk is not written to, and what has to be stored first waits for room.
 
-mod alloc;
-mod asks;
+mod alloc_runner;
 mod brain;
-mod collect;
+mod claims;
 pub mod config;
+mod disk_full;
 mod driver;
 pub mod effects;
+mod endpoints;
 mod environment;
 mod events;
-mod exclusive;
+mod garbage_collection;
 mod health;
 mod interpolate;
-mod kill;
+mod kill_order;
 mod lifecycle;
-mod measures;
 mod metadata;
-mod restart;
-mod room;
-mod runner;
+mod metrics;
+mod restart_tracker;
 mod servers;
 mod signals;
+mod task_runner;
 #[cfg(test)]
 mod tests;
 
 pub use brain::Client;
 #[cfg(any(test, feature = "testing"))]
 pub use brain::MAX_HELD;
-pub use measures::ClientStatusReport;
+pub use metrics::ClientStatusReport;

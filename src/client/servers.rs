@@ -1,15 +1,18 @@
-//! The conversation with the servers: register, keep alive, watch, fetch, report (client.md 2, client.md 3). One request
-//! of each kind is under way at a time, each has a deadline, and any answer may be lost, late or doubled.
+//! Requests to the servers: register, heartbeat, watch, fetch, report (client.md 2, client.md 3). One request of each kind is
+//! in flight at a time, each has a deadline, and any answer may be lost, late or doubled.
 //!
 //! Refuses to know: what an allocation is made of.
 
+mod retry;
+
 use super::config::Config;
-use super::effects::{Effect, Held};
+use super::effects::{Effect, PendingEffects};
 use model::deployment::Verdict;
 use model::id::AllocId;
 use model::node::NodeInfo;
 use model::random::Stream;
 use model::time::{Mono, Span};
+use retry::heartbeat_retry;
 use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
@@ -28,7 +31,7 @@ const REWIND_DOUBT: Span = Span::minutes(1);
 const GRACE: Span = Span::seconds(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+enum RequestKind {
     /// Register or heartbeat.
     Presence,
     Watch,
@@ -36,10 +39,11 @@ enum Ask {
     Report,
 }
 
-const ASKS: [Ask; 4] = [Ask::Presence, Ask::Watch, Ask::Fetch, Ask::Report];
+const REQUEST_KINDS: [RequestKind; 4] =
+    [RequestKind::Presence, RequestKind::Watch, RequestKind::Fetch, RequestKind::Report];
 
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct InFlight {
     request: u64,
     to: u64,
     deadline: Mono,
@@ -47,21 +51,21 @@ struct Flight {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    flight: Option<Flight>,
-    /// Not to be asked before this.
+    in_flight: Option<InFlight>,
+    /// The next request of this kind is sent at this time.
     due: Mono,
-    /// Since when it fails.
+    /// When the first of the present failures was.
     failing: Option<Mono>,
 }
 
 /// What an answer means for the client.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub enum ServerUpdate {
     Wanted(AllocSet),
     Fetched(Vec<Assignment>),
-    /// The report that was under way is durable, or it is not known to be.
+    /// Whether the report in flight was acknowledged.
     Reported(bool),
-    /// The servers have given this node up, or may have: they are to be told everything again.
+    /// The servers may have marked this node as down: everything is reported again.
     Reconnected,
 }
 
@@ -85,7 +89,7 @@ pub struct Servers {
     since: u64,
     /// The newest index that the servers have shown.
     seen: u64,
-    /// Since when they show older ones.
+    /// When they first showed an older one.
     doubted: Option<Mono>,
     need: BTreeMap<AllocId, u64>,
     trouble: Option<String>,
@@ -138,7 +142,7 @@ impl Servers {
     pub fn describe(&mut self, info: Box<NodeInfo>, now: Mono, random: &mut Stream) {
         if self.info.is_none() {
             self.info = Some(info);
-        } else if self.info.as_ref().is_some_and(|held| says_the_same(held, &info)) {
+        } else if self.info.as_ref().is_some_and(|known| describes_the_same(known, &info)) {
             self.newer = None;
         } else {
             let at = self.newer.take().map(|(at, _)| at);
@@ -147,90 +151,94 @@ impl Servers {
         }
     }
 
-    /// What the answer means; nothing if nobody waits for it.
-    pub fn hear(
+    /// Takes an answer; one that was not waited for is dropped.
+    pub fn receive(
         &mut self,
         from: Peer,
         bytes: &[u8],
         now: Mono,
         config: &Config,
         random: &mut Stream,
-    ) -> Vec<News> {
+    ) -> Vec<ServerUpdate> {
         let Ok(Frame { request, body: Body::Reply(reply) }) = frame::decode(bytes) else { return Vec::new() };
-        let awaited = |f: Flight| f.request == request && from == Peer::Server(f.to);
-        let Some(ask) = ASKS.into_iter().find(|a| self.slots[*a as usize].flight.is_some_and(awaited)) else {
+        let awaited = |f: InFlight| f.request == request && from == Peer::Server(f.to);
+        let Some(kind) =
+            REQUEST_KINDS.into_iter().find(|a| self.slots[*a as usize].in_flight.is_some_and(awaited))
+        else {
             return Vec::new();
         };
-        self.slots[ask as usize].flight = None;
-        let mut news = Vec::new();
+        self.slots[kind as usize].in_flight = None;
+        let mut server_updates = Vec::new();
         match reply {
-            NodeReply::NotLeader { leader } => self.fail(ask, true, leader, now, config, random),
+            NodeReply::NotLeader { leader } => self.fail(kind, true, leader, now, config, random),
             NodeReply::Refused { message } => {
                 self.trouble = Some(message);
-                self.fail(ask, false, None, now, config, random);
+                self.fail(kind, false, None, now, config, random);
             }
             NodeReply::UnknownNode => {
                 self.registered = false;
-                self.slots[Ask::Presence as usize].due = now;
-                self.slots[ask as usize].due = now;
+                self.slots[RequestKind::Presence as usize].due = now;
+                self.slots[kind as usize].due = now;
             }
             NodeReply::HeartbeatFirst => {
-                self.slots[Ask::Presence as usize].due = now;
+                self.slots[RequestKind::Presence as usize].due = now;
                 let due = now.after(random.span_between(Span::seconds(1), Span::seconds(2)));
-                self.slots[ask as usize].due = due;
+                self.slots[kind as usize].due = due;
             }
             reply => {
-                self.slots[ask as usize].failing = None;
-                self.succeed(ask, reply, now, config, random, &mut news);
+                self.slots[kind as usize].failing = None;
+                self.succeed(kind, reply, now, config, random, &mut server_updates);
             }
         }
-        if ask == Ask::Report && news.is_empty() {
-            news.push(News::Reported(false));
+        if kind == RequestKind::Report && server_updates.is_empty() {
+            server_updates.push(ServerUpdate::Reported(false));
         }
-        news
+        server_updates
     }
 
     fn succeed(
         &mut self,
-        ask: Ask,
+        kind: RequestKind,
         reply: NodeReply,
         now: Mono,
         config: &Config,
         random: &mut Stream,
-        news: &mut Vec<News>,
+        server_updates: &mut Vec<ServerUpdate>,
     ) {
-        match (ask, reply) {
-            (Ask::Presence, NodeReply::Alive { ttl }) => {
-                news.extend(self.alive(ttl, now).then_some(News::Reconnected));
+        match (kind, reply) {
+            (RequestKind::Presence, NodeReply::Alive { ttl }) => {
+                server_updates.extend(self.alive(ttl, now).then_some(ServerUpdate::Reconnected));
             }
-            (Ask::Presence, NodeReply::Missed { ttl }) => {
+            (RequestKind::Presence, NodeReply::Missed { ttl }) => {
                 self.alive(ttl, now);
-                news.push(News::Reconnected);
+                server_updates.push(ServerUpdate::Reconnected);
             }
-            (Ask::Watch, NodeReply::Allocs(set)) => news.extend(self.watched(set, now, random)),
-            (Ask::Fetch, NodeReply::Fetched { assignments }) => {
+            (RequestKind::Watch, NodeReply::Allocs(set)) => {
+                server_updates.extend(self.watched(set, now, random))
+            }
+            (RequestKind::Fetch, NodeReply::Fetched { assignments }) => {
                 for a in &assignments {
                     self.need.remove(&a.id);
                 }
                 let due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
-                self.slots[Ask::Fetch as usize].due = if assignments.is_empty() { due } else { now };
-                news.push(News::Fetched(assignments));
+                self.slots[RequestKind::Fetch as usize].due = if assignments.is_empty() { due } else { now };
+                server_updates.push(ServerUpdate::Fetched(assignments));
             }
-            (Ask::Report, NodeReply::Reported) => {
-                self.slots[Ask::Report as usize].due = now;
-                news.push(News::Reported(true));
+            (RequestKind::Report, NodeReply::Reported) => {
+                self.slots[RequestKind::Report as usize].due = now;
+                server_updates.push(ServerUpdate::Reported(true));
             }
-            (ask, _) => {
+            (kind, _) => {
                 self.trouble = Some("a server answered something else than it was asked".into());
-                self.fail(ask, true, None, now, config, random);
+                self.fail(kind, true, None, now, config, random);
             }
         }
     }
 
     /// What a watch brought, unless it comes from servers that know less than this node has seen: a deposed leader may
     /// still answer, and following it would stop what was placed since. Only after `REWIND_DOUBT` are they believed.
-    fn watched(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<News> {
-        let slot = &mut self.slots[Ask::Watch as usize];
+    fn watched(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<ServerUpdate> {
+        let slot = &mut self.slots[RequestKind::Watch as usize];
         if set.index < self.seen {
             let doubted = *self.doubted.get_or_insert(now);
             self.since = 0;
@@ -243,10 +251,10 @@ impl Servers {
         slot.due = if nothing_new { now.after(Span::seconds(1)) } else { now };
         self.doubted = None;
         (self.since, self.seen) = (set.index, set.index);
-        Some(News::Wanted(set))
+        Some(ServerUpdate::Wanted(set))
     }
 
-    /// True if the servers have not heard of this node for so long that they may have given it up.
+    /// True if the servers have not heard from this node for so long that they may have marked it as down.
     fn alive(&mut self, ttl: Span, now: Mono) -> bool {
         let silent = self.last_ok.is_some_and(|at| now.since(at) > self.ttl + GRACE);
         let fresh = !self.registered;
@@ -258,14 +266,14 @@ impl Servers {
         self.last_ok = Some(now);
         self.registered = true;
         self.trouble = None;
-        // a registered node is ready with its first heartbeat: what spreads a fleet that starts together is each ttl's share
-        // of chance
+        // a registered node is ready with its first heartbeat; the random part of each TTL spreads a fleet that starts
+        // together
         let next = if self.registering { Span::ZERO } else { self.ttl };
         self.outdated &= !self.registering;
         for slot in &mut self.slots {
             slot.due = slot.due.min(now);
         }
-        self.slots[Ask::Presence as usize].due = now.after(next);
+        self.slots[RequestKind::Presence as usize].due = now.after(next);
         silent || fresh
     }
 
@@ -280,8 +288,8 @@ impl Servers {
 
     /// When the next report may be tried, if none is under way.
     pub fn report_due(&self) -> Option<Mono> {
-        let slot = &self.slots[Ask::Report as usize];
-        (self.registered && slot.flight.is_none()).then_some(slot.due)
+        let slot = &self.slots[RequestKind::Report as usize];
+        (self.registered && slot.in_flight.is_none()).then_some(slot.due)
     }
 
     /// Sends a report of some updates, of at most as many as fit into one frame; says how many.
@@ -290,14 +298,14 @@ impl Servers {
         mut updates: Vec<(AllocUpdate, Option<Verdict>)>,
         now: Mono,
         config: &Config,
-        held: &mut Held,
+        effects: &mut PendingEffects,
     ) -> usize {
         loop {
             let count = updates.len();
             let request = NodeRequest::report(config.node, config.secret, &updates);
             let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
             if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
-                self.launch(Ask::Report, bytes, now, held);
+                self.launch(RequestKind::Report, bytes, now, effects);
                 return count;
             }
             updates.truncate(count / 2);
@@ -305,27 +313,33 @@ impl Servers {
     }
 
     /// Times out what is overdue and asks what is due.
-    pub fn advance(&mut self, now: Mono, config: &Config, random: &mut Stream, held: &mut Held) -> Vec<News> {
-        let mut news = vec![];
-        for ask in ASKS {
-            let slot = self.slots[ask as usize];
-            if slot.flight.is_some_and(|f| f.deadline <= now) {
-                self.slots[ask as usize].flight = None;
-                self.fail(ask, true, None, now, config, random);
+    pub fn advance(
+        &mut self,
+        now: Mono,
+        config: &Config,
+        random: &mut Stream,
+        effects: &mut PendingEffects,
+    ) -> Vec<ServerUpdate> {
+        let mut server_updates = vec![];
+        for kind in REQUEST_KINDS {
+            let slot = self.slots[kind as usize];
+            if slot.in_flight.is_some_and(|f| f.deadline <= now) {
+                self.slots[kind as usize].in_flight = None;
+                self.fail(kind, true, None, now, config, random);
                 // The stream may be lost, and the watch with it.
-                self.slots[Ask::Watch as usize].flight = None;
-                if ask == Ask::Report {
-                    news.push(News::Reported(false));
+                self.slots[RequestKind::Watch as usize].in_flight = None;
+                if kind == RequestKind::Report {
+                    server_updates.push(ServerUpdate::Reported(false));
                 }
             }
         }
         self.take_newer(now);
         if self.list.is_empty() {
             self.trouble = Some("no server is known: name one in the configuration".into());
-            return news;
+            return server_updates;
         }
         let (node, secret) = (config.node, config.secret);
-        if self.can(Ask::Presence, now)
+        if self.can(RequestKind::Presence, now)
             && let Some(info) = &self.info
         {
             self.registering = !self.registered || self.outdated;
@@ -333,55 +347,60 @@ impl Servers {
                 true => NodeRequest::Register { info: info.clone() },
                 false => NodeRequest::Heartbeat { node, secret },
             };
-            self.send(Ask::Presence, request, now, held);
+            self.send(RequestKind::Presence, request, now, effects);
         }
         if !self.registered {
-            return news;
+            return server_updates;
         }
-        if self.can(Ask::Watch, now) {
-            self.send(Ask::Watch, NodeRequest::Watch { node, secret, since: self.since }, now, held);
+        if self.can(RequestKind::Watch, now) {
+            self.send(
+                RequestKind::Watch,
+                NodeRequest::Watch { node, secret, since: self.since },
+                now,
+                effects,
+            );
         }
-        if self.can(Ask::Fetch, now) && !self.need.is_empty() {
+        if self.can(RequestKind::Fetch, now) && !self.need.is_empty() {
             let allocs = self.need.keys().copied().take(MAX_ASSIGNMENTS).collect();
-            self.send(Ask::Fetch, NodeRequest::Fetch { node, secret, allocs }, now, held);
+            self.send(RequestKind::Fetch, NodeRequest::Fetch { node, secret, allocs }, now, effects);
         }
-        news
+        server_updates
     }
 
     fn take_newer(&mut self, now: Mono) {
-        if self.slots[Ask::Presence as usize].flight.is_some() {
+        if self.slots[RequestKind::Presence as usize].in_flight.is_some() {
             return;
         }
         if let Some((_, info)) = self.newer.take_if(|(at, _)| *at <= now) {
             self.info = Some(info);
             self.outdated = true;
-            self.slots[Ask::Presence as usize].due = now;
+            self.slots[RequestKind::Presence as usize].due = now;
         }
     }
 
-    fn can(&self, ask: Ask, now: Mono) -> bool {
-        let slot = &self.slots[ask as usize];
-        slot.flight.is_none() && slot.due <= now
+    fn can(&self, kind: RequestKind, now: Mono) -> bool {
+        let slot = &self.slots[kind as usize];
+        slot.in_flight.is_none() && slot.due <= now
     }
 
-    fn send(&mut self, ask: Ask, request: NodeRequest, now: Mono, held: &mut Held) {
+    fn send(&mut self, kind: RequestKind, request: NodeRequest, now: Mono, effects: &mut PendingEffects) {
         let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
-        self.launch(ask, bytes, now, held);
+        self.launch(kind, bytes, now, effects);
     }
 
-    fn launch(&mut self, ask: Ask, bytes: Vec<u8>, now: Mono, held: &mut Held) {
+    fn launch(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
         let Some(&to) = self.list.get(self.at) else { return };
-        let patience = if ask == Ask::Watch { WATCH_PATIENCE } else { PATIENCE };
-        let flight = Flight { request: self.next_request, to, deadline: now.after(patience) };
-        self.slots[ask as usize].flight = Some(flight);
+        let patience = if kind == RequestKind::Watch { WATCH_PATIENCE } else { PATIENCE };
+        let in_flight = InFlight { request: self.next_request, to, deadline: now.after(patience) };
+        self.slots[kind as usize].in_flight = Some(in_flight);
         self.next_request = self.next_request.wrapping_add(1);
-        held.push(Effect::Send { to: Peer::Server(to), bytes });
+        effects.push(Effect::Send { to: Peer::Server(to), bytes });
     }
 
-    /// Goes to another server and decides when to ask again. `hold`: it may be over in a moment.
+    /// Turns to another server and decides when to try again. `hold`: the failure may pass soon, as an election does.
     fn fail(
         &mut self,
-        ask: Ask,
+        kind: RequestKind,
         hold: bool,
         leader: Option<u64>,
         now: Mono,
@@ -389,18 +408,18 @@ impl Servers {
         random: &mut Stream,
     ) {
         self.turn_to(leader);
-        let failing = self.slots[ask as usize].failing;
+        let failing = self.slots[kind as usize].failing;
         let (since, due) = match failing {
-            _ if !hold => (None, now.after(self.backoff(ask, now, config, random))),
+            _ if !hold => (None, now.after(self.backoff(kind, now, config, random))),
             None if leader.is_some() => (Some(now), now),
             Some(since) if now.since(since) >= HOLD => {
-                (None, now.after(self.backoff(ask, now, config, random)))
+                (None, now.after(self.backoff(kind, now, config, random)))
             }
             since => {
                 (since.or(Some(now)), now.after(random.span_between(Span::millis(250), Span::millis(500))))
             }
         };
-        let slot = &mut self.slots[ask as usize];
+        let slot = &mut self.slots[kind as usize];
         (slot.failing, slot.due) = (since, due);
     }
 
@@ -415,86 +434,45 @@ impl Servers {
         }
         // A watch is held for minutes: none is left with a server that may be gone.
         let current = self.list.get(self.at).copied();
-        self.slots[Ask::Watch as usize].flight.take_if(|f| Some(f.to) != current);
+        self.slots[RequestKind::Watch as usize].in_flight.take_if(|f| Some(f.to) != current);
     }
 
-    fn backoff(&self, ask: Ask, now: Mono, config: &Config, random: &mut Stream) -> Span {
+    fn backoff(&self, kind: RequestKind, now: Mono, config: &Config, random: &mut Stream) -> Span {
         let s = Span::seconds;
-        match ask {
+        match kind {
             _ if config.dev => s(1),
-            Ask::Presence if self.registered => {
+            RequestKind::Presence if self.registered => {
                 let left = self.last_ok.map(|at| self.ttl.0.saturating_sub(now.since(at).0));
                 heartbeat_retry(left.map(Span), random)
             }
-            Ask::Presence => random.span_between(s(15), s(30)),
-            Ask::Watch | Ask::Fetch => random.span_between(s(30), s(60)),
-            Ask::Report => random.span_between(s(5), s(10)),
+            RequestKind::Presence => random.span_between(s(15), s(30)),
+            RequestKind::Watch | RequestKind::Fetch => random.span_between(s(30), s(60)),
+            RequestKind::Report => random.span_between(s(5), s(10)),
         }
     }
 
     pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
-        let due = |ask: Ask| {
-            let wanted = match ask {
-                Ask::Presence => self.info.is_some(),
-                Ask::Watch => self.registered,
-                Ask::Fetch => self.registered && !self.need.is_empty(),
+        let due = |kind: RequestKind| {
+            let wanted = match kind {
+                RequestKind::Presence => self.info.is_some(),
+                RequestKind::Watch => self.registered,
+                RequestKind::Fetch => self.registered && !self.need.is_empty(),
                 // Whoever has something to report asks `report_due`.
-                Ask::Report => false,
+                RequestKind::Report => false,
             };
-            let slot = &self.slots[ask as usize];
-            slot.flight.map(|f| f.deadline).or((wanted && !self.list.is_empty()).then_some(slot.due))
+            let slot = &self.slots[kind as usize];
+            slot.in_flight.map(|f| f.deadline).or((wanted && !self.list.is_empty()).then_some(slot.due))
         };
         let newer = self.newer.as_ref().map(|(at, _)| *at);
-        ASKS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()
+        REQUEST_KINDS.into_iter().filter_map(due).chain(newer).filter(|at| *at > now).min()
     }
 }
 
-/// Apart from when drivers were looked at.
-fn says_the_same(held: &NodeInfo, info: &NodeInfo) -> bool {
+/// Ignores when drivers were fingerprinted.
+fn describes_the_same(known: &NodeInfo, info: &NodeInfo) -> bool {
     let mut info = info.clone();
     for (name, driver) in &mut info.drivers {
-        driver.updated = held.drivers.get(name).map_or(driver.updated, |d| d.updated);
+        driver.updated = known.drivers.get(name).map_or(driver.updated, |d| d.updated);
     }
-    *held == info
-}
-
-/// How long after a failed heartbeat the next one comes. `left`: until the TTL runs out, below zero if it has; `None`
-/// if none ever succeeded (client.md 2.5).
-fn heartbeat_retry(left: Option<Span>, random: &mut Stream) -> Span {
-    let s = Span::seconds;
-    let range = match left {
-        None => return random.span_between(s(15), s(30)),
-        Some(left) if left < s(-30) => Span(left.0.saturating_neg()),
-        Some(left) if left < Span::ZERO => return random.span_between(s(1), s(2)),
-        Some(left) => left,
-    };
-    match random.span_below(range) {
-        wait if wait < s(1) => random.span_between(s(1), s(2)),
-        wait if wait > s(30) => random.span_between(s(25), s(30)),
-        wait => wait,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_heartbeat_is_retried_within_what_is_left() {
-        let s = Span::seconds;
-        for (left, low, high) in [
-            (None, s(15), s(30)),
-            (Some(s(9)), s(1), s(9)),
-            (Some(Span::millis(1)), s(1), s(2)),
-            (Some(s(-1)), s(1), s(2)),
-            (Some(s(-30)), s(1), s(2)),
-            (Some(s(-40)), s(1), s(30)),
-            (Some(s(3000)), s(1), s(30)),
-        ] {
-            for seed in 0..200 {
-                let wait = heartbeat_retry(left, &mut Stream::new(seed, 0));
-                assert!(wait >= low && wait < high + s(1), "{left:?}: {wait}");
-            }
-        }
-    }
+    *known == info
 }

@@ -131,7 +131,7 @@ impl Reserve {
             Err(error) => {
                 tracing::debug!(path = %self.path.display(), %error, "no room for the reserve");
                 // half a reserve would only take the room that others need
-                fs::remove_file(&self.path).unwrap_or_default();
+                let _ = fs::remove_file(&self.path);
             }
         }
         !self.is_spent()

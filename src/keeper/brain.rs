@@ -100,7 +100,7 @@ pub enum Effect {
     EndSession {
         client: ClientId,
     },
-    /// To the main process.
+    /// Sends a signal to the main process.
     Signal {
         run: RunId,
         signal: i32,
@@ -154,7 +154,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Nothing to make durable, nothing to wait with.
+    /// Nothing has to be made durable, and no effect waits for it.
     pub fn is_idle(&self) -> bool {
         self.write == Write::Nothing && self.later.is_empty()
     }
@@ -164,10 +164,10 @@ impl Turn {
     }
 }
 
-/// What a keeper begins with.
+/// What the driver does first when a keeper starts.
 #[derive(Debug, PartialEq)]
 pub struct Restored {
-    /// To be looked for; those that are gone are answered by `Exited` with `ExitStatus::Unknown`.
+    /// To be adopted; a process that is gone is answered by `Exited` with `ExitStatus::Unknown`.
     pub running: Vec<Adopted>,
     /// Runs that are over or never were; what they left behind is to be killed before the keeper answers anyone.
     pub ended: Vec<(RunId, String)>,
@@ -189,14 +189,14 @@ const AGENT_GONE_GRACE: Span = Span::millis(500);
 const SIGTERM: i32 = 15;
 /// A journal below this size is never rewritten.
 const COMPACT_ABOVE_BYTES: usize = 64 << 10;
-/// Nor before it has grown this many times since it was rewritten last.
+/// A journal that has not grown this many times since its last rewrite is not rewritten.
 const COMPACT_FACTOR: usize = 4;
 
 pub struct Keeper {
     boot_id: Uuid,
     pid: u32,
     pub(super) runs: Runs,
-    /// Those that said `Hello`.
+    /// Connections that said `Hello`.
     pub(super) clients: BTreeSet<ClientId>,
     pub(super) sessions: Sessions,
     journal_bytes: usize,
@@ -211,7 +211,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// From what a previous keeper left, and what lives. `wall`: when runs of another boot count as ended.
+    /// Restores the runs from the journal and from the marks of live processes. `wall`: when runs of another boot count as
+    /// ended.
     pub fn restore(
         boot_id: Uuid,
         pid: u32,
@@ -242,12 +243,12 @@ impl Keeper {
         (keeper, Restored { running, ended, strays: found.strays, write, lost_bytes: read.lost_bytes })
     }
 
-    /// When a turn is due though nothing came in.
+    /// When a turn is due without an input.
     pub fn next_deadline(&self) -> Option<Mono> {
         self.runs.values().filter_map(Run::deadline).min()
     }
 
-    /// No run is between being asked for and running: the moment to replace the binary.
+    /// No run is between two states: the binary may be replaced.
     pub fn settled(&self) -> bool {
         !self.runs.values().any(|r| r.is_passing() || matches!(r.phase, Phase::Sweeping { .. }))
     }
@@ -262,6 +263,9 @@ impl Keeper {
             self.later.push(Effect::Exit);
         }
         let write = self.write();
+        let starts = |e: &Effect| matches!(e, Effect::Keep { .. } | Effect::Release { .. });
+        let journaled = write != Write::Nothing || !self.later.iter().any(starts);
+        assert!(journaled, "a process is released only with a journal entry that says so");
         Turn { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
     }
 
@@ -563,7 +567,7 @@ impl Keeper {
         Write::Replace(bytes)
     }
 
-    /// The shortest journal that says what is so.
+    /// The shortest journal for the present state.
     fn snapshot(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (run, held) in &self.runs {

@@ -22,7 +22,7 @@ pub enum Step {
 /// Where a stream stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Of the file being written.
+    /// Bytes in the file that is being written.
     index: u64,
     bytes: u64,
     /// Every file of the stream that exists, the one being written included.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_written_once_in_order_and_files_keep_their_bounds() {
+    fn logs_keep_every_byte_in_order_and_files_their_bounds() {
         let mut rotation = Rotation::new(&[], 4, 1000);
         let (mut seen, mut present) = (0usize, BTreeSet::new());
         let mut sizes = std::collections::BTreeMap::<u64, usize>::new();

@@ -23,7 +23,8 @@ pub fn value(home: &str, run: RunId, label: &str) -> String {
     format!("{home}/{run}/{label}")
 }
 
-/// Of an environment as the kernel shows it: `name=value`, each ended by a NUL byte. The first of a name is the one meant.
+/// Finds the mark in an environment as the kernel shows it: `name=value`, each ended by a NUL byte. The first entry of a name
+/// counts.
 pub fn find(home: &str, environ: &[u8]) -> Option<(RunId, String)> {
     let texts = environ.split(|b| *b == 0).filter_map(|text| std::str::from_utf8(text).ok());
     let mut marks = texts.filter_map(|text| text.strip_prefix(VARIABLE)?.strip_prefix('='));

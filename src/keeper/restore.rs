@@ -17,7 +17,7 @@ pub type Runs = BTreeMap<RunId, Run>;
 
 pub const UNSEEN: Exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
 
-/// A run of this boot that the journal knows with a process.
+/// A run of this boot whose process the journal names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adopted {
     pub run: RunId,
@@ -105,14 +105,14 @@ impl Found {
         self.runs.iter().filter_map(adopt).collect()
     }
 
-    /// Runs that are over, or never were: what they left behind is to be killed.
+    /// Ended runs, and runs that never executed anything: their left-over processes are killed.
     pub fn over(&self) -> Vec<(RunId, String)> {
         let ended = self.runs.iter().filter(|(_, r)| matches!(r.phase, Phase::Ended { .. }));
         ended.map(|(run, r)| (*run, r.label.clone())).chain(self.unreleased.iter().cloned()).collect()
     }
 }
 
-/// The runs, and those of them of which only the end of the beginning is left: nothing says which process they have.
+/// The runs, and those whose `Waiting` entry is lost while their `Released` entry is left: their process is not known.
 fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId>) {
     let (mut runs, mut without_process) = (BTreeMap::new(), BTreeSet::new());
     let ended = |label| Run { label, phase: Phase::Ended { exit: UNSEEN, at: wall } };
@@ -125,8 +125,8 @@ fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId
             Entry::Waiting { run, boot_id: of, label, process, logs } if of == boot_id => {
                 runs.insert(run, Run { label, phase: Phase::Waiting { logs, process, stop: None } });
             }
-            // That it was let go need not have reached the disk when the power went: it may have executed. How it ended
-            // nobody saw.
+            // The `Released` entry may not have reached the disk before the power cut: it may have executed, and nobody
+            // saw how it ended.
             Entry::Started { run, label, .. } | Entry::Waiting { run, label, .. } => {
                 runs.insert(run, ended(label));
             }

@@ -8,7 +8,7 @@ use model::task::Exit;
 use model::time::{Mono, Span, Wall};
 use wire::keeper::{Event, RunLogs, RunSpec, RunState};
 
-/// A run that is held.
+/// A run that the keeper knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub label: String,
@@ -17,7 +17,7 @@ pub struct Run {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
-    /// Asked for. `stop`: what was asked for meanwhile, carried out once it runs.
+    /// Its process is being made. `stop`: a stop that was requested meanwhile, carried out once it runs.
     Starting {
         logs: Option<RunLogs>,
         stop: Option<(i32, Span)>,
@@ -76,7 +76,7 @@ impl Phase {
 }
 
 impl Run {
-    /// As agents are told. `None` while it is not clear whether there is a process.
+    /// The state as agents see it. `None` while it is not clear whether there is a process.
     pub fn state(&self) -> Option<RunState> {
         match &self.phase {
             Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. } => None,
@@ -97,7 +97,7 @@ impl Run {
         matches!(self.phase, Phase::Ended { .. } | Phase::Failed { .. })
     }
 
-    /// Between being asked for and being what was asked for.
+    /// It is being started.
     pub fn is_passing(&self) -> bool {
         matches!(self.phase, Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. })
     }
@@ -109,7 +109,7 @@ impl Run {
         }
     }
 
-    /// It is being looked at: when it will be again.
+    /// Sets when its leftovers are looked for again.
     pub fn looked_at(&mut self, now: Mono, every: Span) {
         match &mut self.phase {
             Phase::Sweeping { next, .. } => *next = now.after(every),
@@ -219,7 +219,7 @@ pub fn is_signal(signal: i32) -> bool {
     (1..=64).contains(&signal)
 }
 
-/// For tests: a run that nothing is wrong with.
+/// For tests: a valid spec.
 #[cfg(any(test, feature = "testing"))]
 pub fn sample() -> RunSpec {
     RunSpec {

@@ -60,7 +60,7 @@ impl Keeper {
         }
     }
 
-    /// Those beside `run`; `None`: all. Each is told its end when it has come.
+    /// Ends the sessions beside `run`, or all of them. Their exits are sent when they have ended.
     pub(super) fn end_sessions(&mut self, beside: Option<RunId>) {
         let meant = self.sessions.iter().filter(|(_, run)| beside.is_none_or(|b| b == **run));
         self.now.extend(meant.map(|(client, _)| Effect::EndSession { client: *client }));

@@ -186,11 +186,14 @@ impl Allocation {
     }
 
     /// Some task was told to end, and not because of how another task of the allocation had ended: its work may not be
-    /// done, however quietly it went.
+    /// done, however quietly it went. (When an allocation is stopped, only its leader does not hear of the leader's end.)
     pub fn was_cut_short(&self) -> bool {
         let own_ends = ["Leader Task Dead", "Main Tasks Dead"];
-        let events = || self.task_states.values().flat_map(|t| &t.events);
-        events().any(|e| e.kind == "Killed") && !events().any(|e| own_ends.contains(&e.kind.as_str()))
+        let cut_short = |task: &TaskState| {
+            let killed = task.events.iter().any(|e| e.kind == "Killed");
+            killed && !task.events.iter().any(|e| own_ends.contains(&e.kind.as_str()))
+        };
+        self.task_states.values().any(cut_short)
     }
 
     pub fn is_canary(&self) -> bool {
@@ -222,15 +225,16 @@ pub fn name_index(name: &str) -> u64 {
     name.strip_suffix(']').and_then(|n| n.rsplit_once('[')).and_then(|(_, i)| i.parse().ok()).unwrap_or(0)
 }
 
-/// An allocation's client status and its sentence, from its tasks' states (client.md 5).
+/// An allocation's client status and its sentence, from its tasks' states (client.md 5.4). It is terminal only when every task
+/// has ended: servers may start a replacement as soon as they hear of it.
 pub fn client_status_of(tasks: &BTreeMap<String, TaskState>) -> (ClientStatus, &'static str) {
     let any = |p: TaskPhase| tasks.values().any(|t| t.phase == p);
-    if tasks.values().any(|t| t.failed) {
-        (ClientStatus::Failed, "Failed tasks")
-    } else if any(TaskPhase::Running) {
+    if any(TaskPhase::Running) {
         (ClientStatus::Running, "Tasks are running")
     } else if tasks.is_empty() || any(TaskPhase::Pending) {
         (ClientStatus::Pending, "No tasks have started")
+    } else if tasks.values().any(|t| t.failed) {
+        (ClientStatus::Failed, "Failed tasks")
     } else {
         (ClientStatus::Complete, "All tasks have completed")
     }
@@ -325,12 +329,14 @@ mod tests {
     #[test]
     fn client_status_follows_the_tasks() {
         use TaskPhase::{Dead, Pending, Running};
-        let cases: [(&[(TaskPhase, bool)], ClientStatus); 6] = [
+        let cases: [(&[(TaskPhase, bool)], ClientStatus); 8] = [
             (&[], ClientStatus::Pending),
             (&[(Running, false), (Dead, false), (Pending, false)], ClientStatus::Running),
             (&[(Dead, false), (Pending, false)], ClientStatus::Pending),
             (&[(Dead, false), (Dead, false)], ClientStatus::Complete),
-            (&[(Running, false), (Dead, true)], ClientStatus::Failed),
+            (&[(Running, false), (Dead, true)], ClientStatus::Running),
+            (&[(Pending, false), (Dead, true)], ClientStatus::Pending),
+            (&[(Dead, false), (Dead, true)], ClientStatus::Failed),
             (&[(Pending, false)], ClientStatus::Pending),
         ];
         for (tasks, status) in cases {

@@ -4,6 +4,7 @@ use super::faults::Faults;
 use super::kept::Kept;
 use super::ledger::Left;
 use super::node_host::End;
+use super::processes::Process;
 use super::rollouts::{all_have_ended, given_up};
 use super::world::{EPOCH, World};
 use model::alloc::{Allocation, ClientStatus};
@@ -12,13 +13,15 @@ use model::id::{AllocId, EvalId, JobKey, RunId};
 use model::job::{Job, JobSpec, JobStatus, JobType};
 use model::node::NodeStatus;
 use model::resources::Amount;
-use model::task::{Exit, ExitStatus};
+use model::task::{Exit, ExitStatus, TaskState};
 use model::time::Span;
 use state::check;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::change::{AllocChange, Change, NodeChange};
+use wire::frame::{self, Body, Frame};
 use wire::keeper::{Event as KeeperEvent, RunState};
+use wire::rpc::NodeRequest;
 
 /// Why an allocation was stopped whose successor is of a newer version.
 pub const UPDATED: &str = "alloc is being updated due to job update";
@@ -119,25 +122,58 @@ impl World {
             if alloc.client != ClientStatus::Complete || self.stopped.contains(&alloc.id) {
                 continue;
             }
-            let label = format!("{}.main", alloc.id);
-            let good = |e: &End| e.label == label && e.seen && e.exit.successful();
-            if !ends().any(good) {
-                return Err(format!("complete, but nobody saw it succeed: {alloc:#?}"));
+            // a task that was killed has not failed: its leader had ended
+            let killed = |t: &TaskState| t.events.iter().any(|e| e.kind == "Killed");
+            for (task, _) in alloc.task_states.iter().filter(|(_, state)| !killed(state)) {
+                let label = format!("{}.{task}", alloc.id);
+                if !ends().any(|e: &End| e.label == label && e.seen && e.exit.successful()) {
+                    return Err(format!("complete, but nobody saw {task} succeed: {alloc:#?}"));
+                }
             }
         }
         Ok(())
     }
 
+    /// A node tells the servers that an allocation has ended only when nothing of it runs: they may start its replacement as
+    /// soon as they hear of it. Nothing of it starts afterwards, either (`check_start`).
+    pub fn check_report(&mut self, n: usize, frame: &[u8]) -> Result<(), String> {
+        let Ok(Frame { body: Body::Request(request), .. }) = frame::decode(frame) else { return Ok(()) };
+        let NodeRequest::Report { updates, .. } = request else { return Ok(()) };
+        for update in updates.iter().filter(|u| u.client.is_terminal()) {
+            let mut processes = self.nodes[n].processes.values().filter(|p| p.running);
+            if let Some(process) = processes.find(|p| p.alloc() == Some(update.id)) {
+                let (label, status) = (&process.label, update.client.as_str());
+                return Err(format!("node {n} reports an allocation as {status} while {label} runs"));
+            }
+            let mut events = update.task_states.values().flat_map(|t| &t.events);
+            if events.any(|e| e.kind == "Sibling Task Failed") {
+                self.faults.fired("sibling killed");
+            }
+            self.nodes[n].reported_ended.insert(update.id);
+        }
+        Ok(())
+    }
+
+    pub fn check_start(&self, n: usize, process: &Process) -> Result<(), String> {
+        match process.alloc() {
+            Some(alloc) if self.nodes[n].reported_ended.contains(&alloc) => {
+                Err(format!("{} starts on node {n} after its end was reported", process.label))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A task dies only because its servers, its own policy or its own siblings want it to: an agent or keeper that
-    /// died is never a reason. Groups here have one task, so what may be killed is what was stopped or is gone, or what a user
-    /// asked to be restarted.
+    /// died is never a reason. What may be killed was stopped or is gone, or its sibling has ended, or a user asked for its
+    /// restart.
     pub fn check_kill(&self, n: usize, run: RunId) -> Result<(), String> {
         let Some(process) = self.nodes[n].processes.values().find(|p| p.run == run && p.running) else {
             return Ok(());
         };
-        let alloc = process.label.split('.').next().and_then(|id| id.parse::<AllocId>().ok());
-        let Some(alloc) = alloc else { return Err(format!("{} is no label", process.label)) };
-        if self.stopped.contains(&alloc) || self.restarted.contains(&alloc) {
+        let Some(alloc) = process.alloc() else { return Err(format!("{} is no label", process.label)) };
+        let mut siblings = self.nodes[n].processes.values().filter(|p| p.running && p.run != run);
+        let sibling_ended = process.has_sibling() && siblings.all(|p| p.alloc() != Some(alloc));
+        if sibling_ended || self.stopped.contains(&alloc) || self.restarted.contains(&alloc) {
             return Ok(());
         }
         let Some(server) = &self.server.server else {
@@ -278,7 +314,7 @@ impl World {
             let mut wanted = BTreeSet::new();
             for alloc in view.allocs_of_node(node.id()).map_err(|e| e.to_string())? {
                 if !alloc.server_terminal() && alloc.client == ClientStatus::Running {
-                    wanted.insert(format!("{}.main", alloc.id));
+                    wanted.extend(alloc.task_states.keys().map(|task| format!("{}.{task}", alloc.id)));
                 }
                 if alloc.server_terminal() && !alloc.client_terminal() {
                     return Err(format!("{} was stopped and is still {}", alloc.id, alloc.client.as_str()));

@@ -33,7 +33,7 @@ use operating::operating;
 use rollouts::{rollouts, verdict};
 use sessions::sessions;
 use state::check;
-use state::local::{AllocHead, DynamicMeta, Fate, Found, LocalRun, LocalTask, WantedRestart};
+use state::local::{AllocHead, DynamicMeta, Fate, HealthResult, LocalRun, LocalTask, WantedRestart};
 use state::samples::{
     AT, Region, alloc, alloc_id, eval, eval_id, info, key, log_batch, namespace, node_id, place, register,
     report, spec, submit,
@@ -337,7 +337,7 @@ fn local(s: &mut Samples) {
     for (what, fate) in [("kept", Fate::Kept), ("removed", Fate::Removed), ("collected", Fate::Collected)] {
         s.add(what, &AllocHead { assignment: assignment(), dir_built: true, fate, found: None });
     }
-    let found = Some(Found { deployment: Some(DeploymentId::from_random(4)), healthy: true });
+    let found = Some(HealthResult { deployment: Some(DeploymentId::from_random(4)), healthy: true });
     let head = AllocHead { assignment: assignment(), dir_built: true, fate: Fate::Kept, found };
     s.add("found healthy", &head);
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();

@@ -67,6 +67,8 @@ pub struct NodeHost {
     pub ends: BTreeMap<RunId, End>,
     /// Runs whose process was let go at some time.
     pub(super) executed: BTreeSet<RunId>,
+    /// Allocations that the agent has told servers to have ended.
+    pub(super) reported_ended: BTreeSet<AllocId>,
 }
 
 /// How a process ended, and whether its parent was there.
@@ -112,6 +114,7 @@ impl NodeHost {
             clock: Clock::right(),
             ends: BTreeMap::new(),
             executed: BTreeSet::new(),
+            reported_ended: BTreeSet::new(),
             draws,
         }
     }
@@ -274,7 +277,7 @@ impl World {
                     self.nodes[n].paused_until = self.nodes[n].paused_until.max(self.now.after(self.lag));
                 }
                 for effect in effects {
-                    self.obey_client(n, effect);
+                    self.obey_client(n, effect)?;
                 }
                 self.lag = Span::ZERO;
             }
@@ -305,9 +308,10 @@ impl World {
         self.after(back_after, Event::Start(Who::Agent(n)));
     }
 
-    fn obey_client(&mut self, n: usize, effect: Effect) {
+    fn obey_client(&mut self, n: usize, effect: Effect) -> Result<(), String> {
         match effect {
             Effect::Send { to, bytes } => {
+                self.check_report(n, &bytes)?;
                 let from = Peer::Node(self.nodes[n].id);
                 self.send(from, to, bytes);
             }
@@ -316,6 +320,7 @@ impl World {
             Effect::RemoveDir { alloc } => self.dir_work(n, alloc, true),
             Effect::Answer { .. } | Effect::Done => {}
         }
+        Ok(())
     }
 
     fn dir_work(&mut self, n: usize, alloc: AllocId, removed: bool) {

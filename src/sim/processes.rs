@@ -5,12 +5,14 @@ use super::node_host::End;
 use super::output::Output;
 use super::world::{Event, Who, World};
 use ::keeper::brain as keeper;
-use model::id::RunId;
+use model::id::{AllocId, RunId};
 use model::task::{Exit, ExitStatus};
 use model::time::Span;
 use wire::keeper::RunSpec;
 
 pub const FIRST_PID: u32 = 100;
+/// Among a task's arguments: its group has two tasks.
+pub const WITH_SIBLING: &str = "sibling";
 /// So many numbers there are.
 const PIDS: u32 = 40;
 /// A tick of the clock whose start times tell processes with the same PID apart.
@@ -29,6 +31,18 @@ pub struct Process {
     stubborn: bool,
     spec: Box<RunSpec>,
     pub output: Output,
+}
+
+impl Process {
+    /// The keeper's label is `<allocation>.<task>`.
+    pub fn alloc(&self) -> Option<AllocId> {
+        self.label.split('.').next()?.parse().ok()
+    }
+
+    /// Its group has another task.
+    pub fn has_sibling(&self) -> bool {
+        self.spec.args.iter().any(|a| a == WITH_SIBLING)
+    }
 }
 
 /// Why a process ends.
@@ -83,6 +97,7 @@ impl World {
 
     pub(super) fn release(&mut self, n: usize, run: RunId) -> Result<(), String> {
         let Some(pid) = self.process_of(n, run) else { return Ok(()) };
+        self.check_start(n, &self.nodes[n].processes[&pid])?;
         let host = &mut self.nodes[n];
         let life = host.keeper_life;
         let Some(process) = host.processes.get_mut(&pid) else { return Ok(()) };

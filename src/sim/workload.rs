@@ -1,8 +1,9 @@
 //! The users: jobs registered, changed, stopped and purged, at random but from the seed. A task's command says what the
-//! simulated process does: `run <milliseconds> <exit code> [stubborn]`; zero milliseconds is forever.
+//! simulated process does: `run <milliseconds> <exit code> [stubborn] [sibling]`; zero milliseconds is forever.
 
 use super::launches::CLOCK_JOB;
 use super::ledger::Left;
+use super::processes::WITH_SIBLING;
 use super::rollouts;
 use super::world::{Event, World};
 use client::effects as client;
@@ -92,6 +93,9 @@ impl Workload {
             task.memory_mb = 16 + self.draws.below(200) as i64;
             task.kill_timeout = Span::seconds(1 + self.draws.below(8) as i64);
         }
+        if self.one_in(4) {
+            self.add_sibling(&mut spec);
+        }
         spec.periodic = clock.then(|| self.times());
         spec.priority = 1 + self.draws.below(100) as i64;
         if let Some(group) = spec.groups.first_mut().filter(|_| !batch && !system) {
@@ -106,6 +110,29 @@ impl Workload {
             spec.groups.iter_mut().for_each(|g| g.update = Some(update));
         }
         spec
+    }
+}
+
+impl Workload {
+    /// A second task, which fares differently: when one of the two fails, or the leader ends, the other one is killed.
+    fn add_sibling(&mut self, spec: &mut JobSpec) {
+        let (leader, stubborn) = (self.one_in(2), self.one_in(2));
+        let milliseconds = if self.one_in(2) { 0 } else { 1 + self.draws.below(20_000) };
+        let Some(group) = spec.groups.first_mut() else { return };
+        let Some(main) = group.tasks.first_mut() else { return };
+        if let Some(Value::List(args)) = main.config.get_mut("args") {
+            args.push(Value::Text(WITH_SIBLING.into()));
+        }
+        let mut side = Task { name: "side".into(), leader: false, ..main.clone() };
+        main.leader = leader;
+        // a batch allocation completes only when each of its tasks has ended
+        let ends = spec.job_type == JobType::Batch && !leader;
+        let milliseconds = if ends { milliseconds.max(1) } else { milliseconds };
+        let mut args = vec!["run".to_string(), milliseconds.to_string(), "0".into(), WITH_SIBLING.into()];
+        args.extend(stubborn.then(|| "stubborn".to_string()));
+        let args = args.into_iter().map(Value::Text).collect();
+        side.config.insert("args".into(), Value::List(args));
+        group.tasks.push(side);
     }
 }
 

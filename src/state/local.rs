@@ -47,11 +47,11 @@ pub struct AllocHead {
     pub dir_built: bool,
     pub fate: Fate,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
-    pub found: Option<Found>,
+    pub found: Option<HealthResult>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct HealthResult {
     pub deployment: Option<DeploymentId>,
     pub healthy: bool,
 }

@@ -33,6 +33,7 @@ mod preemption;
 mod scaling;
 mod screen;
 mod survival;
+mod synced;
 mod system;
 mod system_rollouts;
 mod tasks;

@@ -92,6 +92,24 @@ impl Node {
         self.await_ready();
     }
 
+    /// The durable agent under strace, ready for jobs, with the file in which its calls and its keeper's are written down.
+    pub fn start_traced(&mut self, calls: &str) -> PathBuf {
+        let (config, trace) = (self.dir.join("agent.hcl"), self.dir.join("trace"));
+        let mut command = Command::new("strace");
+        command.args(["-f", "-y", "-s", "512", "-e", calls, "-e", "signal=none", "-o", path(&trace), BINARY]);
+        let agent = self.binary(&["agent", "-config", path(&config)]);
+        command.args(agent.get_args()).current_dir(env!("CARGO_MANIFEST_DIR"));
+        for (name, value) in agent.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        self.run_agent(command);
+        self.await_ready();
+        trace
+    }
+
     pub fn start_dev(&mut self, more: &[&str]) {
         let config = self.dir.join("dev.hcl");
         let args = [&["agent", "-dev", "-config", path(&config)], more].concat();
@@ -99,12 +117,16 @@ impl Node {
     }
 
     pub fn spawn(&mut self, args: &[&str]) {
+        self.run_agent(self.binary(args));
+    }
+
+    fn run_agent(&mut self, mut command: Command) {
         assert!(self.agent.is_none(), "one agent at a time");
         self.starts += 1;
         let out = File::create(self.out_path()).expect("a file");
-        let mut command = self.binary(args);
         command.stdin(Stdio::null()).stderr(out.try_clone().expect("a file")).stdout(out);
-        self.agent = Some(command.spawn().expect("drover starts"));
+        let started = command.spawn();
+        self.agent = Some(started.unwrap_or_else(|e| panic!("{:?}: {e}", command.get_program())));
     }
 
     fn out_path(&self) -> PathBuf {

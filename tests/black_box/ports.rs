@@ -55,6 +55,20 @@ fn a_task_finds_its_ports_and_others_find_it() {
     assert!(addresses(&node).iter().any(|a| a["Address"] == *ip));
 }
 
+#[test]
+fn to_minus_one_is_answered_as_the_hosts_port() {
+    let node = Node::dev();
+    let mut asked = ports();
+    asked["DynamicPorts"][0]["To"] = json!(-1);
+    node.register(&with_network("web", asked));
+    let id = text(&node.await_alloc("web", "running")["ID"]).to_string();
+    let alloc = node.get(&format!("/v1/allocation/{id}")).json();
+    let rpc = &alloc["AllocatedResources"]["Shared"]["Ports"][1];
+    assert_eq!((&rpc["Label"], &rpc["To"]), (&json!("rpc"), &rpc["Value"]), "{rpc}");
+    let end = format!(" {0} {0}\n", rpc["Value"]);
+    wait::until("the task sees the port", || node.stdout("web").ends_with(&end).then_some(()));
+}
+
 fn addresses(node: &Node) -> Vec<Value> {
     let id = text(&node.get("/v1/nodes").json()[0]["ID"]).to_string();
     let of_node = node.get(&format!("/v1/node/{id}")).json();

@@ -228,3 +228,33 @@ fn a_changed_job_replaces_its_task() {
     assert!(evals.as_array().expect("a list").iter().all(|e| e["Status"] == "complete"), "{evals:#}");
     assert_eq!(node.allocs("changes").len(), 2);
 }
+
+#[test]
+fn max_kill_timeout_bounds_what_a_task_asks_for() {
+    let mut node = Node::new();
+    node.configure("client { max_kill_timeout = \"1s\" }");
+    node.start();
+    let mut job = shell_job("stubborn", "trap '' INT; echo pid $$; while :; do sleep 0.05; done");
+    job["TaskGroups"][0]["Tasks"][0]["KillTimeout"] = json!(600_000_000_000_u64);
+    node.register(&job);
+    let pid = node.await_pid("stubborn");
+    node.drover(&["job", "stop", "-detach", "stubborn"]).exits(0);
+    let alloc = node.await_alloc("stubborn", "complete");
+    assert!(!is_alive(pid));
+    let events = alloc["TaskStates"]["t"]["Events"].as_array().expect("events");
+    let killing = events.iter().find(|e| e["Type"] == "Killing").expect("it was killed");
+    assert_eq!(killing["DisplayMessage"], "Sent interrupt. Waiting 1s before force killing");
+}
+
+#[test]
+fn an_unknown_user_is_the_drivers_failure() {
+    let node = Node::durable();
+    let mut job = shell_job("stranger", "sleep 1000");
+    job["TaskGroups"][0]["Tasks"][0]["User"] = json!("no-such-user");
+    job["TaskGroups"][0]["RestartPolicy"]["Attempts"] = json!(3);
+    node.register(&job);
+    let alloc = node.await_alloc("stranger", "failed");
+    assert_eq!(events(&alloc)[..4], ["Received", "Task Setup", "Driver Failure", "Not Restarting"]);
+    let why = text(&alloc["TaskStates"]["t"]["Events"][2]["DisplayMessage"]).to_string();
+    assert!(why.contains("the user \"no-such-user\" is not known to this system"), "{why}");
+}

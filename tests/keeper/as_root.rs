@@ -28,6 +28,74 @@ fn a_task_runs_as_its_user() {
 }
 
 #[test]
+fn a_task_of_another_user_has_none_of_the_keepers_groups() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::with_groups("0,4,24");
+    let mut agent = node.connect();
+    let mut spec = node.sh("id -G");
+    spec.cwd = "/".into();
+    agent.start(run(1), spec.clone());
+    assert_eq!(agent.exit(run(1)), ended(Status::Code(0)));
+    assert_eq!(node.output("stdout"), "0 4 24\n", "the keeper's own user keeps its groups");
+    spec.user = "nobody".into();
+    agent.start(run(2), spec);
+    assert_eq!(agent.exit(run(2)), ended(Status::Code(0)));
+    assert_eq!(node.output("stdout"), "0 4 24\n65534\n");
+}
+
+/// Where a process's control group of this controller lies; on version 2 there is one for all.
+fn cgroup_of(pid: u32, controller: &str) -> Option<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("its control groups");
+    groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+        let root = Path::new("/sys/fs/cgroup");
+        let dir = match controllers {
+            "" if root.join("cgroup.controllers").exists() => root.join(path),
+            _ if controllers.split(',').any(|c| c == controller) => root.join(controller).join(path),
+            _ => return None,
+        };
+        dir.is_dir().then_some(dir)
+    })
+}
+
+#[test]
+fn limits_stand_in_the_tasks_control_group() {
+    if !is_root() {
+        return;
+    }
+    let node = Node::new();
+    let mut agent = node.connect();
+    let mut spec = node.sh("sleep 1000");
+    (spec.cpu_mhz, spec.memory_bytes) = (250, 64 << 20);
+    let pid = agent.start(run(1), spec);
+    let files = [
+        ("cpu", "cpu.shares", "250"),
+        ("cpu", "cpu.weight", "10"),
+        ("memory", "memory.limit_in_bytes", "67108864"),
+        ("memory", "memory.memsw.limit_in_bytes", "67108864"),
+        ("memory", "memory.swappiness", "0"),
+        ("memory", "memory.max", "67108864"),
+        ("memory", "memory.swap.max", "0"),
+    ];
+    let mut seen = 0;
+    for (controller, file, limit) in files {
+        let Some(group) = cgroup_of(pid, controller) else { continue };
+        if let Ok(text) = fs::read_to_string(group.join(file)) {
+            assert_eq!(text.trim(), limit, "{file}");
+            seen += 1;
+        }
+    }
+    if seen == 0 {
+        println!("no control group can be written: not tested here");
+    }
+    agent.send(&Command::Stop { run: run(1), signal: SIGTERM, timeout: SECOND });
+    agent.exit(run(1));
+}
+
+#[test]
 fn without_privileges_and_cgroups_tasks_still_end_whole() {
     if !is_root() {
         return;

@@ -135,6 +135,17 @@ impl Node {
         node
     }
 
+    /// A keeper that is a member of more groups than root is by itself.
+    fn with_groups(groups: &str) -> Node {
+        let mut node = Node::new();
+        node.end_keeper(SIGTERM);
+        let mut keeper = Process::new("setpriv");
+        keeper.arg(format!("--groups={groups}")).arg(env!("CARGO_BIN_EXE_drover"));
+        keeper.args(["keeper", "run", "-data-dir"]).arg(&node.dir).stdin(Stdio::null());
+        node.keeper = Some(keeper.spawn().expect("the keeper starts"));
+        node
+    }
+
     fn binary(&self) -> Process {
         Process::new(env!("CARGO_BIN_EXE_drover"))
     }

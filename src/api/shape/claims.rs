@@ -80,8 +80,10 @@ impl<'a> MappingShape<'a> {
         (!all.is_empty()).then_some(all)
     }
 
+    /// `to = -1` asks for the host's port.
     fn new(p: &'a HeldPort) -> Self {
-        MappingShape { label: &p.label, value: p.value, to: p.to, host_ip: &p.host_ip }
+        let to = if p.to == -1 { p.value.into() } else { p.to };
+        MappingShape { label: &p.label, value: p.value, to, host_ip: &p.host_ip }
     }
 }
 

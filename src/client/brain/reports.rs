@@ -1,8 +1,8 @@
-//! What the servers are told of allocations, and when: at once where they wait for it, gathered where they do not.
+//! Client status updates to the servers: urgent ones at once, others gathered.
 
 use super::Client;
-use crate::alloc::Alloc;
-use crate::effects::Held;
+use crate::alloc_runner::AllocRunner;
+use crate::effects::PendingEffects;
 use model::alloc::ClientStatus;
 use model::deployment::Verdict;
 use model::id::AllocId;
@@ -17,47 +17,47 @@ const REPORT_PERIOD: Span = Span::seconds(1);
 #[derive(Debug)]
 pub struct Rejected {
     pub index: u64,
-    pub told: bool,
-    pub telling: bool,
+    pub acknowledged: bool,
+    pub reporting: bool,
 }
 
 impl Client {
     pub(super) fn report_deadline(&self) -> Option<Mono> {
         self.report_since.and_then(|since| {
-            let urgent = self.untold().any(|(_, urgent)| urgent);
+            let urgent = self.unreported().any(|(_, urgent)| urgent);
             let wanted = if urgent { since } else { since.after(REPORT_PERIOD) };
             self.servers.report_due().map(|due| due.max(wanted))
         })
     }
 
     /// What the servers have not been told, and whether they wait for it.
-    fn untold(&self) -> impl Iterator<Item = (AllocId, bool)> {
-        let may_be_told = |a: &&Alloc| self.room || !a.has_unstored_end();
-        let allocs = self.allocs.values().filter(may_be_told).filter_map(|a| Some((a.id(), a.untold()?)));
-        allocs.chain(self.rejected.iter().filter(|(_, r)| !r.told).map(|(id, _)| (*id, true)))
+    fn unreported(&self) -> impl Iterator<Item = (AllocId, bool)> {
+        let may_be_told = |a: &&AllocRunner| self.disk_has_space || !a.has_unstored_end();
+        let allocs = self.allocs.values().filter(may_be_told).filter_map(|a| Some((a.id(), a.unreported()?)));
+        allocs.chain(self.rejected.iter().filter(|(_, r)| !r.acknowledged).map(|(id, _)| (*id, true)))
     }
 
-    pub(super) fn report(&mut self, now: Mono, held: &mut Held) {
-        let mut untold: Vec<_> = self.untold().collect();
-        if untold.is_empty() {
+    pub(super) fn report(&mut self, now: Mono, effects: &mut PendingEffects) {
+        let mut unreported: Vec<_> = self.unreported().collect();
+        if unreported.is_empty() {
             self.report_since = None;
             return;
         }
         let since = *self.report_since.get_or_insert(now);
-        untold.sort_by_key(|(id, urgent)| (!urgent, *id));
-        let urgent = untold.first().is_some_and(|(_, urgent)| *urgent);
+        unreported.sort_by_key(|(id, urgent)| (!urgent, *id));
+        let urgent = unreported.first().is_some_and(|(_, urgent)| *urgent);
         if !self.servers.report_can_go(now) || (!urgent && now < since.after(REPORT_PERIOD)) {
             return;
         }
-        let chosen: Vec<AllocId> = untold.into_iter().map(|(id, _)| id).take(MAX_UPDATES).collect();
+        let chosen: Vec<AllocId> = unreported.into_iter().map(|(id, _)| id).take(MAX_UPDATES).collect();
         let updates: Vec<_> = chosen.iter().filter_map(|id| self.update_of(*id)).collect();
-        let sent = self.servers.report(updates, now, &self.config, held);
+        let sent = self.servers.report(updates, now, &self.config, effects);
         for id in chosen.iter().skip(sent) {
             if let Some(alloc) = self.allocs.get_mut(id) {
                 alloc.reported(false);
             }
             if let Some(rejected) = self.rejected.get_mut(id) {
-                rejected.telling = false;
+                rejected.reporting = false;
             }
         }
         self.report_since = Some(now);
@@ -66,9 +66,9 @@ impl Client {
     fn update_of(&mut self, id: AllocId) -> Option<(AllocUpdate, Option<Verdict>)> {
         if let Some(alloc) = self.allocs.get_mut(&id) {
             let verdict = alloc.verdict();
-            return Some((alloc.report(self.room), verdict));
+            return Some((alloc.report(self.disk_has_space), verdict));
         }
-        self.rejected.get_mut(&id)?.telling = true;
+        self.rejected.get_mut(&id)?.reporting = true;
         let update = AllocUpdate {
             id,
             client: ClientStatus::Failed,

@@ -1,6 +1,6 @@
 //! What a client does when agents, keepers, machines and networks fail.
 
-use super::samples::{alloc_id, assignment, restart, task};
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Input;
 use model::alloc::DesiredStatus;
@@ -85,7 +85,7 @@ fn an_agent_that_dies_twice_still_starts_each_task_once() {
 }
 
 #[test]
-fn a_machine_that_is_restarted_at_any_step_comes_to_run_everything() {
+fn a_reboot_at_any_step_ends_with_everything_running() {
     at_every_step(with_hooks, |mut w| {
         w.reboot();
         w.pass(s(10));
@@ -179,7 +179,7 @@ fn a_reboot_is_no_failure_of_the_task() {
 }
 
 #[test]
-fn after_a_restart_directories_are_looked_after_before_anything_starts() {
+fn after_a_restart_directories_are_built_before_any_start() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(2));
     w.take_trace();
@@ -311,7 +311,7 @@ fn the_leader_is_followed() {
 }
 
 #[test]
-fn a_node_that_the_servers_lost_registers_again_and_tells_everything() {
+fn a_lost_node_registers_again_and_reports_everything() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));
     assert_eq!(w.registrations, 1);
@@ -360,7 +360,7 @@ fn after_a_long_silence_everything_is_told_again() {
 }
 
 #[test]
-fn a_deposed_leader_stops_nothing_but_a_restored_region_is_believed_at_last() {
+fn an_older_index_is_doubted_for_a_minute_then_believed() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(5));
     let known = std::mem::take(&mut w.assigned);

@@ -1,7 +1,7 @@
 //! A node whose disk is full: nothing is written to it, what runs goes on, what is new waits and says why, and once there is
 //! room it goes on by itself.
 
-use super::samples::{alloc_id, assignment, restart, task};
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Input;
 use model::job::{RestartMode, Task};
@@ -70,7 +70,7 @@ fn the_node_is_unhealthy_for_new_work_until_there_is_room() {
 }
 
 #[test]
-fn an_end_is_told_and_followed_by_a_restart_once_it_can_be_stored() {
+fn an_exit_on_a_full_disk_is_reported_once_it_is_stored() {
     let mut w = full();
     w.exit("web", 1);
     w.pass(s(120));
@@ -83,7 +83,7 @@ fn an_end_is_told_and_followed_by_a_restart_once_it_can_be_stored() {
 
 /// Its delay would have kept it waiting anyway: why it waits is told as it changes.
 #[test]
-fn the_reason_for_waiting_is_told_when_it_comes_and_when_it_goes() {
+fn a_full_disk_is_reported_and_so_is_its_end() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(20));
     w.exit("web", 1);

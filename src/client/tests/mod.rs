@@ -1,13 +1,13 @@
 //! Whole-trace scripts: a client among simulated peers, and what it did as lines of text.
 
-mod alone;
-mod asks;
-mod ends;
+mod disconnected;
+mod endpoints;
 mod faults;
+pub mod fixtures;
 mod full_disk;
-mod healthy;
+mod health;
+mod kills;
 mod random_walks;
-pub mod samples;
+mod reported;
 mod scripts;
-mod told;
 mod world;

@@ -1,8 +1,8 @@
 //! Stream lives of a node: whatever happens in whatever order, no task ever runs twice at a time, and once the world is
 //! whole again, what runs is what is wanted. A failing seed is named and repeats itself.
 
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::full_disk::set_room;
-use super::samples::{alloc_id, assignment, restart, task};
 use super::world::{Process, World};
 use model::alloc::DesiredStatus;
 use model::job::{RestartMode, Task};

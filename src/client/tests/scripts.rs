@@ -1,6 +1,6 @@
 //! What a client does when nothing is broken.
 
-use super::samples::{alloc_id, assignment, restart, task};
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Input;
 use model::job::{JobType, RestartMode, Task};
@@ -8,6 +8,7 @@ use model::resources::{Hook, Lifecycle};
 use model::task::TaskPhase;
 use model::time::Span;
 use model::value::Value;
+use std::collections::BTreeSet;
 
 fn hooked(name: &str, hook: Hook, sidecar: bool) -> Task {
     Task { lifecycle: Some(Lifecycle { hook, sidecar }), ..task(name) }
@@ -107,6 +108,26 @@ fn a_failing_service_is_restarted_twice() {
     let last = &state.events[state.events.len() - 1];
     assert_eq!(last.kind, "Not Restarting");
     assert_eq!(last.message, "Exceeded allowed attempts 2 in interval 30m0s and mode is \"fail\"");
+}
+
+#[test]
+fn tasks_that_fail_together_restart_apart() {
+    let names = ["a", "b", "c", "d"];
+    let mut w = World::new(&names.map(|name| assignment(name.as_bytes()[0], &[task(name)])));
+    w.pass(s(2));
+    for name in names {
+        w.exit(name, 1);
+    }
+    w.pass(s(2));
+    let delays: BTreeSet<_> = names
+        .map(|name| {
+            let events = &w.task(name.as_bytes()[0], name).events;
+            let restart = events.iter().find(|e| e.kind == "Restarting").expect("it is restarted");
+            restart.details["start_delay"].parse::<i64>().expect("nanoseconds")
+        })
+        .into();
+    assert_eq!(delays.len(), names.len(), "{delays:?}");
+    assert!(delays.iter().all(|d| (15_000_000_000..18_750_000_000).contains(d)), "{delays:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One client with everything around it: servers and a keeper that answer as theirs do, a disk that keeps only what
 //! was synced, and a clock that tests move. What the client does is written down as lines of text.
 
-use super::samples;
+use super::fixtures;
 use crate::Client;
 use crate::config::Config;
 use crate::effects::{Effect, Grant, Input};
@@ -79,7 +79,7 @@ pub struct World {
 impl World {
     pub fn new(assigned: &[Assignment]) -> World {
         let mut world = World {
-            config: samples::config(),
+            config: fixtures::config(),
             disk: Disk::default(),
             client: None,
             seed: 7,
@@ -95,7 +95,7 @@ impl World {
             wants_heartbeat: false,
             missed: false,
             registrations: 0,
-            registered: Box::new(samples::info()),
+            registered: Box::new(fixtures::info()),
             reports: 0,
             brief: Vec::new(),
             index: 10,
@@ -125,7 +125,7 @@ impl World {
         self.seed += 1;
         self.client = Some(Client::new(self.config.clone(), store, found, self.seed, self.now()));
         self.inbox.clear();
-        self.inbox.push_back(Input::Fingerprint(Box::new(samples::info())));
+        self.inbox.push_back(Input::Fingerprint(Box::new(fixtures::info())));
         if self.keeper_up {
             self.inbox.push_back(Input::KeeperUp);
             self.welcome();
@@ -470,7 +470,7 @@ impl World {
     /// The servers change their mind about an allocation; the news is under way.
     pub fn change(&mut self, n: u8, change: impl FnOnce(&mut Assignment)) {
         self.index += 1;
-        let alloc = self.assigned.get_mut(&samples::alloc_id(n)).expect("it is assigned");
+        let alloc = self.assigned.get_mut(&fixtures::alloc_id(n)).expect("it is assigned");
         alloc.alloc_modify_index = self.index;
         change(alloc);
         self.answer_watch();
@@ -488,7 +488,7 @@ impl World {
 
     pub fn remove_alloc(&mut self, n: u8) {
         self.index += 1;
-        self.assigned.remove(&samples::alloc_id(n));
+        self.assigned.remove(&fixtures::alloc_id(n));
         self.answer_watch();
         self.settle();
     }

@@ -6,11 +6,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What this machine has.
+/// The control groups of this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cgroups {
     version: Version,
-    /// Limits that will not hold here, each with the way to make it hold.
+    /// Limits that are not enforced here, each with what to do about it.
     pub not_enforced: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ const MIN_SHARES: u64 = 2;
 const MAX_SHARES: u64 = 262_144;
 
 impl Cgroups {
-    /// Looks, and changes nothing.
+    /// Finds the control groups that can be written; changes nothing.
     pub fn survey() -> Cgroups {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -65,7 +65,7 @@ impl Cgroups {
         }
     }
 
-    /// None at all: runs have no limits, and their processes are found by kinship.
+    /// No control groups: runs have no limits, and their processes are found by parents, groups and sessions.
     pub fn none() -> Cgroups {
         Cgroups { version: Version::None, not_enforced: not_enforced(&Version::None) }
     }
@@ -113,7 +113,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether there is any: without, a run's processes have to be found by kinship.
+    /// Whether the group exists: without it, a run's processes are found by parents, groups and sessions.
     pub fn exists(&self) -> bool {
         self.dirs.first().is_some_and(|(_, dir)| dir.is_dir())
     }
@@ -157,7 +157,7 @@ impl Group {
         Ok(())
     }
 
-    /// SIGKILL to all members, once. Whether there were any.
+    /// Sends SIGKILL to all members once. True if there were any.
     pub fn kill(&self) -> bool {
         if let Some((None, dir)) = self.dirs.first()
             && fs::write(dir.join("cgroup.kill"), "1").is_ok()
@@ -168,7 +168,7 @@ impl Group {
         let freeze = |state: &str| {
             if let Some(file) = &freezer {
                 // A group that cannot be frozen is killed all the same, by coming back until it is empty.
-                fs::write(file, state).unwrap_or_default();
+                let _ = fs::write(file, state);
             }
         };
         if self.members().is_empty() {
@@ -222,7 +222,7 @@ impl Group {
     pub fn remove(&self) {
         for (_, dir) in &self.dirs {
             // Still populated: left for the next keeper's sweep.
-            fs::remove_dir(dir).unwrap_or_default();
+            let _ = fs::remove_dir(dir);
         }
     }
 
@@ -408,6 +408,38 @@ mod tests {
             assert_eq!(told.len(), words.len(), "{version:?}");
             assert!(told.iter().zip(words).all(|(t, w)| t.contains(w)), "{told:?}");
         }
+    }
+
+    /// What stands in a group's files after it was made with these limits; `files` are there before, empty.
+    fn written(group: &str, controller: Option<Controller>, files: &[&str]) -> Vec<String> {
+        let dir = std::env::temp_dir().join(format!("drover-cgroup-{group}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        for file in files.iter().chain(&["cgroup.procs"]) {
+            fs::write(dir.join(file), "").expect("a file");
+        }
+        let controllers = vec![Controller::Cpu, Controller::Memory];
+        let made = Group { dirs: vec![(controller, dir.clone())], controllers };
+        let limits = Limits { cpu_mhz: 250, memory_bytes: 64 << 20, memory_low_bytes: 32 << 20 };
+        assert_eq!(made.create(limits).expect("written").len(), 1, "one file to join by");
+        let read = |file: &&str| fs::read_to_string(dir.join(file)).expect("a file");
+        let texts = files.iter().map(read).collect();
+        fs::remove_dir_all(&dir).expect("removed");
+        texts
+    }
+
+    #[test]
+    fn every_limit_is_written_to_its_file() {
+        let memory_v1 = [
+            "memory.limit_in_bytes",
+            "memory.memsw.limit_in_bytes",
+            "memory.soft_limit_in_bytes",
+            "memory.swappiness",
+        ];
+        assert_eq!(written("cpu", Some(Controller::Cpu), &["cpu.shares"]), ["250"]);
+        let v1 = written("memory", Some(Controller::Memory), &memory_v1);
+        assert_eq!(v1, ["67108864", "67108864", "33554432", "0"]);
+        let v2 = written("v2", None, &["cpu.weight", "memory.max", "memory.swap.max", "memory.low"]);
+        assert_eq!(v2, ["10", "67108864", "0", "33554432"]);
     }
 
     #[test]

@@ -71,11 +71,11 @@ impl Epoll {
         epoll::add(&self.fd, fd, epoll::EventData::new_u64(token.to_u64()), epoll::EventFlags::IN)
     }
 
-    /// To be called before `fd` is closed. Closing alone does not do it as long as a child that was forked meanwhile and has
+    /// Stops watching `fd`; call it before `fd` is closed. Closing alone does not do it as long as a child that was forked meanwhile and has
     /// not yet executed its command holds a copy: the copy would be told ready again and again, and nobody could answer it.
     pub fn forget(&self, fd: impl AsFd) {
         // Not watched, because watching it failed: then there is nothing to forget.
-        epoll::delete(&self.fd, fd).unwrap_or_default();
+        let _ = epoll::delete(&self.fd, fd);
     }
 
     /// Also tells when `fd` can be written, if `writable`.

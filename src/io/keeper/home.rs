@@ -22,8 +22,8 @@ pub fn create(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// What no other directory has in this boot of the machine, whatever its path and who copied it: device, inode and, because
-/// inodes are used again, when it was made (where the file system knows). Stored nowhere, so nothing can damage it.
+/// A name that no other directory has in this boot of the machine, even a copy: device, inode and, because inodes are
+/// reused, the time of its creation (where the file system knows). It is stored nowhere, so nothing can damage it.
 pub fn name(dir: &Path) -> io::Result<String> {
     let (meta, dir) = (fs::metadata(dir)?, File::open(dir)?);
     let made = statx(&dir, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok();
@@ -32,7 +32,7 @@ pub fn name(dir: &Path) -> io::Result<String> {
     Ok(format!("{:x}.{:x}.{:x}.{:x}", meta.dev(), meta.ino(), made.0, made.1))
 }
 
-/// Two keepers in one directory would start everything twice.
+/// Takes the lock: two keepers in one directory would start everything twice.
 pub fn lock(dir: &Path) -> Result<File, String> {
     let path = dir.join("lock");
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);

@@ -45,7 +45,11 @@ impl Journal {
         match synced {
             Ok(()) => self.bytes += bytes.len() as u64,
             // Half an entry in the middle would cost the entries behind it; what cannot even be cut is skipped by reading.
-            Err(_) => self.file.set_len(self.bytes).unwrap_or_default(),
+            Err(_) => {
+                if let Err(e) = self.file.set_len(self.bytes) {
+                    super::driver::log(format_args!("half an entry stays in the journal: {e}"));
+                }
+            }
         }
         synced
     }

@@ -47,7 +47,7 @@ pub struct TaskEnds {
 }
 
 impl Output {
-    /// Fresh FIFOs, `owner`'s (uid, gid), so that the task can also open /dev/stdout.
+    /// Makes new FIFOs that belong to `owner` (uid, gid), so that the task can also open /dev/stdout.
     pub fn create(logs: &RunLogs, owner: Option<(u32, u32)>) -> io::Result<(Output, TaskEnds)> {
         let dir = open_dir(logs)?;
         for kind in ["stdout", "stderr"] {
@@ -66,7 +66,7 @@ impl Output {
         Ok((output, ends))
     }
 
-    /// The FIFOs of a run that another keeper started.
+    /// Opens the FIFOs of a run that another keeper started.
     pub fn reopen(logs: &RunLogs) -> io::Result<Output> {
         Output::open(open_dir(logs)?, logs)
     }
@@ -77,7 +77,7 @@ impl Output {
         Ok(Output { dir, stdout, stderr })
     }
 
-    /// A turn's worth of what the pipe holds.
+    /// Moves as much from the pipe to the log files as one turn may.
     pub fn pump_stdout(&mut self, view: &mut View) {
         self.stdout.pump(&self.dir, view, READS_PER_TURN);
     }
@@ -93,7 +93,7 @@ impl Output {
         for stream in [&self.stdout, &self.stderr] {
             if stream.is_at(&self.dir, &stream.fifo_name) {
                 // Gone already if the allocation's directory was removed.
-                rustix::fs::unlinkat(&self.dir, &stream.fifo_name, AtFlags::empty()).unwrap_or_default();
+                let _ = rustix::fs::unlinkat(&self.dir, &stream.fifo_name, AtFlags::empty());
             }
         }
     }
@@ -166,15 +166,15 @@ impl Stream {
                     Step::Write { index, from, to } => self.pass(dir, index, to - from),
                     Step::Delete { index } => {
                         let name = format!("{}.{index}", self.prefix);
-                        rustix::fs::unlinkat(dir, name, AtFlags::empty()).unwrap_or_default();
+                        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
                     }
                 }
             }
         }
     }
 
-    /// The next `bytes` of the pipe go to file `index`; or nowhere, and are counted: a full disk costs output, never a task,
-    /// which is not kept waiting.
+    /// Moves `bytes` from the pipe to file `index`. What cannot be written is dropped and counted: a full disk costs output,
+    /// and never makes a task wait.
     fn pass(&mut self, dir: &OwnedFd, index: u64, bytes: usize) {
         let mut left = bytes;
         if self.transfer(dir, index, &mut left).is_err() {
@@ -182,7 +182,7 @@ impl Stream {
             self.lost_bytes += left as u64;
             let mut pipe = (&self.fifo).take(left as u64);
             // As much as there is: a task that reads its own output leaves less.
-            io::copy(&mut pipe, &mut io::sink()).unwrap_or_default();
+            let _ = io::copy(&mut pipe, &mut io::sink());
         }
     }
 

@@ -47,7 +47,7 @@ pub fn all() -> Vec<Stat> {
     pids.filter_map(stat).collect()
 }
 
-/// Of this process.
+/// What this process has open.
 pub fn open_descriptors() -> Vec<RawFd> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
     entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()
@@ -79,7 +79,7 @@ fn members(main: u32, all: Vec<Stat>) -> Vec<Stat> {
     all.into_iter().filter(|p| found.contains(&p.pid)).collect()
 }
 
-/// To a child that was not waited for yet, so that its pid is its own; errors mean that it is gone.
+/// Signals a child that was not waited for yet, so that its pid is not reused; errors mean that it is gone.
 pub fn signal(pid: u32, signal: i32) {
     if let Ok(pid) = i32::try_from(pid)
         && pid > 1
@@ -89,7 +89,7 @@ pub fn signal(pid: u32, signal: i32) {
     }
 }
 
-/// To the process that `pidfd` stands for, whatever became of its pid.
+/// Signals the process of `pidfd`, even if its pid was reused.
 pub fn signal_by(pidfd: &OwnedFd, signal: i32) {
     let (flags, info) = (0, std::ptr::null::<libc::siginfo_t>());
     // SAFETY: pidfd_send_signal(2) with a live descriptor, a number, no info and no flags; it reads no memory.

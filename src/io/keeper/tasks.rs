@@ -40,7 +40,7 @@ struct Task {
     ended: bool,
     /// Until it has executed its command.
     waiting: Option<Waiting>,
-    /// Of a process that is not our child.
+    /// Watches a process that is not this keeper's child.
     pidfd: Option<OwnedFd>,
     output: Option<Output>,
     group: Group,

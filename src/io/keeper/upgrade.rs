@@ -62,6 +62,6 @@ fn set_inherited(fds: &[RawFd], inherited: bool) {
     for fd in fds {
         // SAFETY: only flags are changed; a number that is no longer open makes that fail, and nothing more.
         let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
-        fcntl_setfd(fd, flags).unwrap_or_default();
+        let _ = fcntl_setfd(fd, flags);
     }
 }

@@ -180,7 +180,7 @@ async fn carry(
         Some(Err(e)) => SessionOutput::Failed { why: format!("the keeper is gone: {e}") },
     };
     // a caller that left needs no end
-    output.send(last).await.unwrap_or_default();
+    let _ = output.send(last).await;
 }
 
 /// The end of the process, once its output has ended too, or was waited for.

@@ -6,7 +6,7 @@
 use crate::aside;
 use crate::clock;
 use crate::keeper::{Cgroups, group_of, processes_of};
-use client::effects::LivingRun;
+use client::effects::RunningTask;
 use model::time::Wall;
 use smol::Timer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,10 +34,10 @@ struct Process {
 type Processes = BTreeMap<u32, Process>;
 
 /// `core_mhz`: of one core.
-pub async fn of_runs(runs: Vec<LivingRun>, core_mhz: f64) -> AllocFigures {
+pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocFigures {
     let (began, first, runs) = aside::unblock(move || {
         let cgroups = Cgroups::survey();
-        let look = |run: &LivingRun| processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
+        let look = |run: &RunningTask| processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
         (Instant::now(), runs.iter().map(look).collect::<Vec<_>>(), runs)
     })
     .await;
@@ -45,7 +45,7 @@ pub async fn of_runs(runs: Vec<LivingRun>, core_mhz: f64) -> AllocFigures {
     aside::unblock(move || {
         let cgroups = Cgroups::survey();
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
-        let task = |(run, before): (&LivingRun, &Processes)| {
+        let task = |(run, before): (&RunningTask, &Processes)| {
             let now = processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
             let (memory, max) = group_of(&cgroups, run.run, &run.label).memory();
             let mut figures = between(before, &now, ticks, core_mhz);

@@ -30,7 +30,7 @@ fn stands(w: &mut World) -> Option<RunState> {
 }
 
 #[test]
-fn a_run_that_was_not_let_go_may_be_started_again_and_one_that_was_may_not() {
+fn only_a_run_that_was_not_released_may_start_again() {
     let mut w = World::new();
     let run = id(1);
     w.turn(vec![start(run)]);
@@ -70,7 +70,7 @@ fn after_a_reboot_a_run_that_waited_counts_as_ended() {
 
 /// What is lost of the journal of one living run, and whether its process must be ended for it.
 #[test]
-fn what_lives_is_ended_if_its_entry_is_lost_and_left_alone_if_not() {
+fn only_processes_without_a_journal_entry_are_killed() {
     type Lost = fn(&Entry) -> bool;
     let cases: [(Lost, bool); 4] = [
         (|_| false, false),
@@ -133,7 +133,7 @@ fn of_a_damaged_start_nobody_knows_whether_it_executed() {
 }
 
 #[test]
-fn made_up_marks_neither_fill_the_keeper_nor_touch_what_it_knows() {
+fn forged_marks_neither_fill_the_keeper_nor_change_runs() {
     let mut w = World::new();
     let (running, ended) = (w.running(1), w.ended(2));
     let made_up = (10..10 + MAX_RUNS as u32).map(|n| marked(id(n), n));

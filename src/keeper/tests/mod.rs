@@ -287,7 +287,7 @@ fn a_journal_that_cannot_be_written_stops_starts_only() {
 }
 
 #[test]
-fn there_are_never_too_many_runs_and_their_list_fits_into_a_message() {
+fn runs_are_bounded_and_their_list_fits_into_a_message() {
     let mut w = World::new();
     let long = "l".repeat(super::run::MAX_LABEL_BYTES);
     for n in 0..MAX_RUNS as u32 {
@@ -338,7 +338,7 @@ fn after_a_reboot_every_run_has_ended_unseen() {
 }
 
 #[test]
-fn a_journal_cut_anywhere_never_starts_anything_twice_that_was_told() {
+fn a_journal_cut_anywhere_starts_no_reported_run_twice() {
     let mut w = World::new();
     let mut told_at = vec![];
     for n in 1..=5 {

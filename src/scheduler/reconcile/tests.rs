@@ -230,7 +230,12 @@ fn r9_work_that_was_cut_short_is_done_again() {
         let mut a = alloc(&job, 0, 1);
         (a.desired, a.client, a.task_states) = (D::Stop, C::Complete, done(true));
         a.task_states.values_mut().for_each(|t| t.events = kinds.iter().map(|k| event(k)).collect());
-        assert_eq!(run_as(Some(&job), true, &[a]).placed.len(), again, "{kinds:?}");
+        assert_eq!(run_as(Some(&job), true, &[a.clone()]).placed.len(), again, "{kinds:?}");
+        // the leader itself was killed: that the others were killed for its end changes nothing
+        let mut leader = a.task_states.values().next().cloned().expect("a task");
+        leader.events = vec![event("Killed")];
+        a.task_states.insert("leader".into(), leader);
+        assert_eq!(run_as(Some(&job), true, &[a]).placed.len(), 1, "{kinds:?}, with a leader");
     }
 }
 

@@ -57,6 +57,7 @@ pub const KINDS: &[&str] = &[
     "task crashed",
     "task crashes at once",
     "task ignored its signal",
+    "sibling killed",
     "start failed",
     "register storm",
     "asked over HTTP",

@@ -1,15 +1,15 @@
-//! What is asked of this node about its allocations: answered here, or granted to the world outside, which has the files.
+//! Requests about this node and its allocations: answered here, or granted to the agent, which has the files.
 //! An answer leaves with its turn's effects, so what it promises is stored.
 
-use super::alloc::Alloc;
+use super::alloc_runner::AllocRunner;
 use super::brain::Client;
-use super::driver::{self, Unfit};
-use super::effects::{Effect, Grant, Held};
+use super::driver::{self, StartError};
+use super::effects::{Effect, Grant, PendingEffects};
 use super::environment::{self, Environment};
 use super::interpolate::lenient;
 use super::lifecycle::{Role, Stage};
-use super::runner::Turn;
 use super::signals;
+use super::task_runner::Context;
 use model::id::AllocId;
 use model::job::{Task, no_action};
 use model::time::{Now, Wall};
@@ -18,55 +18,55 @@ use wire::ask::{NodeAnswer, NodeAsk, RestartScope};
 use wire::request::{Refusal, RefusalKind};
 
 impl Client {
-    /// `token` names the question to whoever waits for its answer.
-    pub(super) fn asked(
+    /// `token` names the request in its answer.
+    pub(super) fn answer_request(
         &mut self,
         now: Now,
         token: u64,
         ask: &NodeAsk,
-        held: &mut Held,
+        effects: &mut PendingEffects,
         writes: &mut Writes,
     ) {
-        let result = self.grant(now, ask, held, writes);
-        held.push(Effect::Answer { token, result });
+        let result = self.grant(now, ask, effects, writes);
+        effects.push(Effect::Answer { token, result });
     }
 
     fn grant(
         &mut self,
         now: Now,
         ask: &NodeAsk,
-        held: &mut Held,
+        effects: &mut PendingEffects,
         writes: &mut Writes,
     ) -> Result<Grant, Refusal> {
         match ask {
             NodeAsk::Logs { alloc, task, .. } => {
                 let alloc = self.find_alloc(*alloc)?;
-                alloc.known_task(task)?;
-                Ok(Grant::Files { over: alloc.is_over() })
+                alloc.task_index(task)?;
+                Ok(Grant::Files { over: alloc.has_ended() })
             }
             NodeAsk::List { alloc, .. } | NodeAsk::Stat { alloc, .. } | NodeAsk::File { alloc, .. } => {
-                Ok(Grant::Files { over: self.find_alloc(*alloc)?.is_over() })
+                Ok(Grant::Files { over: self.find_alloc(*alloc)?.has_ended() })
             }
             NodeAsk::AllocFigures { alloc, task } => {
                 let alloc = self.find_alloc(*alloc)?;
                 if let Some(task) = task {
-                    alloc.known_task(task)?;
+                    alloc.task_index(task)?;
                 }
-                Ok(Grant::Runs { runs: alloc.living(task.as_deref()), core_mhz: self.core_mhz() })
+                Ok(Grant::Runs { runs: alloc.running_tasks(task.as_deref()), core_mhz: self.core_mhz() })
             }
             NodeAsk::HostFigures => Ok(Grant::Runs { runs: vec![], core_mhz: self.core_mhz() }),
             NodeAsk::Collect { alloc: Some(alloc) } => {
-                self.act_on(now, *alloc, held, Alloc::collect_if_ended)
+                self.act_on(now, *alloc, effects, AllocRunner::garbage_collect_ended)
             }
             NodeAsk::Collect { alloc: None } => {
-                self.collect_ended(now, 0, held);
+                self.garbage_collect(now, 0, effects);
                 Ok(Grant::Answer(NodeAnswer::Done))
             }
             NodeAsk::Exec { alloc, task, command, .. } => {
-                self.session(*alloc, task, &Beside::Command(command))
+                self.session(*alloc, task, &SessionCommand::Command(command))
             }
             NodeAsk::Action { alloc, task, action, .. } => {
-                self.session(*alloc, task, &Beside::Action(action))
+                self.session(*alloc, task, &SessionCommand::Action(action))
             }
             NodeAsk::Metadata => Ok(Grant::Answer(self.metadata())),
             NodeAsk::SetMetadata { changes } => {
@@ -75,7 +75,7 @@ impl Client {
             }
             NodeAsk::Restart { alloc, scope } => {
                 self.may_store()?;
-                self.act_on(now, *alloc, held, |alloc, turn| alloc.restart(turn, scope))
+                self.act_on(now, *alloc, effects, |alloc, ctx| alloc.restart(ctx, scope))
             }
             NodeAsk::Signal { alloc, task, signal } => {
                 let number = signals::number(signal).filter(|_| !signal.is_empty()).ok_or_else(|| {
@@ -86,52 +86,52 @@ impl Client {
                     let why = "the node's keeper is away, nothing can be signalled: try again in a second";
                     return Err(Refusal::new(RefusalKind::Unavailable, why));
                 }
-                let act = |alloc: &mut Alloc, turn: &mut Turn<'_>| {
-                    alloc.signal(turn, task.as_deref(), signal, number)
+                let act = |alloc: &mut AllocRunner, ctx: &mut Context<'_>| {
+                    alloc.signal(ctx, task.as_deref(), signal, number)
                 };
-                self.act_on(now, *alloc, held, act)
+                self.act_on(now, *alloc, effects, act)
             }
         }
     }
 
-    /// What is run is the task's own process in everything but its command.
-    fn session(&self, alloc: AllocId, task: &str, what: &Beside<'_>) -> Result<Grant, Refusal> {
+    /// A session runs as the task does, with another command.
+    fn session(&self, alloc: AllocId, task: &str, what: &SessionCommand<'_>) -> Result<Grant, Refusal> {
         if !self.config.remote_exec {
             let why =
                 "this node runs no commands beside tasks: its configuration says client.disable_remote_exec";
             return Err(Refusal::new(RefusalKind::Forbidden, why));
         }
         let alloc = self.find_alloc(alloc)?;
-        alloc.known_task(task)?;
+        alloc.task_index(task)?;
         let not_running = || Refusal::new(RefusalKind::NotFound, format!("task {task:?} is not running."));
-        let living = alloc.living(Some(task)).pop().ok_or_else(not_running)?;
+        let living = alloc.running_tasks(Some(task)).pop().ok_or_else(not_running)?;
         let assignment = &alloc.head.assignment;
         let (Some(info), Some(own)) = (&self.info, assignment.group.task(task)) else {
             return Err(not_running());
         };
         let environment = || environment::build(&self.config, info, assignment, own);
         let mut words = match what {
-            Beside::Command(words) => words.to_vec(),
-            Beside::Action(name) => action_words(own, name, &environment())?,
+            SessionCommand::Command(words) => words.to_vec(),
+            SessionCommand::Action(name) => action_words(own, name, &environment())?,
         }
         .into_iter();
         let Some(program) = words.next().filter(|program| !program.is_empty()) else {
             return Err(Refusal::new(RefusalKind::Invalid, "command is not present"));
         };
-        let unfit = |unfit: Unfit| conflict(unfit.sentence());
-        let mut spec = driver::run_spec(&self.config, info, assignment, own).map_err(unfit)?;
+        let error = |error: StartError| conflict(error.sentence());
+        let mut spec = driver::run_spec(&self.config, info, assignment, own).map_err(error)?;
         (spec.command, spec.args, spec.logs) = (program, words.collect(), None);
-        driver::can_be_handed_on(&spec).map_err(unfit)?;
+        driver::can_be_handed_on(&spec).map_err(error)?;
         Ok(Grant::Session { run: living.run, spec: Box::new(spec) })
     }
 
-    /// What is granted here is stored with this turn.
+    /// Refuses what could not be stored: an acknowledged change is durable.
     fn may_store(&self) -> Result<(), Refusal> {
         let why = "the node's disk is full, so this could not be kept: free some of it and ask again";
-        if self.room { Ok(()) } else { Err(Refusal::new(RefusalKind::Unavailable, why)) }
+        if self.disk_has_space { Ok(()) } else { Err(Refusal::new(RefusalKind::Unavailable, why)) }
     }
 
-    /// Of one of the node's cores.
+    /// The speed of one of the node's cores.
     fn core_mhz(&self) -> f64 {
         self.info.as_ref().map_or(0.0, |i| i.capacity.cpu_mhz as f64 / f64::from(i.cpu_cores.max(1)))
     }
@@ -140,27 +140,27 @@ impl Client {
         &mut self,
         now: Now,
         id: AllocId,
-        held: &mut Held,
-        act: impl FnOnce(&mut Alloc, &mut Turn<'_>) -> Result<(), Refusal>,
+        effects: &mut PendingEffects,
+        act: impl FnOnce(&mut AllocRunner, &mut Context<'_>) -> Result<(), Refusal>,
     ) -> Result<Grant, Refusal> {
-        self.with_alloc(now, id, held, act).ok_or_else(|| unknown(id))??;
+        self.with_alloc(now, id, effects, act).ok_or_else(|| unknown(id))??;
         Ok(Grant::Answer(NodeAnswer::Done))
     }
 
-    fn find_alloc(&self, id: AllocId) -> Result<&Alloc, Refusal> {
+    fn find_alloc(&self, id: AllocId) -> Result<&AllocRunner, Refusal> {
         self.allocs.get(&id).ok_or_else(|| unknown(id))
     }
 }
 
-impl Alloc {
-    pub fn restart(&mut self, turn: &Turn<'_>, scope: &RestartScope) -> Result<(), Refusal> {
-        let at = turn.now.stamp();
-        if self.ends() {
+impl AllocRunner {
+    pub fn restart(&mut self, ctx: &Context<'_>, scope: &RestartScope) -> Result<(), Refusal> {
+        let at = ctx.now.stamp();
+        if self.is_ending() {
             return Err(conflict("the allocation has ended or is being stopped: it cannot be restarted"));
         }
         match scope {
             RestartScope::Task(name) => {
-                let task = self.known_task(name)?;
+                let task = self.task_index(name)?;
                 if !self.tasks[task].restart(at, WantedRestart::Alone, "User requested task to restart") {
                     return Err(conflict("Task not running"));
                 }
@@ -175,7 +175,7 @@ impl Alloc {
         Ok(())
     }
 
-    /// The tasks that run end, then all begin anew in the order of their lifecycle.
+    /// Running tasks are killed, then all tasks start again in the order of their lifecycle.
     fn restart_all(&mut self, at: Wall) {
         const WHY: &str = "User requested all tasks to restart";
         for task in self.tasks.iter_mut().filter(|t| t.role != Role::Poststop) {
@@ -191,24 +191,24 @@ impl Alloc {
     /// `task`: `None` is every task that runs.
     pub fn signal(
         &mut self,
-        turn: &mut Turn<'_>,
+        ctx: &mut Context<'_>,
         task: Option<&str>,
         name: &str,
         signal: i32,
     ) -> Result<(), Refusal> {
         let meant = match task {
-            Some(task) => Some(self.known_task(task)?),
+            Some(task) => Some(self.task_index(task)?),
             None => None,
         };
         let tasks = self.tasks.iter_mut().enumerate().filter(|(at, _)| meant.is_none_or(|m| m == *at));
-        if tasks.filter_map(|(_, t)| t.signal(turn, name, signal).then_some(())).count() == 0 {
+        if tasks.filter_map(|(_, t)| t.signal(ctx, name, signal).then_some(())).count() == 0 {
             return Err(conflict("Task not running"));
         }
         Ok(())
     }
 
-    /// The place of the task with that name.
-    pub fn known_task(&self, name: &str) -> Result<usize, Refusal> {
+    /// The index of the task with that name.
+    pub fn task_index(&self, name: &str) -> Result<usize, Refusal> {
         self.tasks
             .iter()
             .position(|t| t.name == name)
@@ -216,14 +216,14 @@ impl Alloc {
     }
 }
 
-/// What runs beside a task.
-enum Beside<'a> {
+/// What an exec session runs beside a task.
+enum SessionCommand<'a> {
     Command(&'a [String]),
     /// One of the task's actions, by its name.
     Action(&'a str),
 }
 
-/// A name that nobody knows stays as it is written: it may be the shell's.
+/// An unknown variable stays as it is written: it may be the shell's.
 fn action_words(task: &Task, name: &str, known: &Environment) -> Result<Vec<String>, Refusal> {
     let unknown = || Refusal::new(RefusalKind::NotFound, no_action(name, &[task]));
     let action = task.action(name).ok_or_else(unknown)?;

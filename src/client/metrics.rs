@@ -1,7 +1,7 @@
-//! What the client's brain measures of its allocations, by comparing them after each turn with what they were before.
+//! The client's metrics: allocations are compared after each turn with what they were before.
 //! Changes nothing that the brain decides.
 
-use super::alloc::Alloc;
+use super::alloc_runner::AllocRunner;
 use model::alloc::ClientStatus;
 use model::id::{AllocId, NodeId};
 use model::node::NodeInfo;
@@ -28,15 +28,15 @@ pub struct ClientStatusReport {
 }
 
 #[derive(Debug, Default)]
-pub struct Measures {
+pub struct Metrics {
     kept: Measured,
     seen: BTreeMap<AllocId, (ClientStatus, u64)>,
 }
 
-impl Measures {
+impl Metrics {
     /// An allocation that is seen for the first time is where the counting starts: it may have come from an earlier life of
     /// the agent.
-    pub fn compare(&mut self, allocs: &BTreeMap<AllocId, Alloc>, now: Mono) {
+    pub fn compare(&mut self, allocs: &BTreeMap<AllocId, AllocRunner>, now: Mono) {
         self.seen.retain(|id, _| allocs.contains_key(id));
         for (id, alloc) in allocs {
             let is = (alloc.client_status(), alloc.restarts());
@@ -55,7 +55,7 @@ impl Measures {
         }
     }
 
-    pub fn measured(&self, allocs: &BTreeMap<AllocId, Alloc>, info: Option<&NodeInfo>) -> Measured {
+    pub fn measured(&self, allocs: &BTreeMap<AllocId, AllocRunner>, info: Option<&NodeInfo>) -> Measured {
         let mut m = self.kept.clone();
         let (mut pending, mut running, mut terminal, mut used) = (0, 0, 0, Amount::ZERO);
         for alloc in allocs.values() {

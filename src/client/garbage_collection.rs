@@ -1,30 +1,30 @@
 //! Allocations that ended here and make room: their directories are removed, then they are forgotten (client.md 23).
 
-use super::alloc::Alloc;
+use super::alloc_runner::AllocRunner;
 use super::brain::Client;
-use super::effects::Held;
-use super::runner::Turn;
+use super::effects::PendingEffects;
+use super::task_runner::Context;
 use model::id::AllocId;
 use model::time::Now;
 use state::local::{Fate, Writes};
 use wire::request::{Refusal, RefusalKind};
 
 impl Client {
-    /// Of the ended allocations that the servers know to have ended, the oldest go, until `keep` are left.
-    pub(super) fn collect_ended(&mut self, now: Now, keep: usize, held: &mut Held) {
-        let kept = |a: &&mut Alloc| a.head.fate == Fate::Kept && a.is_over();
-        let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.is_over()).count();
+    /// Removes the oldest ended allocations until `keep` are left, but none whose end the servers do not know yet.
+    pub(super) fn garbage_collect(&mut self, now: Now, keep: usize, effects: &mut PendingEffects) {
+        let kept = |a: &&mut AllocRunner| a.head.fate == Fate::Kept && a.has_ended();
+        let count = self.allocs.values().filter(|a| a.head.fate == Fate::Kept && a.has_ended()).count();
         if count <= keep {
             return;
         }
         let mut ended: Vec<_> =
-            self.allocs.values_mut().filter(kept).filter(|a| a.untold().is_none()).collect();
+            self.allocs.values_mut().filter(kept).filter(|a| a.unreported().is_none()).collect();
         ended.sort_by_key(|a| (a.ended, a.id()));
         let chosen: Vec<AllocId> = ended.iter().take(count - keep).map(|a| a.id()).collect();
-        let (mut turn, allocs) = self.lend(now, held);
+        let (mut ctx, allocs) = self.lend(now, effects);
         for id in chosen {
             if let Some(alloc) = allocs.get_mut(&id) {
-                alloc.collect(&mut turn);
+                alloc.mark_collected(&mut ctx);
             }
         }
     }
@@ -36,7 +36,7 @@ impl Client {
         result: Result<(), String>,
         writes: &mut Writes,
     ) {
-        let Some(alloc) = self.allocs.get_mut(&id).filter(|a| a.head.fate != Fate::Kept && a.is_over())
+        let Some(alloc) = self.allocs.get_mut(&id).filter(|a| a.head.fate != Fate::Kept && a.has_ended())
         else {
             return;
         };
@@ -51,20 +51,20 @@ impl Client {
     }
 }
 
-impl Alloc {
-    fn collect(&mut self, turn: &mut Turn<'_>) {
+impl AllocRunner {
+    fn mark_collected(&mut self, ctx: &mut Context<'_>) {
         self.set_fate(Fate::Collected);
-        self.advance(turn, false);
+        self.advance(ctx, false);
     }
 
-    pub fn collect_if_ended(&mut self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
-        let why = match (self.is_over(), self.untold()) {
+    pub fn garbage_collect_ended(&mut self, ctx: &mut Context<'_>) -> Result<(), Refusal> {
+        let why = match (self.has_ended(), self.unreported()) {
             (false, _) => "the allocation has not ended: stop it first",
             (true, Some(_)) => {
                 "the servers have not heard of the allocation's end yet: try again in a second"
             }
             (true, None) => {
-                self.collect(turn);
+                self.mark_collected(ctx);
                 return Ok(());
             }
         };

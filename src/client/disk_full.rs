@@ -1,21 +1,21 @@
-//! What a node says of itself while its disk is full. Nothing is written then, so nothing that must be stored first is
+//! What a node reports while its disk is full. Nothing is written then, so nothing that must be stored first is
 //! started; what runs goes on, and so do heartbeats, stops and removals.
 //!
 //! Refuses to know: disks. Others say whether there is room.
 
 use model::node::NodeInfo;
 
-/// Of an allocation that is to start.
+/// The description of an allocation that is to start.
 pub const WAITS: &str =
     "Waiting for room: the node's disk is full, and nothing is started there until some of it is freed";
-/// Of a driver. An unhealthy one is sent no new work.
+/// A driver's health description. Servers send no new work to an unhealthy driver.
 const NO_STARTS: &str =
     "the node's disk is full: running tasks go on, and nothing is started until some of it is freed";
 
 /// The machine as the servers are to see it.
-pub fn described(info: &NodeInfo, room: bool) -> Box<NodeInfo> {
+pub fn described(info: &NodeInfo, disk_has_space: bool) -> Box<NodeInfo> {
     let mut info = info.clone();
-    if !room {
+    if !disk_has_space {
         for driver in info.drivers.values_mut().filter(|d| d.detected && d.healthy) {
             (driver.healthy, driver.description) = (false, NO_STARTS.into());
         }
@@ -23,6 +23,6 @@ pub fn described(info: &NodeInfo, room: bool) -> Box<NodeInfo> {
     Box::new(info)
 }
 
-pub fn trouble(room: bool) -> Option<String> {
-    (!room).then(|| NO_STARTS.to_string())
+pub fn trouble(disk_has_space: bool) -> Option<String> {
+    (!disk_has_space).then(|| NO_STARTS.to_string())
 }

@@ -1,6 +1,6 @@
 //! What tests ask a world, and what it was told.
 
-use super::samples;
+use super::fixtures;
 use super::world::World;
 use crate::effects::{Grant, Input};
 use model::deployment::Verdict;
@@ -36,7 +36,7 @@ impl World {
     }
 
     pub fn task(&self, n: u8, task: &str) -> &TaskState {
-        &self.told[&samples::alloc_id(n)].task_states[task]
+        &self.told[&fixtures::alloc_id(n)].task_states[task]
     }
 
     /// The kinds of a task's events, as the servers were told.
@@ -45,7 +45,7 @@ impl World {
     }
 
     pub fn status(&self, n: u8) -> &str {
-        self.told[&samples::alloc_id(n)].client.as_str()
+        self.told[&fixtures::alloc_id(n)].client.as_str()
     }
 
     pub fn take_trace(&mut self) -> Vec<String> {

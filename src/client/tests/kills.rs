@@ -1,10 +1,11 @@
 //! Ends that were wanted and ends that were not, when the agent dies between the wish and the end: the first are no
 //! failures, the second are told with their true code and follow the restart policy.
 
-use super::samples::{assignment, restart, task};
+use super::fixtures::{assignment, restart, task};
 use super::world::World;
 use model::alloc::DesiredStatus;
 use model::job::{JobType, RestartMode, Task};
+use model::resources::{Hook, Lifecycle};
 use model::task::ExitStatus;
 use model::time::Span;
 use wire::rpc::Assignment;
@@ -108,6 +109,33 @@ fn no_end_waits_for_a_delay_that_is_called_off() {
 }
 
 #[test]
+fn a_skipped_shutdown_delay_is_told() {
+    let delayed = Task { shutdown_delay: s(30), ..once("web") };
+    let mut w = running(&[delayed, once("plain")]);
+    w.change(1, |a| {
+        a.desired = DesiredStatus::Stop;
+        a.no_shutdown_delay = true;
+    });
+    w.pass(s(10));
+    let told = w.task(1, "web").events.iter().find(|e| e.kind == "Skipping shutdown delay");
+    let sentence = "Skipping shutdown_delay of 30s before killing the task.";
+    assert_eq!(told.map(|e| e.message.as_str()), Some(sentence));
+    assert!(!w.events(1, "plain").contains(&"Skipping shutdown delay"), "it has no delay");
+}
+
+#[test]
+fn a_stop_tells_the_others_once_that_the_leader_is_dead() {
+    let mut w = running(&leader_and_helper());
+    w.stop_alloc(1);
+    w.pass(s(3));
+    assert_eq!(w.events(1, "helper").last(), Some(&"Started"), "the leader ends first");
+    w.pass(s(30));
+    let helper: Vec<_> = w.events(1, "helper").into_iter().skip(3).collect();
+    assert_eq!(helper, ["Leader Task Dead", "Killing", "Terminated", "Killed"]);
+    assert!(!w.events(1, "main").contains(&"Leader Task Dead"));
+}
+
+#[test]
 fn who_is_killed_for_the_leaders_end_has_not_failed() {
     let mut w = running(&leader_and_helper());
     w.exit("main", 0);
@@ -115,6 +143,37 @@ fn who_is_killed_for_the_leaders_end_has_not_failed() {
     end_without_agent(&mut w, &[("helper", 137)]);
     assert_ended_as_wanted(&w, 2);
     assert!(!w.task(1, "helper").failed);
+    let told = w.events(1, "helper").into_iter().filter(|kind| *kind == "Leader Task Dead");
+    assert_eq!(told.count(), 1);
+}
+
+/// Servers replace what has failed: nothing of it may still run then.
+#[test]
+fn failed_is_reported_after_the_last_task_has_ended() {
+    let mut w = running(&[once("bad"), once("good")]);
+    w.take_trace();
+    w.exit("bad", 1);
+    w.pass(s(3));
+    assert_eq!((w.living(), w.status(1)), (vec!["good#2".to_string()], "running"));
+    assert_eq!(w.events(1, "good").last(), Some(&"Killing"), "told why before it is killed");
+    assert!(w.events(1, "good").contains(&"Sibling Task Failed"));
+    assert!(w.task(1, "bad").failed, "the servers know already that a task has failed");
+    w.pass(s(10));
+    assert_eq!((w.living().len(), w.status(1)), (0, "failed"));
+    let ends: Vec<_> = w.take_trace().into_iter().filter(|line| !line.starts_with("forget")).collect();
+    assert_eq!(ends, ["stop good#2 2 5s", "report failed"]);
+}
+
+#[test]
+fn a_poststop_task_ends_before_failed_is_reported() {
+    let lifecycle = Some(Lifecycle { hook: Hook::Poststop, sidecar: false });
+    let mut w = running(&[once("main"), Task { lifecycle, ..once("stop") }]);
+    w.exit("main", 1);
+    w.pass(s(3));
+    assert_eq!((w.living(), w.status(1)), (vec!["stop#2".to_string()], "running"));
+    w.exit("stop", 0);
+    w.pass(s(3));
+    assert_eq!(w.status(1), "failed");
 }
 
 #[test]
@@ -148,7 +207,7 @@ fn an_end_before_the_wish_is_stored_counts_as_it_is() {
 }
 
 #[test]
-fn an_end_of_its_own_while_the_agent_was_away_follows_the_restart_policy() {
+fn an_exit_without_an_agent_follows_the_restart_policy() {
     let mut w = running(&[task("web")]);
     end_without_agent(&mut w, &[("web", 3)]);
     assert_eq!((w.living(), w.status(1)), (vec!["web#2".to_string()], "running"), "{:#?}", w.trace);
@@ -161,7 +220,7 @@ fn an_end_of_its_own_while_the_agent_was_away_follows_the_restart_policy() {
 
 /// Nobody asked the helper to end: that the leader ended, too, is heard of at the same time.
 #[test]
-fn ends_that_are_heard_of_together_count_as_they_are_in_any_order() {
+fn exits_in_one_turn_count_alike_in_any_order() {
     let mut tasks = leader_and_helper();
     for _ in 0..2 {
         let mut w = running(&tasks);

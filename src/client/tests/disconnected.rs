@@ -1,6 +1,6 @@
 //! A node without servers, and what only one allocation can hold at a time.
 
-use super::samples::{assignment, task};
+use super::fixtures::{assignment, task};
 use super::world::World;
 use model::claims::{HeldNetwork, HeldPort};
 use model::job::{DisconnectPolicy, Reconcile};
@@ -31,7 +31,7 @@ fn given_up_after(n: u8, after: Option<Span>) -> Assignment {
 }
 
 #[test]
-fn what_is_given_up_without_servers_ends_by_itself_and_all_else_runs_on() {
+fn stop_on_client_after_ends_only_its_own_allocations() {
     let mut w = World::new(&[given_up_after(1, Some(s(60))), given_up_after(2, None)]);
     w.pass(s(30));
     assert_eq!(living(&w), ["t1", "t2"]);

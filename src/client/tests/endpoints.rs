@@ -1,6 +1,6 @@
 //! Questions to a node: restarts and signals, what becomes of them when something dies in between, and what is refused.
 
-use super::samples::{alloc_id, assignment, restart, task};
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use crate::effects::Grant;
 use model::job::{JobType, RestartMode, Task, TaskAction};
@@ -82,7 +82,7 @@ fn a_restart_is_neither_lost_nor_doubled_by_a_crash() {
 }
 
 #[test]
-fn a_restart_outlives_a_task_that_does_not_end_and_an_agent_that_does() {
+fn a_restart_survives_a_stubborn_task_and_an_agent_crash() {
     let mut w = running(&["web"]);
     w.stubborn = vec!["web".into()];
     assert_eq!(w.ask(restarting(one("web"))), Ok(DONE));

@@ -1,6 +1,6 @@
 //! What a client finds of its allocations' health, and what no crash makes it say too early, twice or otherwise.
 
-use super::samples::{alloc_id, assignment, restart, task};
+use super::fixtures::{alloc_id, assignment, restart, task};
 use super::world::World;
 use model::deployment::Verdict;
 use model::id::DeploymentId;

@@ -35,14 +35,14 @@ pub const AFTER_DELAY: &str = "Exceeded allowed attempts, applying a delay";
 pub const AFTER_REBOOT: &str = "Restart after the machine's reboot";
 
 #[derive(Clone, Debug)]
-pub struct Tracker {
+pub struct RestartTracker {
     count: i64,
     window_start: Mono,
 }
 
-impl Tracker {
-    pub fn new(now: Mono) -> Tracker {
-        Tracker { count: 0, window_start: now }
+impl RestartTracker {
+    pub fn new(now: Mono) -> RestartTracker {
+        RestartTracker { count: 0, window_start: now }
     }
 
     /// `jitter` is any random number; it adds up to a quarter of the policy's delay.
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_service_fails_at_the_third_exit() {
-        let mut tracker = Tracker::new(at(0));
+        let mut tracker = RestartTracker::new(at(0));
         let policy = policy(2, 1800, 15, RestartMode::Fail);
         for (time, jitter) in [(1, 0), (20, u64::MAX)] {
             match tracker.decide(&policy, true, BAD, at(time), jitter) {
@@ -130,8 +130,17 @@ mod tests {
     }
 
     #[test]
+    fn the_delay_has_up_to_a_quarter_of_jitter() {
+        let seconds = |s: u64| s * 1_000_000_000;
+        for (jitter, millis) in [(0, 16_000), (8, 18_000), (12, 19_000), (16, 16_000), (24, 18_000)] {
+            assert_eq!(jittered(Span::seconds(16), seconds(jitter)), Span::millis(millis), "{jitter}");
+        }
+        assert_eq!(jittered(Span::ZERO, u64::MAX), Span::ZERO);
+    }
+
+    #[test]
     fn mode_delay_waits_for_the_next_window() {
-        let mut tracker = Tracker::new(at(0));
+        let mut tracker = RestartTracker::new(at(0));
         let policy = policy(2, 1800, 15, RestartMode::Delay);
         tracker.decide(&policy, true, BAD, at(1), 0);
         tracker.decide(&policy, true, BAD, at(20), 0);
@@ -141,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_new_window_counts_anew() {
-        let mut tracker = Tracker::new(at(0));
+        let mut tracker = RestartTracker::new(at(0));
         let policy = policy(1, 10, 1, RestartMode::Fail);
         for time in [2, 13] {
             let decision = tracker.decide(&policy, true, BAD, at(time), 0);
@@ -168,7 +177,7 @@ mod tests {
         ];
         for (attempts, on_success, outcome, expected) in cases {
             let policy = policy(attempts, 10, 1, RestartMode::Fail);
-            let decision = Tracker::new(at(0)).decide(&policy, on_success, outcome, at(1), 0);
+            let decision = RestartTracker::new(at(0)).decide(&policy, on_success, outcome, at(1), 0);
             assert_eq!(decision, expected, "{attempts} {on_success} {outcome:?}");
         }
     }

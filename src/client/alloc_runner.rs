@@ -1,0 +1,476 @@
+//! The allocation runner: its directory, its task runners in the order of their lifecycle, and how they are killed
+//! (client.md 5, client.md 6, client.md 10).
+
+mod updates;
+
+use super::driver;
+use super::effects::{DirFile, DirSpec, DirTask, Effect, RunningTask};
+use super::events;
+use super::health::HealthWatcher;
+use super::kill_order::{KillPhase, KillPlan};
+use super::lifecycle::{Role, Stage, TaskView};
+use super::task_runner::{Context, Dirty, TaskRunner, TaskSpec};
+use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
+use model::id::AllocId;
+use model::job::Task;
+use model::task::TaskEvent;
+use model::time::{Mono, Now, Span, Wall};
+use state::local::{AllocHead, Fate, HealthResult, LocalAlloc, Writes};
+use std::collections::BTreeMap;
+use wire::rpc::Assignment;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dir {
+    Absent,
+    /// Built before the agent's restart: part of it lies in memory and may be gone with a reboot.
+    Stale,
+    /// Asked for again at `again` if no answer has come.
+    Building {
+        again: Mono,
+    },
+    Built,
+}
+
+/// What the servers have acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    revision: u64,
+    status: ClientStatus,
+    pub(super) found: Option<HealthResult>,
+}
+
+#[derive(Debug)]
+pub struct AllocRunner {
+    pub head: AllocHead,
+    pub(super) tasks: Vec<TaskRunner>,
+    pub(super) head_dirty: Dirty,
+    dir: Dir,
+    pub(super) stage: Stage,
+    pub(super) plan: Option<KillPlan>,
+    /// When the directory's removal is asked for (again); `None`: not yet asked for.
+    remove_at: Option<Mono>,
+    status: (ClientStatus, &'static str),
+    status_revision: u64,
+    pub(super) acknowledged: Option<Acknowledged>,
+    reporting: Option<Acknowledged>,
+    pub(super) health_watcher: HealthWatcher,
+    /// When its health is checked again.
+    pub(super) health_check_at: Option<Mono>,
+    /// When it ended here: the oldest is collected first.
+    pub ended: Option<Wall>,
+}
+
+const DIR_PATIENCE: Span = Span::minutes(5);
+const DIR_RETRY: Span = Span::minutes(1);
+
+impl AllocRunner {
+    pub fn new(assignment: Assignment, now: Now) -> AllocRunner {
+        let head = AllocHead { assignment, dir_built: false, fate: Fate::Kept, found: None };
+        let mut alloc = AllocRunner::restore(LocalAlloc { head, tasks: BTreeMap::new() }, now);
+        alloc.head_dirty = Dirty::Durable;
+        // The servers made it pending: only another status is urgent.
+        alloc.acknowledged = Some(Acknowledged { revision: 0, status: ClientStatus::Pending, found: None });
+        alloc
+    }
+
+    pub fn restore(local: LocalAlloc, now: Now) -> AllocRunner {
+        let LocalAlloc { head, mut tasks } = local;
+        let runner = |t: &Task| TaskRunner::new(t, tasks.remove(&t.name), now);
+        let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
+        let mut alloc = AllocRunner {
+            dir: if head.dir_built { Dir::Stale } else { Dir::Absent },
+            head,
+            tasks,
+            head_dirty: Dirty::Clean,
+            stage: Stage::Prestart,
+            plan: None,
+            remove_at: None,
+            status: (ClientStatus::Pending, ""),
+            status_revision: u64::MAX,
+            acknowledged: None,
+            reporting: None,
+            health_watcher: HealthWatcher::new(now.mono),
+            health_check_at: None,
+            ended: None,
+        };
+        alloc.update_client_status();
+        alloc
+    }
+
+    pub fn id(&self) -> AllocId {
+        self.head.assignment.id
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.tasks.iter().all(TaskRunner::is_dead)
+    }
+
+    pub fn task_names(&self) -> impl Iterator<Item = &str> {
+        self.tasks.iter().map(|t| t.name.as_str())
+    }
+
+    pub fn client_status(&self) -> ClientStatus {
+        self.status.0
+    }
+
+    /// Restarts of all its tasks since it was placed.
+    pub fn restarts(&self) -> u64 {
+        self.tasks.iter().map(|t| t.local.state.restarts).sum()
+    }
+
+    /// It has ended, or its tasks are being stopped.
+    pub fn is_ending(&self) -> bool {
+        self.has_ended() || self.plan.is_some() || self.head.assignment.desired != DesiredStatus::Run
+    }
+
+    pub fn running(&self) -> bool {
+        self.tasks.iter().any(TaskRunner::has_run)
+    }
+
+    /// Takes a newer assignment. The set of tasks of an allocation never changes; if it did, only the desired status is taken.
+    pub fn update(&mut self, assignment: Assignment) {
+        let known = &mut self.head.assignment;
+        let same =
+            known.group.tasks.iter().map(|t| &t.name).eq(assignment.group.tasks.iter().map(|t| &t.name));
+        if same {
+            *known = assignment;
+        } else {
+            known.desired = assignment.desired;
+            known.no_shutdown_delay = assignment.no_shutdown_delay;
+            known.alloc_modify_index = assignment.alloc_modify_index;
+        }
+        self.head_dirty = Dirty::Durable;
+    }
+
+    pub fn set_fate(&mut self, fate: Fate) {
+        if self.head.fate == Fate::Kept {
+            self.head.fate = fate;
+            self.head_dirty = Dirty::Durable;
+        }
+    }
+
+    /// The agent ends and takes its tasks with it: no delays, no poststop tasks.
+    pub fn shut_down(&mut self) {
+        self.stop(Mono(0), true, true);
+    }
+
+    pub fn dir_built(&mut self, ctx: &Context<'_>, result: Result<(), String>) {
+        match result {
+            Ok(()) => {
+                self.dir = Dir::Built;
+                self.head.dir_built = true;
+                self.head_dirty = self.head_dirty.max(Dirty::Lazy);
+            }
+            Err(why) => {
+                // What runs goes on; for what would start next it is tried again.
+                self.dir = Dir::Building { again: ctx.now.mono.after(DIR_RETRY) };
+                let why = format!("failed to setup alloc: pre-run hook \"alloc_dir\" failed: {why}");
+                self.fail_setup(ctx.now.stamp(), &why);
+            }
+        }
+    }
+
+    fn fail_setup(&mut self, at: Wall, why: &str) {
+        for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && !t.has_run()) {
+            task.fail(events::setup_failure(at, why), at);
+        }
+    }
+
+    /// A directory whose removal failed is tried again later.
+    pub fn dir_not_removed(&mut self, now: Mono) {
+        self.remove_at = Some(now.after(DIR_RETRY));
+    }
+
+    /// Calls `act` with a task runner and the task that it runs.
+    pub fn with_task(&mut self, index: usize, act: impl FnOnce(&mut TaskRunner, TaskSpec<'_>)) {
+        let Some(runner) = self.tasks.get_mut(index) else { return };
+        let to_end = self.plan.is_some_and(|plan| plan.includes(runner.role));
+        if let Some(task) = self.head.assignment.group.task(&runner.name) {
+            act(runner, TaskSpec { assignment: &self.head.assignment, task, to_end });
+        }
+    }
+
+    /// The running tasks, or the one that is named, if it runs.
+    pub fn running_tasks(&self, task: Option<&str>) -> Vec<RunningTask> {
+        let one = |runner: &TaskRunner| {
+            let assignment = &self.head.assignment;
+            runner.running_task(driver::label(assignment, assignment.group.task(&runner.name)?))
+        };
+        self.tasks.iter().filter(|t| task.is_none_or(|name| t.name == name)).filter_map(one).collect()
+    }
+
+    pub fn runners(&self) -> &[TaskRunner] {
+        &self.tasks
+    }
+
+    /// Does everything that is due, until nothing more follows from it.
+    pub fn advance(&mut self, ctx: &mut Context<'_>, previous_lives: bool) {
+        self.check_health(ctx);
+        if self.has_ended() {
+            self.update_client_status();
+            return self.remove_dir_if_wanted(ctx);
+        }
+        // Each round moves some task, the stage or the plan forward; all of them have few steps.
+        for _ in 0..8 + 4 * self.tasks.len() {
+            let before = (self.revision(), self.stage, self.plan, self.dir);
+            self.kill_if_wanted(ctx);
+            self.advance_kill(ctx);
+            self.prepare_dir(ctx, previous_lives);
+            if !self.restarts_all() {
+                self.stage = self.stage.advance(&self.views());
+            }
+            self.advance_tasks(ctx);
+            if before == (self.revision(), self.stage, self.plan, self.dir) {
+                break;
+            }
+        }
+        self.check_health(ctx);
+        self.update_client_status();
+        self.remove_dir_if_wanted(ctx);
+    }
+
+    /// Decides whether tasks are being stopped, before a task hears of its run. After an agent restart only the store knows
+    /// what was asked for, and an exit may be the first news.
+    pub fn plan_end(&mut self, ctx: &mut Context<'_>) {
+        if !self.has_ended() {
+            self.kill_if_wanted(ctx);
+        }
+    }
+
+    fn restarts_all(&self) -> bool {
+        self.tasks.iter().any(TaskRunner::restarts_with_all)
+    }
+
+    fn revision(&self) -> u64 {
+        self.tasks.iter().map(|t| t.revision).sum()
+    }
+
+    fn views(&self) -> Vec<TaskView> {
+        let view = |t: &TaskRunner| TaskView {
+            role: t.role,
+            phase: t.local.state.phase,
+            failed: t.local.state.failed,
+        };
+        self.tasks.iter().map(view).collect()
+    }
+
+    fn kill_if_wanted(&mut self, ctx: &mut Context<'_>) {
+        let now = ctx.now.mono;
+        let skip_delays = self.head.assignment.no_shutdown_delay;
+        if self.head.fate != Fate::Kept {
+            self.stop(now, true, skip_delays);
+        } else if self.head.assignment.desired != DesiredStatus::Run {
+            self.stop(now, false, skip_delays);
+        } else if self.plan.is_none()
+            && let Some(event) = self.kill_reason(ctx.now.stamp())
+        {
+            self.add_kill_reason(event);
+            self.stop(now, false, false);
+        }
+    }
+
+    /// Why the live tasks are killed, when others have ended; poststop tasks do not count.
+    fn kill_reason(&self, at: Wall) -> Option<TaskEvent> {
+        let counted = || self.tasks.iter().filter(|t| t.role != Role::Poststop);
+        let mut living = counted().filter(|t| !t.is_dead()).peekable();
+        living.peek()?;
+        if counted().any(|t| t.is_dead() && !t.local.state.failed && t.leader) {
+            return Some(events::leader_dead(at));
+        }
+        if let Some(failed) = counted().find(|t| t.is_dead() && t.local.state.failed) {
+            return Some(events::sibling_failed(at, &failed.name));
+        }
+        living.all(|t| t.role.is_sidecar()).then(|| events::main_tasks_dead(at))
+    }
+
+    pub(super) fn stop(&mut self, now: Mono, with_poststop: bool, skip_delays: bool) {
+        let with_poststop = with_poststop || !self.head.dir_built;
+        if let Some(plan) = &mut self.plan {
+            let more = (with_poststop && !plan.with_poststop) || (skip_delays && !plan.skip_delays);
+            plan.with_poststop |= with_poststop;
+            plan.skip_delays |= skip_delays;
+            if more && (plan.phase == KillPhase::Done || plan.skip_delays) {
+                plan.phase = KillPhase::Leader;
+            }
+            return;
+        }
+        let delay = self.head.assignment.group.shutdown_delay.filter(|d| *d > Span::ZERO && self.running());
+        let phase = match delay {
+            Some(delay) if !skip_delays => KillPhase::Delay { until: now.after(delay) },
+            _ => KillPhase::Leader,
+        };
+        self.plan = Some(KillPlan { phase, with_poststop, skip_delays });
+    }
+
+    /// Kills what still runs; those tasks have failed.
+    pub fn fail_disconnected(&mut self, now: Now) {
+        let event = events::disconnected(now.stamp());
+        self.tasks
+            .iter_mut()
+            .filter(|t| t.role != Role::Poststop)
+            .for_each(|t| t.fail_disconnected(event.clone()));
+        self.stop(now.mono, false, false);
+    }
+
+    fn advance_kill(&mut self, ctx: &mut Context<'_>) {
+        let Some(mut plan) = self.plan else { return };
+        loop {
+            plan.phase = match plan.phase {
+                KillPhase::Delay { until } if until <= ctx.now.mono => KillPhase::Leader,
+                KillPhase::Leader if self.kill_tasks(ctx, plan, |t| t.leader) => {
+                    self.report_leader_dead(ctx.now.stamp());
+                    KillPhase::Others
+                }
+                KillPhase::Others if self.kill_tasks(ctx, plan, |t| !t.role.is_sidecar()) => {
+                    KillPhase::Sidecars
+                }
+                KillPhase::Sidecars if self.kill_tasks(ctx, plan, |_| true) => KillPhase::Done,
+                _ => break,
+            };
+        }
+        self.plan = Some(plan);
+    }
+
+    /// The live tasks hear that the leader has ended, also when the whole allocation is stopped.
+    fn report_leader_dead(&mut self, at: Wall) {
+        if self.tasks.iter().any(|t| t.leader && t.is_dead() && !t.local.state.failed) {
+            self.add_kill_reason(events::leader_dead(at));
+        }
+    }
+
+    /// Adds the event to each live task, but not a second time: the agent may have been restarted since.
+    fn add_kill_reason(&mut self, event: TaskEvent) {
+        let knows = |t: &TaskRunner| t.local.state.events.iter().any(|e| e.kind == event.kind);
+        for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && t.role != Role::Poststop && !knows(t)) {
+            task.add_event(event.clone());
+        }
+    }
+
+    /// Kills the selected tasks; true once all of them are dead.
+    fn kill_tasks(
+        &mut self,
+        ctx: &mut Context<'_>,
+        plan: KillPlan,
+        meant: impl Fn(&TaskRunner) -> bool,
+    ) -> bool {
+        let mut all_dead = true;
+        for index in 0..self.tasks.len() {
+            let task = &self.tasks[index];
+            if task.is_dead() || !meant(task) || !plan.includes(task.role) {
+                continue;
+            }
+            self.with_task(index, |runner, spec| runner.kill(ctx, spec, !plan.skip_delays));
+            all_dead &= self.tasks[index].is_dead();
+        }
+        all_dead
+    }
+
+    fn prepare_dir(&mut self, ctx: &mut Context<'_>, previous_lives: bool) {
+        let wanted = match self.plan {
+            None => true,
+            Some(plan) => self.head.dir_built && !plan.with_poststop,
+        };
+        if !wanted || !ctx.disk_has_space || self.has_ended() {
+            return;
+        }
+        let due = match self.dir {
+            Dir::Absent => !previous_lives,
+            Dir::Stale => true,
+            Dir::Building { again } => again <= ctx.now.mono,
+            Dir::Built => false,
+        };
+        if !due {
+            return;
+        }
+        let group = &self.head.assignment.group;
+        if let Some(bad) = group.tasks.iter().find(|t| !is_file_name(&t.name)) {
+            let why = format!("task name {:?} cannot be the name of a directory", bad.name);
+            return self.fail_setup(ctx.now.stamp(), &why);
+        }
+        let payload = &self.head.assignment.payload;
+        let file = |t: &Task| {
+            let wanted = Some(&t.payload_file).filter(|file| !file.is_empty() && !payload.is_empty())?;
+            Some(DirFile { path: wanted.clone(), bytes: payload.clone() })
+        };
+        let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
+        let tasks = group.tasks.iter().map(dir).collect();
+        ctx.effects.push(Effect::BuildDir(DirSpec { alloc: self.id(), tasks }));
+        self.dir = Dir::Building { again: ctx.now.mono.after(DIR_PATIENCE) };
+    }
+
+    fn advance_tasks(&mut self, ctx: &mut Context<'_>) {
+        let ready = self.dir == Dir::Built && ctx.disk_has_space && !self.restarts_all();
+        let stage = self.stage;
+        for index in 0..self.tasks.len() {
+            self.with_task(index, |runner, spec| {
+                runner.advance(ctx, spec, ready && !spec.to_end && stage.opens(runner.role));
+            });
+        }
+    }
+
+    /// Computes the client status from the tasks' states.
+    fn update_client_status(&mut self) {
+        if self.status_revision != self.revision() {
+            self.status_revision = self.revision();
+            let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect();
+            self.status = client_status_of(&states);
+        }
+        let terminal = self.status.0.is_terminal();
+        assert!(
+            !terminal || self.has_ended(),
+            "an allocation is terminal only when all of its tasks are dead"
+        );
+        if self.ended.is_none() && self.has_ended() {
+            self.ended = self.tasks.iter().map(|t| t.local.state.finished_at).max().or(Some(Wall::NEVER));
+        }
+    }
+
+    fn remove_dir_if_wanted(&mut self, ctx: &mut Context<'_>) {
+        let now = ctx.now.mono;
+        let building = matches!(self.dir, Dir::Building { again } if again > now);
+        if self.head.fate == Fate::Kept || !self.has_ended() || building {
+            return;
+        }
+        if self.remove_at.is_none_or(|at| at <= now) {
+            ctx.effects.push(Effect::RemoveDir { alloc: self.id() });
+            self.remove_at = Some(now.after(DIR_PATIENCE));
+        }
+    }
+
+    /// Adds what changed to the turn's writes.
+    pub fn save(&mut self, writes: &mut Writes) {
+        let id = self.id();
+        if self.head_dirty != Dirty::Clean {
+            writes.put_alloc(&self.head);
+        }
+        let mut worst = std::mem::replace(&mut self.head_dirty, Dirty::Clean);
+        for task in self.tasks.iter_mut().filter(|t| t.dirty != Dirty::Clean) {
+            writes.put_task(id, &task.name, &task.local);
+            worst = worst.max(std::mem::replace(&mut task.dirty, Dirty::Clean));
+        }
+        if worst == Dirty::Durable {
+            writes.must_last();
+        }
+    }
+
+    pub fn next_deadline(&self, now: Mono) -> Option<Mono> {
+        let dir = match self.dir {
+            Dir::Building { again } => Some(again),
+            Dir::Absent | Dir::Stale | Dir::Built => None,
+        };
+        let plan = match self.plan {
+            Some(KillPlan { phase: KillPhase::Delay { until }, .. }) => Some(until),
+            _ => None,
+        };
+        let own =
+            [dir, plan, self.remove_at, self.health_check_at].into_iter().flatten().filter(|at| *at > now);
+        own.chain(self.tasks.iter().filter_map(|t| t.next_deadline(now))).min()
+    }
+}
+
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 200
+        && !matches!(name, "." | ".." | "alloc")
+        && !name.contains(['/', '\0'])
+}

@@ -1,0 +1,28 @@
+//! Ports, cores and devices pass from one allocation to the next only when the first has really ended.
+//! Refuses to know who is to have what: the servers say so.
+
+use super::alloc_runner::AllocRunner;
+use model::alloc::DesiredStatus;
+use model::claims::Claim;
+use std::collections::BTreeSet;
+
+/// What allocations still hold that were told to stop.
+pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTreeSet<Claim> {
+    let mut claims = BTreeSet::new();
+    for alloc in allocs.filter(|a| !a.has_ended() && !is_wanted(a)) {
+        claims.extend(alloc.head.assignment.resources.claims());
+    }
+    claims
+}
+
+/// Whether an allocation waits for some of that.
+pub fn must_wait(alloc: &AllocRunner, held_by_ending: &BTreeSet<Claim>) -> bool {
+    let resources = &alloc.head.assignment.resources;
+    is_wanted(alloc)
+        && !held_by_ending.is_empty()
+        && resources.claims().any(|claim| held_by_ending.contains(&claim))
+}
+
+fn is_wanted(alloc: &AllocRunner) -> bool {
+    alloc.head.assignment.desired == DesiredStatus::Run
+}
