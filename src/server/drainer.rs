@@ -308,3 +308,6 @@ impl<'v> Here<'v> {
         self.others.iter().chain(&self.system)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -416,3 +416,6 @@ fn dispatched_with(spec: &JobSpec, group: &TaskGroup) -> (BTreeMap<String, Strin
     let wanted = group.tasks.iter().any(|task| !task.payload_file.is_empty());
     (meta, if wanted { dispatch.payload.clone() } else { vec![] })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,19 @@
 //! For tests: one server without a world; it leads, and time is what the test says.
 
-use super::effects::{Effect, Input};
+use super::board;
+use super::effects::{Effect, Input, ScheduleTask};
 use super::heartbeat::HeartbeatRules;
-use super::{Config, Server, Turn};
-use model::id::EvalId;
+use super::{Config, Op, Server, Turn};
+use model::alloc::Allocation;
+use model::id::{EvalId, NodeId};
 use model::job::JobSpec;
+use model::node::{Node, NodeInfo, NodeStatus};
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now, Span, Wall};
-use state::samples::{AT, in_memory, spec};
+use state::samples::{AT, in_memory, key, spec};
 use state::store::{Options, Store};
+use state::view::View;
+use wire::command::Command;
 use wire::request::{Action, Done, Refusal};
 
 const TOKEN: u64 = 7;
@@ -22,18 +27,24 @@ pub struct Alone {
 impl Alone {
     /// It leads.
     pub fn new(scheduler: SchedulerSettings) -> Alone {
+        Alone::with(|config| config.scheduler = scheduler)
+    }
+
+    /// It leads, and is configured so.
+    pub fn with(change: impl FnOnce(&mut Config)) -> Alone {
         let (store, recovered) = Store::open(in_memory(), Options::default()).unwrap();
         let heartbeats = HeartbeatRules::default();
         let garbage = Default::default();
-        let config = Config {
+        let mut config = Config {
             id: 1,
             heartbeats,
             workers: 1,
             tracked_versions: 6,
-            scheduler,
+            scheduler: SchedulerSettings::default(),
             garbage,
             zones: |_| None,
         };
+        change(&mut config);
         let server = Server::new(config, store, recovered, 3).unwrap();
         let mut alone = Alone { server, now: Mono(1), wall: AT };
         alone.lead();
@@ -49,6 +60,68 @@ impl Alone {
     pub fn turn(&mut self, inputs: Vec<Input>) -> Turn {
         self.now = self.now.after(Span::millis(100));
         self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs).unwrap()
+    }
+
+    pub fn turns(&mut self, n: usize) {
+        (0..n).for_each(|_| drop(self.turn(vec![])));
+    }
+
+    pub fn view(&self) -> View {
+        self.server.reader().view().unwrap()
+    }
+
+    pub fn allocs(&self, job: &str) -> Vec<Allocation> {
+        self.view().allocs_of_job(&key(job)).unwrap()
+    }
+
+    pub fn node(&self, node: NodeId) -> Node {
+        Node::clone(&self.view().node(node).unwrap().expect("is registered"))
+    }
+
+    pub fn propose(&mut self, command: &Command) {
+        self.server.propose(command, Op::Unattended).expect("leads");
+        self.turns(3);
+    }
+
+    /// The node is registered and ready.
+    pub fn add_node(&mut self, info: NodeInfo) -> NodeId {
+        let (node, status) = (info.id, NodeStatus::Ready);
+        self.propose(&Command::RegisterNode { info: Box::new(info), evals: vec![], at: AT });
+        self.propose(&Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT });
+        node
+    }
+
+    /// What workers are given in the next 20 turns; they do not answer.
+    pub fn tasks(&mut self, mut inputs: Vec<Input>) -> Vec<ScheduleTask> {
+        let mut given = vec![];
+        for _ in 0..20 {
+            for effect in self.turn(std::mem::take(&mut inputs)).effects {
+                if let Effect::Schedule(task) = effect {
+                    given.push(*task);
+                }
+            }
+        }
+        given
+    }
+
+    /// What a worker answers on the latest state.
+    pub fn planned(&self, task: &ScheduleTask) -> Input {
+        let result = board::decide(task, &self.server.reader());
+        Input::Planned { eval: task.eval.id, token: task.token, result }
+    }
+
+    /// Workers work until nothing is left to do; how many tasks they had.
+    pub fn work(&mut self, mut inputs: Vec<Input>) -> usize {
+        let mut given = 0;
+        for _ in 0..20 {
+            for effect in self.turn(std::mem::take(&mut inputs)).effects {
+                if let Effect::Schedule(task) = effect {
+                    inputs.push(self.planned(&task));
+                    given += 1;
+                }
+            }
+        }
+        given
     }
 
     /// What is answered, and what workers get meanwhile.
@@ -77,14 +150,7 @@ impl Alone {
     }
 
     pub fn submit(&mut self, spec: JobSpec) -> Vec<EvalId> {
-        let action = Action::RegisterJob {
-            spec: Box::new(spec),
-            enforce_index: None,
-            eval_priority: None,
-            preserve_counts: false,
-            submission: None,
-        };
-        let (answer, given) = self.ask(action);
+        let (answer, given) = self.ask(registration(spec));
         answer.unwrap();
         given
     }
@@ -100,4 +166,19 @@ impl Alone {
         let view = self.server.reader().view().unwrap();
         view.open_evals().unwrap().into_iter().map(|e| e.id).collect()
     }
+}
+
+pub fn registration(spec: JobSpec) -> Action {
+    Action::RegisterJob {
+        spec: Box::new(spec),
+        enforce_index: None,
+        eval_priority: None,
+        preserve_counts: false,
+        submission: None,
+    }
+}
+
+/// As an input of which nobody awaits the answer.
+pub fn asks(action: Action) -> Input {
+    Input::Request { token: 1, action }
 }

@@ -11,19 +11,6 @@ use state::samples::{AT, alloc, eval, eval_id, key, node_id, place, register, re
 use wire::request::Action;
 
 impl Alone {
-    fn propose(&mut self, command: &Command) {
-        self.server.propose(command, Op::Unattended).expect("leads");
-        self.turns(3);
-    }
-
-    fn turns(&mut self, n: usize) {
-        (0..n).for_each(|_| drop(self.turn(vec![])));
-    }
-
-    fn view(&self) -> View {
-        self.server.reader().view().unwrap()
-    }
-
     /// Evaluation `n` has placed these of the job, and is complete.
     fn placed(&mut self, n: u128, spec: JobSpec, ids: std::ops::Range<u128>) {
         let key = spec.key();

@@ -1,5 +1,6 @@
 //! Launches by the clock of one server: in time, once, and after it was away.
 
+use super::super::effects::Input;
 use super::super::testing::Alone;
 use super::*;
 use model::family::Periodic;
@@ -141,4 +142,15 @@ fn by_hand_it_comes_at_once_and_its_times_go_on() {
     assert_eq!(alone.launches(), [(10, 1), (60, 1)]);
     let (answer, _) = alone.ask(Action::EvaluateJob { job: key("clock"), force_reschedule: false });
     assert_eq!(answer.unwrap_err().message, "can't evaluate periodic job");
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_launched_until_there_is_room() {
+    let mut alone = timed("* * * * *");
+    alone.turn(vec![Input::Space { free: false }]);
+    alone.wait(60);
+    assert_eq!((alone.launches(), alone.server.next_launch()), (vec![], None));
+    alone.turn(vec![Input::Space { free: true }]);
+    alone.wait(0);
+    assert_eq!(alone.launches(), [(60, 1)]);
 }

@@ -2,16 +2,18 @@
 
 use super::super::board;
 use super::super::effects::{Effect, Input};
-use super::super::testing::Alone;
+use super::super::testing::{Alone, asks, registration};
 use super::*;
 use model::alloc::ClientStatus;
+use model::claims::{DeviceAsk, DeviceGroup, DeviceInstance, Network, NodeAddress, Port};
 use model::job::JobSpec;
 use model::node::{NodeInfo, NodeStatus};
 use model::plan::AllocStop;
 use model::resources::Amount;
 use model::scheduling::{Preemption, SchedulerSettings};
-use state::samples::{AT, info, spec};
+use state::samples::{AT, info, node_id, spec};
 use wire::command::AllocUpdate;
+use wire::command::NodeWish;
 use wire::request::Action;
 
 /// A node that is ready, with so much of a processor; then all that workers make of it. How many evaluations they had, and
@@ -30,31 +32,15 @@ fn comes(alone: &mut Alone, info: NodeInfo) -> (usize, u64) {
     let mut given = 0;
     for command in [register, ready] {
         alone.server.propose(&command, Op::Unattended).expect("it leads");
-        given += work(alone, vec![]);
+        given += alone.work(vec![]);
     }
     (given, alone.server.log.applied() - before - 2)
-}
-
-/// Until there is nothing to do.
-fn work(alone: &mut Alone, mut inputs: Vec<Input>) -> usize {
-    let mut given = 0;
-    for _ in 0..20 {
-        let turn = alone.turn(std::mem::take(&mut inputs));
-        for effect in turn.effects {
-            if let Effect::Schedule(task) = effect {
-                let result = board::decide(&task, &alone.server.reader());
-                inputs.push(Input::Planned { eval: task.eval.id, token: task.token, result });
-                given += 1;
-            }
-        }
-    }
-    given
 }
 
 #[test]
 fn what_finds_no_room_again_writes_nothing() {
     let mut alone = Alone::new(SchedulerSettings::default());
-    assert_eq!(work(&mut alone, vec![registers(spec("a", 1))]), 1);
+    assert_eq!(alone.work(vec![registers(spec("a", 1))]), 1);
     assert_eq!(alone.server.status().broker.blocked, 1);
     assert_eq!(node_comes(&mut alone, 1, 50), (1, 0), "it was never evaluated itself, and says nothing new");
     assert_eq!(node_comes(&mut alone, 2, 60), (1, 0));
@@ -72,14 +58,7 @@ fn sized(id: &str, priority: i64, cpu_mhz: i64) -> JobSpec {
 }
 
 fn registers(spec: JobSpec) -> Input {
-    let action = Action::RegisterJob {
-        spec: Box::new(spec),
-        enforce_index: None,
-        eval_priority: None,
-        preserve_counts: false,
-        submission: None,
-    };
-    Input::Request { token: 1, action }
+    asks(registration(spec))
 }
 
 /// Services may send others away; one of little urgency has the only node to itself.
@@ -87,7 +66,7 @@ fn crowded() -> Alone {
     let preemption = Preemption { service: true, ..Preemption::default() };
     let mut alone = Alone::new(SchedulerSettings { preemption, ..SchedulerSettings::default() });
     node_comes(&mut alone, 1, 1_000);
-    assert_eq!(work(&mut alone, vec![registers(sized("low", 20, 900))]), 1);
+    assert_eq!(alone.work(vec![registers(sized("low", 20, 900))]), 1);
     alone
 }
 
@@ -122,7 +101,7 @@ fn accepted(alone: &Alone, plan: &Plan) -> usize {
 fn no_plan_brings_more_allocations_than_a_node_takes() {
     let mut alone = Alone::new(SchedulerSettings::default());
     comes(&mut alone, NodeInfo { max_allocs: 2, ..info(1) });
-    assert_eq!(work(&mut alone, vec![registers(spec("there", 1))]), 1);
+    assert_eq!(alone.work(vec![registers(spec("there", 1))]), 1);
     let (_, decision) = decided(&mut alone, spec("one", 1));
     let mut plan = decision.plan;
     assert_eq!(accepted(&alone, &plan), 1);
@@ -138,7 +117,7 @@ fn no_plan_brings_more_allocations_than_a_node_takes() {
 fn who_makes_way_is_evicted_and_its_job_looked_at_again_in_one_entry() {
     let mut alone = crowded();
     let low = only_alloc(&alone, "low");
-    work(&mut alone, vec![registers(sized("high", 30, 900))]);
+    alone.work(vec![registers(sized("high", 30, 900))]);
     let (evicted, high) = (only_alloc(&alone, "low"), only_alloc(&alone, "high"));
     assert_eq!((evicted.desired, evicted.preempted_by), (DesiredStatus::Evict, Some(high.id)));
     assert_eq!((high.preempted.as_slice(), evicted.modify_index), (&[low.id][..], high.create_index));
@@ -218,7 +197,117 @@ fn what_makes_way_is_neither_changed_nor_counted_twice_by_plans_that_do_not_know
     alone.server.in_flight.add(u64::MAX, vec![(low.node_id, taken)]);
     assert_eq!((in_place(&alone), moved(&alone)), (0, 0), "while that is under way");
     alone.server.in_flight.settle(u64::MAX);
-    work(&mut alone, vec![registers(sized("high", 50, 900))]);
+    alone.work(vec![registers(sized("high", 50, 900))]);
     assert_eq!(only_alloc(&alone, "low").desired, DesiredStatus::Evict);
     assert_eq!((in_place(&alone), moved(&alone)), (0, 0), "and afterwards");
+}
+
+/// A node with one address and one device.
+fn equipped(n: u128) -> NodeInfo {
+    let mut info = info(n);
+    info.offers.network_modes = vec!["host".into()];
+    let address =
+        NodeAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeAddress::default() };
+    info.offers.addresses = vec![address];
+    let instances = vec![DeviceInstance { id: "0".into(), healthy: true, ..DeviceInstance::default() }];
+    let (kind, instances) = ("gpu".into(), instances);
+    info.offers.devices = vec![DeviceGroup { kind, instances, ..DeviceGroup::default() }];
+    info
+}
+
+#[test]
+fn what_a_plan_in_flight_claims_is_refused_to_the_next() {
+    let port = |spec: &mut JobSpec| {
+        let port =
+            Port { label: "http".into(), value: 8080, host_network: "default".into(), ..Port::default() };
+        spec.groups[0].asks.networks = vec![Network { reserved: vec![port], ..Network::default() }];
+    };
+    let device = |spec: &mut JobSpec| {
+        let ask = DeviceAsk { name: "gpu".into(), count: 1, ..DeviceAsk::default() };
+        spec.groups[0].tasks[0].asks.devices = vec![ask];
+    };
+    let claims: [(&str, &dyn Fn(&mut JobSpec)); 2] = [("port", &port), ("device", &device)];
+    for (name, claims) in claims {
+        let mut alone = Alone::with(|config| config.workers = 2);
+        alone.add_node(equipped(1));
+        let jobs = ["a", "b"].map(|id| {
+            let mut spec = spec(id, 1);
+            claims(&mut spec);
+            registers(spec)
+        });
+        let tasks = alone.tasks(jobs.into());
+        assert_eq!(tasks.len(), 2, "{name}");
+        let both: Vec<Input> = tasks.iter().map(|task| alone.planned(task)).collect();
+        let again = alone.tasks(both);
+        let placed = ["a", "b"].map(|id| alone.allocs(id).len());
+        assert_eq!((placed[0] + placed[1], again.len()), (1, 1), "{name}: the other one is tried again");
+    }
+}
+
+/// Nothing new may be placed on the node.
+fn closes(node: NodeId) -> Input {
+    asks(Action::ChangeNode { node, wish: NodeWish::Eligible(false) })
+}
+
+#[test]
+fn a_plan_in_the_turn_of_a_drain_places_nothing_there() {
+    let deadline = model::time::Span::hours(1);
+    let drain = NodeWish::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
+    for wish in [drain, NodeWish::Eligible(false), NodeWish::Purge] {
+        let mut alone = Alone::new(SchedulerSettings::default());
+        let node = alone.add_node(info(1));
+        let task = alone.tasks(vec![registers(spec("a", 1))]).remove(0);
+        let planned = alone.planned(&task);
+        alone.tasks(vec![asks(Action::ChangeNode { node, wish: wish.clone() }), planned]);
+        assert_eq!(alone.allocs("a"), [], "{wish:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_falls_silent_after_a_part_was_refused_is_given_up() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    for n in 1..=2 {
+        let mut info = info(n);
+        info.capacity.cpu_mhz = 150;
+        alone.add_node(info);
+    }
+    let first = alone.tasks(vec![registers(spec("a", 2))]).remove(0);
+    let planned = alone.planned(&first);
+    let again = alone.tasks(vec![closes(node_id(2)), planned]);
+    assert_eq!((alone.allocs("a").len(), again.len()), (1, 1), "a part was refused");
+    assert_eq!((again[0].eval.id, again[0].token), (first.eval.id, first.token));
+    alone.now = alone.now.after(model::time::Span::minutes(2));
+    let returned = alone.tasks(vec![]);
+    assert_eq!(returned.iter().map(|task| task.eval.id).collect::<Vec<_>>(), [first.eval.id]);
+    assert_ne!(returned[0].token, first.token, "another worker has it");
+}
+
+#[test]
+fn an_evaluation_whose_plan_is_being_written_has_no_deadline() {
+    for nodes in [0, 1] {
+        let mut alone = Alone::new(SchedulerSettings::default());
+        (0..nodes).for_each(|n| drop(alone.add_node(info(n))));
+        let task = alone.tasks(vec![registers(spec("a", 1))]).remove(0);
+        let Input::Planned { eval, token, result } = alone.planned(&task) else { panic!("no plan") };
+        let wall = Some(alone.wall);
+        alone.server.planned(eval, token, result, Now { mono: alone.now, wall }).expect("reads");
+        let late = alone.now.after(model::time::Span::hours(1));
+        assert_eq!(alone.server.broker.expire(late), [], "with {nodes} nodes");
+    }
+}
+
+#[test]
+fn room_that_becomes_free_wakes_what_waits_for_it() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    node_comes(&mut alone, 1, 150);
+    assert_eq!(alone.work(vec![registers(spec("a", 1)), registers(spec("b", 1))]), 2);
+    let waits = alone.server.status().broker.blocked;
+    assert_eq!((alone.allocs("a").len(), alone.allocs("b").len(), waits), (1, 0, 1));
+    let (id, node) = (only_alloc(&alone, "a").id, node_id(1));
+    let (client, client_description) = (ClientStatus::Complete, String::new());
+    let updates = vec![AllocUpdate { id, client, client_description, task_states: BTreeMap::new() }];
+    let ended = Command::UpdateAllocs { node, updates, evals: vec![], at: AT };
+    alone.server.propose(&ended, Op::Unattended).expect("it leads");
+    assert_eq!(alone.work(vec![]), 1);
+    assert_eq!(alone.allocs("b").len(), 1);
 }

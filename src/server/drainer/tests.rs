@@ -1,0 +1,72 @@
+//! Drains of one server without a world.
+
+use super::super::testing::Alone;
+use super::*;
+use model::alloc::ClientStatus;
+use model::job::{HealthCheck, MigratePolicy};
+use model::scheduling::SchedulerSettings;
+use state::samples::{AT, alloc, alloc_id, eval_id, info, key, node_id, place, register, report, spec};
+use wire::command::NodeWish;
+
+/// A group with an allocation on each of `nodes` nodes, all of which have run long enough; one may be away at a time.
+fn spread_out(nodes: u128) -> Alone {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    let mut wanted = spec("web", nodes as i64);
+    let (min_healthy_time, healthy_deadline) = (Span::seconds(10), Span::minutes(5));
+    let health_check = HealthCheck::TaskStates;
+    let policy = MigratePolicy { max_parallel: 1, health_check, min_healthy_time, healthy_deadline };
+    wanted.groups[0].migrate = Some(policy);
+    alone.propose(&register(wanted, None));
+    let job = alone.view().job(&key("web")).unwrap().expect("is registered");
+    let on_each = (1..=nodes).map(|n| alloc(n, &job, node_id(n), eval_id(1))).collect();
+    (1..=nodes).for_each(|n| drop(alone.add_node(info(n))));
+    alone.propose(&Command::ApplyPlan { eval: eval_id(1), nodes: place(on_each), evals: vec![], at: AT });
+    for n in 1..=nodes {
+        let updates = vec![report(n, ClientStatus::Running)];
+        alone.propose(&Command::UpdateAllocs { node: node_id(n), updates, evals: vec![], at: AT });
+    }
+    alone.wall = AT + Span::hours(1);
+    alone
+}
+
+fn drain(alone: &mut Alone, n: u128) {
+    let wish = NodeWish::Drain { deadline: Span::hours(1), ignore_system: false, meta: BTreeMap::new() };
+    let change = Command::ChangeNode { node: node_id(n), wish, evals: vec![], at: alone.wall };
+    alone.server.propose(&change, Op::Unattended).expect("leads");
+}
+
+fn leaving(alone: &Alone) -> usize {
+    alone.allocs("web").iter().filter(|a| a.transition.leaves()).count()
+}
+
+#[test]
+fn nodes_that_drain_together_share_what_may_be_away() {
+    let mut alone = spread_out(3);
+    (1..=2).for_each(|n| drain(&mut alone, n));
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 1, "of the two that one look sees");
+    drain(&mut alone, 3);
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 1, "that one is away still");
+}
+
+#[test]
+fn the_next_leaves_when_the_successor_counts() {
+    let mut alone = spread_out(2);
+    (1..=2).for_each(|n| drain(&mut alone, n));
+    alone.turns(20);
+    let job = alone.view().job(&key("web")).unwrap().expect("is registered");
+    let node = alone.add_node(info(9));
+    let successor = place(vec![alloc(9, &job, node, eval_id(1))]);
+    alone.propose(&Command::ApplyPlan { eval: eval_id(1), nodes: successor, evals: vec![], at: alone.wall });
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 1, "it does not run yet");
+    let (updates, at) = (vec![report(9, ClientStatus::Running)], alone.wall);
+    alone.propose(&Command::UpdateAllocs { node, updates, evals: vec![], at });
+    alone.now = alone.now.after(Span::seconds(9));
+    alone.turns(5);
+    assert_eq!(leaving(&alone), 1, "it has not run for long enough");
+    alone.turns(20);
+    assert_eq!(leaving(&alone), 2);
+    assert!(!alone.view().alloc(alloc_id(9)).unwrap().expect("is placed").transition.leaves());
+}

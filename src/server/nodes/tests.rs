@@ -1,0 +1,55 @@
+//! What nodes say to one server without a world, and what their silence means.
+
+use super::super::effects::Input;
+use super::super::testing::{Alone, asks, registration};
+use super::*;
+use model::constraint::Constraint;
+use model::time::Mono;
+use state::samples::{info, node_id, spec};
+
+fn says(info: &NodeInfo, request: NodeRequest) -> Input {
+    let bytes = frame::encode(&Frame { request: 1, body: Body::Request(request) });
+    Input::Frame { from: Peer::Node(info.id), bytes }
+}
+
+#[test]
+fn a_ready_node_that_changes_is_news_to_system_jobs() {
+    let changes: [(&str, &str, fn(&mut NodeInfo)); 2] = [
+        ("${meta.rack}", "r1", |info| drop(info.meta.insert("rack".into(), "r1".into()))),
+        ("${node.class}", "r1", |info| info.class = "r1".into()),
+    ];
+    for (left, right, change) in changes {
+        let mut alone = Alone::with(|_| {});
+        let mut info = info(1);
+        alone.add_node(info.clone());
+        let constraint = Constraint { left: left.into(), operand: "=".into(), right: right.into() };
+        let job = JobSpec { job_type: JobType::System, constraints: vec![constraint], ..spec("sys", 1) };
+        alone.work(vec![asks(registration(job))]);
+        assert_eq!(alone.allocs("sys"), [], "{left}");
+        change(&mut info);
+        let request = NodeRequest::Register { info: Box::new(info.clone()) };
+        assert_eq!(alone.work(vec![says(&info, request)]), 1, "{left}");
+        assert_eq!(alone.allocs("sys").len(), 1, "{left}");
+        let evals = alone.view().evals_of_job(&JobKey::new("default", "sys")).unwrap();
+        let changed = alone.node(info.id).modify_index;
+        let told = evals.iter().filter(|e| e.create_index == changed).count();
+        assert_eq!(told, 1, "{left}: in one entry with the change");
+    }
+}
+
+#[test]
+fn after_a_failover_a_silent_node_has_the_configured_time() {
+    let ttl = Span::seconds(7);
+    let mut alone = Alone::with(|config| config.heartbeats.failover_ttl = ttl);
+    alone.add_node(info(1));
+    alone.server.leave_office();
+    let now = Now { mono: alone.now, wall: Some(alone.wall) };
+    alone.server.take_office(now).unwrap();
+    let due = alone.now.after(ttl);
+    let status_at = |alone: &mut Alone, mono: Mono| {
+        alone.server.turn(Now { mono, ..now }, vec![]).unwrap();
+        alone.node(node_id(1)).status
+    };
+    assert_eq!(status_at(&mut alone, Mono(due.0 - 1)), NodeStatus::Ready);
+    assert_eq!(status_at(&mut alone, due), NodeStatus::Down);
+}
