@@ -278,7 +278,10 @@ impl Config {
             name: machine.hostname.clone(),
             data_dir: None,
             bind_addr: IpAddr::V4(bind),
-            log: LogConfig::default(),
+            log: LogConfig {
+                level: if dev { LogLevel::Debug } else { LogLevel::Info },
+                ..LogConfig::default()
+            },
             http: HttpConfig {
                 port: 4646,
                 addresses: Vec::new(),
