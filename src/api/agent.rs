@@ -29,6 +29,8 @@ pub struct AgentInfo {
     pub data_dir: String,
     pub log_level: String,
     pub dev: bool,
+    /// That the process may run on.
+    pub cpus: usize,
     pub server: bool,
     pub client: bool,
     /// Jobs may not ask for more.

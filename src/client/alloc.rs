@@ -74,7 +74,8 @@ impl Alloc {
 
     pub fn restore(local: LocalAlloc, now: Now) -> Alloc {
         let LocalAlloc { head, mut tasks } = local;
-        let runner = |t: &Task| Runner::new(t, tasks.remove(&t.name), now);
+        let id = head.assignment.id;
+        let runner = |t: &Task| Runner::new(id, t, tasks.remove(&t.name), now);
         let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = Alloc {
             dir: if head.dir_built { Dir::Stale } else { Dir::Absent },
@@ -115,6 +116,11 @@ impl Alloc {
     /// Of all its tasks, since it was placed.
     pub fn restarts(&self) -> u64 {
         self.tasks.iter().map(|t| t.local.state.restarts).sum()
+    }
+
+    /// How often its tasks were started, and killed for want of memory, in this life of the agent.
+    pub fn starts_and_oom_kills(&self) -> (u64, u64) {
+        (self.tasks.iter().map(|t| t.starts).sum(), self.tasks.iter().map(|t| t.oom_kills).sum())
     }
 
     /// It is on its way to its end, or there.
@@ -399,6 +405,7 @@ impl Alloc {
             return;
         }
         if self.remove_at.is_none_or(|at| at <= now) {
+            tracing::debug!(target: "client.gc", alloc_id = %self.id(), "removing allocation directory");
             turn.held.push(Effect::RemoveDir { alloc: self.id() });
             self.remove_at = Some(now.after(DIR_PATIENCE));
         }

@@ -394,7 +394,10 @@ impl Client {
                         rejected.telling = false;
                     }
                 }
-                News::Reconnected => self.allocs.values_mut().for_each(Alloc::tell_again),
+                News::Reconnected => {
+                    tracing::info!(target: "client", "node registration complete");
+                    self.allocs.values_mut().for_each(Alloc::tell_again);
+                }
             }
         }
     }

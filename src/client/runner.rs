@@ -8,7 +8,7 @@ use super::events;
 use super::lifecycle::Role;
 use super::restart::{AFTER_REBOOT, Decision, Outcome, Tracker, WITHIN_POLICY};
 use super::signals;
-use model::id::{RunId, Uuid};
+use model::id::{AllocId, RunId, Uuid};
 use model::job::Task;
 use model::node::NodeInfo;
 use model::random::Stream;
@@ -72,6 +72,7 @@ impl Kill {
 
 #[derive(Debug)]
 pub struct Runner {
+    alloc: AllocId,
     pub name: String,
     pub role: Role,
     pub leader: bool,
@@ -88,6 +89,9 @@ pub struct Runner {
     /// However it ends, it has not done what it was to do.
     given_up: bool,
     tracker: Tracker,
+    /// Of this life of the agent.
+    pub starts: u64,
+    pub oom_kills: u64,
 }
 
 /// A start that the keeper left unanswered is asked for again after this long.
@@ -97,10 +101,11 @@ const STOP_PATIENCE: Span = Span::seconds(20);
 const REBOOTED: &str = "the machine was restarted";
 
 impl Runner {
-    pub fn new(task: &Task, local: Option<LocalTask>, now: Now) -> Runner {
+    pub fn new(alloc: AllocId, task: &Task, local: Option<LocalTask>, now: Now) -> Runner {
         let fresh = local.is_none();
         let restart = local.as_ref().is_some_and(|l| l.restart.is_some());
         let mut runner = Runner {
+            alloc,
             name: task.name.clone(),
             role: Role::of(task.lifecycle),
             leader: task.leader,
@@ -113,6 +118,8 @@ impl Runner {
             kill: if restart { Kill::STOP } else { Kill::No },
             given_up: false,
             tracker: Tracker::new(now.mono),
+            starts: 0,
+            oom_kills: 0,
         };
         if fresh {
             runner.tell(events::received(now.stamp()));
@@ -139,6 +146,11 @@ impl Runner {
     }
 
     pub fn tell(&mut self, event: TaskEvent) {
+        let (task, failed) = (&self.name, self.local.state.failed);
+        tracing::debug!(
+            target: "client.alloc_runner.task_runner",
+            alloc_id = %self.alloc, task, r#type = event.kind, msg = event.message, failed, "Task event"
+        );
         self.local.state.push_event(event);
         self.touch(Dirty::Lazy);
         self.moves += 1;
@@ -294,6 +306,7 @@ impl Runner {
         self.pid = pid;
         let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
         run.confirmed = true;
+        self.starts += 1;
         let at = known(at, turn.now);
         self.local.state.phase = TaskPhase::Running;
         self.local.state.started_at = at;
@@ -310,6 +323,7 @@ impl Runner {
     pub fn exited(&mut self, turn: &mut Turn<'_>, spec: Spec<'_>, exit: Exit, at: Wall) {
         let at = known(at, turn.now);
         self.started_unseen(turn, at);
+        self.oom_kills += u64::from(exit.oom_killed);
         let rebooted = self.is_of_another_boot(turn) && exit.status == ExitStatus::Unknown;
         let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: exit.successful() } };
         self.tell(match rebooted {
