@@ -21,6 +21,7 @@ pub fn agent_info(config: &Config, settings: &Settings, data_dir: &Path) -> Agen
     AgentInfo {
         name: config.name.clone(),
         region: config.region.clone(),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
         datacenter: config.datacenter.clone(),
         version: VERSION.to_string(),
         compatible_version: fingerprint::COMPATIBLE_VERSION.to_string(),

@@ -1,4 +1,5 @@
-//! Log lines: what an event says, as text for people or as one JSON object for programs.
+//! Log lines: what an event says, as text for people or as one JSON object for programs, in the layout of Nomad's log, so that
+//! what reads that reads this (cli.md 4.9).
 //!
 //! Refuses to know: who reads them, and which events are told.
 
@@ -14,57 +15,87 @@ const MESSAGE: &str = "message";
 /// With the place in the source if `located`.
 pub fn text(event: &Event<'_>, at: Timestamp, located: bool) -> String {
     let about = event.metadata();
-    let mut line = Text { line: format!("{at:.6} {:>5} ", about.level().as_str()), begun: false };
-    if let Some(file) = about.file().filter(|_| located) {
-        let number = about.line().map_or_else(String::new, |number| format!("{number}:"));
-        line.line.push_str(&format!("{file}:{number} "));
+    let level = format!("[{}]", about.level());
+    let mut line = Text { line: format!("{at:.3} {level:<7} "), fields: String::new() };
+    if let Some(place) = place(event).filter(|_| located) {
+        line.line.push_str(&format!("{place}: "));
     }
+    line.line.push_str(&format!("{}: ", module(about.target())));
     event.record(&mut line);
-    line.line.push('\n');
-    line.line
+    let Text { mut line, fields } = line;
+    if !fields.is_empty() {
+        line.push(':');
+        line.push_str(&fields);
+    }
+    line.push('\n');
+    line
+}
+
+/// In the source.
+fn place(event: &Event<'_>) -> Option<String> {
+    let about = event.metadata();
+    Some(format!("{}:{}", about.file()?, about.line().unwrap_or(0)))
+}
+
+/// Who speaks: what names itself, or the part of the agent that a crate is.
+fn module(target: &str) -> &str {
+    match target.split("::").next() {
+        Some("server" | "state" | "raft" | "scheduler") => "nomad",
+        Some("io") if target.starts_with("io::http") => "http",
+        Some("io" | "drover") => "agent",
+        Some(name) => name,
+        None => target,
+    }
 }
 
 /// The same as JSON.
 pub fn json(event: &Event<'_>, at: Timestamp, located: bool) -> String {
     let about = event.metadata();
-    let mut line = Json(format!("{{\"timestamp\":\"{at:.6}\",\"level\":\"{}\",\"fields\":{{", about.level()));
-    event.record(&mut line);
-    line.0.push('}');
-    if located {
-        let file = about.file().map(|file| ("filename", Value::from(file)));
-        let number = about.line().map(|number| ("line_number", Value::from(number)));
-        file.into_iter().chain(number).for_each(|(name, value)| line.member(name, value));
+    let mut line = Json("{".to_string());
+    line.member("@level", Value::from(about.level().as_str().to_ascii_lowercase()));
+    line.member("@module", Value::from(module(about.target())));
+    line.member("@timestamp", Value::from(format!("{at:.6}")));
+    if let Some(place) = place(event).filter(|_| located) {
+        line.member("@caller", Value::from(place));
     }
+    event.record(&mut line);
     line.0.push_str("}\n");
     line.0
 }
 
+/// The sentence ends `line`, and fields are gathered behind it.
 struct Text {
     line: String,
-    begun: bool,
+    fields: String,
 }
 
 impl Visit for Text {
-    fn record_str(&mut self, field: &Field, value: &str) {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // a string takes all, and a value that cannot be shown is left out
         match field.name() {
-            MESSAGE => self.record_debug(field, &format_args!("{value}")),
-            _ => self.record_debug(field, &value),
+            MESSAGE => write!(Harmless(&mut self.line), "{value:?}").unwrap_or_default(),
+            _ => self.record_str(field, &format!("{value:?}")),
         }
     }
 
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if self.begun {
-            self.line.push(' ');
+    /// In quotes, unless it is one word or has them already.
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == MESSAGE {
+            return write!(Harmless(&mut self.line), "{value}").unwrap_or_default();
         }
-        self.begun = true;
-        let mut line = Harmless(&mut self.line);
-        // a string takes all, and a value that cannot be shown is left out
-        match field.name() {
-            MESSAGE => write!(line, "{value:?}"),
-            name => write!(line, "{}={value:?}", name.strip_prefix("r#").unwrap_or(name)),
-        }
-        .unwrap_or_default();
+        let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '=');
+        let quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+        let plain = quoted || (!value.is_empty() && !value.contains(strange));
+        let (name, mut fields) = (name_of(field), Harmless(&mut self.fields));
+        let written =
+            if plain { write!(fields, " {name}={value}") } else { write!(fields, " {name}={value:?}") };
+        written.unwrap_or_default();
     }
+}
+
+/// A keyword of the language that the code writes is a field's name like any other.
+fn name_of(field: &Field) -> &'static str {
+    field.name().strip_prefix("r#").unwrap_or(field.name())
 }
 
 /// What a terminal would obey is shown instead.
@@ -86,9 +117,13 @@ impl Write for Harmless<'_> {
 /// An object that is being written.
 struct Json(String);
 
+fn json_name(field: &Field) -> &'static str {
+    if field.name() == MESSAGE { "@message" } else { name_of(field) }
+}
+
 impl Json {
     fn member(&mut self, name: &str, value: Value) {
-        if !self.0.ends_with('{') {
+        if self.0 != "{" {
             self.0.push(',');
         }
         // a string takes all
@@ -98,27 +133,27 @@ impl Json {
 
 impl Visit for Json {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.member(field.name(), Value::from(value));
+        self.member(json_name(field), Value::from(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.member(field.name(), Value::from(value));
+        self.member(json_name(field), Value::from(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.member(field.name(), Value::from(value));
+        self.member(json_name(field), Value::from(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.member(field.name(), Value::from(value));
+        self.member(json_name(field), Value::from(value));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.member(field.name(), Value::from(value));
+        self.member(json_name(field), Value::from(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.member(field.name(), Value::from(format!("{value:?}")));
+        self.member(json_name(field), Value::from(format!("{value:?}")));
     }
 }
 
@@ -166,29 +201,29 @@ mod tests {
             tracing::debug!(r#type = "t");
         });
         let lines = kept.0.lock().expect("is whole").clone();
-        let begin = |level: &str| format!("2026-01-01T00:00:00.000042Z {level} ");
+        let begin = |level: &str| format!("2026-01-01T00:00:00.000Z {level} agent: ");
         let object = |level: &str, fields: &str| {
-            format!(
-                "{{\"timestamp\":\"2026-01-01T00:00:00.000042Z\",\"level\":\"{level}\",\"fields\":{{{fields}}}}}\n"
-            )
+            let at = "2026-01-01T00:00:00.000042Z";
+            format!("{{\"@level\":\"{level}\",\"@module\":\"agent\",\"@timestamp\":\"{at}\",{fields}}}\n")
         };
         let expected = [
             [
-                begin(" INFO") + "a \"sentence\" name=\"a\\n\" count=3 below=-1 share=0.5 so=true\n",
+                begin("[INFO] ") + "a \"sentence\": name=\"a\\n\" count=3 below=-1 share=0.5 so=true\n",
                 object(
-                    "INFO",
-                    r#""message":"a \"sentence\"","name":"a\n","count":3,"below":-1,"share":0.5,"so":true"#,
+                    "info",
+                    r#""@message":"a \"sentence\"","name":"a\n","count":3,"below":-1,"share":0.5,"so":true"#,
                 ),
             ],
             [
-                begin(" WARN") + "red: \\x1b[31m \\u{9b} error=it {broke} \\x07 shape=Some(\"x\")\n",
+                begin("[WARN] ")
+                    + "red: \\x1b[31m \\u{9b}: error=\"it {broke} \\u{7}\" shape=\"Some(\\\"x\\\")\"\n",
                 object(
-                    "WARN",
-                    "\"message\":\"red: \\u001b[31m \u{9b}\",\"error\":\"it {broke} \\u0007\",\"shape\":\"Some(\\\"x\\\")\"",
+                    "warn",
+                    "\"@message\":\"red: \\u001b[31m \u{9b}\",\"error\":\"it {broke} \\u0007\",\"shape\":\"Some(\\\"x\\\")\"",
                 ),
             ],
-            [begin("ERROR") + "nothing else\n", object("ERROR", r#""message":"nothing else""#)],
-            [begin("DEBUG") + "type=\"t\"\n", object("DEBUG", r#""type":"t""#)],
+            [begin("[ERROR]") + "nothing else\n", object("error", r#""@message":"nothing else""#)],
+            [begin("[DEBUG]") + ": type=t\n", object("debug", r#""type":"t""#)],
         ];
         assert_eq!(lines, expected);
     }
@@ -199,8 +234,24 @@ mod tests {
         let line = line!() + 1;
         tracing::subscriber::with_default(kept.clone(), || tracing::info!(located = true, "here"));
         let [text, json] = &kept.0.lock().expect("is whole")[0];
-        assert!(text.ends_with(&format!(" INFO {}:{line}: here located=true\n", file!())), "{text}");
-        let place = format!("}},\"filename\":\"{}\",\"line_number\":{line}}}\n", file!());
-        assert!(json.ends_with(&place), "{json}");
+        assert!(
+            text.ends_with(&format!(" [INFO]  {}:{line}: agent: here: located=true\n", file!())),
+            "{text}"
+        );
+        assert!(json.contains(&format!(",\"@caller\":\"{}:{line}\",", file!())), "{json}");
+    }
+
+    #[test]
+    fn modules_have_the_names_of_the_field() {
+        for (target, name) in [
+            ("nomad.worker", "nomad.worker"),
+            ("server::log", "nomad"),
+            ("client", "client"),
+            ("io::http::connection", "http"),
+            ("io::disk", "agent"),
+            ("agent::reload", "agent"),
+        ] {
+            assert_eq!(module(target), name, "{target}");
+        }
     }
 }

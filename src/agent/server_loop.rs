@@ -118,6 +118,7 @@ impl ServerLoop {
 
     fn obey(&mut self, turn: Turn) {
         self.reopenings = 0;
+        self.opened.server.end_turn(clock::mono());
         let status = self.opened.server.status();
         let applied = status.applied_index;
         if *self.ways.gate.status.get() != status {

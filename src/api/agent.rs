@@ -27,6 +27,8 @@ pub struct AgentInfo {
     pub config: serde_json::Map<String, serde_json::Value>,
     pub log_level: String,
     pub dev: bool,
+    /// That the process may run on.
+    pub cpus: usize,
     pub server: bool,
     pub client: bool,
     /// Jobs may not ask for more.

@@ -75,7 +75,8 @@ impl AllocRunner {
 
     pub fn restore(local: LocalAlloc, now: Now) -> AllocRunner {
         let LocalAlloc { head, mut tasks } = local;
-        let runner = |t: &Task| TaskRunner::new(t, tasks.remove(&t.name), now);
+        let id = head.assignment.id;
+        let runner = |t: &Task| TaskRunner::new(id, t, tasks.remove(&t.name), now);
         let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = AllocRunner {
             dir: if head.dir_built { Dir::Stale } else { Dir::Absent },
@@ -116,6 +117,11 @@ impl AllocRunner {
     /// Restarts of all its tasks since it was placed.
     pub fn restarts(&self) -> u64 {
         self.tasks.iter().map(|t| t.local.state.restarts).sum()
+    }
+
+    /// How often its tasks were started, and killed for want of memory, in this life of the agent.
+    pub fn starts_and_oom_kills(&self) -> (u64, u64) {
+        (self.tasks.iter().map(|t| t.starts).sum(), self.tasks.iter().map(|t| t.oom_kills).sum())
     }
 
     /// It has ended, or its tasks are being stopped.
@@ -432,6 +438,7 @@ impl AllocRunner {
             return;
         }
         if self.remove_at.is_none_or(|at| at <= now) {
+            tracing::debug!(target: "client.gc", alloc_id = %self.id(), "removing allocation directory");
             ctx.effects.push(Effect::RemoveDir { alloc: self.id() });
             self.remove_at = Some(now.after(DIR_PATIENCE));
         }

@@ -396,7 +396,10 @@ impl Client {
                         rejected.reporting = false;
                     }
                 }
-                ServerUpdate::Reconnected => self.allocs.values_mut().for_each(AllocRunner::report_again),
+                ServerUpdate::Reconnected => {
+                    tracing::info!(target: "client", "node registration complete");
+                    self.allocs.values_mut().for_each(AllocRunner::report_again);
+                }
             }
         }
     }

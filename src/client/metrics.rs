@@ -27,25 +27,48 @@ pub struct ClientStatusReport {
     pub measured: Measured,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    status: ClientStatus,
+    restarts: u64,
+    starts: u64,
+    oom_kills: u64,
+}
+
+impl Seen {
+    fn of(alloc: &AllocRunner) -> Seen {
+        let (starts, oom_kills) = alloc.starts_and_oom_kills();
+        Seen { status: alloc.client_status(), restarts: alloc.restarts(), starts, oom_kills }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Metrics {
     kept: Measured,
-    seen: BTreeMap<AllocId, (ClientStatus, u64)>,
+    seen: BTreeMap<AllocId, Seen>,
 }
 
 impl Metrics {
     /// An allocation that is seen for the first time is where the counting starts: it may have come from an earlier life of
     /// the agent.
     pub fn compare(&mut self, allocs: &BTreeMap<AllocId, AllocRunner>, now: Mono) {
+        let before = self.seen.len();
         self.seen.retain(|id, _| allocs.contains_key(id));
+        (self.seen.len()..before).for_each(|_| self.kept.count("client.allocs.destroy", now));
         for (id, alloc) in allocs {
-            let is = (alloc.client_status(), alloc.restarts());
-            let was = self.seen.insert(*id, is).unwrap_or(is);
-            for _ in was.1..is.1 {
-                self.kept.count("client.allocs.restart", now);
-            }
-            if was.0 != is.0 {
-                match is.0 {
+            let is = Seen::of(alloc);
+            let was = self.seen.insert(*id, is).unwrap_or(Seen { starts: 0, oom_kills: 0, ..is });
+            (was.restarts..is.restarts).for_each(|_| self.kept.count("client.allocs.restart", now));
+            (was.starts..is.starts).for_each(|_| self.kept.count("client.allocs.start", now));
+            (was.oom_kills..is.oom_kills).for_each(|_| self.kept.count("client.allocs.oom_killed", now));
+            if was.status != is.status {
+                let (status, assignment) = (is.status.as_str(), &alloc.head.assignment);
+                let (job_id, task_group) = (&assignment.job.id, &assignment.group.name);
+                tracing::debug!(
+                    target: "client.alloc_runner",
+                    alloc_id = %id, job_id, task_group, status, "allocation status changed"
+                );
+                match is.status {
                     ClientStatus::Running => self.kept.count("client.allocs.running", now),
                     ClientStatus::Complete => self.kept.count("client.allocs.complete", now),
                     ClientStatus::Failed => self.kept.count("client.allocs.failed", now),

@@ -8,7 +8,7 @@ use super::events;
 use super::lifecycle::Role;
 use super::restart_tracker::{AFTER_REBOOT, Decision, Outcome, RestartTracker, WITHIN_POLICY};
 use super::signals;
-use model::id::{RunId, Uuid};
+use model::id::{AllocId, RunId, Uuid};
 use model::job::Task;
 use model::node::NodeInfo;
 use model::random::Stream;
@@ -72,6 +72,7 @@ impl KillState {
 
 #[derive(Debug)]
 pub struct TaskRunner {
+    alloc: AllocId,
     pub name: String,
     pub role: Role,
     pub leader: bool,
@@ -88,6 +89,9 @@ pub struct TaskRunner {
     /// It is stopped because the servers were out of reach, and counts as failed.
     disconnected: bool,
     tracker: RestartTracker,
+    /// Counted since the agent was started.
+    pub starts: u64,
+    pub oom_kills: u64,
 }
 
 /// A start that the keeper left unanswered is asked for again after this long.
@@ -97,10 +101,11 @@ const STOP_PATIENCE: Span = Span::seconds(20);
 const REBOOTED: &str = "the machine was restarted";
 
 impl TaskRunner {
-    pub fn new(task: &Task, local: Option<LocalTask>, now: Now) -> TaskRunner {
+    pub fn new(alloc: AllocId, task: &Task, local: Option<LocalTask>, now: Now) -> TaskRunner {
         let fresh = local.is_none();
         let restart = local.as_ref().is_some_and(|l| l.restart.is_some());
         let mut runner = TaskRunner {
+            alloc,
             name: task.name.clone(),
             role: Role::of(task.lifecycle),
             leader: task.leader,
@@ -113,6 +118,8 @@ impl TaskRunner {
             kill: if restart { KillState::STOP } else { KillState::No },
             disconnected: false,
             tracker: RestartTracker::new(now.mono),
+            starts: 0,
+            oom_kills: 0,
         };
         if fresh {
             runner.add_event(events::received(now.stamp()));
@@ -139,6 +146,11 @@ impl TaskRunner {
     }
 
     pub fn add_event(&mut self, event: TaskEvent) {
+        let (task, failed) = (&self.name, self.local.state.failed);
+        tracing::debug!(
+            target: "client.alloc_runner.task_runner",
+            alloc_id = %self.alloc, task, r#type = event.kind, msg = event.message, failed, "Task event"
+        );
         self.local.state.push_event(event);
         self.touch(Dirty::Lazy);
         self.revision += 1;
@@ -295,6 +307,7 @@ impl TaskRunner {
         self.pid = pid;
         let Some(run) = self.local.run.as_mut().filter(|r| !r.confirmed) else { return };
         run.confirmed = true;
+        self.starts += 1;
         let at = known(at, ctx.now);
         self.local.state.phase = TaskPhase::Running;
         self.local.state.started_at = at;
@@ -317,6 +330,7 @@ impl TaskRunner {
     pub fn exited(&mut self, ctx: &mut Context<'_>, spec: TaskSpec<'_>, exit: Exit, at: Wall) {
         let at = known(at, ctx.now);
         self.started_unseen(ctx, at);
+        self.oom_kills += u64::from(exit.oom_killed);
         let rebooted = self.is_of_another_boot(ctx) && exit.status == ExitStatus::Unknown;
         let outcome = if rebooted { Outcome::Lost } else { Outcome::Exited { success: exit.successful() } };
         self.add_event(match rebooted {

@@ -65,6 +65,16 @@ pub struct Outbound {
     pub message: Vec<u8>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub last_index: u64,
+    pub last_term: u64,
+    pub commit: u64,
+    /// The last entry that is not kept any more, and its term; 0: all are.
+    pub compacted: u64,
+    pub compacted_term: u64,
+}
+
 /// The entry was not taken: this replica does not lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotLeader;
@@ -127,6 +137,20 @@ impl Node {
 
     pub fn term(&self) -> u64 {
         self.raw.raft.term
+    }
+
+    /// Where its log ends, and what of it is sure.
+    pub fn position(&self) -> Position {
+        let log = &self.raw.raft.raft_log;
+        let store = self.raw.store();
+        let first = store.first_index().unwrap_or(1);
+        Position {
+            last_index: log.last_index(),
+            last_term: log.last_term(),
+            commit: log.committed,
+            compacted: first.saturating_sub(1),
+            compacted_term: store.term(first.saturating_sub(1)).unwrap_or(0),
+        }
     }
 
     pub fn voters(&self) -> Vec<u64> {

@@ -16,6 +16,7 @@ use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 impl Server {
     pub(super) fn request(&mut self, token: u64, action: Action, now: Now) -> Result<(), Fault> {
+        self.measures.asked(token, &action);
         if let Some(refusal) = self.cannot_write() {
             self.reply(token, Err(refusal));
             return Ok(());

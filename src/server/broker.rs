@@ -31,7 +31,8 @@ pub struct Broker {
     slots: BTreeMap<JobKey, EvalId>,
     /// Further evaluations of those jobs, best first.
     pending: BTreeMap<JobKey, BTreeMap<PendingRank, Evaluation>>,
-    ready: BTreeMap<JobType, BTreeMap<ReadyRank, Evaluation>>,
+    /// With the time since which each is ready.
+    ready: BTreeMap<JobType, BTreeMap<ReadyRank, (Evaluation, Mono)>>,
     delivered: BTreeMap<EvalId, Delivered>,
     /// Enqueued again by the worker that holds them: they wait for its ack.
     requeued: BTreeMap<EvalId, Evaluation>,
@@ -39,6 +40,8 @@ pub struct Broker {
     failed: VecDeque<Evaluation>,
     superseded: VecDeque<Evaluation>,
     ties: Stream,
+    /// Of this turn.
+    now: Mono,
 }
 
 /// Higher priority, then older.
@@ -51,6 +54,7 @@ struct Delivered {
     token: EvalToken,
     /// `None` while its plan is being committed.
     deadline: Option<Mono>,
+    ready_since: Mono,
 }
 
 struct Waiting {
@@ -76,6 +80,7 @@ impl Broker {
             failed: VecDeque::new(),
             superseded: VecDeque::new(),
             ties: Stream::new(seed, 0),
+            now: Mono::default(),
         }
     }
 
@@ -131,7 +136,7 @@ impl Broker {
 
     fn make_ready(&mut self, eval: Evaluation) {
         let rank = (Reverse(eval.priority), eval.create_index, eval.id);
-        self.ready.entry(eval.job_type).or_default().insert(rank, eval);
+        self.ready.entry(eval.job_type).or_default().insert(rank, (eval, self.now));
     }
 
     /// The most urgent ready evaluation; between types of equal urgency, one by chance.
@@ -140,11 +145,16 @@ impl Broker {
         let best = heads().map(|(priority, _)| priority).min()?;
         let types: Vec<JobType> = heads().filter(|h| h.0 == best).map(|h| h.1).collect();
         let chosen = types.get(self.ties.below(types.len() as u64) as usize)?;
-        let (_, eval) = self.ready.get_mut(chosen)?.pop_first()?;
+        let (_, (eval, ready_since)) = self.ready.get_mut(chosen)?.pop_first()?;
         *self.deliveries.entry(eval.id).or_default() += 1;
         let deadline = Some(now.after(NACK_TIMEOUT));
-        self.delivered.insert(eval.id, Delivered { eval: eval.clone(), token, deadline });
+        self.delivered.insert(eval.id, Delivered { eval: eval.clone(), token, deadline, ready_since });
         Some(eval)
+    }
+
+    /// Since when an evaluation that is delivered was ready for that.
+    pub fn ready_since(&self, eval: EvalId) -> Option<Mono> {
+        self.delivered.get(&eval).map(|d| d.ready_since)
     }
 
     pub fn is_delivered(&self, eval: EvalId, token: EvalToken) -> bool {
@@ -233,6 +243,7 @@ impl Broker {
 
     /// Deliveries whose worker fell silent are nacked, and named; what has waited long enough becomes ready.
     pub fn expire(&mut self, now: Mono) -> Vec<EvalId> {
+        self.now = now;
         let silent = |d: &Delivered| d.deadline.is_some_and(|at| at <= now);
         let late: Vec<_> =
             self.delivered.iter().filter(|(_, d)| silent(d)).map(|(id, d)| (*id, d.token)).collect();

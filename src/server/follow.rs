@@ -3,7 +3,7 @@
 
 use super::blocked::Entry;
 use super::log::Round;
-use super::{Effect, Op, Server};
+use super::{Counter, Effect, Op, Server, applied_log};
 use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::node::NodeStatus;
 use model::scheduling::SchedulerSettings;
@@ -40,7 +40,7 @@ impl Server {
         let Outcome { index, reply, changes, events } = outcome;
         self.in_flight.settle(index);
         self.closing.remove(&index);
-        self.measures.applied(now.mono);
+        self.measures.applied(index);
         if let Some(op) = self.ops.remove(&index) {
             self.finish(op, reply, now)?;
         }
@@ -50,6 +50,7 @@ impl Server {
             }
             self.evaluate_missed_jobs(&changes, now)?;
         }
+        events.iter().for_each(applied_log::tell);
         self.changes.extend(changes);
         self.events.extend(events);
         Ok(())
@@ -160,6 +161,8 @@ impl Server {
     /// This server leads and has applied all that came before: queues and deadlines are built from the state.
     pub(super) fn take_office(&mut self, now: Now) -> Result<(), Fault> {
         self.ready = true;
+        self.measures.count(Counter::RaftStateLeader);
+        tracing::info!(target: "nomad", term = self.log.raft().term(), "cluster leadership acquired");
         self.collector.take_office(now.mono);
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());

@@ -118,12 +118,25 @@ impl Server {
         self.collector.step(found.next, now.mono);
         if let Some(garbage) = found.garbage {
             let tracked_versions = self.config.tracked_versions;
+            let (what, count) = counted(&garbage);
+            tracing::debug!(target: "nomad.core", what, count, "collecting garbage");
             let order = Collect { garbage, before, tracked_versions, at };
             if self.propose(&Command::Collect(Box::new(order)), Op::Collected).is_some() {
                 self.collector.due = None;
             }
         }
         Ok(())
+    }
+}
+
+fn counted(garbage: &Garbage) -> (&'static str, usize) {
+    match garbage {
+        Garbage::Jobs(keys) => ("jobs", keys.len()),
+        Garbage::Stop(_) => ("jobs", 1),
+        Garbage::Allocs(ids) => ("allocations", ids.len()),
+        Garbage::Evals(ids) => ("evaluations", ids.len()),
+        Garbage::Deployments(ids) => ("deployments", ids.len()),
+        Garbage::Nodes(ids) => ("nodes", ids.len()),
     }
 }
 

@@ -6,6 +6,7 @@
 //! answered once; queues and deadlines hold nothing that a new leader could not rebuild from the state.
 
 mod admission;
+mod applied_log;
 mod blocked;
 pub mod board;
 mod broker;
@@ -40,7 +41,7 @@ use effects::{Effect, Input, ScheduleTask};
 use garbage::Collector;
 use heartbeat::{HeartbeatRules, Heartbeats};
 use log::Log;
-use measures::Measures;
+use measures::{Counter, Measures, Timed};
 use model::cron::Zones;
 use model::eval::Evaluation;
 use model::garbage::GarbageRules;
@@ -66,7 +67,7 @@ use wire::command::Command;
 use wire::event::Events;
 use wire::request::{Done, Refusal, RefusalKind};
 use wire::rpc::Peer;
-use wire::status::ServerStatus;
+use wire::status::{LogStatus, ServerStatus};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -122,6 +123,8 @@ pub struct Server {
 struct Outstanding {
     task: ScheduleTask,
     given: Mono,
+    /// When its worker answered last.
+    planned: Mono,
     /// The last decision on it, if not all of its plan was accepted.
     last: Option<Decision>,
 }
@@ -235,6 +238,7 @@ impl Server {
     /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
     /// store are to be dropped and opened again.
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
+        self.measures.begin_turn(now.mono);
         self.note_wall(now);
         self.expire(now)?;
         self.launch_due(now);
@@ -250,6 +254,7 @@ impl Server {
         let round = self.log.round()?;
         let worked = had_inputs || round.is_some();
         if let Some(round) = round {
+            self.measures.done(Timed::DispatchLog);
             self.follow(round, now)?;
         }
         if self.ready && !self.log.raft().is_leader() {
@@ -353,6 +358,7 @@ impl Server {
             leader: raft.leader(),
             term: raft.term(),
             applied_index: self.log.applied(),
+            log: log_status(raft),
             ready: self.ready,
             voters: raft.voters(),
             broker,
@@ -363,8 +369,10 @@ impl Server {
     }
 
     fn leave_office(&mut self) {
+        tracing::info!(target: "nomad", "cluster leadership lost");
         self.ready = false;
         self.paused = false;
+        self.measures.leave_office();
         self.abandon_ops();
         self.empty_queues();
         self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
@@ -384,12 +392,17 @@ impl Server {
         while self.ready && self.outstanding.len() < self.config.workers && self.broker.has_ready() {
             let token = self.ids.token();
             let Some(eval) = self.broker.dequeue(token, now.mono) else { break };
+            self.measures.dequeued(self.broker.ready_since(eval.id));
+            let (job_id, triggered_by) = (&eval.job.id, eval.trigger.as_str());
+            tracing::debug!(target: "nomad.worker", eval_id = %eval.id, job_id, triggered_by, "dequeued evaluation");
             let (at, seed) = (self.stamp(now), self.ids.seed());
             let min_index = self.log.applied();
             let (attempt, board) = (Attempt::first(min_index), self.board.clone());
             let task = ScheduleTask { eval, token, attempt, min_index, at, seed, board };
-            self.outstanding
-                .insert(task.eval.id, Outstanding { task: task.clone(), given: now.mono, last: None });
+            self.outstanding.insert(
+                task.eval.id,
+                Outstanding { task: task.clone(), given: now.mono, planned: now.mono, last: None },
+            );
             self.schedule(task);
         }
     }
@@ -402,6 +415,7 @@ impl Server {
     fn propose(&mut self, command: &Command, op: Op) -> Option<u64> {
         match self.log.propose(command) {
             Ok(index) => {
+                self.measures.proposed(index, command);
                 self.ops.insert(index, op);
                 Some(index)
             }
@@ -415,6 +429,7 @@ impl Server {
     }
 
     fn reply(&mut self, token: u64, result: Result<Done, Refusal>) {
+        self.measures.answered(token, result.is_err());
         self.out.push(Effect::Reply { token, result });
     }
 
@@ -435,6 +450,17 @@ impl Server {
 
     fn wall_at(&self, mono: Mono) -> Wall {
         self.wall.0 + mono.since(self.wall.1)
+    }
+}
+
+fn log_status(raft: &raft::Node) -> LogStatus {
+    let at = raft.position();
+    LogStatus {
+        last_index: at.last_index,
+        last_term: at.last_term,
+        commit_index: at.commit,
+        compacted_index: at.compacted,
+        compacted_term: at.compacted_term,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What nodes ask: to be registered, to be believed alive, to hear of their allocations, to be heard about them
 //! (server.md 6). Answers that change something leave with the change's outcome.
 
-use super::{Op, Server};
+use super::{Op, Server, Timed};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{AllocId, JobKey, NodeId, NodeSecret};
@@ -56,6 +56,7 @@ impl Server {
             self.answer(asker, NodeReply::NotLeader { leader });
             return Ok(());
         }
+        self.measures.node_asked(&request);
         let view = self.log.reader().view()?;
         match request {
             NodeRequest::Register { info } => self.register(asker, *info, &view, now),
@@ -127,6 +128,7 @@ impl Server {
         let id = node.info.id;
         if node.status == NodeStatus::Ready {
             let ttl = self.heartbeats.heard(id, now.mono);
+            tracing::trace!(target: "nomad.heartbeat", node_id = %id, %ttl, "heartbeat");
             self.answer(asker, NodeReply::Alive { ttl });
             return Ok(());
         }
@@ -254,6 +256,8 @@ impl Server {
             }
             let status = if waits { NodeStatus::Disconnected } else { NodeStatus::Down };
             let evals = self.node_evals(node, &view, at)?;
+            self.measures.done(Timed::HeartbeatInvalidate);
+            tracing::warn!(target: "nomad.heartbeat", node_id = %node, status = status.as_str(), "node TTL expired");
             let event = Some(Box::new(node_event("Node heartbeat missed", at)));
             let command = Command::UpdateNodeStatus { node, status, event, evals, at };
             self.propose(&command, Op::Unattended);

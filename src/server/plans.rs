@@ -9,7 +9,7 @@ use model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
 use model::job::Job;
 use model::plan::{Decision, NodePlan, Plan};
 use model::resources::{Amount, Holding};
-use model::time::{Mono, Now, Wall};
+use model::time::{Mono, Now, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +76,11 @@ impl InFlight {
         self.total.get(&node).copied().unwrap_or(Amount::ZERO)
     }
 
+    /// Plans that are proposed and not applied.
+    pub fn len(&self) -> usize {
+        self.plans.len()
+    }
+
     /// A plan that is under way tells it to end: what it gives back is somebody's.
     fn is_leaving(&self, node: NodeId, alloc: AllocId) -> bool {
         let there = self.plans.values().flatten().filter(|(n, _)| *n == node);
@@ -107,15 +112,16 @@ impl Server {
         now: Now,
     ) -> Result<(), Fault> {
         let delivered = self.broker.is_delivered(eval, token);
-        if let Some(held) = self.outstanding.get(&eval).filter(|_| delivered) {
-            self.measures.scheduled(held.given, held.task.eval.job_type, now.mono);
+        if let Some(held) = self.outstanding.get_mut(&eval).filter(|_| delivered) {
+            held.planned = now.mono;
+            self.measures.scheduled(held.given, held.task.eval.job_type);
         }
         let proposed = match result {
             // a worker that was given up meanwhile; somebody else has the evaluation, or had it
             _ if !delivered => None,
             Ok(decision) => self.decided(token, *decision, now)?,
             Err(why) => {
-                tracing::error!(eval = %eval.0.short(), why, "a scheduler worker failed");
+                tracing::error!(target: "nomad.worker", eval_id = %eval, why, "a scheduler worker failed");
                 self.give_back(eval, token, now.mono);
                 None
             }
@@ -129,6 +135,8 @@ impl Server {
 
     fn give_back(&mut self, eval: EvalId, token: EvalToken, now: Mono) {
         self.outstanding.remove(&eval);
+        self.measures.nacked();
+        tracing::debug!(target: "nomad.worker", eval_id = %eval, "nack evaluation");
         self.broker.nack(eval, token, now).unwrap_or_default();
     }
 
@@ -139,7 +147,11 @@ impl Server {
         let verified = self.verify(&decision.plan, &view)?;
         let rejected = verified.iter().filter(|taken| taken.is_none()).count();
         let (full, none) = (rejected == 0, rejected == verified.len());
-        self.measures.rejected(rejected, now.mono);
+        self.measures.evaluated(rejected);
+        let (nodes, took) =
+            (verified.len(), self.outstanding.get(&id).map(|held| now.mono.since(held.given)));
+        let took = took.unwrap_or(Span::ZERO);
+        tracing::debug!(target: "nomad.worker", eval_id = %id, nodes, rejected, %took, "plan evaluated");
         if decision.plan.is_no_op() && self.only_blocks_again(&decision, &view)? {
             self.outstanding.remove(&id);
             self.broker.ack(id, token, now.mono).unwrap_or_default();
@@ -343,8 +355,12 @@ impl Server {
         then: Then,
         now: Now,
     ) -> Result<(), Fault> {
+        let held = self.outstanding.get(&eval).map(|held| (held.given, held.planned));
+        self.measures.plan_applied(held);
         match then {
             Then::Finish => {
+                self.measures.acked(held);
+                tracing::debug!(target: "nomad.worker", eval_id = %eval, "ack evaluation");
                 self.outstanding.remove(&eval);
                 self.broker.ack(eval, token, now.mono).unwrap_or_default();
                 Ok(())

@@ -11,6 +11,7 @@ pub struct ServerStatus {
     pub leader: Option<u64>,
     pub term: u64,
     pub applied_index: u64,
+    pub log: LogStatus,
     /// The leader has applied everything of the terms before its own: reads are consistent.
     pub ready: bool,
     pub region_id: Uuid,
@@ -21,6 +22,17 @@ pub struct ServerStatus {
     pub measured: Arc<Measured>,
     /// Why writes are refused at present, if they are.
     pub storage_fault: Option<String>,
+}
+
+/// Where the log of this server ends, what of it is committed, and what of it is not kept any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStatus {
+    pub last_index: u64,
+    pub last_term: u64,
+    pub commit_index: u64,
+    /// The state holds what the entries up to here did; 0: all entries are kept.
+    pub compacted_index: u64,
+    pub compacted_term: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

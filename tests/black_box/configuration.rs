@@ -140,9 +140,9 @@ fn a_reload_takes_over_what_it_can_and_names_the_rest() {
     node.configure("log_level = \"DEBUG\"\nhttp_api_response_headers { X-Extra = \"one\" }\nregion = \"eu\"");
     node.signal(Signal::HUP);
     wait::until("the rest is named", || {
-        node.printed().contains("only a restart of the agent takes it over keys=\"region\"").then_some(())
+        node.printed().contains("only a restart of the agent takes it over: keys=region").then_some(())
     });
-    assert!(node.printed().contains("log level set level=\"DEBUG\""), "{}", node.printed());
+    assert!(node.printed().contains("log level set: level=DEBUG"), "{}", node.printed());
     let answer = node.get("/v1/regions");
     assert_eq!(answer.headers["x-extra"], "one");
     assert_eq!(answer.json(), serde_json::json!(["global"]));

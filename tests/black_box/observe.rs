@@ -92,6 +92,139 @@ fn metrics_count_what_happens() {
     assert!(names.contains(&"nomad.client.allocs.memory.rss"), "-dev tells everything: {names:?}");
 }
 
+/// What dashboards and alerts for Nomad read, and what is not zero once a job has run and was stopped.
+const WORKED: &[&str] = &[
+    "nomad_client_allocs_complete",
+    "nomad_client_allocs_running",
+    "nomad_client_allocs_start",
+    "nomad_client_host_memory_total",
+    "nomad_client_unallocated_memory",
+    "nomad_client_uptime",
+    "nomad_nomad_broker_process_time_count",
+    "nomad_nomad_broker_wait_time_count",
+    "nomad_nomad_client_get_client_allocs_count",
+    "nomad_nomad_client_register_count",
+    "nomad_nomad_client_update_alloc_count",
+    "nomad_nomad_client_update_status_count",
+    "nomad_nomad_eval_ack_count",
+    "nomad_nomad_eval_dequeue_count",
+    "nomad_nomad_fsm_alloc_client_update_count",
+    "nomad_nomad_fsm_apply_plan_results_count",
+    "nomad_nomad_fsm_deregister_job_count",
+    "nomad_nomad_fsm_node_status_update_count",
+    "nomad_nomad_fsm_register_job_count",
+    "nomad_nomad_fsm_register_node_count",
+    "nomad_nomad_heartbeat_active",
+    "nomad_nomad_job_deregister_count",
+    "nomad_nomad_job_register_count",
+    "nomad_nomad_job_status_dead",
+    "nomad_nomad_job_summary_complete",
+    "nomad_nomad_plan_apply_count",
+    "nomad_nomad_plan_apply_sum",
+    "nomad_nomad_plan_evaluate_count",
+    "nomad_nomad_plan_submit_count",
+    "nomad_nomad_plan_wait_for_index_count",
+    "nomad_nomad_rpc_query",
+    "nomad_nomad_rpc_request",
+    "nomad_nomad_rpc_request_error",
+    "nomad_nomad_worker_dequeue_eval_count",
+    "nomad_nomad_worker_invoke_scheduler_service_count",
+    "nomad_nomad_worker_send_ack_count",
+    "nomad_nomad_worker_submit_plan_count",
+    "nomad_nomad_worker_wait_for_index_count",
+    "nomad_raft_apply",
+    "nomad_raft_appliedIndex",
+    "nomad_raft_commitTime_count",
+    "nomad_raft_commitTime_sum",
+    "nomad_raft_leader_dispatchLog_count",
+    "nomad_raft_state_leader",
+    "nomad_runtime_alloc_bytes",
+    "nomad_runtime_num_goroutines",
+    "nomad_runtime_sys_bytes",
+];
+
+/// Those that may be zero.
+const THERE: &[&str] = &[
+    "nomad_client_allocations_pending",
+    "nomad_client_allocations_running",
+    "nomad_client_host_cpu_idle",
+    "nomad_client_host_disk_used_percent",
+    "nomad_nomad_blocked_evals_total_blocked",
+    "nomad_nomad_blocked_evals_total_escaped",
+    "nomad_nomad_broker_batch_ready",
+    "nomad_nomad_broker_service_ready",
+    "nomad_nomad_broker_system_unacked",
+    "nomad_nomad_broker_total_pending",
+    "nomad_nomad_broker_total_ready",
+    "nomad_nomad_broker_total_unacked",
+    "nomad_nomad_broker_total_waiting",
+    "nomad_nomad_plan_node_rejected",
+    "nomad_nomad_plan_queue_depth",
+];
+
+#[test]
+fn what_dashboards_read_is_there_once_a_job_ran() {
+    let node = Node::dev();
+    node.run("web", "sleep 1000");
+    node.await_alloc("web", "running");
+    node.drover(&["job", "stop", "-detach", "web"]).exits(0);
+    node.await_alloc("web", "complete");
+    assert!(web::send(node.port, "DELETE", "/v1/node/pool/nowhere", "").status >= 400);
+    let told = || node.get("/v1/metrics?format=prometheus").text();
+    let value = |text: &str, name: &str| {
+        let line = text.lines().find(|l| l.split(['{', ' ']).next() == Some(name))?;
+        line.rsplit(' ').next()?.parse::<f64>().ok()
+    };
+    let lacking = || {
+        let text = told();
+        let worked = WORKED.iter().filter(|name| value(&text, name).is_none_or(|n| n <= 0.0));
+        worked.chain(THERE.iter().filter(|name| value(&text, name).is_none())).copied().collect::<Vec<_>>()
+    };
+    wait::until_eq("all of them", &vec![], lacking);
+    let text = told();
+    let median = "nomad_nomad_plan_submit{quantile=\"0.5\"} ";
+    let median = text.lines().find_map(|l| l.strip_prefix(median)).and_then(|n| n.parse::<f64>().ok());
+    assert!(median.is_some_and(|millis| millis > 0.0 && millis < 60_000.0), "{median:?} in\n{text}");
+}
+
+#[test]
+fn the_log_says_at_debug_what_happens_and_is_calm_at_info() {
+    let told = |node: &Node| {
+        node.run("web", "sleep 1000");
+        let alloc = node.await_alloc("web", "running");
+        node.drover(&["job", "stop", "-detach", "web"]).exits(0);
+        node.await_alloc("web", "complete");
+        text(&alloc["ID"]).to_string()
+    };
+    let node = Node::dev();
+    let alloc = told(&node);
+    let event = |kind: &str| {
+        format!("[DEBUG] client.alloc_runner.task_runner: Task event: alloc_id={alloc} task=t type={kind} ")
+    };
+    for line in [
+        "[INFO]  nomad: cluster leadership acquired: ",
+        "[DEBUG] nomad.client: node registered: node_id=",
+        "[DEBUG] nomad.job: job registered: job_id=web namespace=default version=0 ",
+        "[DEBUG] nomad.eval: evaluation created: eval_id=",
+        "[DEBUG] nomad.worker: dequeued evaluation: eval_id=",
+        "[DEBUG] nomad.worker: plan evaluated: eval_id=",
+        "[DEBUG] nomad: plan applied: index=",
+        "[DEBUG] nomad.worker: ack evaluation: eval_id=",
+        "[DEBUG] nomad.job: job deregistered: job_id=web ",
+        &event("Received"),
+        &event("Started"),
+        &event("Killing"),
+        &format!("[DEBUG] client.alloc_runner: allocation status changed: alloc_id={alloc} job_id=web "),
+    ] {
+        wait::until(line, || node.printed().contains(line).then_some(()));
+    }
+    let calm = Node::durable();
+    wait::until("it has begun", || calm.printed().contains("node registration complete").then_some(()));
+    let before = calm.printed();
+    told(&calm);
+    assert_eq!(calm.printed(), before, "nothing is wrong");
+}
+
 #[test]
 fn telemetry_and_debugging_follow_the_configuration() {
     let mut node = Node::new();
@@ -126,11 +259,11 @@ fn the_agents_log_is_followed_at_the_level_asked_for() {
         let Some(data) = frame["Data"].as_str() else { continue };
         let line = base64::engine::general_purpose::STANDARD.decode(data).expect("base64");
         let line: Value = serde_json::from_slice(&line).expect("a JSON object a line");
-        if line["fields"]["message"] == "log level set" {
+        if line["@message"] == "log level set" {
             break line;
         }
     };
-    assert_eq!(line["level"], "INFO");
+    assert_eq!(line["@level"], "info");
     assert!(!node.printed().contains("log level set"), "the agent's own level holds: {}", node.printed());
     assert_eq!(node.get("/v1/agent/monitor?log_level=loud").status, 400);
 }
@@ -144,6 +277,21 @@ fn operators_commands_show_what_there_is() {
     assert!(members.contains("  alive   true  ") && members.contains("  global"), "{members}");
     let info = node.drover(&["agent-info"]);
     assert!(info.exits(0).contains("raft\n") && info.out.contains("\n  state = Leader\n"), "{info:?}");
+    for line in [
+        "  last_log_term = ",
+        "  commit_index = ",
+        "  fsm_pending = 0\n",
+        "  latest_configuration = [{Suffrage:Voter ID:1 Address:127.0.0.1:",
+        "  protocol_version = 3\n",
+        "  last_snapshot_index = ",
+        "serf\n",
+        "  members = 1\n",
+        "  known_regions = 1\n",
+        "  heartbeat_ttl = ",
+        "  cpu_count = ",
+    ] {
+        assert!(info.out.contains(line), "no {line:?} in {info:?}");
+    }
     let peers = node.drover(&["operator", "raft", "list-peers"]);
     assert!(peers.exits(0).contains("leader  true   3"), "{peers:?}");
     node.drover(&["system", "reconcile", "summaries"]).exits(0);

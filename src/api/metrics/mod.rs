@@ -22,14 +22,14 @@ use state::view::View;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use wire::figures::AllocFigures;
-use wire::measured::{Measured, Series};
+use wire::measured::{Measured, Sample, Series};
 
 /// What a request for metrics found, before the machine is looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metrics {
     gauges: Vec<(String, Labels, f64)>,
     counters: Vec<(String, Series)>,
-    samples: Vec<(String, Series)>,
+    samples: Vec<(String, Sample)>,
     node: Labels,
     running: Vec<Running>,
     telemetry: Telemetry,
@@ -160,9 +160,8 @@ impl Metrics {
         for (name, value) in &measured.gauges {
             self.gauge(name, labels, *value as f64);
         }
-        let named = |(name, series): (&std::borrow::Cow<'static, str>, &Series)| (name.to_string(), *series);
-        self.counters.extend(measured.counters.iter().map(named));
-        self.samples.extend(measured.samples.iter().map(named));
+        self.counters.extend(measured.counters.iter().map(|(name, series)| (name.to_string(), *series)));
+        self.samples.extend(measured.samples.iter().map(|(name, sample)| (name.to_string(), sample.clone())));
     }
 
     fn gauge(&mut self, name: &str, labels: &Labels, value: f64) {
@@ -210,6 +209,16 @@ impl Metrics {
     pub fn take_figures(&mut self, id: AllocId, figures: &AllocFigures) {
         let alloc = self.running.iter().find(|alloc| alloc.id == id);
         self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures)));
+    }
+
+    /// Reads that this agent answered: requests and queries that no brain hears of.
+    pub fn take_reads(&mut self, reads: Series) {
+        for name in ["nomad.rpc.request", "nomad.rpc.query"] {
+            match self.counters.iter_mut().find(|(known, _)| known == name) {
+                Some((_, series)) => *series = series.plus(reads),
+                None => self.counters.push((name.to_string(), reads)),
+            }
+        }
     }
 
     /// With what the machine says now.
@@ -264,9 +273,19 @@ impl Metrics {
         }
     }
 
-    /// Under the names of Prometheus' own collector of processes: drover has no Go runtime to tell of.
+    /// Under the names of Prometheus' own collector of processes; and what a Go runtime would say of the same, for dashboards
+    /// that know nothing else.
     fn take_process(&mut self, process: &Process) {
         let whole = |n: Option<u64>| n.map(|n| n as f64);
+        let runtime = [
+            ("runtime.alloc_bytes", whole(process.resident_memory_bytes)),
+            ("runtime.sys_bytes", whole(process.virtual_memory_bytes)),
+            ("runtime.num_goroutines", whole(process.threads)),
+        ];
+        let host = self.telemetry.host.iter().map(|host| ("host", host.clone())).collect::<Labels>();
+        for (name, value) in runtime.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            self.gauge(name, &host, value);
+        }
         let figures = [
             ("process_resident_memory_bytes", whole(process.resident_memory_bytes)),
             ("process_virtual_memory_bytes", whole(process.virtual_memory_bytes)),
@@ -288,17 +307,19 @@ impl Metrics {
             .map(|(name, labels, value)| Gauge { name: full_name(name), value: *value, labels })
             .collect();
         gauges.sort_by(|a, b| (&a.name, a.labels).cmp(&(&b.name, b.labels)));
-        let counted = |list: &[(String, Series)], unit: f64| -> Vec<Counted> {
-            let of = list.iter().map(|(name, series)| (full_name(name), series.last(self.now)));
-            of.filter(|(_, a)| a.count > 0).map(|(name, a)| Counted::new(name, &a, unit)).collect()
+        let counted = |(name, series): (&String, &Series), unit: f64| {
+            let last = series.last(self.now);
+            (last.count > 0).then(|| Counted::new(full_name(name), &last, unit))
         };
+        let counters = self.counters.iter().filter_map(|(name, series)| counted((name, series), 1.0));
+        let in_millis = |(name, s): &(String, Sample)| counted((name, &s.series), NANOS_PER_MILLI);
         let shape = MetricsShape {
             timestamp: timestamp(wall),
             gauges,
             points: [],
             precision_gauges: [],
-            counters: counted(&self.counters, 1.0),
-            samples: counted(&self.samples, NANOS_PER_MILLI),
+            counters: counters.collect(),
+            samples: self.samples.iter().filter_map(in_millis).collect(),
         };
         Response::json(&shape, self.pretty)
     }
@@ -319,10 +340,10 @@ impl Metrics {
             let name = prometheus_name(name);
             add(&name, "counter", vec![format!("{name} {}", series.total.sum)]);
         }
-        for (name, series) in &self.samples {
-            let (name, total) = (prometheus_name(name), series.total);
-            let sum = total.sum as f64 / NANOS_PER_MILLI;
-            add(&name, "summary", vec![format!("{name}_sum {sum}"), format!("{name}_count {}", total.count)]);
+        for (name, sample) in &self.samples {
+            let name = prometheus_name(name);
+            let lines = summary(&name, sample, self.now);
+            add(&name, "summary", lines);
         }
         let mut text = String::new();
         for (name, (kind, lines)) in families {
@@ -338,6 +359,19 @@ impl Metrics {
 }
 
 const NANOS_PER_MILLI: f64 = 1e6;
+const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
+
+/// Quantiles are of the last 10 to 20 seconds, and not a number when nothing was sampled in them.
+fn summary(name: &str, sample: &Sample, now: Mono) -> Vec<String> {
+    let quantile = |q: f64| {
+        let value = sample.quantile(q, now).map_or(f64::NAN, |nanos| nanos / NANOS_PER_MILLI);
+        format!("{name}{{quantile=\"{q}\"}} {value}")
+    };
+    let total = sample.series.total;
+    let sum = total.sum as f64 / NANOS_PER_MILLI;
+    let totals = [format!("{name}_sum {sum}"), format!("{name}_count {}", total.count)];
+    QUANTILES.into_iter().map(quantile).chain(totals).collect()
+}
 
 fn prometheus_name(name: &str) -> String {
     full_name(name).replace(['.', '-'], "_")

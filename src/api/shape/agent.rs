@@ -47,6 +47,13 @@ struct ConfigShape<'a> {
     log_level: &'a str,
     bind_addr: &'a str,
     dev_mode: bool,
+    enable_debug: bool,
+    advertise_addrs: AddressesShape<'a>,
+    telemetry: TelemetryShape,
+    #[serde(rename = "ACL")]
+    acl: EnabledShape,
+    #[serde(rename = "TLSConfig")]
+    tls: TlsShape,
     ports: PortsShape,
     server: EnabledShape,
     client: EnabledShape,
@@ -65,6 +72,18 @@ impl<'a> ConfigShape<'a> {
             log_level: &a.log_level,
             bind_addr: &a.bind_addr,
             dev_mode: a.dev,
+            enable_debug: a.enable_debug,
+            advertise_addrs: AddressesShape { http: &a.http_addr, rpc: &a.rpc_addr, serf: "" },
+            telemetry: TelemetryShape {
+                prometheus_metrics: a.telemetry.prometheus,
+                publish_node_metrics: a.telemetry.publish_node,
+                publish_allocation_metrics: a.telemetry.publish_allocations,
+                disable_dispatched_job_summary_metrics: a.telemetry.hide_dispatched,
+                disable_hostname: a.telemetry.host.is_none(),
+                filter_default: a.telemetry.filter.default,
+            },
+            acl: EnabledShape { enabled: false },
+            tls: TlsShape { enable_http: false, enable_rpc: false },
             ports: PortsShape { http: port_of(&a.http_addr), rpc: port_of(&a.rpc_addr), serf: 0 },
             server: EnabledShape { enabled: a.server },
             client: EnabledShape { enabled: a.client },
@@ -81,6 +100,35 @@ impl<'a> ConfigShape<'a> {
 
 fn port_of(address: &str) -> u16 {
     address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Serialize)]
+struct AddressesShape<'a> {
+    #[serde(rename = "HTTP")]
+    http: &'a str,
+    #[serde(rename = "RPC")]
+    rpc: &'a str,
+    #[serde(rename = "Serf")]
+    serf: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TelemetryShape {
+    prometheus_metrics: bool,
+    publish_node_metrics: bool,
+    publish_allocation_metrics: bool,
+    disable_dispatched_job_summary_metrics: bool,
+    disable_hostname: bool,
+    filter_default: bool,
+}
+
+#[derive(Serialize)]
+struct TlsShape {
+    #[serde(rename = "EnableHTTP")]
+    enable_http: bool,
+    #[serde(rename = "EnableRPC")]
+    enable_rpc: bool,
 }
 
 #[derive(Serialize)]
@@ -200,6 +248,8 @@ fn stats(
             ("version", agent.version.clone()),
             ("arch", std::env::consts::ARCH.to_string()),
             ("kernel.name", std::env::consts::OS.to_string()),
+            ("cpu_count", agent.cpus.to_string()),
+            ("max_procs", agent.cpus.to_string()),
         ]
         .into_iter()
         .collect::<BTreeMap<_, _>>(),
@@ -220,7 +270,8 @@ fn stats(
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         );
-        stats.insert("raft", raft_stats(status, leader));
+        stats.insert("raft", raft_stats(agent, status, leader));
+        stats.insert("serf", serf_stats());
         stats.insert("broker", broker_stats(status));
     }
     if let Some(c) = client {
@@ -229,17 +280,42 @@ fn stats(
     stats
 }
 
-fn raft_stats(status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
+/// `last_snapshot_*`: drover's state is durable by itself, and takes the place of a snapshot as soon as the log before it goes.
+fn raft_stats(agent: &AgentInfo, status: &ServerStatus, leader: bool) -> BTreeMap<&'static str, String> {
+    let (log, address) = (&status.log, &agent.rpc_addr);
+    let member = |id: &u64| format!("{{Suffrage:Voter ID:{id} Address:{address}}}");
+    let members: Vec<String> = status.voters.iter().map(member).collect();
     [
+        ("fsm_pending", log.commit_index.saturating_sub(status.applied_index).to_string()),
+        ("last_log_index", log.last_index.to_string()),
+        ("last_log_term", log.last_term.to_string()),
+        ("last_snapshot_index", log.compacted_index.to_string()),
+        ("last_snapshot_term", log.compacted_term.to_string()),
+        ("latest_configuration", format!("[{}]", members.join(" "))),
+        ("latest_configuration_index", "0".to_string()),
+        ("protocol_version", "3".to_string()),
+        ("protocol_version_max", "3".to_string()),
+        ("protocol_version_min", "3".to_string()),
+        ("snapshot_version_max", "1".to_string()),
+        ("snapshot_version_min", "1".to_string()),
         ("state", if leader { "Leader" } else { "Follower" }.to_string()),
         ("term", status.term.to_string()),
         ("applied_index", status.applied_index.to_string()),
-        ("commit_index", status.applied_index.to_string()),
+        ("commit_index", log.commit_index.to_string()),
         ("last_contact", if leader { "0" } else { "never" }.to_string()),
         ("num_peers", status.voters.len().saturating_sub(1).to_string()),
     ]
     .into_iter()
     .collect::<BTreeMap<_, _>>()
+}
+
+/// A server alone gossips with nobody.
+fn serf_stats() -> BTreeMap<&'static str, String> {
+    let zero = ["event_queue", "failed", "health_score", "intent_queue", "left", "query_queue"];
+    let mut stats: BTreeMap<&'static str, String> = zero.into_iter().map(|key| (key, "0".into())).collect();
+    stats.insert("members", "1".into());
+    stats.insert("encrypted", "false".into());
+    stats
 }
 
 fn broker_stats(status: &ServerStatus) -> BTreeMap<&'static str, String> {

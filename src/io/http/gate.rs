@@ -27,9 +27,10 @@ use smol::future::or;
 use smol::lock::Semaphore;
 use state::store::Reader;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use wire::ask::{NodeAnswer, NodeAsk, Piece};
+use wire::measured::Series;
 use wire::rehearsal::{Rehearsal, Rehearse};
 use wire::request::{Action, Done, Refusal, RefusalKind};
 use wire::status::ServerStatus;
@@ -121,6 +122,8 @@ pub struct Gate {
     rehearsals: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
+    /// Requests that no brain hears of.
+    reads: Mutex<Series>,
     pub response_headers: Published<Vec<(String, String)>>,
     pub limits: Published<Limits>,
     pub(super) squeezed: Squeezed,
@@ -162,6 +165,7 @@ impl Gate {
             rehearsals: Arc::new(Semaphore::new(REHEARSALS_AT_ONCE)),
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
+            reads: Mutex::default(),
             response_headers: Published::new(parts.response_headers),
             limits: Published::new(parts.limits),
             squeezed: Squeezed::default(),
@@ -186,6 +190,9 @@ impl Gate {
     }
 
     async fn carry_out(&self, outcome: Outcome) -> Result<Served, Wait> {
+        if !matches!(outcome, Outcome::Act(..) | Outcome::Wait(_)) {
+            self.reads().add(1, (self.clock)());
+        }
         Ok(Served::Whole(match outcome {
             Outcome::Wait(wait) => return Err(wait),
             Outcome::Respond(response) => response,
@@ -200,6 +207,7 @@ impl Gate {
             },
             Outcome::Metrics(mut metrics) => {
                 self.measure(&mut metrics).await;
+                metrics.take_reads(*self.reads());
                 let machine = self.machine.clone();
                 metrics.response(&aside::unblock(move || machine.look()).await)
             }
@@ -222,6 +230,10 @@ impl Gate {
                 explained.response(self.find_out(move |reader| explain(reader, &subject)).await)
             }
         }))
+    }
+
+    fn reads(&self) -> MutexGuard<'_, Series> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A batch of allocations at a time: measuring takes a moment. What has not come by then is left out.

@@ -19,11 +19,24 @@ fn spread_out(nodes: u128) -> Alone {
     alone.propose(&register(wanted, None));
     let job = alone.view().job(&key("web")).unwrap().expect("is registered");
     let on_each = (1..=nodes).map(|n| alloc(n, &job, node_id(n), eval_id(1))).collect();
-    (1..=nodes).for_each(|n| drop(alone.add_node(info(n))));
-    alone.propose(&Command::ApplyPlan { eval: eval_id(1), nodes: place(on_each), evals: vec![], at: AT });
+    (1..=nodes).for_each(|n| _ = alone.add_node(info(n)));
+    alone.propose(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: place(on_each),
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     for n in 1..=nodes {
         let updates = vec![report(n, ClientStatus::Running)];
-        alone.propose(&Command::UpdateAllocs { node: node_id(n), updates, evals: vec![], at: AT });
+        alone.propose(&Command::UpdateAllocs {
+            node: node_id(n),
+            updates,
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
     }
     alone.wall = AT + Span::hours(1);
     alone
@@ -58,11 +71,18 @@ fn the_next_leaves_when_the_successor_counts() {
     let job = alone.view().job(&key("web")).unwrap().expect("is registered");
     let node = alone.add_node(info(9));
     let successor = place(vec![alloc(9, &job, node, eval_id(1))]);
-    alone.propose(&Command::ApplyPlan { eval: eval_id(1), nodes: successor, evals: vec![], at: alone.wall });
+    alone.propose(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: successor,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: alone.wall,
+    });
     alone.turns(20);
     assert_eq!(leaving(&alone), 1, "it does not run yet");
     let (updates, at) = (vec![report(9, ClientStatus::Running)], alone.wall);
-    alone.propose(&Command::UpdateAllocs { node, updates, evals: vec![], at });
+    alone.propose(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at });
     alone.now = alone.now.after(Span::seconds(9));
     alone.turns(5);
     assert_eq!(leaving(&alone), 1, "it has not run for long enough");

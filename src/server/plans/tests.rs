@@ -286,7 +286,7 @@ fn a_worker_that_falls_silent_after_a_part_was_refused_is_given_up() {
 fn an_evaluation_whose_plan_is_being_written_has_no_deadline() {
     for nodes in [0, 1] {
         let mut alone = Alone::new(SchedulerSettings::default());
-        (0..nodes).for_each(|n| drop(alone.add_node(info(n))));
+        (0..nodes).for_each(|n| _ = alone.add_node(info(n)));
         let task = alone.tasks(vec![registers(spec("a", 1))]).remove(0);
         let Input::Planned { eval, token, result } = alone.planned(&task) else { panic!("no plan") };
         let wall = Some(alone.wall);
@@ -306,7 +306,7 @@ fn room_that_becomes_free_wakes_what_waits_for_it() {
     let (id, node) = (only_alloc(&alone, "a").id, node_id(1));
     let (client, client_description) = (ClientStatus::Complete, String::new());
     let updates = vec![AllocUpdate { id, client, client_description, task_states: BTreeMap::new() }];
-    let ended = Command::UpdateAllocs { node, updates, evals: vec![], at: AT };
+    let ended = Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT };
     alone.server.propose(&ended, Op::Unattended).expect("it leads");
     assert_eq!(alone.work(vec![]), 1);
     assert_eq!(alone.allocs("b").len(), 1);

@@ -1,0 +1,188 @@
+//! What the server counts and times, by the names of the field (http-api.md 12.3), and which commands and requests are
+//! called what. Refuses to know figures.
+
+use model::deployment::DeploymentStep;
+use model::garbage::Garbage;
+use model::job::JobType;
+use wire::command::{Command, NodeWish};
+use wire::request::{Action, DeploymentWish};
+use wire::rpc::NodeRequest;
+
+wire::names! {
+    pub enum Counter {
+        RaftApply = "raft.apply",
+        RaftStateLeader = "raft.state.leader",
+        PlanNodeRejected = "nomad.plan.node_rejected",
+        RpcQuery = "nomad.rpc.query",
+        RpcRequest = "nomad.rpc.request",
+        RpcRequestError = "nomad.rpc.request_error",
+    }
+}
+
+wire::names! {
+    pub enum Timed {
+        CommitTime = "raft.commitTime",
+        DispatchLog = "raft.leader.dispatchLog",
+        PlanApply = "nomad.plan.apply",
+        PlanEvaluate = "nomad.plan.evaluate",
+        PlanSubmit = "nomad.plan.submit",
+        PlanWaitForIndex = "nomad.plan.wait_for_index",
+        WorkerDequeueEval = "nomad.worker.dequeue_eval",
+        WorkerInvokeBatch = "nomad.worker.invoke_scheduler.batch",
+        WorkerInvokeService = "nomad.worker.invoke_scheduler.service",
+        WorkerInvokeSysbatch = "nomad.worker.invoke_scheduler.sysbatch",
+        WorkerInvokeSystem = "nomad.worker.invoke_scheduler.system",
+        WorkerSendAck = "nomad.worker.send_ack",
+        WorkerSendNack = "nomad.worker.send_nack",
+        WorkerSubmitPlan = "nomad.worker.submit_plan",
+        WorkerWaitForIndex = "nomad.worker.wait_for_index",
+        BrokerProcessTime = "nomad.broker.process_time",
+        BrokerWaitTime = "nomad.broker.wait_time",
+        EvalAck = "nomad.eval.ack",
+        EvalDequeue = "nomad.eval.dequeue",
+        EvalNack = "nomad.eval.nack",
+        HeartbeatInvalidate = "nomad.heartbeat.invalidate",
+        AllocStop = "nomad.alloc.stop",
+        ClientDrain = "nomad.client.update_drain",
+        ClientDeregister = "nomad.client.deregister",
+        ClientEligibility = "nomad.client.update_eligibility",
+        ClientEvaluate = "nomad.client.evaluate",
+        ClientGetAllocs = "nomad.client.get_client_allocs",
+        ClientRegister = "nomad.client.register",
+        ClientUpdateAlloc = "nomad.client.update_alloc",
+        ClientUpdateStatus = "nomad.client.update_status",
+        DeploymentFail = "nomad.deployment.fail",
+        DeploymentPause = "nomad.deployment.pause",
+        DeploymentPromote = "nomad.deployment.promote",
+        DeploymentSetHealth = "nomad.deployment.set_alloc_health",
+        EvalDelete = "nomad.eval.delete",
+        JobDeregister = "nomad.job.deregister",
+        JobDispatch = "nomad.job.dispatch",
+        JobEvaluate = "nomad.job.evaluate",
+        JobRegister = "nomad.job.register",
+        JobRevert = "nomad.job.revert",
+        JobScale = "nomad.job.scale",
+        JobStable = "nomad.job.stable",
+        NamespaceDelete = "nomad.namespace.delete_namespaces",
+        NamespaceUpsert = "nomad.namespace.upsert_namespaces",
+        NodePoolDelete = "nomad.node_pool.delete_node_pools",
+        NodePoolUpsert = "nomad.node_pool.upsert_node_pools",
+        PeriodicForce = "nomad.periodic.force",
+        FsmAllocClientUpdate = "nomad.fsm.alloc_client_update",
+        FsmAllocTransition = "nomad.fsm.alloc_update_desired_transition",
+        FsmDeleteDeployment = "nomad.fsm.delete_deployment",
+        FsmDeleteEval = "nomad.fsm.delete_eval",
+        FsmDeploymentHealth = "nomad.fsm.apply_deployment_alloc_health",
+        FsmDeploymentPromotion = "nomad.fsm.apply_deployment_promotion",
+        FsmDeploymentStatus = "nomad.fsm.apply_deployment_status_update",
+        FsmDeregisterJob = "nomad.fsm.deregister_job",
+        FsmDeregisterNode = "nomad.fsm.deregister_node",
+        FsmJobStability = "nomad.fsm.apply_job_stability",
+        FsmNamespaceDelete = "nomad.fsm.apply_namespace_delete",
+        FsmNamespaceUpsert = "nomad.fsm.apply_namespace_upsert",
+        FsmNodeDrain = "nomad.fsm.node_drain_update",
+        FsmNodeEligibility = "nomad.fsm.node_eligibility_update",
+        FsmNodePoolDelete = "nomad.fsm.apply_node_pool_delete",
+        FsmNodePoolUpsert = "nomad.fsm.apply_node_pool_upsert",
+        FsmNodeStatus = "nomad.fsm.node_status_update",
+        FsmPlanResults = "nomad.fsm.apply_plan_results",
+        FsmRegisterJob = "nomad.fsm.register_job",
+        FsmRegisterNode = "nomad.fsm.register_node",
+        FsmSchedulerConfig = "nomad.fsm.apply_scheduler_config",
+        FsmUpdateEval = "nomad.fsm.update_eval",
+    }
+}
+
+impl Timed {
+    pub fn invoke_scheduler(job_type: JobType) -> Timed {
+        match job_type {
+            JobType::Batch => Timed::WorkerInvokeBatch,
+            JobType::Service => Timed::WorkerInvokeService,
+            JobType::Sysbatch => Timed::WorkerInvokeSysbatch,
+            JobType::System => Timed::WorkerInvokeSystem,
+        }
+    }
+
+    /// What is asked of servers by users.
+    pub fn request(action: &Action) -> Option<Timed> {
+        Some(match action {
+            Action::RegisterJob { .. } => Timed::JobRegister,
+            Action::RevertJob { .. } => Timed::JobRevert,
+            Action::SetStability { .. } => Timed::JobStable,
+            Action::DeregisterJob { .. } => Timed::JobDeregister,
+            Action::ScaleJob(_) => Timed::JobScale,
+            Action::DispatchJob { .. } => Timed::JobDispatch,
+            Action::EvaluateJob { .. } => Timed::JobEvaluate,
+            Action::ForceLaunch { .. } => Timed::PeriodicForce,
+            Action::UpsertNamespace { .. } => Timed::NamespaceUpsert,
+            Action::DeleteNamespace { .. } => Timed::NamespaceDelete,
+            Action::UpsertNodePool { .. } => Timed::NodePoolUpsert,
+            Action::DeleteNodePool { .. } => Timed::NodePoolDelete,
+            Action::DeleteEvals { .. } => Timed::EvalDelete,
+            Action::StopAlloc { .. } => Timed::AllocStop,
+            Action::EvaluateNode { .. } => Timed::ClientEvaluate,
+            Action::ChangeNode { wish: NodeWish::Eligible(_), .. } => Timed::ClientEligibility,
+            Action::ChangeNode { wish: NodeWish::Purge, .. } => Timed::ClientDeregister,
+            Action::ChangeNode { .. } => Timed::ClientDrain,
+            Action::StepDeployment { step, .. } => match step {
+                DeploymentWish::Pause | DeploymentWish::Resume => Timed::DeploymentPause,
+                DeploymentWish::Promote { .. } => Timed::DeploymentPromote,
+                DeploymentWish::Fail => Timed::DeploymentFail,
+                DeploymentWish::SetHealth { .. } => Timed::DeploymentSetHealth,
+            },
+            Action::ConfigureScheduler { .. } | Action::CollectGarbage | Action::TagVersion { .. } => {
+                return None;
+            }
+        })
+    }
+
+    /// What is asked of servers by nodes.
+    pub fn node_request(request: &NodeRequest) -> Timed {
+        match request {
+            NodeRequest::Register { .. } => Timed::ClientRegister,
+            NodeRequest::Heartbeat { .. } => Timed::ClientUpdateStatus,
+            NodeRequest::Watch { .. } | NodeRequest::Fetch { .. } => Timed::ClientGetAllocs,
+            NodeRequest::Report { .. } => Timed::ClientUpdateAlloc,
+        }
+    }
+
+    /// What is applied.
+    pub fn command(command: &Command) -> Option<Timed> {
+        Some(match command {
+            Command::RegisterJob(_)
+            | Command::RevertJob(_)
+            | Command::LaunchJob(_)
+            | Command::DispatchJob(_)
+            | Command::ScaleJob(_) => Timed::FsmRegisterJob,
+            Command::StopJob { .. } | Command::PurgeJob { .. } => Timed::FsmDeregisterJob,
+            Command::SetStability { .. } => Timed::FsmJobStability,
+            Command::RegisterNode { .. } => Timed::FsmRegisterNode,
+            Command::UpdateNodeStatus { .. } => Timed::FsmNodeStatus,
+            Command::UpdateEvals { .. } => Timed::FsmUpdateEval,
+            Command::DeleteEvals { .. } => Timed::FsmDeleteEval,
+            Command::ApplyPlan { .. } => Timed::FsmPlanResults,
+            Command::UpdateAllocs { .. } => Timed::FsmAllocClientUpdate,
+            Command::UpdateTransitions { .. } => Timed::FsmAllocTransition,
+            Command::ChangeNode { wish: NodeWish::Eligible(_), .. } => Timed::FsmNodeEligibility,
+            Command::ChangeNode { wish: NodeWish::Purge, .. } => Timed::FsmDeregisterNode,
+            Command::ChangeNode { .. } | Command::AdvanceDrains { .. } => Timed::FsmNodeDrain,
+            Command::StepDeployment(step) => match step.step {
+                DeploymentStep::Promote { .. } => Timed::FsmDeploymentPromotion,
+                DeploymentStep::SetHealth { .. } => Timed::FsmDeploymentHealth,
+                _ => Timed::FsmDeploymentStatus,
+            },
+            Command::ConfigureScheduler { .. } => Timed::FsmSchedulerConfig,
+            Command::UpsertNamespace { .. } => Timed::FsmNamespaceUpsert,
+            Command::DeleteNamespace { .. } => Timed::FsmNamespaceDelete,
+            Command::UpsertNodePool { .. } => Timed::FsmNodePoolUpsert,
+            Command::DeleteNodePool { .. } => Timed::FsmNodePoolDelete,
+            Command::Collect(order) => match &order.garbage {
+                Garbage::Jobs(_) | Garbage::Stop(_) => Timed::FsmDeregisterJob,
+                Garbage::Nodes(_) => Timed::FsmDeregisterNode,
+                Garbage::Allocs(_) | Garbage::Evals(_) => Timed::FsmDeleteEval,
+                Garbage::Deployments(_) => Timed::FsmDeleteDeployment,
+            },
+            Command::Init { .. } | Command::AddSigningKey { .. } | Command::TagVersion(_) => return None,
+        })
+    }
+}

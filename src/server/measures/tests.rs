@@ -1,0 +1,77 @@
+use super::*;
+use crate::effects::{Effect, Input};
+use crate::testing::Alone;
+use model::scheduling::SchedulerSettings;
+use model::time::Now;
+use state::samples::spec;
+
+fn registration(token: u64) -> Input {
+    let action = Action::RegisterJob {
+        spec: Box::new(spec("web", 1)),
+        enforce_index: None,
+        eval_priority: None,
+        preserve_counts: false,
+        submission: None,
+    };
+    Input::Request { token, action }
+}
+
+/// A turn that takes so long; then what is measured up to its end.
+fn turn_of(alone: &mut Alone, took: Span, inputs: Vec<Input>) -> (Measured, Vec<Effect>) {
+    alone.now = alone.now.after(Span::millis(100));
+    let now = Now { mono: alone.now, wall: Some(alone.wall) };
+    let effects = alone.server.turn(now, inputs).expect("a sound disk").effects;
+    alone.server.end_turn(alone.now.after(took));
+    (alone.server.measures.measured(), effects)
+}
+
+fn longest(measured: &Measured, name: &str) -> Span {
+    let max = measured.samples.get(name).map_or(0, |sample| sample.series.total.max);
+    Span(i64::try_from(max).expect("is short"))
+}
+
+#[test]
+fn what_ends_in_a_turn_is_timed_up_to_its_end() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    let (measured, effects) = turn_of(&mut alone, Span::millis(7), vec![registration(1)]);
+    for name in ["nomad.job.register", "raft.commitTime", "raft.leader.dispatchLog", "nomad.fsm.register_job"]
+    {
+        assert_eq!(longest(&measured, name), Span::millis(7), "{name}");
+    }
+    let given = effects.into_iter().find_map(|e| match e {
+        Effect::Schedule(task) => Some(task),
+        _ => None,
+    });
+    let task = given.expect("a worker is free");
+    assert_eq!(longest(&measured, "nomad.worker.dequeue_eval"), Span::millis(7));
+    assert_eq!(longest(&measured, "nomad.worker.invoke_scheduler.service"), Span::ZERO, "not answered yet");
+    let decided = crate::board::decide(&task, &alone.server.reader());
+    let planned = Input::Planned { eval: task.eval.id, token: task.token, result: decided };
+    let (measured, _) = turn_of(&mut alone, Span::millis(9), vec![planned]);
+    assert_eq!(longest(&measured, "nomad.worker.invoke_scheduler.service"), Span::millis(100));
+    assert_eq!(longest(&measured, "nomad.plan.evaluate"), Span::millis(9));
+    assert!(measured.counters["nomad.rpc.request"].total.sum >= 1);
+}
+
+#[test]
+fn a_refusal_is_an_error_and_a_lost_turn_measures_nothing() {
+    let mut alone = Alone::new(SchedulerSettings::default());
+    let errors = |m: &Measured| m.counters["nomad.rpc.request_error"].total.sum;
+    let before = errors(&alone.server.measures.measured());
+    let action = Action::DeleteNodePool { name: "nowhere".into() };
+    let (measured, _) = turn_of(&mut alone, Span::millis(1), vec![Input::Request { token: 2, action }]);
+    assert_eq!(errors(&measured), before + 1);
+    alone.turn(vec![registration(3)]);
+    alone.turn(vec![]);
+    alone.server.end_turn(alone.now);
+    assert_eq!(longest(&alone.server.measures.measured(), "nomad.job.register"), Span::ZERO);
+}
+
+#[test]
+fn names_are_told_once() {
+    let mut names: Vec<&str> = Counter::NAMES.iter().chain(Timed::NAMES).copied().collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
