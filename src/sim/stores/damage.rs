@@ -98,6 +98,7 @@ fn write_everything(store: &mut Store) -> Result<(), Fault> {
         ] {
             let bytes = record::encode(&command);
             let index = store.applied() + 1;
+            store.append(&LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() })?;
             store.apply(&[Committed { index, command: Some(&bytes) }])?;
         }
     }

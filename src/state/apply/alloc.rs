@@ -111,10 +111,9 @@ impl Turn<'_> {
             old.is_none_or(|old| (old.id, old.create_index) == (new.id, new.create_index)),
             "an allocation stays where it was created"
         );
-        assert!(
-            new.create_index <= new.alloc_modify_index && new.alloc_modify_index <= new.modify_index,
-            "an allocation's indexes only grow"
-        );
+        if new.create_index > new.alloc_modify_index || new.alloc_modify_index > new.modify_index {
+            return Err(Fault::corrupt(format!("the indexes of allocation {} are out of order", new.id)));
+        }
         let new = Arc::new(new);
         let place = place(&new);
         self.write_bytes(&tables::alloc_key(place), &record::encode(&*new))?;
@@ -138,12 +137,14 @@ impl Turn<'_> {
         }
         self.follow_fleet(old, Some(&new));
         if let Some(row) = self.job(&new.job)? {
-            debug_assert!(
-                row.versions.iter().any(|v| v.version == new.job_version),
-                "an allocation's job has the version that it names"
-            );
-            recount(row, old, Some(&new));
-            job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client);
+            if row.versions.iter().all(|v| v.version != new.job_version) {
+                let (id, version) = (new.id, new.job_version);
+                return Err(Fault::corrupt(format!(
+                    "allocation {id} names version {version}, which is not there"
+                )));
+            }
+            recount(row, old, Some(&new))?;
+            job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client)?;
         }
         self.count_in_deployment(old, &new, new.modify_time)?;
         self.alloc_changed(&new, old.is_none_or(|o| fetched(o) != fetched(&new)), freed(old, &new));
@@ -170,8 +171,8 @@ impl Turn<'_> {
         self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
         self.follow_fleet(Some(old), None);
         if let Some(row) = self.job(&old.job)? {
-            recount(row, Some(old), None);
-            job::uncount(&mut row.summary, &old.group, old.client);
+            recount(row, Some(old), None)?;
+            job::uncount(&mut row.summary, &old.group, old.client)?;
         }
         self.alloc_changed(old, true, !old.client_terminal());
         Ok(())
@@ -217,14 +218,15 @@ fn freed(old: Option<&Allocation>, new: &Allocation) -> bool {
 }
 
 /// Keeps the job's count of live allocations and of those that name each version.
-fn recount(row: &mut JobRow, old: Option<&Allocation>, new: Option<&Allocation>) {
+fn recount(row: &mut JobRow, old: Option<&Allocation>, new: Option<&Allocation>) -> Result<(), Fault> {
     let live = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| !a.terminal()));
-    row.live_allocs = less(row.live_allocs + live(new), live(old), "live allocations");
+    row.live_allocs = less(row.live_allocs + live(new), live(old), "live allocations")?;
     if old.map(|a| a.job_version) == new.map(|a| a.job_version) {
-        return;
+        return Ok(());
     }
     for v in &mut row.versions {
         let names = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| a.job_version == v.version));
-        v.allocs = less(v.allocs + names(new), names(old), "allocations of a version");
+        v.allocs = less(v.allocs + names(new), names(old), "allocations of a version")?;
     }
+    Ok(())
 }

@@ -279,8 +279,8 @@ impl Turn<'_> {
             }
         }
         match was {
-            Some(true) => group.healthy = less(group.healthy, 1, "healthy allocations"),
-            Some(false) => group.unhealthy = less(group.unhealthy, 1, "unhealthy allocations"),
+            Some(true) => group.healthy = less(group.healthy, 1, "healthy allocations")?,
+            Some(false) => group.unhealthy = less(group.unhealthy, 1, "unhealthy allocations")?,
             None => {}
         }
         match is {

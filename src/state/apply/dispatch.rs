@@ -110,7 +110,7 @@ impl Turn<'_> {
             Some(uses) => tables::number(uses.value())?,
             None => 0,
         };
-        let uses = if more { uses + 1 } else { less(uses, 1, "jobs made of a version") };
+        let uses = if more { uses + 1 } else { less(uses, 1, "jobs made of a version")? };
         if uses > 0 {
             return self.put_bytes(&key, &uses.to_be_bytes());
         }

@@ -307,11 +307,10 @@ impl Turn<'_> {
             self.remove_spec(bytes, row.create_index, v.version)?;
         }
         row.versions.retain(|v| !unused(v));
-        debug_assert!(
-            row.versions.is_sorted_by(|a, b| a.version < b.version),
-            "each version of a job is newer than the one before it"
-        );
-        debug_assert!(row.versions.last().is_some_and(|v| v.tracked), "a job's newest version is listed");
+        let sorted = row.versions.is_sorted_by(|a, b| a.version < b.version);
+        if !sorted || !row.newest()?.tracked {
+            return Err(Fault::corrupt("a job's versions are out of order"));
+        }
         Ok(())
     }
 }
@@ -389,31 +388,38 @@ pub(super) fn conflict(
 
 /// Moves one allocation of `group` between the summary's counts. `complete` and `failed` only grow
 /// (server.md 3.2.1).
-pub(super) fn count(summary: &mut JobSummary, group: &str, was: Option<ClientStatus>, now: ClientStatus) {
+pub(super) fn count(
+    summary: &mut JobSummary,
+    group: &str,
+    was: Option<ClientStatus>,
+    now: ClientStatus,
+) -> Result<(), Fault> {
     if was == Some(now) {
-        return;
+        return Ok(());
     }
     let g = summary.groups.entry(group.to_string()).or_default();
     match was {
         Some(ClientStatus::Complete | ClientStatus::Failed) => {}
         Some(was) => {
             let bin = bin(g, was);
-            *bin = less(*bin, 1, "allocations of a group");
+            *bin = less(*bin, 1, "allocations of a group")?;
         }
         None if now == ClientStatus::Pending => g.queued = g.queued.saturating_sub(1),
         None => {}
     }
     *bin(g, now) += 1;
+    Ok(())
 }
 
 /// One that is gone is nowhere any more; what ended keeps being counted.
-pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) {
+pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) -> Result<(), Fault> {
     if let Some(g) = summary.groups.get_mut(group)
         && !was.is_terminal()
     {
         let bin = bin(g, was);
-        *bin = less(*bin, 1, "allocations of a group");
+        *bin = less(*bin, 1, "allocations of a group")?;
     }
+    Ok(())
 }
 
 fn bin(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {

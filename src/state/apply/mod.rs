@@ -83,6 +83,7 @@ pub(super) fn apply(
         }
         turn.applied.index = entry.index;
         let (kind, reply) = turn.entry(entry.command)?;
+        assert!(reply.is_ok() || turn.changes.is_empty(), "what is refused is refused before it is written");
         turn.settle_jobs()?;
         outcomes.push(turn.outcome(kind, reply));
     }
@@ -119,10 +120,6 @@ impl Turn<'_> {
         assert!(
             self.jobs.is_empty(),
             "the jobs that an entry touched are written before its outcome is told"
-        );
-        assert!(
-            reply.is_ok() || self.changes.is_empty(),
-            "what is refused is refused before anything is written"
         );
         let (index, objects) = (self.index(), std::mem::take(&mut self.events));
         let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
@@ -227,9 +224,11 @@ impl Turn<'_> {
     }
 }
 
-/// A count of what there is, with some of it gone. It never comes to less than nothing: every one that goes was counted when it came.
-fn less(count: u64, by: u64, what: &str) -> u64 {
-    count.checked_sub(by).unwrap_or_else(|| panic!("{by} {what} go, but only {count} are counted"))
+/// A count of what there is, with some of it gone. It never comes to less than nothing: every one that goes was counted when it
+/// came. Counts lie on the disk, so one that is too small is damage.
+fn less(count: u64, by: u64, what: &str) -> Result<u64, Fault> {
+    let damaged = || Fault::corrupt(format!("{by} {what} go, but only {count} are counted"));
+    count.checked_sub(by).ok_or_else(damaged)
 }
 
 #[cfg(test)]

@@ -110,7 +110,9 @@ impl Turn<'_> {
         if old == Some(&new) {
             return Ok(());
         }
-        assert!(old.is_none_or(|old| old.modify_index <= self.index()), "a node's index only grows");
+        if old.is_some_and(|old| old.modify_index > self.index()) {
+            return Err(Fault::corrupt(format!("node {} was changed after this entry", new.info.id)));
+        }
         new.modify_index = self.index();
         let id = new.info.id;
         let described = Described { info: new.info.clone(), computed_class: new.computed_class.clone() };
