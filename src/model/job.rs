@@ -10,7 +10,7 @@ use super::id::JobKey;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, Lifecycle, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
-use super::schema::policies::{DISPATCH_PAYLOAD, EPHEMERAL_DISK, MULTIREGION, NUMA, TASK_SCALING, UI};
+use super::schema::policies::{DISPATCH_PAYLOAD, EPHEMERAL_DISK, MULTIREGION, NUMA, TASK_SCALING};
 use super::schema::services::{
     ARTIFACT, CONSUL, CSI_PLUGIN, IDENTITY, SCHEDULE, SECRET, SERVICE, TEMPLATE, VAULT,
 };
@@ -19,6 +19,7 @@ use super::schema::{
     nullable, one, plain, soon, words, zeroed,
 };
 use super::time::{Span, Wall};
+use super::ui::Ui;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ block! {
         pub parameterized: Option<Parameterized> => nullable("parameterized", "ParameterizedJob");
         /// What it was dispatched with; servers alone say so.
         pub dispatch: Option<Dispatch>;
+        pub ui: Option<Ui> => nullable("ui", "UI");
     }
     and [
         many("task", "", Task::BLOCK),
@@ -99,7 +101,6 @@ block! {
         soon(one("vault", "", &VAULT)),
         soon(maybe("vault_token", "VaultToken", Kind::Text)).zero_for_none(),
         soon(maybe("consul_token", "ConsulToken", Kind::Text)).zero_for_none(),
-        soon(one("ui", "UI", &UI)),
         maybe("", "Payload", Kind::Opaque).by_hand(),
         soon(maybe("", "ConsulNamespace", Kind::Text)).zero_for_none(),
         soon(maybe("", "VaultNamespace", Kind::Text)).zero_for_none(),

@@ -455,6 +455,6 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         periodic: None,
         parent: String::new(),
         parameterized: None,
-        dispatch: None,
+        ..JobSpec::default()
     }
 }

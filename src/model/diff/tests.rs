@@ -10,6 +10,7 @@ use crate::preference::{Affinity, Spread, SpreadTarget};
 use crate::resources::{Hook, Lifecycle};
 use crate::scaling::{Scaling, ScalingType, TaskScaling};
 use crate::time::Span;
+use crate::ui::{Ui, UiLink};
 use crate::validate::tests::job;
 use crate::value::Value;
 use std::slice::from_ref;
@@ -108,6 +109,27 @@ fn each_field_and_block_of_a_job_is_compared() {
         assert_eq!(lines(&diff.fields, &diff.objects), want);
         assert_eq!((diff.kind, diff.groups[0].kind), (Kind::Edited, Kind::None), "{want:?}");
     }
+}
+
+#[test]
+fn links_are_compared_one_with_another() {
+    let link = |label: &str| UiLink { label: label.into(), url: "u".into() };
+    let with = |links: &[UiLink]| {
+        let ui = Some(Ui { description: "d".into(), links: links.to_vec() });
+        JobSpec { ui, ..job(JobType::Service) }
+    };
+    let diff = JobDiff::between(Some(&with(&[link("a")])), &with(&[link("b"), link("c")]));
+    let want = [
+        "Edited UI",
+        "= Description: \"d\" \"d\"",
+        "Edited Link",
+        "E Label: \"a\" \"b\"",
+        "= URL: \"u\" \"u\"",
+        "Added Link",
+        "A Label: \"\" \"c\"",
+        "A URL: \"\" \"u\"",
+    ];
+    assert_eq!(lines(&diff.fields, &diff.objects), want);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Blocks about where and with how much a job runs that are not kept as they are written.
 
 use super::Kind::{Bool, Free, Int, Text, TextMap, Texts};
-use super::{Block, Hook, Member, block, filled, hooked, labelled, many, maybe, named, one, plain, soon};
+use super::{Block, Hook, Member, block, hooked, labelled, many, maybe, named, one, plain, soon};
 
 pub const AFFINITY_WEIGHT: Member = maybe("weight", "Weight", Int);
 
@@ -72,10 +72,5 @@ pub static TASK_SCALING: Block = hooked(
     ),
     Hook::TaskScaling,
 );
-
-pub static UI: Block =
-    block("ui", &[plain("description", "Description", Text), many("link", "Links", &UI_LINK)]);
-
-pub static UI_LINK: Block = block("link", &[plain("label", "Label", Text), plain("url", "URL", Text)]);
 
 pub static DISPATCH_PAYLOAD: Block = block("dispatch_payload", &[plain("file", "File", Text)]);
