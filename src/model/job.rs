@@ -19,6 +19,7 @@ use super::schema::{
     nullable, one, plain, soon, words, zeroed,
 };
 use super::time::{Span, Wall};
+use super::ui::Ui;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -34,5 +34,6 @@ pub mod short_float;
 pub mod submission;
 pub mod task;
 pub mod time;
+pub mod ui;
 pub mod validate;
 pub mod value;

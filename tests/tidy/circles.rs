@@ -18,10 +18,10 @@ const LEFT: &[(&str, usize)] = &[
     ("io", 15),
     ("jobspec", 8),
     ("keeper", 2),
-    ("model", 11),
+    ("model", 7),
     ("scheduler", 4),
     ("server", 2),
-    ("state", 7),
+    ("state", 4),
     ("wire", 2),
 ];
 

@@ -10,6 +10,7 @@ use crate::preference::{Affinity, Spread, SpreadTarget};
 use crate::resources::{Hook, Lifecycle};
 use crate::scaling::{Scaling, ScalingType, TaskScaling};
 use crate::time::Span;
+use crate::ui::{Ui, UiLink};
 use crate::validate::tests::job;
 use crate::value::Value;
 use std::slice::from_ref;
