@@ -127,16 +127,30 @@ fn seed() -> u64 {
 
 /// A flag and its value as they are typed, with a blank after them.
 pub fn spelled(flag: &str, value: &str) -> String {
-    match value.contains([' ', '"', '$', '\'', '[', '{', '\n', '*', '`', '\\', '&', ';', '|', '<', '>', '('])
-    {
-        true => format!("-{flag}='{}' ", value.replace('\'', "'\\''")),
-        false => format!("-{flag}={value} "),
+    format!("-{flag}={} ", shell_word(value))
+}
+
+/// As a shell reads it as one word.
+pub fn shell_word(text: &str) -> String {
+    let special = |c: char| c.is_whitespace() || "\"$'[{*`\\&;|<>(?#!~".contains(c);
+    match text.contains(special) {
+        true => format!("'{}'", text.replace('\'', "'\\''")),
+        false => text.to_string(),
+    }
+}
+
+/// An error of the operating system in the system's own words, as scripts look for them: `no such file or directory`.
+fn system_words(e: &std::io::Error) -> String {
+    let text = e.to_string();
+    match text.strip_suffix(&format!(" (os error {})", e.raw_os_error().unwrap_or_default())) {
+        Some(words) => words.to_ascii_lowercase(),
+        None => text,
     }
 }
 
 /// A whole file; `-` is standard input.
 pub fn text_of(path: &str) -> Outcome<String> {
-    let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {e}"));
+    let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {}", system_words(&e)));
     let mut text = String::new();
     if path == "-" {
         std::io::stdin().take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(fail)?;

@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::diff;
 use crate::http::decode;
-use crate::job_file::spelled;
+use crate::job_file::{shell_word, spelled};
 use crate::layout;
 use crate::output::{Failure, Outcome, objects};
 use crate::session::{Session, argument, at_home, path};
@@ -138,7 +138,7 @@ fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
     let flags = kept.variable_flags.iter().map(|(name, value)| spelled("var", &format!("{name}={value}")));
     let flags: String = flags.collect();
     let json = if kept.format == "json" { "-json " } else { "" };
-    let inspect = format!("drover job inspect {namespace}-hcl -version {version} {}", stub.id);
+    let inspect = format!("drover job inspect {namespace}-hcl -version {version} {}", shell_word(&stub.id));
     let (intro, file) = match kept.variables.trim() {
         "" => ("As it was submitted:".to_string(), ""),
         text => {

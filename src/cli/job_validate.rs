@@ -66,16 +66,17 @@ impl Run for JobValidate {
 
 /// What a server would say of the job by itself, with the limits of a server that is not configured otherwise.
 fn alone(job: &Value) -> ValidateAnswer {
-    match jobspec::decode_job(job) {
+    match jobspec::read_job(job) {
         Err(jobspec::Refused::Malformed(error)) => ValidateAnswer { error, ..ValidateAnswer::default() },
         Err(jobspec::Refused::Invalid(errors) | jobspec::Refused::NotSupported(errors)) => {
             ValidateAnswer { error: multi_error(&errors), ..ValidateAnswer::default() }
         }
-        Ok(mut spec) => {
+        Ok((mut spec, flaws)) => {
             let defaults = Defaults { priority: DEFAULT_PRIORITY, node_pool: DEFAULT_NODE_POOL.into() };
             canonical::complete(&mut spec, &defaults);
             let found = validate(&spec, &Limits::default());
-            ValidateAnswer { error: found.error_text(), warnings: found.warning_text() }
+            let warnings = found.warning_text();
+            ValidateAnswer { error: multi_error(&flaws.with(found.errors)), warnings }
         }
     }
 }

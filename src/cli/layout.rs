@@ -42,7 +42,8 @@ fn cell(value: &str) -> Cow<'_, str> {
     match value {
         "" => NONE.into(),
         _ if value.contains(hostile) => {
-            value.chars().map(|c| if hostile(c) { '\u{fffd}' } else { c }).collect()
+            let shown = |c: char| if hostile(c) { c.escape_default().to_string() } else { c.to_string() };
+            value.chars().map(shown).collect::<String>().into()
         }
         _ => value.into(),
     }
@@ -169,8 +170,8 @@ mod tests {
     fn what_others_wrote_moves_no_cursor() {
         let name = "\u{1b}[2J\u{9b}a\nb\r\u{202e}txt.exe";
         let shown = table(&["Name"], &[vec![name.to_string()]]);
-        assert_eq!(shown, "Name\n\u{fffd}[2J\u{fffd}a\u{fffd}b\u{fffd}\u{fffd}txt.exe\n");
-        assert_eq!(key_values(&[("N", "a\nN = b".to_string())]), "N = a\u{fffd}N = b\n");
+        assert_eq!(shown, "Name\n\\u{1b}[2J\\u{9b}a\\nb\\r\\u{202e}txt.exe\n");
+        assert_eq!(key_values(&[("N", "a\nN = b".to_string())]), "N = a\\nN = b\n");
     }
 
     #[test]

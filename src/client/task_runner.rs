@@ -202,12 +202,7 @@ impl TaskRunner {
         let Some(info) = ctx.info else { return };
         match driver::run_spec(ctx.config, info, spec.assignment, spec.task) {
             Ok(made) => {
-                let (further, spec) = (made.further, Box::new(made));
-                let limited = further != Default::default();
-                ctx.effects.keeper(match limited {
-                    true => Command::StartLimited { run, spec, further },
-                    false => Command::Start { run, spec },
-                });
+                ctx.effects.keeper(Command::Start { run, spec: Box::new(made) });
                 self.ask_start_at = ctx.now.mono.after(START_PATIENCE);
             }
             Err(error) => {

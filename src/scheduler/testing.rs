@@ -161,7 +161,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         periodic: None,
         parent: String::new(),
         parameterized: None,
-        dispatch: None,
+        ..JobSpec::default()
     }
 }
 

@@ -138,10 +138,7 @@ impl World {
     /// soon as they hear of it. Nothing of it starts afterwards, either (`check_start`).
     pub fn check_report(&mut self, n: usize, frame: &[u8]) -> Result<(), String> {
         let Ok(Frame { body: Body::Request(request), .. }) = frame::decode(frame) else { return Ok(()) };
-        let (NodeRequest::Report { updates, .. } | NodeRequest::ReportHealth { updates, .. }) = request
-        else {
-            return Ok(());
-        };
+        let NodeRequest::Report { updates, .. } = request else { return Ok(()) };
         for update in updates.iter().filter(|u| u.client.is_terminal()) {
             let mut processes = self.nodes[n].processes.values().filter(|p| p.running);
             if let Some(process) = processes.find(|p| p.alloc() == Some(update.id)) {

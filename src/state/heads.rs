@@ -11,8 +11,7 @@ use model::family::Kinship;
 use model::id::JobKey;
 use model::job::{JobSpec, JobSummary, JobType};
 use serde::Deserialize;
-use wire::layout;
-use wire::record::{self, Malformed, Record};
+use wire::record;
 
 /// A job without its groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,8 +138,7 @@ fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
 
 /// Of an older version's record all is read.
 fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
-    if let Some((&JobSpec::VERSION, body)) = record.split_first() {
-        let (beginning, _) = layout::read(body, &[]).map_err(|_| Malformed::Body(JobSpec::NAME))?;
+    if let Some(beginning) = record::beginning::<JobSpec, _>(record)? {
         return Ok(beginning);
     }
     let spec: JobSpec = record::decode(record)?;

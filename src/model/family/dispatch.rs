@@ -6,6 +6,7 @@
 use super::child;
 use crate::id::JobKey;
 use crate::job::JobSpec;
+use crate::schema::{block, named, nullable, words, zeroed};
 use crate::time::Wall;
 use crate::validate::{self, names};
 use serde::{Deserialize, Serialize};
@@ -17,30 +18,22 @@ pub const MAX_TOKEN_BYTES: usize = 1024;
 const MAX_DEPTH: usize = 16;
 const MAX_FILE_NAME_BYTES: usize = 255;
 
-/// What a dispatch brings along.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parameterized {
-    pub payload: PayloadRule,
-    pub meta_required: Vec<String>,
-    pub meta_optional: Vec<String>,
+block! {
+    /// What a dispatch brings along.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Parameterized in named("parameterized", "ParameterizedJob") => {
+        pub payload: PayloadRule = PayloadRule::Optional => zeroed("payload", "Payload");
+        pub meta_required: Vec<String> => nullable("meta_required", "MetaRequired");
+        pub meta_optional: Vec<String> => nullable("meta_optional", "MetaOptional");
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PayloadRule {
-    Optional,
-    Required,
-    Forbidden,
-}
-
-impl PayloadRule {
-    pub const ALL: [PayloadRule; 3] = [PayloadRule::Optional, PayloadRule::Required, PayloadRule::Forbidden];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PayloadRule::Optional => "optional",
-            PayloadRule::Required => "required",
-            PayloadRule::Forbidden => "forbidden",
-        }
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum PayloadRule {
+        Optional = "optional",
+        Required = "required",
+        Forbidden = "forbidden",
     }
 }
 

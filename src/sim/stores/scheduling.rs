@@ -26,7 +26,14 @@ fn a_second_evaluation_of_a_settled_job_is_empty() {
     };
     let decision = decide(&region, 1, 1);
     let evals = std::iter::once(decision.eval).chain(decision.created).collect();
-    region.run(&Command::ApplyPlan { eval: eval_id(1), nodes: decision.plan.nodes, evals, at: AT });
+    region.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: decision.plan.nodes,
+        deployment: None,
+        updates: vec![],
+        evals,
+        at: AT,
+    });
     consistent(&region.view()).expect("is consistent");
     let stored = region.view().allocs_of_job(&key("web")).expect("reads");
     assert_eq!((stored.len(), region.job("web").status), (4, JobStatus::Running));

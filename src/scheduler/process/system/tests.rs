@@ -60,7 +60,7 @@ fn changed(old: &JobSpec) -> JobSpec {
 /// As fast as health allows.
 fn rolling(max_parallel: i64) -> JobSpec {
     let mut spec = system();
-    let update = UpdatePolicy { max_parallel, stagger: Span::ZERO, ..UpdatePolicy::DEFAULT };
+    let update = UpdatePolicy { max_parallel, stagger: Span::ZERO, ..UpdatePolicy::default() };
     spec.groups[0].update = Some(update);
     spec
 }

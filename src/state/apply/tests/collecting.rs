@@ -6,7 +6,7 @@ use crate::check;
 use model::deployment::{Deployment, DeploymentStatus, DeploymentUpdate};
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage, GarbageRules};
-use wire::command::{ApplyRollout, Collect};
+use wire::command::Collect;
 
 fn collect(r: &mut Region, garbage: Garbage, before: Cutoffs) -> u64 {
     let order = Collect { garbage, before, tracked_versions: 6, at: AT };
@@ -44,7 +44,7 @@ fn end_evals(r: &mut Region, id: &str) -> Wall {
 }
 
 fn stop(r: &mut Region, id: &str, at: Wall) {
-    r.run(&Command::StopJob { job: key(id), eval: None, tracked_versions: 6, at });
+    r.run(&Command::StopJob { job: key(id), hurry: false, eval: None, tracked_versions: 6, at });
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn r14_an_evaluation_goes_after_what_it_placed() {
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     stays(&mut r, Garbage::Allocs(vec![alloc_id(1)]), "it runs");
     let updates = vec![report(1, ClientStatus::Complete)];
-    r.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     goes_after(&mut r, Garbage::Allocs(vec![alloc_id(1)]), AT, Span::hours(1));
     let ended = r.view().eval(eval_id(1)).expect("reads").expect("is there").modify_time;
@@ -147,18 +147,18 @@ fn r14_node_gc_threshold() {
 /// A deployment of the newest version, and what becomes of the one before it.
 fn deploy(r: &mut Region, n: u128, ended: Option<DeploymentStatus>) -> Deployment {
     let made = super::deployments::deployment(n, &r.job("web"), super::deployments::group(0));
-    let rollout = |deployment: Option<&Deployment>, updates| ApplyRollout {
+    let rollout = |deployment: Option<&Deployment>, updates| Command::ApplyPlan {
         eval: eval_id(n),
         nodes: vec![],
-        deployment: deployment.cloned(),
+        deployment: deployment.cloned().map(Box::new),
         updates,
         evals: vec![],
         at: AT,
     };
-    r.run(&Command::ApplyRollout(Box::new(rollout(Some(&made), vec![]))));
+    r.run(&rollout(Some(&made), vec![]));
     if let Some(status) = ended {
         let updates = vec![DeploymentUpdate { id: made.id, status, description: "over".into() }];
-        r.run(&Command::ApplyRollout(Box::new(rollout(None, updates))));
+        r.run(&rollout(None, updates));
     }
     made
 }
@@ -180,4 +180,27 @@ fn r14_deployment_gc_threshold() {
     r.run(&register(JobSpec { priority: 60, ..spec("web", 1) }, None));
     deploy(&mut r, 2, None);
     stays(&mut r, of(&first), "an allocation of its version is there");
+}
+
+/// What `/v1/job/:id/allocations` shows as its index.
+#[test]
+fn the_index_of_a_jobs_allocations_never_goes_back() {
+    let mut r = running();
+    let index = |r: &Region| r.view().table_index(Table::Allocs);
+    let placed = index(&r);
+    let updates = vec![report(1, ClientStatus::Complete)];
+    let ended =
+        r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
+    assert_eq!(index(&r), ended.index);
+    assert!(placed < ended.index);
+
+    assert_eq!(collect(&mut r, Garbage::Allocs(vec![alloc_id(1)]), Cutoffs::FORCED), 1);
+    assert!(r.view().allocs_of_job(&key("web")).expect("reads").is_empty());
+    let collected = r.view().index();
+    assert_eq!(index(&r), collected, "it goes on with the entry that took the last one away");
+
+    end_evals(&mut r, "web");
+    stop(&mut r, "web", AT);
+    assert_eq!(collect(&mut r, jobs("web"), Cutoffs::FORCED), 1);
+    assert_eq!(index(&r), collected, "it stays with the job's end, too");
 }

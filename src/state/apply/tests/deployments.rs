@@ -10,7 +10,7 @@ use model::eval::EvalStatus;
 use model::id::DeploymentId;
 use model::job::{Job, JobStatus};
 use model::time::Span;
-use wire::command::{ApplyRollout, Command, StepDeployment};
+use wire::command::{Command, StepDeployment};
 use wire::request::{Done, RefusalKind};
 
 fn id(n: u128) -> DeploymentId {
@@ -66,15 +66,14 @@ fn roll_out(
     allocs: Vec<Allocation>,
     updates: Vec<DeploymentUpdate>,
 ) -> Outcome {
-    let (eval, nodes) = (eval_id(1), place(allocs));
-    let rollout = ApplyRollout { eval, nodes, deployment, updates, evals: vec![], at: AT };
-    r.run(&Command::ApplyRollout(Box::new(rollout)))
+    let (eval, nodes, deployment) = (eval_id(1), place(allocs), deployment.map(Box::new));
+    r.run(&Command::ApplyPlan { eval, nodes, deployment, updates, evals: vec![], at: AT })
 }
 
 fn found(n: u128, deployment: Option<DeploymentId>, healthy: bool) -> Command {
     let updates = vec![report(n, ClientStatus::Running)];
     let verdicts = vec![Verdict { alloc: alloc_id(n), deployment, healthy }];
-    Command::ReportAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
+    Command::UpdateAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
 }
 
 fn step(r: &mut Region, step: DeploymentStep) -> Outcome {
@@ -124,7 +123,7 @@ fn a_new_deployment_cancels_the_old_and_purge_deletes_all() {
     let late = DeploymentUpdate { id: id(1), status: S::Successful, description: "late".into() };
     roll_out(&mut r, None, vec![], vec![late]);
     assert_eq!(read(&r, 1).status, S::Cancelled, "what has ended has ended");
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     assert!(r.view().deployments(None, 9).expect("reads").is_empty());
     roll_out(&mut r, Some(deployment(3, &job, group(0))), vec![], vec![]);
     assert!(r.view().deployments(None, 9).expect("reads").is_empty(), "its job is gone");
@@ -163,6 +162,7 @@ fn a_rescheduled_canary_is_replaced_in_the_canary_list() {
         let failed = Command::UpdateAllocs {
             node: node_id(1),
             updates: vec![report(if n == 3 { 1 } else { n - 1 }, ClientStatus::Failed)],
+            verdicts: vec![],
             evals: vec![],
             at: AT,
         };

@@ -50,7 +50,7 @@ fn what_cannot_be_come_back_to_is_said() {
     let unknown = "job \"web\" in namespace \"default\" at version 9 not found";
     assert_eq!(refused(revert(&mut r, 9, None)), unknown);
     assert_eq!(refused(revert(&mut r, 0, Some(7))), "Current job has version 2; enforcing version 7");
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     assert_eq!(refused(revert(&mut r, 0, None)), "job \"web\" not found");
 }
 
@@ -64,7 +64,7 @@ fn reverting_to_an_equal_version_makes_none() {
     let eval = Some(eval(50, "web").id);
     assert_eq!(out.reply, Ok(Done::Job { eval, job_modify_index: answer, index }));
     assert_eq!(r.job("web").version, before.version);
-    r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
     revert(&mut r, 1, None);
     assert!(!r.job("web").spec.stop, "a stopped job runs again");
     revert(&mut r, 4, None);
@@ -156,9 +156,17 @@ fn no_shutdown_delay_reaches_running_allocs() {
     let waits = Allocation { desired: DesiredStatus::Stop, ..alloc(2, &job, node, eval_id(1)) };
     let over = Allocation { client: ClientStatus::Complete, ..alloc(3, &job, node, eval_id(1)) };
     let nodes = place(vec![alloc(1, &job, node, eval_id(1)), waits, over]);
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let before = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);
-    let out = r.run(&Command::HurryJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    let out =
+        r.run(&Command::StopJob { job: key("web"), hurry: true, eval: None, tracked_versions: 6, at: AT });
     assert!(r.job("web").spec.stop);
     assert_eq!([1, 2, 3].map(|n| r.alloc(n).transition.no_shutdown_delay), [Some(true), Some(true), None]);
     let told = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);

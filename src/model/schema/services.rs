@@ -1,40 +1,9 @@
 //! What tasks offer and need around them: networks, services, volumes, files, secrets.
 
 use super::Kind::{Bool, Free, Int, Span, Text, TextMap, Texts, TextsMap};
-use super::{Block, Hook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain, soon};
+use super::{Block, Hook, block, hooked, ignored, labelled, many, maybe, omitted, one, plain};
 
-pub(super) static NETWORK: Block = hooked(
-    block(
-        "network",
-        &[
-            plain("mode", "Mode", Text),
-            soon(plain("device", "Device", Text)),
-            soon(plain("cidr", "CIDR", Text)),
-            soon(plain("ip", "IP", Text)),
-            soon(plain("hostname", "Hostname", Text)),
-            maybe("mbits", "MBits", Int),
-            soon(one("dns", "DNS", &DNS)),
-            many("port", "DynamicPorts", &PORT),
-            many("reserved_ports", "ReservedPorts", &PORT),
-            soon(omitted(one("cni", "CNI", &CNI))),
-        ],
-    ),
-    Hook::Network,
-);
-
-pub(super) static PORT: Block = labelled(
-    "port",
-    "Label",
-    &[
-        plain("", "Label", Text),
-        plain("static", "Value", Int),
-        plain("to", "To", Int),
-        plain("host_network", "HostNetwork", Text),
-        soon(omitted(plain("ignore_collision", "IgnoreCollision", Bool))),
-    ],
-);
-
-pub(super) static DNS: Block = block(
+pub static DNS: Block = block(
     "dns",
     &[
         maybe("servers", "Servers", Texts),
@@ -43,9 +12,9 @@ pub(super) static DNS: Block = block(
     ],
 );
 
-pub(super) static CNI: Block = block("cni", &[maybe("args", "Args", TextMap)]);
+pub static CNI: Block = block("cni", &[maybe("args", "Args", TextMap)]);
 
-pub(super) static SERVICE: Block = block(
+pub static SERVICE: Block = block(
     "service",
     &[
         plain("name", "Name", Text),
@@ -72,10 +41,10 @@ pub(super) static SERVICE: Block = block(
     ],
 );
 
-pub(super) static WEIGHTS: Block =
+pub static WEIGHTS: Block =
     block("weights", &[plain("passing", "Passing", Int), plain("warning", "Warning", Int)]);
 
-pub(super) static CHECK: Block = block(
+pub static CHECK: Block = block(
     "check",
     &[
         plain("name", "Name", Text),
@@ -108,7 +77,7 @@ pub(super) static CHECK: Block = block(
     ],
 );
 
-pub(super) static CHECK_RESTART: Block = block(
+pub static CHECK_RESTART: Block = block(
     "check_restart",
     &[
         plain("limit", "Limit", Int),
@@ -117,37 +86,10 @@ pub(super) static CHECK_RESTART: Block = block(
     ],
 );
 
-pub(super) static VOLUME: Block = labelled(
-    "volume",
-    "Name",
-    &[
-        plain("", "Name", Text),
-        plain("type", "Type", Text),
-        plain("source", "Source", Text),
-        plain("read_only", "ReadOnly", Bool),
-        soon(plain("sticky", "Sticky", Bool)),
-        soon(plain("per_alloc", "PerAlloc", Bool)),
-        soon(plain("access_mode", "AccessMode", Text)),
-        soon(plain("attachment_mode", "AttachmentMode", Text)),
-        soon(one("mount_options", "MountOptions", &MOUNT_OPTIONS)),
-    ],
-);
-
-pub(super) static MOUNT_OPTIONS: Block =
+pub static MOUNT_OPTIONS: Block =
     block("mount_options", &[plain("fs_type", "FSType", Text), maybe("mount_flags", "MountFlags", Texts)]);
 
-pub(super) static VOLUME_MOUNT: Block = block(
-    "volume_mount",
-    &[
-        maybe("volume", "Volume", Text),
-        maybe("destination", "Destination", Text),
-        maybe("read_only", "ReadOnly", Bool),
-        maybe("propagation_mode", "PropagationMode", Text),
-        soon(maybe("selinux_label", "SELinuxLabel", Text)),
-    ],
-);
-
-pub(super) static ARTIFACT: Block = block(
+pub static ARTIFACT: Block = block(
     "artifact",
     &[
         maybe("source", "GetterSource", Text),
@@ -160,7 +102,7 @@ pub(super) static ARTIFACT: Block = block(
     ],
 );
 
-pub(super) static TEMPLATE: Block = hooked(
+pub static TEMPLATE: Block = hooked(
     block(
         "template",
         &[
@@ -186,7 +128,7 @@ pub(super) static TEMPLATE: Block = hooked(
     Hook::Template,
 );
 
-pub(super) static CHANGE_SCRIPT: Block = hooked(
+pub static CHANGE_SCRIPT: Block = hooked(
     block(
         "change_script",
         &[
@@ -200,11 +142,9 @@ pub(super) static CHANGE_SCRIPT: Block = hooked(
     Hook::ChangeScript,
 );
 
-pub(super) static WAIT: Block = block("wait", &[maybe("min", "Min", Span), maybe("max", "Max", Span)]);
+pub static WAIT: Block = block("wait", &[maybe("min", "Min", Span), maybe("max", "Max", Span)]);
 
-pub(super) static DISPATCH_PAYLOAD: Block = block("dispatch_payload", &[plain("file", "File", Text)]);
-
-pub(super) static IDENTITY: Block = block(
+pub static IDENTITY: Block = block(
     "identity",
     &[
         plain("name", "Name", Text),
@@ -220,7 +160,7 @@ pub(super) static IDENTITY: Block = block(
     ],
 );
 
-pub(super) static CSI_PLUGIN: Block = block(
+pub static CSI_PLUGIN: Block = block(
     "csi_plugin",
     &[
         plain("id", "ID", Text),
@@ -231,7 +171,7 @@ pub(super) static CSI_PLUGIN: Block = block(
     ],
 );
 
-pub(super) static VAULT: Block = hooked(
+pub static VAULT: Block = hooked(
     block(
         "vault",
         &[
@@ -249,7 +189,7 @@ pub(super) static VAULT: Block = hooked(
     Hook::Vault,
 );
 
-pub(super) static CONSUL: Block = block(
+pub static CONSUL: Block = block(
     "consul",
     &[
         plain("namespace", "Namespace", Text),
@@ -258,13 +198,7 @@ pub(super) static CONSUL: Block = block(
     ],
 );
 
-pub(super) static ACTION: Block = labelled(
-    "action",
-    "Name",
-    &[plain("", "Name", Text), plain("command", "Command", Text), maybe("args", "Args", Texts)],
-);
-
-pub(super) static SECRET: Block = labelled(
+pub static SECRET: Block = labelled(
     "secret",
     "Name",
     &[
@@ -276,9 +210,9 @@ pub(super) static SECRET: Block = labelled(
     ],
 );
 
-pub(super) static SCHEDULE: Block = block("schedule", &[one("cron", "Cron", &SCHEDULE_CRON)]);
+pub static SCHEDULE: Block = block("schedule", &[one("cron", "Cron", &SCHEDULE_CRON)]);
 
-pub(super) static SCHEDULE_CRON: Block = block(
+pub static SCHEDULE_CRON: Block = block(
     "cron",
     &[plain("start", "Start", Text), plain("end", "End", Text), plain("timezone", "Timezone", Text)],
 );
