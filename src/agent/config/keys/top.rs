@@ -37,6 +37,7 @@ pub static TOP: &[Key] = &[
         .about("what is listened on"),
     key("log_level", Kind::Text(log_level))
         .or("INFO")
+        .dev("DEBUG")
         .live()
         .takes("`TRACE DEBUG INFO WARN ERROR OFF`")
         .about("how much is logged"),
