@@ -78,7 +78,6 @@ mod status;
 mod tailing;
 mod template;
 mod terminal;
-mod transport;
 mod version;
 mod why;
 
