@@ -124,10 +124,13 @@ server {
   #   }
   # }
 
-  # Accepted for the sake of files that have them, without effect: there is one protocol and no license.
-  # raft_protocol    = 3
-  # protocol_version = 1
-  # license_path     = ""
+  # Servers to join: there is one, so only addresses of this machine are accepted yet.
+  # start_join = ["127.0.0.1"]
+  # retry_join = ["127.0.0.1:4648"]
+  # server_join {
+  #   start_join = ["127.0.0.1"]
+  #   retry_join = ["127.0.0.1:4648"]
+  # }
 }
 
 client {
@@ -191,18 +194,23 @@ client {
   # No `alloc exec` and no `job action` on this node.
   # disable_remote_exec = false
 
-  # The older way to say which drivers there are: lists of names with commas between them.
+  # Servers to ask: this agent's own, so only addresses of this machine are accepted yet.
+  # servers = ["127.0.0.1:4647"]
+  # server_join {
+  #   start_join = ["127.0.0.1"]
+  #   retry_join = ["127.0.0.1:4647"]
+  # }
+
+  # The older way to say which drivers there are, lists of names with commas between them; and the variables of the agent's environment
+  # that no task is given. Any other option is kept and shown, with a warning.
   # options {
+  #   "env.denylist"           = "AWS_SECRET_ACCESS_KEY,VAULT_TOKEN"
   #   "driver.raw_exec.enable" = "true"
   #   "driver.allowlist"       = "raw_exec"
   #   "driver.denylist"        = ""
   #   "driver.whitelist"       = ""
   #   "driver.blacklist"       = ""
   # }
-
-  # Accepted for the sake of files that have them, without effect: drivers are no processes of their own.
-  # client_min_port = 14000
-  # client_max_port = 14512
 }
 
 # Runs a command as it is, with the rights of the agent. Off unless switched on.
@@ -223,52 +231,55 @@ plugin "raw_exec" {
 #   # by the beginnings of names, the longest deciding, and what holds for all other names
 #   prefix_filter              = ["+nomad.raft", "-nomad.nomad.worker"]
 #   filter_default             = true
-#   # accepted, without effect: figures are read when they are asked for, and such metrics there are none
-#   collection_interval                = "1s"
-#   disable_allocation_hook_metrics    = false
-#   disable_quota_utilization_metrics  = false
-#   disable_rpc_rate_metrics_labels    = false
 # }
 
 # Opens /v1/agent/host, which shows the machine's files and environment.
 # enable_debug = false   # with -dev: true, as what is published under telemetry
 
-# Nobody is called home, with or without these.
-# disable_update_check        = true
-# disable_anonymous_signature = true
-
 # Known, and refused by name until they are built (a value that asks for nothing is accepted):
-#   acl, addresses.rpc, addresses.serf, advertise.rpc, advertise.serf, autopilot, client.alloc_mounts_dir,
-#   client.artifact, client.bind_wildcard_default_host_network, client.bridge_network_hairpin_mode,
-#   client.bridge_network_name, client.bridge_network_subnet, client.bridge_network_subnet_ipv6,
-#   client.cgroup_parent, client.chroot_env, client.cni_config_dir, client.cni_path, client.common_plugin_dir,
-#   client.cpu_disable_dmidecode, client.default_ineligible, client.drain_on_shutdown, client.fingerprint,
-#   client.gc_disk_usage_threshold, client.gc_inode_usage_threshold, client.gc_interval,
-#   client.gc_parallel_destroys, client.gc_volumes_on_node_gc, client.host_volume_plugin_dir, client.host_volumes_dir, client.log_file, client.network_speed, client.no_host_uuid,
-#   client.nomad_service_discovery, client.preferred_address_family, client.reservable_cores, client.reserved.cores,
-#   client.server_join, client.servers,
-#   client.template, client.users, enable_syslog, eventlog, keyring, leave_on_interrupt, leave_on_terminate,
-#   limits.https_handshake_timeout, limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client,
-#   plugin.raw_exec.args, plugin_dir, ports.rpc, ports.serf, reporting, rpc, server.acl_token_gc_threshold,
-#   server.authoritative_region, server.client_introduction, server.csi_plugin_gc_threshold, server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
-#   server.data_dir, server.default_scheduler_config.node_limit_for_feasibility_checks,
-#   server.deploy_query_rate_limit,
-#   server.enabled_schedulers, server.encrypt, server.job_max_count, server.log_file,
-#   server.non_production, server.non_voting_server, server.oidc_issuer,
-#   server.plan_apply_pipeline, server.plan_rejection_tracker, server.raft_boltdb, server.raft_logstore,
-#   server.raft_multiplier, server.raft_snapshot_interval, server.raft_snapshot_threshold,
+#   acl.enabled, client.cgroup_parent, client.default_ineligible, client.drain_on_shutdown,
+#   client.gc_disk_usage_threshold, client.gc_inode_usage_threshold, client.log_file, client.no_host_uuid,
+#   client.preferred_address_family, client.reservable_cores, client.reserved.cores, enable_syslog,
+#   plugin.raw_exec.config.denied_envvars, plugin.raw_exec.config.denied_host_gids,
+#   plugin.raw_exec.config.denied_host_uids, server.client_introduction.enforcement, server.data_dir,
+#   server.enabled_schedulers, server.job_max_count, server.log_file, server.oidc_issuer,
+#   server.plan_rejection_tracker.enabled, server.root_key_rotation_threshold,
+#   telemetry.allowed_metadata_keys_in_metrics, telemetry.datadog_address,
+#   telemetry.include_alloc_metadata_in_metrics, telemetry.statsd_address, telemetry.statsite_address, tls.http,
+#   tls.verify_https_client
+#
+# Known, and without effect here, as a warning says:
+#   acl.policy_ttl, acl.replication_token, acl.role_ttl, acl.token_max_expiration_ttl,
+#   acl.token_min_expiration_ttl, acl.token_ttl, addresses.rpc, addresses.serf, advertise.rpc, advertise.serf,
+#   audit, autopilot, client.alloc_mounts_dir, client.artifact, client.bind_wildcard_default_host_network,
+#   client.bridge_network_hairpin_mode, client.bridge_network_name, client.bridge_network_subnet,
+#   client.bridge_network_subnet_ipv6, client.chroot_env, client.client_max_port, client.client_min_port,
+#   client.cni_config_dir, client.cni_path, client.common_plugin_dir, client.cpu_disable_dmidecode,
+#   client.fingerprint, client.gc_interval, client.gc_parallel_destroys, client.gc_volumes_on_node_gc,
+#   client.host_volume_plugin_dir, client.host_volumes_dir, client.network_speed, client.nomad_service_discovery,
+#   client.server_join.retry_interval, client.server_join.retry_max, client.template, client.users, consul,
+#   disable_anonymous_signature, disable_update_check, eventlog, keyring.aead.active, keyring.aead.config,
+#   keyring.aead.name, leave_on_interrupt, leave_on_terminate, limits.https_handshake_timeout,
+#   limits.rpc_handshake_timeout, limits.rpc_max_conns_per_client, plugin.raw_exec.args,
+#   plugin.raw_exec.config.no_cgroups, plugin_dir, ports.rpc, ports.serf, reporting, rpc, sentinel,
+#   server.acl_token_gc_threshold, server.authoritative_region, server.client_introduction.default_identity_ttl,
+#   server.client_introduction.max_identity_ttl, server.csi_plugin_gc_threshold,
+#   server.csi_volume_claim_gc_interval, server.csi_volume_claim_gc_threshold,
+#   server.default_scheduler_config.node_limit_for_feasibility_checks, server.deploy_query_rate_limit,
+#   server.encrypt, server.license_path, server.non_production, server.non_voting_server,
+#   server.plan_apply_pipeline, server.plan_rejection_tracker.node_threshold,
+#   server.plan_rejection_tracker.node_window, server.protocol_version, server.raft_boltdb, server.raft_logstore,
+#   server.raft_multiplier, server.raft_protocol, server.raft_snapshot_interval, server.raft_snapshot_threshold,
 #   server.raft_trailing_logs, server.redundancy_zone, server.rejoin_after_leave, server.retry_interval,
-#   server.retry_join, server.retry_max, server.root_key_gc_interval, server.root_key_gc_threshold,
-#   server.root_key_rotation_threshold, server.server_join, server.start_join, server.start_timeout,
-#   server.upgrade_version, syslog_facility, telemetry.allowed_metadata_keys_in_metrics,
+#   server.retry_max, server.root_key_gc_interval, server.root_key_gc_threshold, server.server_join.retry_interval,
+#   server.server_join.retry_max, server.start_timeout, server.upgrade_version, syslog_facility,
 #   telemetry.circonus_api_app, telemetry.circonus_api_token, telemetry.circonus_api_url,
 #   telemetry.circonus_broker_id, telemetry.circonus_broker_select_tag, telemetry.circonus_check_display_name,
 #   telemetry.circonus_check_force_metric_activation, telemetry.circonus_check_id,
 #   telemetry.circonus_check_instance_id, telemetry.circonus_check_search_tag, telemetry.circonus_check_tags,
-#   telemetry.circonus_submission_interval, telemetry.circonus_submission_url, telemetry.datadog_address,
-#   telemetry.datadog_tags, telemetry.in_memory_collection_interval, telemetry.in_memory_retention_period,
-#   telemetry.include_alloc_metadata_in_metrics,
-#   telemetry.statsd_address, telemetry.statsite_address, tls, ui
-#
-# Known, and without effect, as a warning says:
-#   consul, vault, sentinel, audit
+#   telemetry.circonus_submission_interval, telemetry.circonus_submission_url, telemetry.collection_interval,
+#   telemetry.datadog_tags, telemetry.disable_allocation_hook_metrics, telemetry.disable_quota_utilization_metrics,
+#   telemetry.disable_rpc_rate_metrics_labels, telemetry.in_memory_collection_interval,
+#   telemetry.in_memory_retention_period, tls.ca_file, tls.cert_file, tls.key_file, tls.rpc, tls.rpc_upgrade_mode,
+#   tls.tls_cipher_suites, tls.tls_min_version, tls.tls_prefer_server_cipher_suites, tls.verify_server_hostname,
+#   ui, vault

@@ -51,10 +51,6 @@ impl DataDir {
         self.root.join("server/state.redb")
     }
 
-    pub fn client_store(&self) -> PathBuf {
-        self.root.join("client/state.redb")
-    }
-
     /// The node's identity, made at the first start.
     pub fn identity(&self) -> Result<(NodeId, NodeSecret), String> {
         let dir = self.root.join("client");

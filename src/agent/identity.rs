@@ -1,6 +1,6 @@
 //! Who this agent is, in the words of others: to API callers, and as a node to the servers.
 
-use super::config::{ClientConfig, Config, HostNetwork};
+use super::config::{ClientConfig, Config, HostNetwork, Settings, shown};
 use ::io::{clock, fingerprint, interfaces};
 use api::agent::{AgentInfo, Telemetry};
 use api::metrics::Filter;
@@ -16,7 +16,7 @@ pub type Node = (NodeId, NodeSecret);
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
+pub fn agent_info(config: &Config, settings: &Settings, data_dir: &Path) -> AgentInfo {
     let rpc = config.http.addresses.first().map(|ip| SocketAddr::new(*ip, RPC_PORT));
     AgentInfo {
         name: config.name.clone(),
@@ -28,6 +28,7 @@ pub fn agent_info(config: &Config, data_dir: &Path) -> AgentInfo {
         http_addr: config.http.advertised(),
         rpc_addr: rpc.map(|a| a.to_string()).unwrap_or_default(),
         data_dir: data_dir.display().to_string(),
+        config: shown(settings),
         log_level: config.log.level.name().to_string(),
         dev: config.dev,
         server: config.server.enabled,
@@ -79,9 +80,19 @@ const RPC_PORT: u16 = 4647;
 
 /// Looks at the machine: to be called off the main thread.
 pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
-    let given = |n: u64| i64::try_from(n).ok().filter(|n| *n > 0);
+    let settings = fingerprint_config(config, alloc_dir);
+    described(config, node, fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER)))
+}
+
+/// 0 says nothing.
+fn given(n: u64) -> Option<i64> {
+    i64::try_from(n).ok().filter(|n| *n > 0)
+}
+
+/// What the configuration says of the machine.
+pub fn fingerprint_config(config: &Config, alloc_dir: &Path) -> fingerprint::Config {
     let client = &config.client;
-    let settings = fingerprint::Config {
+    fingerprint::Config {
         alloc_dir: alloc_dir.to_path_buf(),
         network_interface: client.network_interface.clone(),
         cpu_total_compute_mhz: given(client.cpu_total_compute_mhz),
@@ -91,8 +102,12 @@ pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
         raw_exec: client.raw_exec_enabled,
         host_networks: client.host_networks.iter().map(host_network).collect(),
         offers: offers(client),
-    };
-    let found = fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER));
+    }
+}
+
+/// What was found and what the configuration adds.
+pub fn described(config: &Config, node: Node, found: fingerprint::Fingerprint) -> NodeInfo {
+    let client = &config.client;
     let reserved = &client.reserved;
     NodeInfo {
         id: node.0,

@@ -27,6 +27,7 @@ use ::io::http::{self, Published};
 use ::io::keeper_link::{self, Link, Starter};
 use ::io::machine::Observer;
 use ::io::{clock, entropy, node};
+use api::agent::AgentInfo;
 use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
 use config::{Config, Loaded};
@@ -43,7 +44,7 @@ use signals::{Signal, Signals};
 use smol::future::or;
 use state::store::Reader;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -135,7 +136,9 @@ impl Agent {
         let Stores { opened, node, client, space } = open_stores(&config, &dir)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
-        let service = http_service(&executor, &config, &dir, opened.reader(), (asks, calls), &logging)?;
+        let agent = identity::agent_info(&config, &reloading.settings, dir.root());
+        let service =
+            http_service(&executor, &config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
         let http_settings = Arc::new(http::Settings {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
@@ -143,7 +146,8 @@ impl Agent {
         aside::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Ask)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         aside::spawn(&executor, forward(to_brain, client_mail.clone(), ClientMessage::Question)).detach();
-        let places = node::Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, &dir) };
+        let places =
+            node::Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
         let answering = node::serve(executor.clone(), to_answer, questions, places);
         aside::spawn(&executor, answering).detach();
 
@@ -162,7 +166,7 @@ impl Agent {
         let server = ServerLoop::new(opened, ways);
         threads.push(spawn_part(Part::Server, tell_end.clone(), move || server.run(&to_server))?);
 
-        let places = Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, &dir) };
+        let places = Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
         let ways = client_loop::Ways {
             to_server: server_mail.clone(),
             keeper: keeper.clone(),
@@ -195,7 +199,7 @@ impl Agent {
 
     /// Looks at the machine, off the main thread, and tells the client.
     fn fingerprint(&self, node: identity::Node) {
-        let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, &self.dir));
+        let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, self.dir.root()));
         let mail = self.client_mail.clone();
         let look = async move {
             let info = aside::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
@@ -372,13 +376,14 @@ fn http_service(
     executor: &Arc<smol::Executor<'static>>,
     config: &Config,
     dir: &DataDir,
+    agent: AgentInfo,
     reader: Reader,
     (asks, calls): (Sender<Ask>, Sender<node::Call>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
     Ok(Arc::new(HttpService::new(Connections {
         executor: executor.clone(),
-        agent: identity::agent_info(config, dir.root()),
+        agent,
         reader,
         status: Arc::new(Published::new(ServerStatus::default())),
         client: Arc::new(Published::new(None)),
@@ -388,13 +393,9 @@ fn http_service(
         explain: Arc::new(workers::explain),
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
-        event_buffer_entries: if config.server.event_broker {
-            config.server.event_buffer_entries as usize
-        } else {
-            0
-        },
+        event_buffer_entries: event_buffer_entries(config),
         monitor: logging.monitor.clone(),
-        machine: Arc::new(Observer::new(alloc_dir(config, dir))),
+        machine: Arc::new(Observer::new(alloc_dir(config, dir.root()))),
     })))
 }
 
@@ -406,8 +407,12 @@ fn limits(config: &Config) -> http::Limits {
     http::Limits { per_address: config.http.max_conns_per_client as usize, ..http::Limits::default() }
 }
 
-fn alloc_dir(config: &Config, dir: &DataDir) -> PathBuf {
-    config.client.alloc_dir.clone().unwrap_or_else(|| dir.root().join("alloc"))
+fn event_buffer_entries(config: &Config) -> usize {
+    if config.server.event_broker { config.server.event_buffer_entries as usize } else { 0 }
+}
+
+fn alloc_dir(config: &Config, data_dir: &Path) -> PathBuf {
+    config.client.alloc_dir.clone().unwrap_or_else(|| data_dir.join("alloc"))
 }
 
 fn listen(config: &Config) -> Result<Vec<TcpListener>, String> {

@@ -1,12 +1,9 @@
 //! Reads the configuration anew: what a running agent takes over, and what it only names because it needs a restart.
 
-use super::config::{Config, Loaded, Settings};
+use super::config::{Config, Loaded, Settings, keys};
 
 /// Reads the same files and flags as at the start.
 pub type Read = Box<dyn Fn() -> Result<Loaded, String> + Send>;
-
-/// Keys, or whole blocks, that a running agent takes over.
-const LIVE: [&str; 3] = ["log_level", "http_api_response_headers", "limits.http_max_conns_per_client"];
 
 pub struct Reloading {
     pub read: Read,
@@ -18,7 +15,7 @@ pub struct Reloading {
 pub struct Reread {
     pub config: Config,
     warnings: Vec<String>,
-    /// Keys that changed since the start and are not `LIVE`.
+    /// Keys that changed since the start, and that a running agent does not take over.
     pending: Vec<String>,
 }
 
@@ -45,13 +42,10 @@ impl Reread {
 }
 
 fn pending(before: &Settings, now: &Settings) -> Vec<String> {
-    let live = |key: &str| {
-        LIVE.iter().any(|l| key.strip_prefix(l).is_some_and(|r| r.is_empty() || r.starts_with('.')))
-    };
     let mut changed: Vec<String> = before
         .keys()
         .chain(now.keys())
-        .filter(|k| before.get(*k) != now.get(*k) && !live(k))
+        .filter(|k| before.get(*k) != now.get(*k) && !keys::is_live(k))
         .cloned()
         .collect();
     changed.sort();

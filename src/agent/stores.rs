@@ -10,12 +10,13 @@ use ::io::{clock, entropy, zones};
 use client::{self, Client};
 use server::heartbeat::HeartbeatRules;
 use state::local::LocalStore;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 /// Told to tasks as NOMAD_PARENT_CGROUP.
 const PARENT_CGROUP: &str = "drover";
 
-fn server_config(config: &Config) -> server::Config {
+pub fn server_config(config: &Config) -> server::Config {
     server::Config {
         id: SERVER_ID,
         heartbeats: HeartbeatRules {
@@ -51,25 +52,35 @@ pub fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
 }
 
 fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(Client, Space), String> {
-    let path = match &config.client.state_dir {
-        Some(state_dir) => state_dir.join("state.redb"),
-        None => dir.client_store(),
-    };
+    let path = client_store(config, dir.root());
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
     let (space, birth) = (Space::new(disk.reserve()), disk.birth());
     let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
     birth.complete().map_err(|e| named(&e))?;
-    let mut settings =
-        client::config::Config::new(node.0, node.1, alloc_dir(config, dir).display().to_string());
+    let settings = client_config(config, node, &alloc_dir(config, dir.root()));
+    let seed = entropy::u64().map_err(|e| named(&e))?;
+    Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
+}
+
+/// Where the client's own state lies.
+pub fn client_store(config: &Config, data_dir: &Path) -> PathBuf {
+    let dir = config.client.state_dir.clone().unwrap_or_else(|| data_dir.join("client"));
+    dir.join("state.redb")
+}
+
+pub fn client_config(config: &Config, node: identity::Node, alloc_dir: &Path) -> client::config::Config {
+    let mut settings = client::config::Config::new(node.0, node.1, alloc_dir.display().to_string());
     settings.region.clone_from(&config.region);
     settings.servers = vec![SERVER_ID];
     settings.max_kill_timeout = config.client.max_kill_timeout;
     settings.max_ended = config.client.gc_max_allocs as usize;
     settings.remote_exec = config.client.remote_exec;
+    if let Some(names) = &config.client.env_denylist {
+        settings.env_denylist.clone_from(names);
+    }
     settings.dev = config.dev;
     settings.host_env = supervisor::environment_for_tasks(std::env::vars_os());
     settings.parent_cgroup = PARENT_CGROUP.to_string();
-    let seed = entropy::u64().map_err(|e| named(&e))?;
-    Ok((Client::new(settings, store, recovered, seed, clock::now()), space))
+    settings
 }

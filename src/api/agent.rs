@@ -27,6 +27,8 @@ pub struct AgentInfo {
     /// `host:port` that other servers and nodes reach this one at.
     pub rpc_addr: String,
     pub data_dir: String,
+    /// All settings that hold, as they are shown.
+    pub config: serde_json::Map<String, serde_json::Value>,
     pub log_level: String,
     pub dev: bool,
     pub server: bool,

@@ -26,7 +26,8 @@ const MAX_REFUSAL_BYTES: usize = 256 << 10;
 /// A job that is taken is canonical, and what is shown and stored of it means the same.
 pub fn job(bytes: &[u8]) {
     let spec = match decode_register(bytes) {
-        Ok(register) => register.spec,
+        Ok(register) if register.flaws.is_empty() => register.spec,
+        Ok(register) => return assert!(register.flaws.refusal(vec![]).is_some()),
         Err(refused) => {
             return assert!(!refused.to_string().is_empty());
         }
@@ -124,9 +125,22 @@ impl World {
         region.run(&register(spec("web", 1), Some(eval(1, "web"))));
         let job = region.job("web");
         let nodes = place(vec![alloc(1, &job, node_id(1), eval_id(1))]);
-        region.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+        region.run(&Command::ApplyPlan {
+            eval: eval_id(1),
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals: vec![],
+            at: AT,
+        });
         let updates = vec![report(1, ClientStatus::Running)];
-        region.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+        region.run(&Command::UpdateAllocs {
+            node: node_id(1),
+            updates,
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
         let agent = AgentInfo {
             name: "edge-1".into(),
             region: "global".into(),

@@ -168,10 +168,7 @@ pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response
         return Err(Response::text(400, scaling::OF_SYSTEM_JOB));
     }
     let submission = wanted.submission.take();
-    let mut validation = prepare(call, &mut wanted)?;
-    if !validation.is_ok() {
-        return Err(Response::text(500, validation.error_text()));
-    }
+    let mut validation = accepted(call, &mut wanted)?;
     let submission = submissions::kept(call, submission, &mut validation.warnings);
     let action = Action::RegisterJob {
         spec: Box::new(wanted.spec),
@@ -184,8 +181,18 @@ pub fn register(call: &Call<'_>, id: Option<String>) -> Result<Outcome, Response
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
 }
 
+/// Makes the job complete, and refuses it when anything is wrong with it.
+pub fn accepted(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
+    let validation = prepare(call, wanted)?;
+    match std::mem::take(&mut wanted.flaws).refusal(validation.errors.clone()) {
+        Some(why) => Err(refused(why)),
+        None if validation.is_ok() => Ok(validation),
+        None => Err(Response::text(500, validation.error_text())),
+    }
+}
+
 /// Makes the job complete, for the place that the request wants it in, and says what is wrong with it.
-pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
+fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Response> {
     let spec = &mut wanted.spec;
     if let Some(namespace) = call.query.namespace.clone().or(wanted.namespace.take()) {
         spec.namespace = namespace;
@@ -206,7 +213,10 @@ pub fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Res
 /// A job that is only looked at. What is wrong with it is an answer, not an error.
 pub fn validated(call: &Call<'_>) -> Result<Response, Response> {
     let validation = match jobspec::decode_register(call.body()?) {
-        Ok(mut wanted) => prepare(call, &mut wanted)?,
+        Ok(mut wanted) => {
+            let Validation { errors, warnings } = prepare(call, &mut wanted)?;
+            Validation { errors: wanted.flaws.with(errors), warnings }
+        }
         Err(why @ Refused::Malformed(_)) => return Err(refused(why)),
         Err(Refused::Invalid(errors) | Refused::NotSupported(errors)) => {
             Validation { errors, warnings: vec![] }

@@ -30,10 +30,7 @@ pub(super) fn plan(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     if wanted.spec.id != id {
         return Err(Response::text(400, "Job ID does not match"));
     }
-    let validation = jobs::prepare(call, &mut wanted)?;
-    if !validation.is_ok() {
-        return Err(Response::text(500, validation.error_text()));
-    }
+    let validation = jobs::accepted(call, &mut wanted)?;
     let spec = Arc::new(wanted.spec);
     let schedule = spec.periodic.as_ref().and_then(|p| p.schedule(call.ctx.zones));
     let asked = Rehearse { spec: spec.clone(), schedule, seed: call.ctx.seed };

@@ -6,9 +6,10 @@
 use crate::Run;
 use crate::commands::{COMMANDS, Command, unalias};
 use crate::flags::{GLOBAL_FLAGS, takes_value};
+use crate::node::shapes::NodeStub;
 use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
-use crate::shapes::{Alloc, JobAction, JobStub, NodeStub};
+use crate::shapes::{Alloc, JobAction, JobStub};
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -94,7 +95,7 @@ enum Kind {
     Job,
     Alloc,
     Node,
-    /// Of the job that is asked for.
+    /// An action of the job that is asked for.
     Action,
 }
 

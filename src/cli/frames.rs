@@ -1,16 +1,17 @@
 //! Log streams: JSON objects one after the other, without separators (http-api.md 3.2.1). Pure over any reader.
 
-use crate::answer::{read, shape};
+use crate::answer::read;
 use crate::output::Failure;
 use base64::Engine as _;
+use serde::Deserialize;
 use serde_json::Value;
 use std::io::{self, Read};
 
-shape! {
-    struct Frame {
-        data: String,
-        file_event: String,
-    }
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Frame {
+    data: String,
+    file_event: String,
 }
 
 /// What a frame carries; a heartbeat carries nothing and is passed over.

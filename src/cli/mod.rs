@@ -4,80 +4,25 @@
 //! command. Formatting is pure and apart from I/O.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod agent_command;
-mod agent_info;
-mod agent_jobs;
-mod alloc_addresses;
-mod alloc_ask;
-mod alloc_checks;
-mod alloc_exec;
-mod alloc_fs;
-mod alloc_logs;
-mod alloc_status;
-mod alloc_stop;
+mod agent;
+mod alloc;
 mod answer;
 mod commands;
 mod completion;
-mod config_validate;
 mod deployment;
-mod deployment_change;
-mod deployment_follow;
-mod deployment_show;
-mod diff;
-mod disk;
-mod eval_delete;
-mod eval_list;
-mod eval_status;
+mod eval;
 mod flags;
-mod fmt_command;
-mod follow;
 mod frames;
 mod http;
-mod job_action;
-mod job_allocs;
-mod job_dispatch;
-mod job_family;
-mod job_file;
-mod job_init;
-mod job_inspect;
-mod job_plan;
-mod job_revert;
-mod job_run;
-mod job_start;
-mod job_status;
-mod job_stop;
-mod job_tag;
-mod job_validate;
-mod keeper_command;
-mod layout;
-mod monitor;
-mod named;
-mod namespace_change;
-mod namespace_show;
-mod node_config;
-mod node_drain;
-mod node_eligibility;
-mod node_list;
-mod node_meta;
-mod node_pool_change;
-mod node_pool_show;
-mod node_status;
-mod node_use;
-mod operator_api;
+mod job;
+mod node;
+mod operator;
 mod output;
-mod pages;
-mod scaling;
-mod scheduler_config;
-mod screen;
-mod servers;
+mod render;
 mod session;
 mod settings;
 mod shapes;
-mod spec_file;
 mod status;
-mod tailing;
-mod template;
-mod terminal;
 mod version;
 mod why;
 
@@ -90,6 +35,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 const UNKNOWN_COMMAND: u8 = 127;
+/// The group is known, its member is not.
+const UNKNOWN_SUBCOMMAND: u8 = 1;
 
 /// A parsed command.
 pub trait Run {
@@ -169,7 +116,8 @@ fn no_command(args: &[String], words: &[&str]) -> Say {
         Some(name) => format!("Did you mean \"drover {name}\"?"),
         None => "\"drover -h\" lists the commands.".to_string(),
     };
-    Say::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), UNKNOWN_COMMAND)
+    let code = if members.is_empty() { UNKNOWN_COMMAND } else { UNKNOWN_SUBCOMMAND };
+    Say::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), code)
 }
 
 /// The commands of a group (all of them: ""), one a line; empty when there are none.

@@ -1,7 +1,8 @@
 //! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
 
+use crate::render::template;
 use crate::settings::Settings;
-use crate::template;
+use agent::config::files::os_error;
 use api::indent::indented;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -41,7 +42,7 @@ impl From<io::Error> for Failure {
     fn from(e: io::Error) -> Failure {
         match e.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::new(e.to_string()),
+            _ => Failure::new(os_error(&e)),
         }
     }
 }

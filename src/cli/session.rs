@@ -1,14 +1,16 @@
 //! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
 
-use crate::alloc_status::alloc_table;
+use crate::alloc::status::alloc_table;
 use crate::answer::Shape;
-use crate::eval_list::table as eval_table;
+use crate::eval::list::table as eval_table;
 use crate::http::{Client, encode};
-use crate::layout;
-use crate::node_list::{self, Columns};
+use crate::node;
+use crate::node::list::Columns;
+use crate::node::shapes::NodeStub;
 use crate::output::{Failure, Outcome, Output};
+use crate::render::layout;
 use crate::settings::Settings;
-use crate::shapes::{Alloc, Eval, JobStub, NodeStub};
+use crate::shapes::{Alloc, Eval, JobStub};
 use jiff::tz::TimeZone;
 use std::cell::OnceCell;
 
@@ -81,7 +83,7 @@ impl Session {
 
     /// The node with this id, or the only one whose id begins so.
     pub fn node_id(&self, prefix: &str) -> Outcome<String> {
-        let table = |many: &[NodeStub]| node_list::table(many, None, Columns::default());
+        let table = |many: &[NodeStub]| node::list::table(many, None, Columns::default());
         self.only(prefix, "/v1/nodes", "node", |n: &NodeStub| &n.id, table)
     }
 

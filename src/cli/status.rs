@@ -1,13 +1,17 @@
 //! `drover status [id]`: finds what has this id and shows it.
 
 use crate::Run;
-use crate::alloc_status::{self, AllocStatus};
-use crate::eval_status::{self, EvalStatus};
-use crate::job_status::{self, JobStatus};
-use crate::layout;
-use crate::node_status::{self, NodeStatus};
+use crate::alloc;
+use crate::alloc::status::AllocStatus;
+use crate::eval;
+use crate::eval::status::EvalStatus;
+use crate::job;
+use crate::job::scaling::ScalingPolicyInfo;
+use crate::job::status::JobStatus;
+use crate::node;
+use crate::node::status::NodeStatus;
 use crate::output::{Failure, Outcome};
-use crate::scaling::ScalingPolicyInfo;
+use crate::render::layout;
 use crate::session::Session;
 use crate::shapes::SearchAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -34,10 +38,10 @@ impl Run for Status {
         let body = serde_json::json!({"Prefix": id, "Context": "all"});
         let answer: SearchAnswer = session.client.put("/v1/search", &[], &body)?;
         match pick(&answer.matches, &id)? {
-            ("jobs", found) => job_status::show(session, &JobStatus::one(found, self.verbose)),
-            ("allocs", found) => alloc_status::show(session, &AllocStatus::one(found, self.verbose)),
-            ("nodes", found) => node_status::show(session, &NodeStatus::one(found, self.verbose)),
-            ("evals", found) => eval_status::show(session, &EvalStatus::one(found, self.verbose)),
+            ("jobs", found) => job::status::show(session, &JobStatus::one(found, self.verbose)),
+            ("allocs", found) => alloc::status::show(session, &AllocStatus::one(found, self.verbose)),
+            ("nodes", found) => node::status::show(session, &NodeStatus::one(found, self.verbose)),
+            ("evals", found) => eval::status::show(session, &EvalStatus::one(found, self.verbose)),
             ("scaling_policy", found) => ScalingPolicyInfo::one(found, self.verbose).run(session),
             (context, _) => Err(Failure::new(format!("not supported yet: showing {context}"))),
         }

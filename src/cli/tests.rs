@@ -9,7 +9,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn run_split(line: &str) -> Result<Split, FlagError> {
-    split(&words(line), &job_run::JobRun::get_args_info(), true, false)
+    split(&words(line), &job::run::JobRun::get_args_info(), true, false)
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_argh_gets_is_what_it_understands() {
     {
         let split = run_split(line).unwrap();
         let args: Vec<&str> = split.args.iter().map(String::as_str).collect();
-        assert!(job_run::JobRun::from_args(&["x"], &args).is_ok(), "{line}");
+        assert!(job::run::JobRun::from_args(&["x"], &args).is_ok(), "{line}");
     }
 }
 
@@ -122,7 +122,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
     for (line, code, expected) in [
         ("", 127, "Usage: drover <command>"),
         ("jbo run", 127, "Unknown command \"drover jbo run\". Did you mean \"drover job run\"?"),
-        ("job rnu x", 127, "Did you mean \"drover job run\"?"),
+        ("job rnu x", 1, "Did you mean \"drover job run\"?"),
         ("qqqqqqqqq", 127, "\"drover -h\" lists the commands."),
         ("job", 1, "Usage: drover job <command>"),
         ("license get", 1, "not supported yet: license"),

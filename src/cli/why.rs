@@ -1,8 +1,8 @@
 //! `drover job why`, `alloc why`, `eval why`: why something finds no place, is where it is, or became what it is.
 
 use crate::Run;
-use crate::layout;
 use crate::output::{Failure, Outcome, objects};
+use crate::render::layout;
 use crate::session::{Session, argument, at_home, path};
 use argh::{ArgsInfo, FromArgs};
 use model::resources::TOO_MANY;
@@ -117,8 +117,8 @@ fn each(value: &Value) -> impl Iterator<Item = &Value> {
 /// A screen of 80 columns, where names allow it.
 fn told(why: &Value, now: i64, verbose: bool) -> String {
     let mut out = format!("{}: {}\n", text(&why["JobID"]), text(&why["Summary"]));
-    each(&why["Groups"]).for_each(|g| group(&mut out, g));
-    scores(&mut out, "The best nodes when it was placed", &why["PlacedBy"]);
+    each(&why["Groups"]).for_each(|g| group(&mut out, g, verbose));
+    scores(&mut out, "The best nodes when it was placed", &why["PlacedBy"], verbose);
     let rows: Vec<Vec<String>> = each(&why["History"]).map(|l| link(l, now, verbose)).collect();
     if !rows.is_empty() {
         out.push('\n');
@@ -133,7 +133,7 @@ fn link(l: &Value, now: i64, verbose: bool) -> Vec<String> {
     vec![layout::relative(number(&l["Time"]), now), text(&l["Kind"]).into(), id, text(&l["Text"]).into()]
 }
 
-fn group(out: &mut String, g: &Value) {
+fn group(out: &mut String, g: &Value, verbose: bool) {
     let feasible = number(&g["Feasible"]);
     let (name, live, count, nodes) =
         (text(&g["Name"]), number(&g["Live"]), number(&g["Count"]), number(&g["Nodes"]));
@@ -158,7 +158,7 @@ fn group(out: &mut String, g: &Value) {
     if feasible == 0 && !help.is_empty() {
         out.push_str(&format!("By itself would help:\n{}", help.concat()));
     }
-    scores(out, "The best nodes for one more", &g["Best"]);
+    scores(out, "The best nodes for one more", &g["Best"], verbose);
 }
 
 /// Whether it would help that less urgent work makes way.
@@ -206,7 +206,7 @@ fn unit(dimension: &str) -> &'static str {
 }
 
 /// Every term that makes a difference somewhere.
-fn scores(out: &mut String, title: &str, scores: &Value) {
+fn scores(out: &mut String, title: &str, scores: &Value, verbose: bool) {
     let terms = || each(scores).filter_map(|s| s["Scores"].as_object()).flatten();
     let mut names: Vec<&str> =
         terms().filter(|(_, v)| v.as_f64() != Some(0.0)).map(|(n, _)| n.as_str()).collect();
@@ -216,11 +216,12 @@ fn scores(out: &mut String, title: &str, scores: &Value) {
     let row = |s: &Value| {
         let terms = names.iter().map(|n| value(&s["Scores"][*n]));
         let name = Some(text(&s["NodeName"])).filter(|n| !n.is_empty()).unwrap_or("(gone)");
-        [name.to_string(), value(&s["NormScore"])].into_iter().chain(terms).collect()
+        let id = layout::id(text(&s["NodeID"]), verbose);
+        [name.to_string(), id, value(&s["NormScore"])].into_iter().chain(terms).collect()
     };
     let rows: Vec<Vec<String>> = each(scores).map(row).collect();
     if !rows.is_empty() {
-        let header = [&["Node", "Score"], names.as_slice()].concat();
+        let header = [&["Node", "ID", "Score"], names.as_slice()].concat();
         out.push_str(&format!("\n{title}\n{}", layout::table(&header, &rows)));
     }
 }
@@ -279,6 +280,7 @@ When     What        ID        Why
         super::group(
             &mut out,
             &json!({"Name": "g", "Count": 1, "EachNode": true, "Live": 3, "Nodes": 2, "Feasible": 1}),
+            false,
         );
         assert_eq!(
             out,
@@ -289,12 +291,12 @@ When     What        ID        Why
     #[test]
     fn scores_show_every_term_that_makes_a_difference() {
         let scores = json!([
-            {"NodeName": "a", "NormScore": 0.5, "Scores": {"binpack": 1.0, "job-anti-affinity": 0.0, "node-affinity": 0.25}},
-            {"NodeName": "", "NormScore": 0.25, "Scores": {"binpack": 0.25, "job-anti-affinity": 0.0, "node-affinity": 0.0}},
+            {"NodeName": "a", "NodeID": "1a2b3c4d-5", "NormScore": 0.5, "Scores": {"binpack": 1.0, "job-anti-affinity": 0.0, "node-affinity": 0.25}},
+            {"NodeName": "", "NodeID": "2a2b3c4d-5", "NormScore": 0.25, "Scores": {"binpack": 0.25, "job-anti-affinity": 0.0, "node-affinity": 0.0}},
         ]);
         let mut out = String::new();
-        super::scores(&mut out, "Best", &scores);
-        let expected = "\nBest\nNode    Score  binpack  node-affinity\na       0.500  1.000    0.250\n(gone)  0.250  0.250    0.000\n";
+        super::scores(&mut out, "Best", &scores, false);
+        let expected = "\nBest\nNode    ID        Score  binpack  node-affinity\na       1a2b3c4d  0.500  1.000    0.250\n(gone)  2a2b3c4d  0.250  0.250    0.000\n";
         assert_eq!(out, expected);
     }
 }

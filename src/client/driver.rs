@@ -8,7 +8,7 @@ use model::job::Task;
 use model::node::NodeInfo;
 use model::value::Value;
 use std::collections::BTreeMap;
-use wire::keeper::{FurtherLimits, MAX_MESSAGE_BYTES, RunLogs, RunSpec};
+use wire::keeper::{MAX_MESSAGE_BYTES, RunLogs, RunSpec};
 use wire::rpc::Assignment;
 
 /// Why a task cannot be started as it is written. Trying again would not help.
@@ -77,9 +77,7 @@ pub fn run_spec(
             -1 => 0,
             most => most,
         }),
-        further: FurtherLimits {
-            memory_low_bytes: if held.held.memory_max_mb == 0 { 0 } else { of_mib(held.memory_mb) },
-        },
+        memory_low_bytes: if held.held.memory_max_mb == 0 { 0 } else { of_mib(held.memory_mb) },
     };
     can_be_handed_on(&spec)?;
     Ok(spec)
@@ -218,7 +216,7 @@ mod tests {
         assert_eq!(made.search, [format!("{root}/web/local"), format!("{root}/web")]);
         assert_eq!(made.cwd, format!("{root}/web"));
         assert_eq!((made.cpu_mhz, made.memory_bytes), (100, 64 << 20));
-        assert_eq!(made.further, FurtherLimits::default());
+        assert_eq!(made.memory_low_bytes, 0);
         let logs = made.logs.expect("logs are on");
         assert_eq!((logs.dir, logs.name.as_str()), (format!("{root}/alloc/logs"), "web"));
         assert_eq!((logs.max_files, logs.max_file_bytes), (10, 10 << 20));
@@ -234,7 +232,7 @@ mod tests {
             held.held.memory_max_mb = memory_max_mb;
             assignment.resources.tasks.insert("web".into(), held);
             let made = run_spec(&samples::config(), &samples::info(), &assignment, &task).expect("sound");
-            let limits = (made.memory_bytes >> 20, made.further.memory_low_bytes >> 20);
+            let limits = (made.memory_bytes >> 20, made.memory_low_bytes >> 20);
             assert_eq!(limits, (hard, low), "{memory_max_mb}");
         }
     }

@@ -200,12 +200,7 @@ impl Runner {
         let Some(info) = turn.info else { return };
         match driver::run_spec(turn.config, info, spec.assignment, spec.task) {
             Ok(made) => {
-                let (further, spec) = (made.further, Box::new(made));
-                let limited = further != Default::default();
-                turn.held.keeper(match limited {
-                    true => Command::StartLimited { run, spec, further },
-                    false => Command::Start { run, spec },
-                });
+                turn.held.keeper(Command::Start { run, spec: Box::new(made) });
                 self.ask_start_at = turn.now.mono.after(START_PATIENCE);
             }
             Err(unfit) => {

@@ -220,9 +220,7 @@ fn too_long(command: Command, bytes: usize) -> Event {
     let message =
         format!("{bytes} bytes of command, args and env are too many: {MAX_MESSAGE_BYTES} are allowed");
     match command {
-        Command::Start { run, .. } | Command::StartLimited { run, .. } => {
-            Event::StartFailed { run, message, retryable: false }
-        }
+        Command::Start { run, .. } => Event::StartFailed { run, message, retryable: false },
         _ => Event::Refused { run: None, message },
     }
 }

@@ -7,36 +7,38 @@ mod asks;
 mod family;
 pub(super) mod scaling;
 
-use super::schema;
-use super::submitted::{Checker, Refused};
-use model::canonical::{
-    self, DEFAULT_CPU_MHZ, DEFAULT_DISK_MB, DEFAULT_KILL_TIMEOUT, DEFAULT_MEMORY_MB, Defaults,
-};
-use model::constraint::Constraint;
-use model::eval::DEFAULT_PRIORITY;
+use super::submitted::{Checker, Flaws, Refused};
+use model::canonical::{self, Defaults};
 use model::job::{
-    DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
-    RestartMode, RestartPolicy, Task, TaskAction, TaskGroup, UpdatePolicy,
+    DEFAULT_CPU_MHZ, JobSpec, JobType, JobUpdate, MigratePolicy, ReschedulePolicy, RestartPolicy, Task,
+    TaskGroup, UpdatePolicy,
 };
-use model::preference::{Affinity, DEFAULT_WEIGHT, Spread, SpreadTarget};
-use model::resources::{Hook, Lifecycle};
+use model::resources::Lifecycle;
+use model::schema::{Declared, FieldType, Fields, Slot, Word};
 use model::time::Span;
 use model::value::Value as Plain;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 
 /// The canonical job of the API's JSON job, whoever wrote it: a user, a tool, or drover itself.
 pub fn decode_job(job: &Value) -> Result<JobSpec, Refused> {
-    let mut checker = Checker::default();
-    let known = checker.object(&schema::JOB, job, "");
-    let mut spec = Decoder { checker: &mut checker }.job(&Given(&known));
-    match checker.refusal() {
+    let (spec, flaws) = read_job(job)?;
+    match flaws.refusal(vec![]) {
         Some(refused) => Err(refused),
-        None => {
-            canonical::complete(&mut spec, &Defaults::default());
-            Ok(spec)
-        }
+        None => Ok(spec),
     }
+}
+
+/// The same with what is wrong with it beside it, for whoever looks for more that is. A member of a wrong type is all that is
+/// told: what the job would be without it is no use to anybody.
+pub fn read_job(job: &Value) -> Result<(JobSpec, Flaws), Refused> {
+    let mut checker = Checker::default();
+    let known = checker.object(JobSpec::BLOCK, job, "");
+    if !checker.flaws.invalid.is_empty() {
+        return Err(Refused::Invalid(checker.flaws.invalid));
+    }
+    let mut spec = Decoder { checker: &mut checker }.job(&Given(&known));
+    canonical::complete(&mut spec, &Defaults::default());
+    Ok((spec, checker.flaws))
 }
 
 /// An object whose members have their schema's types already.
@@ -72,16 +74,6 @@ impl<'v> Given<'v> {
         let items = self.0.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         items.iter().filter_map(Value::as_object).map(Given)
     }
-
-    fn texts(self, name: &str) -> Vec<String> {
-        let items = self.0.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        items.iter().filter_map(Value::as_str).map(str::to_string).collect()
-    }
-
-    fn map(self, name: &str) -> BTreeMap<String, String> {
-        let members = self.0.get(name).and_then(Value::as_object).into_iter().flatten();
-        members.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_string())).collect()
-    }
 }
 
 struct Decoder<'c> {
@@ -89,67 +81,120 @@ struct Decoder<'c> {
 }
 
 /// What a job hands down to its groups.
-struct Outer<'v> {
+struct Outer {
     job_type: JobType,
     update: Option<UpdatePolicy>,
-    reschedule: Option<Given<'v>>,
-    migrate: Option<Given<'v>>,
+    reschedule: Option<ReschedulePolicy>,
+    migrate: Option<MigratePolicy>,
 }
 
 impl Decoder<'_> {
+    /// What is given of a block goes over what there is of it; what is read by hand is left alone.
+    fn fill(&mut self, block: &mut dyn Fields, given: Given<'_>, path: &str) {
+        for (name, value) in given.0 {
+            if let Some(slot) = block.slot(name) {
+                self.put(slot, value, path, name);
+            }
+        }
+    }
+
+    /// An empty text or word means the default.
+    fn put(&mut self, slot: Slot<'_>, value: &Value, path: &str, name: &str) {
+        match (slot, value) {
+            (Slot::Text(text), Value::String(given)) if !given.is_empty() => text.clone_from(given),
+            (Slot::Int(number), _) => *number = value.as_i64().unwrap_or(*number),
+            (Slot::Bool(flag), _) => *flag = value.as_bool().unwrap_or(*flag),
+            (Slot::Span(span), _) => *span = value.as_i64().map_or(*span, Span::nanos),
+            (Slot::MaybeSpan(span), _) => *span = value.as_i64().map(Span::nanos),
+            (Slot::Word(word), Value::String(given)) if !given.is_empty() => {
+                if !word.set(given) {
+                    let (at, known) = (below(path, name), word.known().join(", "));
+                    self.checker.wrong(format!("{at}: {given:?} is unknown; it is one of {known}"));
+                }
+            }
+            (Slot::Texts(texts), Value::Array(items)) => {
+                *texts = items.iter().filter_map(Value::as_str).map(str::to_string).collect();
+            }
+            (Slot::TextMap(map), Value::Object(members)) => {
+                let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
+                *map = members.iter().map(|(k, v)| (k.clone(), text(v))).collect();
+            }
+            (Slot::Free(map), Value::Object(members)) => {
+                *map = members.iter().map(|(k, v)| (k.clone(), plain(v))).collect();
+            }
+            (Slot::Block(block), Value::Object(members)) => {
+                self.fill(block, Given(members), &below(path, name));
+            }
+            (Slot::Blocks(list), Value::Array(items)) => {
+                for (i, item) in items.iter().filter_map(Value::as_object).enumerate() {
+                    self.fill(list.push(), Given(item), &format!("{}[{i}]", below(path, name)));
+                }
+            }
+            (Slot::ByLabel(map), Value::Object(members)) => {
+                for (label, item) in members.iter().filter_map(|(k, v)| Some((k, v.as_object()?))) {
+                    self.fill(map.entry(label), Given(item), &format!("{}[{label}]", below(path, name)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A field that stands elsewhere in the model than in the file.
+    fn field<T: FieldType + Default>(&mut self, given: Given<'_>, name: &str, path: &str) -> T {
+        let mut field = T::default();
+        if let Some(value) = given.0.get(name) {
+            self.put(field.slot(), value, path, name);
+        }
+        field
+    }
+
+    /// A policy with what is given over it; what is given where there is none goes over the default.
+    fn over<B: Declared>(&mut self, base: Option<B>, given: Option<Given<'_>>, path: &str) -> Option<B> {
+        let Some(given) = given else { return base };
+        let mut block = base.unwrap_or_default();
+        self.fill(&mut block, given, path);
+        Some(block)
+    }
+
     fn job(&mut self, job: &Given<'_>) -> JobSpec {
         if job.0.get("Payload").is_some_and(|p| p.as_str().is_none_or(|p| !p.is_empty())) {
             self.checker.wrong("job can't be submitted with a payload, only dispatched".into());
         }
         let job_type = self.job_type(job.text("Type").unwrap_or_default());
         let (update, whole) = self.job_update(job_type, job.inner("Update"));
-        let outer =
-            Outer { job_type, update, reschedule: job.inner("Reschedule"), migrate: job.inner("Migrate") };
-        let groups = job
-            .many("TaskGroups")
-            .enumerate()
-            .map(|(i, g)| self.group(&outer, g, &format!("TaskGroups[{i}]")));
-        let groups = groups.collect();
-        JobSpec {
-            namespace: job.owned("Namespace"),
-            id: job.owned("ID"),
-            name: job.owned("Name"),
-            region: job.owned("Region"),
+        let migrate = (job_type == JobType::Service).then(MigratePolicy::default);
+        let outer = Outer {
             job_type,
-            priority: job.int("Priority").unwrap_or(DEFAULT_PRIORITY),
-            all_at_once: job.flag("AllAtOnce").unwrap_or(false),
-            datacenters: job.texts("Datacenters"),
-            node_pool: job.owned("NodePool"),
-            constraints: Self::constraints(*job),
-            affinities: Self::affinities(*job),
-            spreads: Self::spreads(*job),
-            groups,
-            update: whole,
-            meta: job.map("Meta"),
-            stop: job.flag("Stop").unwrap_or(false),
-            periodic: job.inner("Periodic").map(|p| self.periodic(p)),
-            parent: String::new(),
-            parameterized: job.inner("ParameterizedJob").map(|p| self.parameterized(p)),
-            dispatch: None,
+            update,
+            reschedule: self.over(
+                ReschedulePolicy::default_for(job_type),
+                job.inner("Reschedule"),
+                "Reschedule",
+            ),
+            migrate: self.over(migrate, job.inner("Migrate"), "Migrate"),
+        };
+        let mut spec = JobSpec { job_type, update: whole, ..JobSpec::default() };
+        self.fill(&mut spec, *job, "");
+        let groups = job.many("TaskGroups").enumerate();
+        spec.groups = groups.map(|(i, g)| self.group(&outer, g, &format!("TaskGroups[{i}]"))).collect();
+        if let Some(periodic) = job.inner("Periodic") {
+            self.spec_type(periodic);
         }
+        spec
     }
 
     fn job_type(&mut self, name: &str) -> JobType {
+        let mut job_type = JobType::Service;
         match name {
-            "" | "service" => JobType::Service,
-            "batch" => JobType::Batch,
-            "system" => JobType::System,
-            "sysbatch" => JobType::Sysbatch,
-            "core" => {
-                self.checker.wrong("job type cannot be core".into());
-                JobType::Service
-            }
+            "" => {}
+            "core" => self.checker.wrong("job type cannot be core".into()),
+            known if job_type.set(known) => {}
             other => {
                 let types = "\"service\", \"batch\", \"system\" or \"sysbatch\"";
                 self.checker.wrong(format!("Invalid job type: {other:?}; it is {types}"));
-                JobType::Service
             }
         }
+        job_type
     }
 
     /// What groups inherit, and what the job itself keeps. A stored job comes back with all members zero when it has no
@@ -161,257 +206,85 @@ impl Decoder<'_> {
     ) -> (Option<UpdatePolicy>, Option<JobUpdate>) {
         let Some(given) = given else {
             return match job_type {
-                JobType::Service | JobType::System => (Some(UpdatePolicy::DEFAULT), Some(JobUpdate::DEFAULT)),
+                JobType::Service | JobType::System => {
+                    (Some(UpdatePolicy::default()), Some(JobUpdate::default()))
+                }
                 _ => (None, None),
             };
         };
         let zero = |(_, v): (&String, &Value)| super::decode::is_default(v);
-        if given.0.len() == UPDATE_MEMBERS && given.0.iter().all(zero) {
+        if given.0.len() == UpdatePolicy::BLOCK.members.len() && given.0.iter().all(zero) {
             return (None, None);
         }
-        let mut policy = UpdatePolicy::DEFAULT;
+        let mut policy = UpdatePolicy::default();
         if given.text("HealthCheck") == Some("") {
             policy.stagger = given.span("Stagger").unwrap_or(policy.stagger);
             policy.max_parallel = given.int("MaxParallel").unwrap_or(policy.max_parallel);
         } else {
-            policy = self.update(policy, Some(given), "Update");
+            self.fill(&mut policy, given, "Update");
         }
         let whole = (matches!(job_type, JobType::Service | JobType::System) && policy.max_parallel > 0)
             .then_some(JobUpdate { stagger: policy.stagger, max_parallel: policy.max_parallel });
         (Some(policy), whole)
     }
 
-    fn group(&mut self, outer: &Outer<'_>, g: Given<'_>, path: &str) -> TaskGroup {
-        let restart = self.restart(
-            RestartPolicy::default_for(outer.job_type),
-            g.inner("RestartPolicy"),
-            &format!("{path}.RestartPolicy"),
-        );
-        let update = match (outer.update, g.inner("Update")) {
-            (None, None) => None,
-            (base, given) => {
-                Some(self.update(base.unwrap_or(UpdatePolicy::DEFAULT), given, &format!("{path}.Update")))
-            }
-        };
-        let disk = g.inner("EphemeralDisk").and_then(|d| d.int("SizeMB"));
-        let tasks =
-            g.many("Tasks").enumerate().map(|(i, t)| self.task(restart, t, &format!("{path}.Tasks[{i}]")));
-        let tasks = tasks.collect();
+    fn group(&mut self, outer: &Outer, g: Given<'_>, path: &str) -> TaskGroup {
         let (count, scaling) = self.count_and_scaling(g, path);
-        TaskGroup {
-            name: g.owned("Name"),
+        let mut group = TaskGroup {
             count,
-            constraints: Self::constraints(g),
-            affinities: Self::affinities(g),
-            spreads: Self::spreads(g),
-            restart,
-            reschedule: self.group_reschedule(outer, g, path),
-            update,
-            migrate: self.group_migrate(outer, g, path),
-            ephemeral_disk_mb: disk.unwrap_or(DEFAULT_DISK_MB),
-            shutdown_delay: g.span("ShutdownDelay"),
-            tasks,
-            meta: g.map("Meta"),
-            disconnect: self.disconnect(g, path),
-            asks: self.group_asks(g, path),
             scaling,
+            restart: RestartPolicy::default_for(outer.job_type),
+            reschedule: outer.reschedule,
+            update: outer.update,
+            migrate: outer.migrate,
+            asks: self.group_asks(g, path),
+            ..TaskGroup::default()
+        };
+        self.fill(&mut group, g, path);
+        if let Some(size) = g.inner("EphemeralDisk").and_then(|d| d.int("SizeMB")) {
+            group.ephemeral_disk_mb = size;
         }
-    }
-
-    fn group_reschedule(&mut self, outer: &Outer<'_>, g: Given<'_>, path: &str) -> Option<ReschedulePolicy> {
-        let given = g.inner("ReschedulePolicy");
-        let default = ReschedulePolicy::default_for(outer.job_type);
-        if default.is_none() && outer.reschedule.is_none() && given.is_none() {
-            return None;
-        }
-        let base = default.or(ReschedulePolicy::default_for(JobType::Batch))?;
-        let merged = self.reschedule(base, outer.reschedule, "Reschedule");
-        Some(self.reschedule(merged, given, &format!("{path}.ReschedulePolicy")))
-    }
-
-    fn group_migrate(&mut self, outer: &Outer<'_>, g: Given<'_>, path: &str) -> Option<MigratePolicy> {
-        let given = g.inner("Migrate");
-        if outer.job_type != JobType::Service && outer.migrate.is_none() && given.is_none() {
-            return None;
-        }
-        let merged = self.migrate(MigratePolicy::DEFAULT, outer.migrate, "Migrate");
-        Some(self.migrate(merged, given, &format!("{path}.Migrate")))
+        self.disconnect(&mut group, g, path);
+        let tasks = g.many("Tasks").enumerate();
+        group.tasks =
+            tasks.map(|(i, t)| self.task(group.restart, t, &format!("{path}.Tasks[{i}]"))).collect();
+        group
     }
 
     fn task(&mut self, group_restart: RestartPolicy, t: Given<'_>, path: &str) -> Task {
-        let resources = t.inner("Resources");
-        let logs = t.inner("LogConfig");
-        let config = t.0.get("Config").and_then(Value::as_object).into_iter().flatten();
-        Task {
-            name: t.owned("Name"),
-            driver: t.owned("Driver"),
-            config: config.map(|(k, v)| (k.clone(), plain(v))).collect(),
-            env: t.map("Env"),
-            meta: t.map("Meta"),
-            user: t.owned("User"),
-            constraints: Self::constraints(t),
-            affinities: Self::affinities(t),
-            cpu_mhz: resources.map_or(DEFAULT_CPU_MHZ, cpu_mhz),
-            memory_mb: resources.and_then(|r| r.int("MemoryMB")).unwrap_or(DEFAULT_MEMORY_MB),
-            restart: self.restart(group_restart, t.inner("RestartPolicy"), &format!("{path}.RestartPolicy")),
+        let mut task = Task {
+            restart: group_restart,
             lifecycle: t.inner("Lifecycle").and_then(|l| self.lifecycle(l, path)),
-            leader: t.flag("Leader").unwrap_or(false),
-            kill_signal: t.owned("KillSignal"),
-            kill_timeout: t.span("KillTimeout").unwrap_or(DEFAULT_KILL_TIMEOUT),
-            shutdown_delay: t.span("ShutdownDelay").unwrap_or(Span::ZERO),
-            logs: LogConfig {
-                max_files: logs.and_then(|l| l.int("MaxFiles")).unwrap_or(LogConfig::DEFAULT.max_files),
-                max_file_size_mb: logs
-                    .and_then(|l| l.int("MaxFileSizeMB"))
-                    .unwrap_or(LogConfig::DEFAULT.max_file_size_mb),
-                disabled: logs.and_then(|l| l.flag("Disabled")).unwrap_or(false),
-            },
-            asks: Self::task_asks(t),
+            asks: self.task_asks(t, path),
             payload_file: self.payload_file(t, path),
-            actions: t.many("Actions").map(action).collect(),
             scaling: self.task_scaling(t, path),
+            ..Task::default()
+        };
+        self.fill(&mut task, t, path);
+        if let Some(resources) = t.inner("Resources") {
+            task.cpu_mhz = cpu_mhz(resources);
+            task.memory_mb = resources.int("MemoryMB").unwrap_or(task.memory_mb);
         }
+        task
     }
 
     /// A block that says nothing is no block.
     fn lifecycle(&mut self, l: Given<'_>, path: &str) -> Option<Lifecycle> {
-        let sidecar = l.flag("Sidecar").unwrap_or(false);
-        let hook = match l.text("Hook").unwrap_or_default() {
-            "prestart" => Hook::Prestart,
-            "poststart" => Hook::Poststart,
-            "poststop" => Hook::Poststop,
-            "" if !sidecar => return None,
-            "" => {
-                self.checker.wrong(format!("{path}.Lifecycle.Hook: no lifecycle hook provided"));
-                return None;
-            }
-            other => {
-                self.checker.wrong(format!(
-                    "{path}.Lifecycle.Hook: invalid hook {other:?}; it is prestart, poststart or poststop"
-                ));
-                return None;
-            }
-        };
-        Some(Lifecycle { hook, sidecar })
-    }
-
-    fn constraints(outer: Given<'_>) -> Vec<Constraint> {
-        outer.many("Constraints").map(Self::condition).collect()
-    }
-
-    fn condition(c: Given<'_>) -> Constraint {
-        Constraint { left: c.owned("LTarget"), operand: c.owned("Operand"), right: c.owned("RTarget") }
-    }
-
-    fn affinities(outer: Given<'_>) -> Vec<Affinity> {
-        let weight = |a: Given<'_>| a.int("Weight").unwrap_or(DEFAULT_WEIGHT);
-        outer
-            .many("Affinities")
-            .map(|a| Affinity { condition: Self::condition(a), weight: weight(a) })
-            .collect()
-    }
-
-    fn spreads(outer: Given<'_>) -> Vec<Spread> {
-        let target = |t: Given<'_>| SpreadTarget {
-            value: t.owned("Value"),
-            percent: t.int("Percent").unwrap_or_default(),
-        };
-        let one = |s: Given<'_>| Spread {
-            attribute: s.owned("Attribute"),
-            weight: s.int("Weight").unwrap_or(DEFAULT_WEIGHT),
-            targets: s.many("SpreadTarget").map(target).collect(),
-        };
-        outer.many("Spreads").map(one).collect()
-    }
-
-    fn restart(&mut self, base: RestartPolicy, given: Option<Given<'_>>, path: &str) -> RestartPolicy {
-        let Some(g) = given else { return base };
-        RestartPolicy {
-            attempts: g.int("Attempts").unwrap_or(base.attempts),
-            interval: g.span("Interval").unwrap_or(base.interval),
-            delay: g.span("Delay").unwrap_or(base.delay),
-            mode: self.one_of(
-                g,
-                "Mode",
-                path,
-                &[("fail", RestartMode::Fail), ("delay", RestartMode::Delay)],
-                base.mode,
-            ),
-            render_templates: g.flag("RenderTemplates").unwrap_or(base.render_templates),
+        let mut lifecycle = Lifecycle { sidecar: l.flag("Sidecar").unwrap_or(false), ..Lifecycle::default() };
+        match l.text("Hook").unwrap_or_default() {
+            "" if !lifecycle.sidecar => return None,
+            "" => self.checker.wrong(format!("{path}.Lifecycle.Hook: no lifecycle hook provided")),
+            known if lifecycle.hook.set(known) => return Some(lifecycle),
+            other => self.checker.wrong(format!(
+                "{path}.Lifecycle.Hook: invalid hook {other:?}; it is prestart, poststart or poststop"
+            )),
         }
-    }
-
-    fn reschedule(
-        &mut self,
-        base: ReschedulePolicy,
-        given: Option<Given<'_>>,
-        path: &str,
-    ) -> ReschedulePolicy {
-        let Some(g) = given else { return base };
-        let functions = [
-            ("constant", DelayFunction::Constant),
-            ("exponential", DelayFunction::Exponential),
-            ("fibonacci", DelayFunction::Fibonacci),
-        ];
-        ReschedulePolicy {
-            attempts: g.int("Attempts").unwrap_or(base.attempts),
-            interval: g.span("Interval").unwrap_or(base.interval),
-            delay: g.span("Delay").unwrap_or(base.delay),
-            delay_function: self.one_of(g, "DelayFunction", path, &functions, base.delay_function),
-            max_delay: g.span("MaxDelay").unwrap_or(base.max_delay),
-            unlimited: g.flag("Unlimited").unwrap_or(base.unlimited),
-        }
-    }
-
-    fn update(&mut self, base: UpdatePolicy, given: Option<Given<'_>>, path: &str) -> UpdatePolicy {
-        let Some(g) = given else { return base };
-        UpdatePolicy {
-            stagger: g.span("Stagger").unwrap_or(base.stagger),
-            max_parallel: g.int("MaxParallel").unwrap_or(base.max_parallel),
-            health_check: self.one_of(g, "HealthCheck", path, &HEALTH_CHECKS, base.health_check),
-            min_healthy_time: g.span("MinHealthyTime").unwrap_or(base.min_healthy_time),
-            healthy_deadline: g.span("HealthyDeadline").unwrap_or(base.healthy_deadline),
-            progress_deadline: g.span("ProgressDeadline").unwrap_or(base.progress_deadline),
-            auto_revert: g.flag("AutoRevert").unwrap_or(base.auto_revert),
-            auto_promote: g.flag("AutoPromote").unwrap_or(base.auto_promote),
-            canary: g.int("Canary").unwrap_or(base.canary),
-        }
-    }
-
-    fn migrate(&mut self, base: MigratePolicy, given: Option<Given<'_>>, path: &str) -> MigratePolicy {
-        let Some(g) = given else { return base };
-        MigratePolicy {
-            max_parallel: g.int("MaxParallel").unwrap_or(base.max_parallel),
-            health_check: self.one_of(g, "HealthCheck", path, &HEALTH_CHECKS, base.health_check),
-            min_healthy_time: g.span("MinHealthyTime").unwrap_or(base.min_healthy_time),
-            healthy_deadline: g.span("HealthyDeadline").unwrap_or(base.healthy_deadline),
-        }
-    }
-
-    /// Absent and empty mean the default.
-    fn one_of<T: Copy>(
-        &mut self,
-        g: Given<'_>,
-        name: &str,
-        path: &str,
-        known: &[(&str, T)],
-        default: T,
-    ) -> T {
-        let given = match g.text(name) {
-            None | Some("") => return default,
-            Some(given) => given,
-        };
-        if let Some((_, value)) = known.iter().find(|(n, _)| *n == given) {
-            return *value;
-        }
-        let names: Vec<&str> = known.iter().map(|(n, _)| *n).collect();
-        self.checker.wrong(format!("{path}.{name}: {given:?} is unknown; it is one of {}", names.join(", ")));
-        default
+        None
     }
 }
 
-fn action(a: Given<'_>) -> TaskAction {
-    TaskAction { name: a.owned("Name"), command: a.owned("Command"), args: a.texts("Args") }
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
 }
 
 /// Whole cores come in place of a share of cpu.
@@ -419,15 +292,6 @@ fn cpu_mhz(resources: Given<'_>) -> i64 {
     let by_cores = resources.int("Cores").is_some_and(|n| n > 0);
     resources.int("CPU").unwrap_or(if by_cores { 0 } else { DEFAULT_CPU_MHZ })
 }
-
-/// How many members an update block has.
-const UPDATE_MEMBERS: usize = 9;
-
-const HEALTH_CHECKS: [(&str, HealthCheck); 3] = [
-    ("checks", HealthCheck::Checks),
-    ("task_states", HealthCheck::TaskStates),
-    ("manual", HealthCheck::Manual),
-];
 
 fn plain(v: &Value) -> Plain {
     match v {

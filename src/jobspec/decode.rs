@@ -10,9 +10,9 @@ use super::hcl::{Attribute, Block as Written, Body, Content, Expr, Label};
 use super::hooks;
 use super::nearest::nearest;
 use super::operators;
-use super::schema::{Block, Kind, Member, Shape};
 use super::scope::Scope;
 use hcl_edit::Span as _;
+use model::schema::{Block, Kind, Member, Shape};
 use serde_json::{Map, Value};
 use std::ops::Range;
 

@@ -3,6 +3,7 @@
 //!
 //! Refuses to know: files, randomness and time, which come in as values of `World`; and what the results are for.
 
+use super::decimal;
 use super::diagnostic::{Diagnostic, Source};
 use super::functions;
 use super::hcl::Expr;
@@ -11,6 +12,7 @@ use super::object_size::{self, Whole};
 use super::operators;
 use super::scope::{Budget, Scope, TooMuch};
 use super::types::Type;
+use bigdecimal::BigDecimal;
 use hcl_edit::Span as _;
 use hcl_edit::expr::{
     Array, Conditional, Expression, ForExpr, FuncCall, Object, ObjectKey, Traversal, TraversalOperator,
@@ -137,6 +139,10 @@ impl Evaluator<'_> {
                 operators::unary(*u.operator.value(), &inner)
                     .map_err(|d| Failure::new(at.clone(), INVALID_OPERAND, d))?
             }
+            Expression::BinaryOp(b) if decimal::is_arithmetic(*b.operator.value()) => {
+                let number = self.decimal(e, scope)?;
+                decimal::value(&number).map_err(|d| Failure::new(at.clone(), INVALID_OPERAND, d))?
+            }
             Expression::BinaryOp(b) => {
                 let (left, right) = (self.eval(&b.lhs_expr, scope)?, self.eval(&b.rhs_expr, scope)?);
                 operators::binary(*b.operator.value(), &left, &right)
@@ -146,6 +152,21 @@ impl Evaluator<'_> {
         };
         self.spend(16, at)?;
         Ok(value)
+    }
+
+    /// The number that an expression gives, unrounded as long as it is made of arithmetic.
+    fn decimal(&self, e: &Expression, scope: &Scope<'_>) -> Result<BigDecimal, Failure> {
+        let at = e.span().unwrap_or(0..0);
+        let invalid = |d| Failure::new(at.clone(), INVALID_OPERAND, d);
+        match e {
+            Expression::Parenthesis(p) => self.decimal(p.inner(), scope),
+            Expression::BinaryOp(b) if decimal::is_arithmetic(*b.operator.value()) => {
+                self.spend(16, at.clone())?;
+                let (left, right) = (self.decimal(&b.lhs_expr, scope)?, self.decimal(&b.rhs_expr, scope)?);
+                decimal::binary(*b.operator.value(), &left, &right).map_err(invalid)
+            }
+            other => decimal::of(&self.eval(other, scope)?).map_err(invalid),
+        }
     }
 
     pub fn spend(&self, units: u64, at: Range<usize>) -> Result<(), Failure> {

@@ -1,7 +1,8 @@
 //! What single blocks need beyond the schema table once their keys are read (jobspec.md 2.4, jobspec.md 3.9.3, jobspec.md 4.2).
 
 use super::decode::{Decoder, Read, complete};
-use super::schema::{GROUP, Hook};
+use model::job::TaskGroup;
+use model::schema::{Declared, Hook};
 use serde_json::{Map, Value, json};
 
 pub fn finish(decoder: &mut Decoder<'_>, hook: Hook, read: &mut Read) {
@@ -50,7 +51,7 @@ fn job(read: &mut Read) {
             let mut group = Map::new();
             group.insert("Name".into(), task.get("Name").cloned().unwrap_or_default());
             group.insert("Tasks".into(), json!([task]));
-            complete(&GROUP, &mut group);
+            complete(TaskGroup::BLOCK, &mut group);
             if let Value::Array(groups) = groups {
                 groups.push(Value::Object(group));
             }

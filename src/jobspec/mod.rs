@@ -6,6 +6,7 @@
 //! whatever it does not understand is refused by name, never dropped.
 
 mod api_job;
+mod decimal;
 mod decode;
 pub mod diagnostic;
 pub mod duration;
@@ -21,7 +22,6 @@ pub mod nearest;
 mod object_size;
 mod operators;
 mod register;
-mod schema;
 mod scope;
 mod submitted;
 mod template;
@@ -30,18 +30,20 @@ mod tests;
 mod types;
 mod variables;
 
-pub use api_job::decode_job;
 pub use api_job::scaling::free_form;
+pub use api_job::{decode_job, read_job};
 #[cfg(any(test, feature = "testing"))]
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
 pub use eval::Files;
 pub use register::{Register, decode_register};
-pub use submitted::Refused;
+pub use submitted::{Flaws, Refused};
 
 use diagnostic::Problems;
 use eval::{Evaluator, World};
 use hcl::{Block, Body, Content};
+use model::job::JobSpec;
+use model::schema::Declared;
 use scope::{Budget, Scope};
 use serde_json::Value;
 
@@ -98,7 +100,7 @@ fn parse_body(evaluator: &Evaluator<'_>, body: Body, vars: &Vars) -> Parsed {
     };
     let outer = Scope::EMPTY.with("var", &values);
     let mut decoder = decode::Decoder::new(evaluator);
-    let json = decoder.block(&schema::JOB, job, &outer.with("local", &locals));
+    let json = decoder.block(JobSpec::BLOCK, job, &outer.with("local", &locals));
     Parsed {
         job: decoder.diagnostics.is_empty().then_some(json),
         diagnostics: decoder.diagnostics.into_inner(),

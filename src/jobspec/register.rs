@@ -1,7 +1,7 @@
 //! The body of a job registration (jobspec.md 1.6).
 
-use super::api_job::decode_job;
-use super::submitted::Refused;
+use super::api_job::read_job;
+use super::submitted::{Flaws, Refused};
 use model::job::JobSpec;
 use model::submission::Submission;
 use serde_json::{Map, Value};
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
     pub spec: JobSpec,
+    /// With any, the job is not taken.
+    pub flaws: Flaws,
     /// Register only if the stored job's job modify index is this one; 0: only if there is no such job.
     pub enforce_index: Option<u64>,
     /// Of the evaluation, instead of the job's own. 1 to 100.
@@ -55,8 +57,10 @@ pub fn decode_register(body: &[u8]) -> Result<Register, Refused> {
     {
         return Err(Refused::Malformed("Job ID hasn't been provided".into()));
     }
+    let (spec, flaws) = read_job(job)?;
     Ok(Register {
-        spec: decode_job(job)?,
+        spec,
+        flaws,
         enforce_index: enforce.then_some(index),
         eval_priority,
         preserve_counts,

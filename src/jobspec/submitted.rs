@@ -5,7 +5,7 @@
 
 use super::decode::is_default;
 use super::duration;
-use super::schema::{Block, Kind, Member, Shape};
+use model::schema::{Block, Kind, Member, Shape};
 use model::validate::multi_error;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -32,36 +32,54 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// What of a job means nothing or is not built yet, while the rest of it can be judged all the same: an unknown word does not
+/// hide a wrong priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flaws {
+    pub invalid: Vec<String>,
+    pub not_supported: Vec<String>,
+}
+
+impl Flaws {
+    pub fn is_empty(&self) -> bool {
+        self.invalid.is_empty() && self.not_supported.is_empty()
+    }
+
+    /// All that is wrong with the job, where `errors` is what validation found.
+    pub fn with(self, errors: Vec<String>) -> Vec<String> {
+        [self.invalid, errors, self.not_supported].concat()
+    }
+
+    /// Why the job is not taken, if there are flaws; `errors` come with them.
+    pub fn refusal(self, errors: Vec<String>) -> Option<Refused> {
+        match (self.is_empty(), self.invalid.is_empty() && errors.is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(Refused::NotSupported(self.not_supported)),
+            (false, false) => Some(Refused::Invalid(self.with(errors))),
+        }
+    }
+}
+
 /// More problems than this are not looked for.
 const MAX_PROBLEMS: usize = 50;
 
 #[derive(Default)]
 pub struct Checker {
-    pub invalid: Vec<String>,
-    pub not_supported: Vec<String>,
+    pub flaws: Flaws,
 }
 
 impl Checker {
-    pub fn refusal(self) -> Option<Refused> {
-        if !self.invalid.is_empty() {
-            Some(Refused::Invalid(self.invalid))
-        } else if !self.not_supported.is_empty() {
-            Some(Refused::NotSupported(self.not_supported))
-        } else {
-            None
-        }
-    }
-
     pub fn wrong(&mut self, sentence: String) {
-        if self.invalid.len() < MAX_PROBLEMS {
-            self.invalid.push(sentence);
+        if self.flaws.invalid.len() < MAX_PROBLEMS {
+            self.flaws.invalid.push(sentence);
         }
     }
 
     pub fn unbuilt(&mut self, name: &str, path: &str) {
         let sentence = format!("not supported yet: {name} ({path})");
-        if self.not_supported.len() < MAX_PROBLEMS && !self.not_supported.contains(&sentence) {
-            self.not_supported.push(sentence);
+        let known = &mut self.flaws.not_supported;
+        if known.len() < MAX_PROBLEMS && !known.contains(&sentence) {
+            known.push(sentence);
         }
     }
 

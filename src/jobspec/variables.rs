@@ -15,12 +15,17 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+/// Where a value comes from that nobody gave.
+const DEFAULT: &str = "default";
+
 struct Declared {
     at: Range<usize>,
     kind: Type,
     /// Values from the environment and the command line are taken as they are, not as expressions.
     raw: bool,
     default: Option<Value>,
+    /// Where the default is written.
+    default_at: Range<usize>,
     validations: Vec<Validation>,
 }
 
@@ -65,8 +70,9 @@ impl<'a> Variables<'a> {
                 Ok(default) => {
                     let kind = Type::of(&default);
                     let raw = matches!(kind, Type::Text | Type::Number);
+                    let (default, default_at) = (Some(default), a.value.span());
                     let declared =
-                        Declared { at: a.name_at, kind, raw, default: Some(default), validations: vec![] };
+                        Declared { at: a.name_at, kind, raw, default, default_at, validations: vec![] };
                     self.add(a.name, declared);
                 }
                 Err(d) => self.diagnostics.push(d),
@@ -87,8 +93,14 @@ impl<'a> Variables<'a> {
             );
         };
         let content = block.body.content(&|n| (n == "validation").then_some(0));
-        let mut declared =
-            Declared { at: label.at.clone(), kind: Type::Any, raw: true, default: None, validations: vec![] };
+        let mut declared = Declared {
+            at: label.at.clone(),
+            kind: Type::Any,
+            raw: true,
+            default: None,
+            default_at: label.at.clone(),
+            validations: vec![],
+        };
         let mut typed = false;
         for a in &content.attributes {
             match a.name.as_str() {
@@ -101,7 +113,7 @@ impl<'a> Variables<'a> {
                     Err(why) => self.fail(a.value.span(), "Invalid type specification", why),
                 },
                 "default" => match self.evaluator.value(&a.value, &Scope::EMPTY) {
-                    Ok(v) => declared.default = Some(v),
+                    Ok(v) => (declared.default, declared.default_at) = (Some(v), a.value.span()),
                     Err(d) => self.diagnostics.push(d),
                 },
                 "description" | "sensitive" => {}
@@ -133,7 +145,7 @@ impl<'a> Variables<'a> {
         }
         match declared.kind.convert(default) {
             Ok(v) => declared.default = Some(v),
-            Err(why) => self.fail(declared.at.clone(), "Invalid default value for variable", why),
+            Err(why) => self.fail(declared.default_at.clone(), "Invalid default value for variable", why),
         }
     }
 
@@ -202,7 +214,7 @@ impl<'a> Variables<'a> {
         for (name, declared) in std::mem::take(&mut self.declared) {
             let (value, from) = match (given.remove(&name), &declared.default) {
                 (Some(v), _) => v,
-                (None, Some(v)) => (v.clone(), "default"),
+                (None, Some(v)) => (v.clone(), DEFAULT),
                 (None, None) => {
                     let detail = format!(
                         "it has no default: give it a value with -var {name}=..., a variable file or NOMAD_VAR_{name}"
@@ -310,7 +322,8 @@ impl<'a> Variables<'a> {
             match self.evaluator.value(&v.condition, &scope) {
                 Ok(Value::Bool(true)) => {}
                 Ok(Value::Bool(false)) => {
-                    self.fail(declared.at.clone(), &format!("Invalid value for {from} variable"), &v.message);
+                    let at = if from == DEFAULT { &declared.default_at } else { &declared.at };
+                    self.fail(at.clone(), &format!("Invalid value for {from} variable"), &v.message);
                 }
                 Ok(_) => self.fail(
                     at,

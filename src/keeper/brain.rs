@@ -295,9 +295,6 @@ impl Keeper {
         match command {
             Command::Hello { .. } => {}
             Command::Start { run, spec } => self.start(client, run, spec),
-            Command::StartLimited { run, spec, further } => {
-                self.start(client, run, Box::new(RunSpec { further, ..*spec }));
-            }
             Command::Signal { run, signal } => self.signal(client, run, signal),
             Command::Stop { run, signal, timeout } => self.stop(now, client, run, signal, timeout),
             Command::Forget { run } => self.forget(client, run),

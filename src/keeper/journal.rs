@@ -9,7 +9,7 @@ use model::task::Exit;
 use model::time::Wall;
 use serde::{Deserialize, Serialize};
 use wire::keeper::RunLogs;
-use wire::record::{self, Record};
+use wire::record;
 
 /// Append only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,9 +56,8 @@ impl Process {
     }
 }
 
-impl Record for Entry {
-    const NAME: &'static str = "keeper journal entry";
-    const VERSION: u8 = 1;
+wire::records! {
+    Entry = "keeper journal entry" 1;
 }
 
 const MARK: u8 = 0xd7;
@@ -72,7 +71,7 @@ pub fn append(journal: &mut Vec<u8>, entry: &Entry) {
     let body = record::encode(entry);
     journal.push(MARK);
     journal.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    journal.extend_from_slice(&crc32(&body).to_le_bytes());
+    journal.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
     journal.extend_from_slice(&body);
 }
 
@@ -111,17 +110,10 @@ fn entry_at(bytes: &[u8]) -> Option<(Entry, usize)> {
         return None;
     }
     let body = rest.get(..length)?;
-    if crc32(body) != u32::from_le_bytes([e, f, g, h]) {
+    if crc32fast::hash(body) != u32::from_le_bytes([e, f, g, h]) {
         return None;
     }
     record::decode(body).ok().map(|entry| (entry, HEADER_BYTES + length))
-}
-
-/// CRC-32 as in IEEE 802.3: reflected polynomial 0xedb88320, all ones before and after.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |c, _| (c >> 1) ^ (0xedb8_8320 & (c & 1).wrapping_neg()))
-    })
 }
 
 #[cfg(test)]
@@ -165,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_the_standard_one() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]

@@ -233,7 +233,7 @@ pub fn sample() -> RunSpec {
         logs: Some(RunLogs { dir: "/logs".into(), name: "task".into(), max_files: 2, max_file_bytes: 4096 }),
         cpu_mhz: 0,
         memory_bytes: 0,
-        further: wire::keeper::FurtherLimits::default(),
+        memory_low_bytes: 0,
     }
 }
 

@@ -101,10 +101,8 @@ pub struct Allocation {
     /// When servers found it lost or unknown, and when it came back; oldest first.
     pub states: Vec<StateChange>,
     /// Those that were told to leave the node for it.
-    #[serde(default)]
     pub preempted: Vec<AllocId>,
     /// The one that it was told to leave for.
-    #[serde(default)]
     pub preempted_by: Option<AllocId>,
 }
 
@@ -127,7 +125,6 @@ pub struct Transition {
     /// Is to be replaced, whatever the policy says.
     pub force_reschedule: Option<bool>,
     /// Its end does not wait for anybody's `shutdown_delay`.
-    #[serde(default)]
     pub no_shutdown_delay: Option<bool>,
 }
 
@@ -267,7 +264,7 @@ pub struct NodeScore {
     #[serde(with = "short_float")]
     pub normalized: f64,
     /// How good it is that others make way there; 0: nobody has to.
-    #[serde(default, with = "short_float")]
+    #[serde(with = "short_float")]
     pub preemption: f64,
 }
 
@@ -296,7 +293,7 @@ pub struct Scores {
     pub node_affinity: f64,
     /// None: nothing is spread, or it makes no difference.
     pub spread: Option<f64>,
-    #[serde(default, with = "short_float")]
+    #[serde(with = "short_float")]
     pub devices: f64,
 }
 

@@ -4,8 +4,8 @@
 use super::constraint::Constraint;
 use super::eval::DEFAULT_PRIORITY;
 use super::job::{
-    DelayFunction, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy, ReschedulePolicy,
-    RestartMode, RestartPolicy, TaskGroup, UpdatePolicy,
+    DEFAULT_KILL_TIMEOUT, DelayFunction, JobSpec, JobType, JobUpdate, ReschedulePolicy, RestartPolicy,
+    TaskGroup, UpdatePolicy,
 };
 use super::time::Span;
 use std::collections::BTreeSet;
@@ -14,38 +14,22 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 pub const DEFAULT_NODE_POOL: &str = "default";
 /// Stands for the region of whoever takes the job.
 pub const GLOBAL_REGION: &str = "global";
-pub const DEFAULT_CPU_MHZ: i64 = 100;
-pub const DEFAULT_MEMORY_MB: i64 = 300;
-pub const DEFAULT_DISK_MB: i64 = 300;
-pub const DEFAULT_KILL_TIMEOUT: Span = Span::seconds(5);
 
 impl RestartPolicy {
-    pub const fn default_for(job_type: JobType) -> Self {
-        let (attempts, interval) = match job_type {
-            JobType::Service | JobType::System => (2, Span::minutes(30)),
-            JobType::Batch | JobType::Sysbatch => (3, Span::hours(24)),
-        };
-        RestartPolicy {
-            attempts,
-            interval,
-            delay: Span::seconds(15),
-            mode: RestartMode::Fail,
-            render_templates: false,
+    pub fn default_for(job_type: JobType) -> Self {
+        match job_type {
+            JobType::Service | JobType::System => RestartPolicy::default(),
+            JobType::Batch | JobType::Sysbatch => {
+                RestartPolicy { attempts: 3, interval: Span::hours(24), ..RestartPolicy::default() }
+            }
         }
     }
 }
 
 impl ReschedulePolicy {
-    pub const fn default_for(job_type: JobType) -> Option<Self> {
+    pub fn default_for(job_type: JobType) -> Option<Self> {
         match job_type {
-            JobType::Service => Some(ReschedulePolicy {
-                attempts: 0,
-                interval: Span::ZERO,
-                delay: Span::seconds(30),
-                delay_function: DelayFunction::Exponential,
-                max_delay: Span::hours(1),
-                unlimited: true,
-            }),
+            JobType::Service => Some(ReschedulePolicy::default()),
             JobType::Batch => Some(ReschedulePolicy {
                 attempts: 1,
                 interval: Span::hours(24),
@@ -59,38 +43,11 @@ impl ReschedulePolicy {
     }
 }
 
-impl UpdatePolicy {
-    pub const DEFAULT: UpdatePolicy = UpdatePolicy {
-        stagger: Span::seconds(30),
-        max_parallel: 1,
-        health_check: HealthCheck::Checks,
-        min_healthy_time: Span::seconds(10),
-        healthy_deadline: Span::minutes(5),
-        progress_deadline: Span::minutes(10),
-        auto_revert: false,
-        auto_promote: false,
-        canary: 0,
-    };
-}
-
-impl MigratePolicy {
-    pub const DEFAULT: MigratePolicy = MigratePolicy {
-        max_parallel: 1,
-        health_check: HealthCheck::Checks,
-        min_healthy_time: Span::seconds(10),
-        healthy_deadline: Span::minutes(5),
-    };
-}
-
-impl JobUpdate {
-    pub const DEFAULT: JobUpdate = JobUpdate {
-        stagger: UpdatePolicy::DEFAULT.stagger,
-        max_parallel: UpdatePolicy::DEFAULT.max_parallel,
-    };
-}
-
-impl LogConfig {
-    pub const DEFAULT: LogConfig = LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false };
+impl Default for JobUpdate {
+    fn default() -> Self {
+        let UpdatePolicy { stagger, max_parallel, .. } = UpdatePolicy::default();
+        JobUpdate { stagger, max_parallel }
+    }
 }
 
 /// What a region fills in where a job is silent.

@@ -5,6 +5,8 @@
 
 use super::constraint::Constraint;
 use super::preference::Affinity;
+use super::schema::services::{CNI, DNS, MOUNT_OPTIONS};
+use super::schema::{Hook, Kind, block, maybe, named, nullable, one, plain, soon, zeroed};
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,14 +38,24 @@ pub struct TaskAsks {
     pub mounts: Vec<VolumeMount>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
-    /// As written; empty is `host`.
-    pub mode: String,
-    /// Has no effect.
-    pub mbits: i64,
-    pub reserved: Vec<Port>,
-    pub dynamic: Vec<Port>,
+block! {
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Network in named("network", "Network").hooked(Hook::Network) => {
+        /// As written; empty is `host`.
+        pub mode: String => zeroed("mode", "Mode");
+        /// Has no effect.
+        pub mbits: i64 => nullable("mbits", "MBits");
+        pub reserved: Vec<Port> => nullable("reserved_ports", "ReservedPorts").told_by_hand();
+        pub dynamic: Vec<Port> => nullable("port", "DynamicPorts").told_by_hand();
+    }
+    and [
+        soon(plain("device", "Device", Kind::Text)),
+        soon(plain("cidr", "CIDR", Kind::Text)),
+        soon(plain("ip", "IP", Kind::Text)),
+        soon(plain("hostname", "Hostname", Kind::Text)).by_hand(),
+        soon(one("dns", "DNS", &DNS)),
+        soon(one("cni", "CNI", &CNI)).omitted().by_hand(),
+    ]
 }
 
 impl Network {
@@ -57,23 +69,28 @@ impl Network {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Port {
-    pub label: String,
-    /// 0: whichever is free.
-    pub value: i64,
-    /// Inside a network of its own. 0: the same in host mode; `SAME_PORT`.
-    pub to: i64,
-    pub host_network: String,
+block! {
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub struct Port in named("port", "Port").labelled("Label") => {
+        pub label: String => zeroed("", "Label");
+        /// 0: whichever is free.
+        pub value: i64 => zeroed("static", "Value");
+        /// Inside a network of its own. 0: the same in host mode; `SAME_PORT`.
+        pub to: i64 => zeroed("to", "To");
+        pub host_network: String = DEFAULT_HOST_NETWORK.into() => zeroed("host_network", "HostNetwork");
+    }
+    and [soon(plain("ignore_collision", "IgnoreCollision", Kind::Bool)).omitted().by_hand()]
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DeviceAsk {
-    /// `type`, `vendor/type` or `vendor/type/name`.
-    pub name: String,
-    pub count: i64,
-    pub constraints: Vec<Constraint>,
-    pub affinities: Vec<Affinity>,
+block! {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct DeviceAsk in named("device", "Device").labelled("Name") => {
+        /// `type`, `vendor/type` or `vendor/type/name`.
+        pub name: String => zeroed("name", "Name");
+        pub count: i64 = 1 => nullable("count", "Count");
+        pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
+        pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
+    }
 }
 
 impl DeviceAsk {
@@ -87,19 +104,32 @@ impl DeviceAsk {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VolumeAsk {
-    pub kind: String,
-    pub source: String,
-    pub read_only: bool,
+block! {
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct VolumeAsk in named("volume", "Volume").labelled("Name") => {
+        pub kind: String => zeroed("type", "Type");
+        pub source: String => zeroed("source", "Source");
+        pub read_only: bool => zeroed("read_only", "ReadOnly");
+    }
+    and [
+        plain("", "Name", Kind::Text),
+        soon(plain("sticky", "Sticky", Kind::Bool)),
+        soon(plain("per_alloc", "PerAlloc", Kind::Bool)),
+        soon(plain("access_mode", "AccessMode", Kind::Text)),
+        soon(plain("attachment_mode", "AttachmentMode", Kind::Text)),
+        soon(one("mount_options", "MountOptions", &MOUNT_OPTIONS)),
+    ]
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VolumeMount {
-    pub volume: String,
-    pub destination: String,
-    pub read_only: bool,
-    pub propagation_mode: String,
+block! {
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct VolumeMount in named("volume_mount", "VolumeMount") => {
+        pub volume: String => nullable("volume", "Volume");
+        pub destination: String => nullable("destination", "Destination");
+        pub read_only: bool => nullable("read_only", "ReadOnly");
+        pub propagation_mode: String = "private".into() => nullable("propagation_mode", "PropagationMode");
+    }
+    and [soon(maybe("selinux_label", "SELinuxLabel", Kind::Text)).zero_for_none()]
 }
 
 /// What a task holds beyond cpu and memory.

@@ -12,7 +12,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 /// Where time zones are looked up by name. `None`: it is not known.
 pub type Zones = fn(&str) -> Option<TimeZone>;
 
-/// Of one expression, however it is written: reckoning with it is work of the leader's.
+/// The longest expression: evaluating it is the leader's work.
 pub const MAX_BYTES: usize = 256;
 /// Years before it lie behind, whatever is said of them; from it to the last one there are 128.
 const FIRST_YEAR: u16 = 1972;
@@ -68,7 +68,7 @@ enum DayRule {
 /// How a field is written.
 struct Grammar {
     name: &'static str,
-    /// Of its `Field`.
+    /// Values of its `Field`.
     first: u16,
     least: u16,
     most: u16,

@@ -40,13 +40,13 @@ pub struct Deployment {
     /// With `job_version`, names the spec.
     pub job_create_index: u64,
     pub job_version: u64,
-    /// Of that version's spec.
+    /// The `JobModifyIndex` of that version.
     pub job_modify_index: u64,
     /// By name; groups without a rolling update have no part in it.
     pub groups: BTreeMap<String, DeploymentGroup>,
     pub status: DeploymentStatus,
     pub status_description: String,
-    /// Of its evaluations.
+    /// The priority of its evaluations.
     pub priority: i64,
     pub create_time: Wall,
     pub modify_time: Wall,
@@ -67,7 +67,7 @@ pub const TOO_SLOW: &str = "Failed due to progress deadline";
 pub const MARKED_FAILED: &str = "Deployment marked as failed";
 
 impl Deployment {
-    /// Of the spec that it brings, and no other.
+    /// Whether it is the deployment of just this version.
     pub fn is_of(&self, job: &Job) -> bool {
         (self.job_create_index, self.job_version) == (job.create_index, job.version)
     }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_longer_than_was_asked_for_whatever_the_clocks_say() {
+    fn holds_end_in_time_whatever_the_clocks_say() {
         let at = |hours| Wall(Span::hours(hours).0);
         let hour = Drain {
             deadline: Span::hours(1),

@@ -7,23 +7,27 @@ pub mod dispatch;
 
 use super::cron::{Cron, Schedule, Zones};
 use super::job::{JobSpec, JobStatus};
+use super::schema::{Hook, Kind, block, maybe, named, nullable};
 use super::time::Wall;
 use dispatch::Dispatch;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// Of one job: its leader looks at each of them.
+/// The most specs of one job: the leader looks at each of them.
 pub const MAX_EXPRESSIONS: usize = 64;
 
-/// When a job launches a child of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Periodic {
-    pub enabled: bool,
-    /// One expression, or else `specs`.
-    pub spec: String,
-    pub specs: Vec<String>,
-    pub prohibit_overlap: bool,
-    pub time_zone: String,
+block! {
+    /// When a job launches a child of itself.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Periodic in named("periodic", "Periodic").hooked(Hook::Periodic) => {
+        pub enabled: bool = true => nullable("enabled", "Enabled");
+        /// One expression, or else `specs`.
+        pub spec: String => nullable("cron", "Spec");
+        pub specs: Vec<String> => nullable("crons", "Specs").in_order().zero_for_none();
+        pub prohibit_overlap: bool => nullable("prohibit_overlap", "ProhibitOverlap");
+        pub time_zone: String = Periodic::UTC.into() => nullable("time_zone", "TimeZone");
+    }
+    and [maybe("", "SpecType", Kind::Text).constant(Periodic::SPEC_TYPE)]
 }
 
 impl Periodic {

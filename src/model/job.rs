@@ -2,7 +2,7 @@
 //! The record that a region keeps of it (version, status, indexes) is `Job`; the spec alone is what is compared to
 //! decide whether a submission changed anything.
 
-use super::claims::{GroupAsks, TaskAsks, TaskHoldings};
+use super::claims::{DeviceAsk, GroupAsks, Network, TaskAsks, TaskHoldings, VolumeAsk, VolumeMount};
 use super::constraint::Constraint;
 use super::family::dispatch::{Dispatch, Parameterized};
 use super::family::{Children, Periodic};
@@ -10,31 +10,37 @@ use super::id::JobKey;
 use super::preference::{Affinity, Spread};
 use super::resources::{AllocResources, Lifecycle, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
+use super::schema::policies::{DISPATCH_PAYLOAD, EPHEMERAL_DISK, MULTIREGION, NUMA, TASK_SCALING};
+use super::schema::services::{
+    ARTIFACT, CONSUL, CSI_PLUGIN, IDENTITY, SCHEDULE, SECRET, SERVICE, TEMPLATE, VAULT,
+};
+use super::schema::{
+    Block, Declared, Hook, Kind, Shape, block, by_label, filled, ignored, many, maybe, member, named,
+    nullable, one, plain, soon, words, zeroed,
+};
 use super::time::{Span, Wall};
 use super::value::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Which scheduler works on the job. Encoded by position: append only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum JobType {
-    Service,
-    Batch,
-    System,
-    Sysbatch,
+/// The share of a task that asks for no whole cores.
+pub const DEFAULT_CPU_MHZ: i64 = 100;
+/// Also of a task that says zero.
+pub const DEFAULT_KILL_TIMEOUT: Span = Span::seconds(5);
+
+words! {
+    /// Which scheduler works on the job. Encoded by position: append only.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum JobType {
+        Service = "service",
+        Batch = "batch",
+        System = "system",
+        Sysbatch = "sysbatch",
+    }
 }
 
 impl JobType {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JobType::Service => "service",
-            JobType::Batch => "batch",
-            JobType::System => "system",
-            JobType::Sysbatch => "sysbatch",
-        }
-    }
-
     /// It runs on every node that may run it; its count is for each.
     pub fn is_everywhere(self) -> bool {
         matches!(self, JobType::System | JobType::Sysbatch)
@@ -52,40 +58,82 @@ impl fmt::Display for JobType {
     }
 }
 
-/// The user's part of a job, canonical: every default is filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct JobSpec {
-    pub namespace: String,
-    pub id: String,
-    pub name: String,
-    pub region: String,
-    pub job_type: JobType,
-    /// 1 (least) to 100 (most urgent).
-    pub priority: i64,
-    pub all_at_once: bool,
-    /// Globs; at least one.
-    pub datacenters: Vec<String>,
-    pub node_pool: String,
-    pub constraints: Vec<Constraint>,
-    pub affinities: Vec<Affinity>,
-    /// Of every group, before its own.
-    pub spreads: Vec<Spread>,
-    pub groups: Vec<TaskGroup>,
-    /// What the job-level `update` block leaves for the whole job (service only).
-    pub update: Option<JobUpdate>,
-    pub meta: BTreeMap<String, String>,
-    /// The user asked for the job to be stopped: part of the spec, so that stopping makes a version.
-    pub stop: bool,
-    #[serde(default)]
-    pub periodic: Option<Periodic>,
-    /// Which job has made it; servers alone say so. Empty: none.
-    #[serde(default)]
-    pub parent: String,
-    #[serde(default)]
-    pub parameterized: Option<Parameterized>,
-    /// What it was dispatched with; servers alone say so.
-    #[serde(default)]
-    pub dispatch: Option<Dispatch>,
+block! {
+    /// The user's part of a job, canonical: every default is filled in.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct JobSpec in named("job", "Job").labelled("ID").hooked(Hook::Job) => {
+        pub namespace: String => nullable("namespace", "Namespace");
+        pub id: String => nullable("id", "ID").told_by_hand();
+        pub name: String => nullable("name", "Name");
+        pub region: String => nullable("region", "Region");
+        pub job_type: JobType = JobType::Service => nullable("type", "Type").by_hand();
+        /// 1 (least) to 100 (most urgent); 0 in what is submitted: the region's default.
+        pub priority: i64 => nullable("priority", "Priority");
+        pub all_at_once: bool => nullable("all_at_once", "AllAtOnce");
+        /// Globs; at least one.
+        pub datacenters: Vec<String> => nullable("datacenters", "Datacenters");
+        pub node_pool: String => nullable("node_pool", "NodePool");
+        pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
+        pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
+        /// For every group, before the group's own.
+        pub spreads: Vec<Spread> => nullable("spread", "Spreads");
+        pub groups: Vec<TaskGroup> => nullable("group", "TaskGroups").by_hand().told_by_hand();
+        /// What the job-level `update` block leaves for the whole job (service only).
+        pub update: Option<JobUpdate>;
+        pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
+        /// The user asked for the job to be stopped: part of the spec, so that stopping makes a version.
+        pub stop: bool => nullable("", "Stop");
+        pub periodic: Option<Periodic> => nullable("periodic", "Periodic");
+        /// Which job has made it; servers alone say so. Empty: none.
+        pub parent: String;
+        pub parameterized: Option<Parameterized> => nullable("parameterized", "ParameterizedJob");
+        /// What it was dispatched with; servers alone say so.
+        pub dispatch: Option<Dispatch>;
+        pub ui: Option<Ui> => nullable("ui", "UI");
+    }
+    and [
+        many("task", "", Task::BLOCK),
+        one("update", "Update", UpdatePolicy::BLOCK).by_hand(),
+        one("migrate", "Migrate", MigratePolicy::BLOCK).by_hand(),
+        one("reschedule", "Reschedule", ReschedulePolicy::BLOCK).by_hand(),
+        soon(one("multiregion", "Multiregion", &MULTIREGION)),
+        soon(one("vault", "", &VAULT)),
+        soon(maybe("vault_token", "VaultToken", Kind::Text)).zero_for_none(),
+        soon(maybe("consul_token", "ConsulToken", Kind::Text)).zero_for_none(),
+        maybe("", "Payload", Kind::Opaque).by_hand(),
+        soon(maybe("", "ConsulNamespace", Kind::Text)).zero_for_none(),
+        soon(maybe("", "VaultNamespace", Kind::Text)).zero_for_none(),
+        ignored("ParentID"),
+        member("", "Dispatched", Shape::Value(Kind::Bool), false).by_hand(),
+        ignored("DispatchIdempotencyToken"),
+        ignored("NomadTokenID"),
+        ignored("Status"),
+        ignored("StatusDescription"),
+        ignored("Stable"),
+        ignored("Version"),
+        ignored("SubmitTime"),
+        ignored("CreateIndex"),
+        ignored("ModifyIndex"),
+        ignored("JobModifyIndex"),
+        ignored("VersionTag"),
+    ]
+}
+
+block! {
+    /// What a web interface says about the job.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Ui in named("ui", "UI") => {
+        pub description: String => zeroed("description", "Description");
+        pub links: Vec<UiLink> => nullable("link", "Links").in_order();
+    }
+}
+
+block! {
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct UiLink in named("link", "Link") => {
+        pub label: String => zeroed("label", "Label");
+        pub url: String => zeroed("url", "URL");
+    }
 }
 
 impl JobSpec {
@@ -119,26 +167,40 @@ pub struct JobUpdate {
     pub max_parallel: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TaskGroup {
-    pub name: String,
-    pub count: i64,
-    pub constraints: Vec<Constraint>,
-    pub affinities: Vec<Affinity>,
-    pub spreads: Vec<Spread>,
-    pub restart: RestartPolicy,
-    pub reschedule: Option<ReschedulePolicy>,
-    pub update: Option<UpdatePolicy>,
-    pub migrate: Option<MigratePolicy>,
-    pub ephemeral_disk_mb: i64,
-    pub shutdown_delay: Option<Span>,
-    pub tasks: Vec<Task>,
-    pub meta: BTreeMap<String, String>,
-    pub disconnect: Option<DisconnectPolicy>,
-    #[serde(default)]
-    pub asks: GroupAsks,
-    #[serde(default)]
-    pub scaling: Option<Scaling>,
+block! {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct TaskGroup in named("group", "TaskGroup").labelled("Name").hooked(Hook::Group) => {
+        pub name: String => nullable("", "Name").told_by_hand();
+        /// Where the block says nothing, what its scaling begins with.
+        pub count: i64 = 1 => nullable("count", "Count").by_hand();
+        pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
+        pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
+        pub spreads: Vec<Spread> => nullable("spread", "Spreads");
+        /// The default is the one of the job's type.
+        pub restart: RestartPolicy => nullable("restart", "RestartPolicy");
+        pub reschedule: Option<ReschedulePolicy> => nullable("reschedule", "ReschedulePolicy");
+        pub update: Option<UpdatePolicy> => nullable("update", "Update");
+        pub migrate: Option<MigratePolicy> => nullable("migrate", "Migrate");
+        pub ephemeral_disk_mb: i64 = 300;
+        pub shutdown_delay: Option<Span> => nullable("shutdown_delay", "ShutdownDelay");
+        pub tasks: Vec<Task> => nullable("task", "Tasks").by_hand().told_by_hand();
+        pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
+        pub disconnect: Option<DisconnectPolicy> => nullable("disconnect", "Disconnect");
+        pub asks: GroupAsks;
+        pub scaling: Option<Scaling> => nullable("scaling", "Scaling").by_hand();
+    }
+    and [
+        one("ephemeral_disk", "EphemeralDisk", &EPHEMERAL_DISK).by_hand(),
+        many("network", "Networks", Network::BLOCK).by_hand(),
+        by_label("volume", "Volumes", VolumeAsk::BLOCK).by_hand(),
+        soon(many("service", "Services", &SERVICE)),
+        maybe("stop_after_client_disconnect", "StopAfterClientDisconnect", Kind::Span),
+        maybe("max_client_disconnect", "MaxClientDisconnect", Kind::Span),
+        maybe("prevent_reschedule_on_lost", "PreventRescheduleOnLost", Kind::Bool).zero_for_none(),
+        soon(maybe("max_run_duration", "MaxRunDuration", Kind::Span)),
+        soon(one("vault", "", &VAULT)),
+        soon(filled(one("consul", "Consul", &CONSUL), r#"{"Cluster":"default"}"#)),
+    ]
 }
 
 impl TaskGroup {
@@ -156,39 +218,75 @@ impl TaskGroup {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Task {
-    pub name: String,
-    pub driver: String,
-    /// The driver's own keys, not looked at before the driver does.
-    pub config: BTreeMap<String, Value>,
-    pub env: BTreeMap<String, String>,
-    pub meta: BTreeMap<String, String>,
-    pub user: String,
-    pub constraints: Vec<Constraint>,
-    pub affinities: Vec<Affinity>,
-    pub cpu_mhz: i64,
-    pub memory_mb: i64,
-    pub restart: RestartPolicy,
-    pub lifecycle: Option<Lifecycle>,
-    /// When this task ends, the group's other tasks are stopped.
-    pub leader: bool,
-    /// Empty: the driver's default, SIGINT.
-    pub kill_signal: String,
-    pub kill_timeout: Span,
-    pub shutdown_delay: Span,
-    pub logs: LogConfig,
-    #[serde(default)]
-    pub asks: TaskAsks,
-    /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
-    #[serde(default)]
-    pub payload_file: String,
-    #[serde(default)]
-    pub actions: Vec<TaskAction>,
-    /// At most one of each type.
-    #[serde(default)]
-    pub scaling: Vec<TaskScaling>,
+block! {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct Task in named("task", "Task").labelled("Name") => {
+        pub name: String => zeroed("", "Name").told_by_hand();
+        pub driver: String => zeroed("driver", "Driver").destructive();
+        /// The driver's own keys, not looked at before the driver does.
+        pub config: BTreeMap<String, Value> => nullable("config", "Config").destructive().told_by_hand();
+        pub env: BTreeMap<String, String> => nullable("env", "Env").destructive();
+        pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
+        pub user: String => zeroed("user", "User").destructive();
+        pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
+        pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
+        pub cpu_mhz: i64 = DEFAULT_CPU_MHZ;
+        pub memory_mb: i64 = 300;
+        /// The default is the group's.
+        pub restart: RestartPolicy => nullable("restart", "RestartPolicy");
+        pub lifecycle: Option<Lifecycle> => nullable("lifecycle", "Lifecycle").by_hand();
+        /// When this task ends, the group's other tasks are stopped.
+        pub leader: bool => zeroed("leader", "Leader");
+        /// Empty: the driver's default, SIGINT.
+        pub kill_signal: String => zeroed("kill_signal", "KillSignal");
+        pub kill_timeout: Span = DEFAULT_KILL_TIMEOUT => nullable("kill_timeout", "KillTimeout");
+        pub shutdown_delay: Span => zeroed("shutdown_delay", "ShutdownDelay");
+        pub logs: LogConfig => nullable("logs", "LogConfig");
+        pub asks: TaskAsks;
+        /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
+        pub payload_file: String;
+        pub actions: Vec<TaskAction> => nullable("action", "Actions").in_order();
+        /// At most one of each type.
+        pub scaling: Vec<TaskScaling>;
+    }
+    and [
+        one("resources", "Resources", &RESOURCES).destructive().by_hand(),
+        soon(many("artifact", "Artifacts", &ARTIFACT)),
+        soon(many("template", "Templates", &TEMPLATE)),
+        soon(many("service", "Services", &SERVICE)),
+        many("volume_mount", "VolumeMounts", VolumeMount::BLOCK).destructive().by_hand(),
+        one("dispatch_payload", "DispatchPayload", &DISPATCH_PAYLOAD).by_hand(),
+        many("scaling", "ScalingPolicies", &TASK_SCALING).by_hand(),
+        soon(many("identity", "Identities", &IDENTITY)),
+        soon(filled(
+            member("", "Identity", Shape::One(&IDENTITY), true),
+            r#"{"Name":"default","Audience":["nomadproject.io"]}"#,
+        )),
+        soon(one("csi_plugin", "CSIPluginConfig", &CSI_PLUGIN)).omitted(),
+        soon(one("vault", "Vault", &VAULT)),
+        soon(filled(one("consul", "Consul", &CONSUL), r#"{"Cluster":"default"}"#)),
+        soon(plain("kind", "Kind", Kind::Text)),
+        soon(many("secret", "Secrets", &SECRET)),
+        soon(one("schedule", "Schedule", &SCHEDULE)),
+    ]
 }
+
+/// A task keeps its resources beside its other fields.
+static RESOURCES: Block = block(
+    "resources",
+    &[
+        maybe("cpu", "CPU", Kind::Int),
+        maybe("cores", "Cores", Kind::Int),
+        maybe("memory", "MemoryMB", Kind::Int),
+        maybe("memory_max", "MemoryMaxMB", Kind::Int),
+        soon(maybe("disk", "DiskMB", Kind::Int)),
+        soon(maybe("iops", "IOPS", Kind::Int)),
+        many("network", "Networks", Network::BLOCK),
+        many("device", "Devices", DeviceAsk::BLOCK),
+        soon(filled(one("numa", "NUMA", &NUMA), r#"{"Affinity":"none"}"#)),
+        soon(maybe("secrets", "SecretsMB", Kind::Int)),
+    ],
+);
 
 impl Task {
     pub fn action(&self, name: &str) -> Option<&TaskAction> {
@@ -205,12 +303,14 @@ impl Task {
     }
 }
 
-/// A command that its job's author lets operators run beside the task, by its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskAction {
-    pub name: String,
-    pub command: String,
-    pub args: Vec<String>,
+block! {
+    /// A command that its job's author lets operators run beside the task, by its name.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct TaskAction in named("action", "Action").labelled("Name") => {
+        pub name: String => zeroed("", "Name");
+        pub command: String => zeroed("command", "Command");
+        pub args: Vec<String> => nullable("args", "Args").in_order();
+    }
 }
 
 /// Why there is none of that name, and which there are.
@@ -224,138 +324,119 @@ pub fn no_action(name: &str, tasks: &[&Task]) -> String {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogConfig {
-    pub max_files: i64,
-    pub max_file_size_mb: i64,
-    pub disabled: bool,
+block! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct LogConfig in named("logs", "LogConfig") => {
+        pub max_files: i64 = 10 => nullable("max_files", "MaxFiles");
+        pub max_file_size_mb: i64 = 10 => nullable("max_file_size", "MaxFileSizeMB");
+        pub disabled: bool => nullable("disabled", "Disabled").destructive();
+    }
+    and [maybe("enabled", "Enabled", Kind::Bool).by_hand()]
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RestartMode {
-    /// After `attempts` in `interval`, the task has failed.
-    Fail,
-    /// After `attempts` in `interval`, the next start waits for the next interval.
-    Delay,
-}
-
-impl RestartMode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RestartMode::Fail => "fail",
-            RestartMode::Delay => "delay",
-        }
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum RestartMode {
+        /// After `attempts` in `interval`, the task has failed.
+        Fail = "fail",
+        /// After `attempts` in `interval`, the next start waits for the next interval.
+        Delay = "delay",
     }
 }
 
-/// What the client does on its own when a task ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RestartPolicy {
-    pub attempts: i64,
-    pub interval: Span,
-    pub delay: Span,
-    pub mode: RestartMode,
-    pub render_templates: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DelayFunction {
-    Constant,
-    Exponential,
-    Fibonacci,
-}
-
-impl DelayFunction {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DelayFunction::Constant => "constant",
-            DelayFunction::Exponential => "exponential",
-            DelayFunction::Fibonacci => "fibonacci",
-        }
+block! {
+    /// What the client does on its own when a task ends. The defaults are a service's.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct RestartPolicy in named("restart", "RestartPolicy") => {
+        pub attempts: i64 = 2 => nullable("attempts", "Attempts");
+        pub interval: Span = Span::minutes(30) => nullable("interval", "Interval");
+        pub delay: Span = Span::seconds(15) => nullable("delay", "Delay");
+        pub mode: RestartMode = RestartMode::Fail => nullable("mode", "Mode");
+        pub render_templates: bool => nullable("render_templates", "RenderTemplates").destructive();
     }
 }
 
-/// What the servers do when an allocation has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReschedulePolicy {
-    pub attempts: i64,
-    pub interval: Span,
-    pub delay: Span,
-    pub delay_function: DelayFunction,
-    pub max_delay: Span,
-    pub unlimited: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HealthCheck {
-    Checks,
-    TaskStates,
-    Manual,
-}
-
-impl HealthCheck {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HealthCheck::Checks => "checks",
-            HealthCheck::TaskStates => "task_states",
-            HealthCheck::Manual => "manual",
-        }
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum DelayFunction {
+        Constant = "constant",
+        Exponential = "exponential",
+        Fibonacci = "fibonacci",
     }
 }
 
-/// Which of two stays when a node comes back and its allocation was replaced meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reconcile {
-    BestScore,
-    KeepOriginal,
-    KeepReplacement,
-    LongestRunning,
-}
-
-impl Reconcile {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reconcile::BestScore => "best_score",
-            Reconcile::KeepOriginal => "keep_original",
-            Reconcile::KeepReplacement => "keep_replacement",
-            Reconcile::LongestRunning => "longest_running",
-        }
+block! {
+    /// What the servers do when an allocation has failed. The defaults are a service's.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct ReschedulePolicy in named("reschedule", "ReschedulePolicy") => {
+        pub attempts: i64 => nullable("attempts", "Attempts");
+        pub interval: Span => nullable("interval", "Interval");
+        pub delay: Span = Span::seconds(30) => nullable("delay", "Delay");
+        pub delay_function: DelayFunction = DelayFunction::Exponential => nullable("delay_function", "DelayFunction");
+        pub max_delay: Span = Span::hours(1) => nullable("max_delay", "MaxDelay");
+        pub unlimited: bool = true => nullable("unlimited", "Unlimited");
     }
 }
 
-/// What becomes of a group's allocations while their node does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DisconnectPolicy {
-    /// Until then it is unknown how they are. None: they are lost at once.
-    pub lost_after: Option<Span>,
-    /// The node stops them by itself after this; they are not replaced before.
-    pub stop_on_client_after: Option<Span>,
-    /// Whether what is unknown is replaced.
-    pub replace: bool,
-    pub reconcile: Reconcile,
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum HealthCheck {
+        Checks = "checks",
+        TaskStates = "task_states",
+        Manual = "manual",
+    }
 }
 
-/// How a new version of a group replaces the old one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UpdatePolicy {
-    pub stagger: Span,
-    pub max_parallel: i64,
-    pub health_check: HealthCheck,
-    pub min_healthy_time: Span,
-    pub healthy_deadline: Span,
-    pub progress_deadline: Span,
-    pub auto_revert: bool,
-    pub auto_promote: bool,
-    pub canary: i64,
+words! {
+    /// Which of two stays when a node comes back and its allocation was replaced meanwhile.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Reconcile {
+        BestScore = "best_score",
+        KeepOriginal = "keep_original",
+        KeepReplacement = "keep_replacement",
+        LongestRunning = "longest_running",
+    }
 }
 
-/// How a group leaves a draining node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MigratePolicy {
-    pub max_parallel: i64,
-    pub health_check: HealthCheck,
-    pub min_healthy_time: Span,
-    pub healthy_deadline: Span,
+block! {
+    /// What becomes of a group's allocations while their node does not answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct DisconnectPolicy in named("disconnect", "Disconnect") => {
+        /// Until then it is unknown how they are. None: they are lost at once.
+        pub lost_after: Option<Span> => nullable("lost_after", "LostAfter").zero_for_none();
+        /// The node stops them by itself after this; they are not replaced before.
+        pub stop_on_client_after: Option<Span> => nullable("stop_on_client_after", "StopOnClientAfter");
+        /// Whether what is unknown is replaced.
+        pub replace: bool = true => nullable("replace", "Replace");
+        pub reconcile: Reconcile = Reconcile::BestScore => nullable("reconcile", "Reconcile");
+    }
+}
+
+block! {
+    /// How a new version of a group replaces the old one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct UpdatePolicy in named("update", "Update") => {
+        pub stagger: Span = Span::seconds(30) => nullable("stagger", "Stagger").without_effect();
+        pub max_parallel: i64 = 1 => nullable("max_parallel", "MaxParallel");
+        pub health_check: HealthCheck = HealthCheck::Checks => nullable("health_check", "HealthCheck");
+        pub min_healthy_time: Span = Span::seconds(10) => nullable("min_healthy_time", "MinHealthyTime");
+        pub healthy_deadline: Span = Span::minutes(5) => nullable("healthy_deadline", "HealthyDeadline");
+        pub progress_deadline: Span = Span::minutes(10) => nullable("progress_deadline", "ProgressDeadline");
+        pub auto_revert: bool => nullable("auto_revert", "AutoRevert");
+        pub auto_promote: bool => nullable("auto_promote", "AutoPromote");
+        pub canary: i64 => nullable("canary", "Canary");
+    }
+}
+
+block! {
+    /// How a group leaves a draining node.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct MigratePolicy in named("migrate", "Migrate") => {
+        pub max_parallel: i64 = 1 => nullable("max_parallel", "MaxParallel");
+        pub health_check: HealthCheck = HealthCheck::Checks => nullable("health_check", "HealthCheck");
+        pub min_healthy_time: Span = Span::seconds(10) => nullable("min_healthy_time", "MinHealthyTime");
+        pub healthy_deadline: Span = Span::minutes(5) => nullable("healthy_deadline", "HealthyDeadline");
+    }
 }
 
 /// Derived from the job's allocations and evaluations on every change (server.md 3.1.4).
@@ -390,7 +471,6 @@ pub struct Job {
     pub modify_index: u64,
     /// Moves with a change of the spec only; what a client compares to submit safely.
     pub job_modify_index: u64,
-    #[serde(default)]
     pub tag: Option<VersionTag>,
 }
 
@@ -427,6 +507,5 @@ pub struct JobSummary {
     pub groups: BTreeMap<String, GroupSummary>,
     pub create_index: u64,
     pub modify_index: u64,
-    #[serde(default)]
     pub children: Children,
 }

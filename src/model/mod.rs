@@ -29,6 +29,7 @@ pub mod reschedule;
 pub mod resources;
 pub mod scaling;
 pub mod scheduling;
+pub mod schema;
 pub mod short_float;
 pub mod submission;
 pub mod task;

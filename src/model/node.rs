@@ -48,10 +48,8 @@ pub struct NodeInfo {
     pub drivers: BTreeMap<String, DriverInfo>,
     /// What of a task's limits this node cannot enforce, in sentences with the way to enable it.
     pub not_enforced: Vec<String>,
-    #[serde(default)]
     pub offers: NodeOffers,
     /// It takes no more at a time. 0: `MAX_ALLOCS`.
-    #[serde(default)]
     pub max_allocs: u16,
 }
 
@@ -101,9 +99,7 @@ pub struct Node {
     pub create_index: u64,
     pub modify_index: u64,
     /// While it lasts, the node is not eligible.
-    #[serde(default)]
     pub drain: Option<Drain>,
-    #[serde(default)]
     pub last_drain: Option<LastDrain>,
 }
 

@@ -44,7 +44,7 @@ pub struct NodePlan {
 }
 
 impl NodePlan {
-    /// Of those that several are placed for, the first is named. What is updated in place got its place before.
+    /// What preempts it; the first, if it makes room for several. What is updated in place had its place before.
     pub fn preemptions(&self) -> impl Iterator<Item = (&Allocation, AllocId)> {
         let new = || self.places.iter().filter(|a| a.create_index == 0);
         let earlier = move |n, id| new().take(n).any(|a| a.preempted.contains(&id));

@@ -30,7 +30,7 @@ pub struct NodePool {
 
 const MAX_NAME_CHARS: usize = 128;
 const MAX_DESCRIPTION_CHARS: usize = 256;
-/// Of all keys and values together.
+/// The most bytes of all keys and values together.
 const MAX_META_BYTES: usize = 64 << 10;
 
 impl NodePool {

@@ -2,6 +2,7 @@
 
 use super::claims::{Claim, HeldNetwork, TaskHoldings};
 use super::job::TaskGroup;
+use super::schema::{block, named, words, zeroed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -65,29 +66,23 @@ impl Amount {
     }
 }
 
-/// When a task runs within its group: `lifecycle` in the job file. None of these is a main task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Hook {
-    Prestart,
-    Poststart,
-    Poststop,
-}
-
-impl Hook {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Hook::Prestart => "prestart",
-            Hook::Poststart => "poststart",
-            Hook::Poststop => "poststop",
-        }
+words! {
+    /// When a task runs within its group: `lifecycle` in the job file. None of these is a main task.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Hook {
+        Prestart = "prestart",
+        Poststart = "poststart",
+        Poststop = "poststop",
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lifecycle {
-    pub hook: Hook,
-    /// For prestart and poststart: the task keeps running beside the main tasks.
-    pub sidecar: bool,
+block! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Lifecycle in named("lifecycle", "Lifecycle") => {
+        pub hook: Hook = Hook::Prestart => zeroed("hook", "Hook");
+        /// For prestart and poststart: the task keeps running beside the main tasks.
+        pub sidecar: bool => zeroed("sidecar", "Sidecar");
+    }
 }
 
 /// What one task of an allocation holds.
@@ -96,7 +91,6 @@ pub struct TaskResources {
     pub cpu_mhz: i64,
     pub memory_mb: i64,
     pub lifecycle: Option<Lifecycle>,
-    #[serde(default)]
     pub held: TaskHoldings,
 }
 
@@ -105,8 +99,7 @@ pub struct TaskResources {
 pub struct AllocResources {
     pub tasks: BTreeMap<String, TaskResources>,
     pub disk_mb: i64,
-    /// Of the group.
-    #[serde(default)]
+    /// The group's.
     pub networks: Vec<HeldNetwork>,
 }
 

@@ -5,6 +5,7 @@
 
 use super::id::{EvalId, JobKey, ScalingPolicyId};
 use super::job::{JobSpec, JobType, TaskGroup};
+use super::schema::{Hook, Kind, block, maybe, named, nullable, plain};
 use super::time::Wall;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
@@ -35,24 +36,34 @@ impl ScalingType {
     }
 }
 
-/// A `scaling` block.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scaling {
-    pub min: i64,
-    pub max: i64,
-    pub enabled: bool,
-    /// Not looked at here.
-    pub policy: BTreeMap<String, Value>,
+block! {
+    /// A `scaling` block.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct Scaling in named("scaling", "Scaling").hooked(Hook::GroupScaling) => {
+        pub min: i64 => nullable("min", "Min");
+        pub max: i64 => nullable("max", "Max");
+        pub enabled: bool => nullable("enabled", "Enabled");
+        /// Not looked at here.
+        pub policy: BTreeMap<String, Value> => nullable("policy", "Policy");
+    }
+    and [
+        plain("type", "Type", Kind::Text),
+        maybe("", "Target", Kind::TextMap),
+        plain("", "ID", Kind::Text),
+        plain("", "Namespace", Kind::Text),
+        plain("", "CreateIndex", Kind::Int),
+        plain("", "ModifyIndex", Kind::Int),
+    ]
 }
 
 impl Scaling {
-    /// Of a maximum that nobody said.
+    /// The maximum where none was given.
     pub const NO_MAX: i64 = -1;
 
     /// Why there cannot be so many, if there cannot.
     pub fn refuses(&self, count: i64) -> Option<String> {
         let beyond = |end: &str, sign, limit| {
-            format!("group count was {end} than scaling policy {}: {count} {sign} {limit}", named(sign))
+            format!("group count was {end} than scaling policy {}: {count} {sign} {limit}", limit_of(sign))
         };
         if count < self.min {
             return Some(beyond("less", '<', self.min));
@@ -61,7 +72,7 @@ impl Scaling {
     }
 }
 
-fn named(sign: char) -> &'static str {
+fn limit_of(sign: char) -> &'static str {
     if sign == '<' { "minimum" } else { "maximum" }
 }
 
@@ -81,10 +92,8 @@ pub struct ScalingPolicy {
     pub create_index: u64,
     /// Moves when the block is another one, and not with the count.
     pub modify_index: u64,
-    #[serde(default)]
     pub kind: ScalingType,
     /// Empty: it is the group's.
-    #[serde(default)]
     pub task: String,
 }
 

@@ -28,9 +28,9 @@ pub struct TaskState {
     pub failed: bool,
     pub restarts: u64,
     pub last_restart: Wall,
-    /// Of the newest start.
+    /// When it was started last.
     pub started_at: Wall,
-    /// Of the first time the task was dead.
+    /// When the task was dead for the first time.
     pub finished_at: Wall,
     /// Oldest first; at most `MAX_EVENTS`.
     pub events: Vec<TaskEvent>,

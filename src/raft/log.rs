@@ -1,7 +1,7 @@
 //! The log's tail in memory, as the engine's storage: everything that is not yet compacted. Knows nothing of disks;
 //! what it is given was made durable by the caller.
 
-use super::{Damaged, decode_entry, decode_hard_state};
+use super::{Damaged, decode_entry, decode_hard_state, decoded, encoded};
 use raft_engine::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft_engine::{Error, GetEntriesContext, RaftState, Storage, StorageError};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub struct Log {
 impl Log {
     pub fn restore(id: u64, saved: Saved) -> Result<Log, Damaged> {
         let conf_state = match &saved.conf_state {
-            Some(bytes) => postcard::from_bytes(bytes).map_err(|e| Damaged(format!("members: {e}")))?,
+            Some(bytes) => decoded("members", bytes)?,
             None => ConfState::from((vec![id], vec![])),
         };
         let mut hard_state =
@@ -70,30 +70,36 @@ impl Log {
     }
 
     pub fn encoded_conf_state(&self) -> Vec<u8> {
-        postcard::to_stdvec(&self.conf_state).unwrap_or_default()
+        encoded(&self.conf_state)
     }
 
     /// Entries replace what they overlap: raft never overlaps what is committed.
     pub fn append(&mut self, entries: Vec<Entry>, hard_state: Option<HardState>) {
         if let Some(first) = entries.first() {
+            assert!(first.index > self.hard_state.commit, "what is committed is not replaced");
             while self.last() >= first.index && !self.entries.is_empty() {
                 self.bytes -= self.entries.pop_back().map_or(0, |e| e.data.len());
             }
-            debug_assert_eq!(first.index, self.last() + 1);
+            assert_eq!(first.index, self.last() + 1, "new entries follow the log without a gap");
         }
         for entry in entries {
             self.push(entry);
         }
         if let Some(hs) = hard_state {
+            let was = &self.hard_state;
+            assert!(hs.term >= was.term && hs.commit >= was.commit, "terms and the commit index only grow");
             self.hard_state = hs;
         }
     }
 
     pub fn commit_to(&mut self, index: u64) {
+        assert!(index >= self.hard_state.commit, "the commit index only grows");
+        assert!(index <= self.last(), "what is committed is in the log");
         self.hard_state.commit = index;
     }
 
     pub fn compact(&mut self, index: u64, term: u64) {
+        assert!(index <= self.hard_state.commit, "only what is committed leaves the log");
         while self.truncated.0 < index {
             let Some(entry) = self.entries.pop_front() else { break };
             self.bytes -= entry.data.len();
@@ -102,6 +108,7 @@ impl Log {
     }
 
     fn push(&mut self, entry: Entry) {
+        debug_assert_eq!(entry.index, self.last() + 1, "the log has no gaps");
         self.bytes += entry.data.len();
         self.entries.push_back(entry);
     }

@@ -55,8 +55,8 @@ pub struct Released {
 pub struct Committed {
     pub index: u64,
     pub term: u64,
-    /// Empty for the entry with which a leader opens its term.
-    pub data: Vec<u8>,
+    /// As it was proposed. `None`: the entry concerns raft alone, as the one does with which a leader opens its term.
+    pub data: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +143,9 @@ impl Node {
         self.raw.store().encoded_conf_state()
     }
 
-    /// Appends `data`; the index that it has if this replica still leads when it commits.
+    /// Appends `data`, which is not empty; the index that it has if this replica still leads when it commits.
     pub fn propose(&mut self, data: Vec<u8>) -> Result<u64, NotLeader> {
+        assert!(!data.is_empty(), "an empty entry is raft's own: nobody proposes one");
         if !self.is_leader() {
             return Err(NotLeader);
         }
@@ -154,10 +155,14 @@ impl Node {
 
     /// A peer's message. What is no message is refused; what raft has no use for is ignored.
     pub fn receive(&mut self, message: &[u8]) -> Result<(), Damaged> {
-        let message: Message = postcard::from_bytes(message).map_err(|e| Damaged(e.to_string()))?;
-        // raft refuses messages of unknown peers and stale terms: nothing to be done about either
-        self.raw.step(message).unwrap_or_default();
-        Ok(())
+        let message: Message = decoded("message", message)?;
+        match self.raw.step(message) {
+            // of a replica that is no member, or came when nobody leads: as if it had been lost on the way
+            Ok(()) | Err(raft_engine::Error::StepPeerNotFound | raft_engine::Error::ProposalDropped) => {
+                Ok(())
+            }
+            Err(e) => Err(Damaged(e.to_string())),
+        }
     }
 
     pub fn has_work(&self) -> bool {
@@ -173,6 +178,10 @@ impl Node {
         let late = outbound(ready.take_persisted_messages());
         let committed = ready.take_committed_entries();
         let entries = ready.entries();
+        assert!(
+            entries.windows(2).all(|pair| pair[0].index + 1 == pair[1].index),
+            "the entries of a step are contiguous"
+        );
         let batch = Batch {
             truncate_from: entries.first().map(|e| e.index).filter(|&i| i <= self.raw.store().last()),
             entries: entries.iter().map(|e| (e.index, encode_entry(e))).collect(),
@@ -194,10 +203,16 @@ impl Node {
         if let Some(commit) = light.commit_index() {
             self.raw.mut_store().commit_to(commit);
         }
-        let committed = committed.into_iter().filter(|e| e.entry_type == EntryType::EntryNormal);
-        let committed =
-            committed.map(|e| Committed { index: e.index, term: e.term, data: e.data.to_vec() }).collect();
-        Released { messages, committed }
+        assert!(
+            committed.windows(2).all(|pair| pair[0].index + 1 == pair[1].index),
+            "what a step commits is contiguous"
+        );
+        let last = self.raw.store().last();
+        assert!(
+            committed.last().is_none_or(|e| e.index <= last),
+            "what is committed is in this replica's log"
+        );
+        Released { messages, committed: committed.into_iter().map(told).collect() }
     }
 
     /// All released entries are applied.
@@ -219,8 +234,26 @@ impl Node {
 }
 
 fn outbound(messages: Vec<Message>) -> Vec<Outbound> {
-    let encode = |m: Message| Outbound { to: m.to, message: postcard::to_stdvec(&m).unwrap_or_default() };
-    messages.into_iter().map(encode).collect()
+    messages.into_iter().map(|m| Outbound { to: m.to, message: encoded(&m) }).collect()
+}
+
+/// The engine's own entries are empty, or of another kind.
+fn told(entry: Entry) -> Committed {
+    let proposed = entry.entry_type == EntryType::EntryNormal && !entry.data.is_empty();
+    Committed { index: entry.index, term: entry.term, data: proposed.then(|| entry.data.to_vec()) }
+}
+
+fn encoded(value: &impl Serialize) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("messages, entries and states are plain structs, which can be encoded")
+}
+
+/// All of the bytes.
+fn decoded<'a, T: Deserialize<'a>>(what: impl fmt::Display, bytes: &'a [u8]) -> Result<T, Damaged> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, more)) => Err(Damaged(format!("{what}: {} bytes too many", more.len()))),
+        Err(e) => Err(Damaged(format!("{what}: {e}"))),
+    }
 }
 
 /// An entry as it is stored; its index is its key.
@@ -233,13 +266,11 @@ struct StoredEntry<'a> {
 }
 
 fn encode_entry(e: &Entry) -> Vec<u8> {
-    let stored = StoredEntry { kind: e.entry_type as u8, term: e.term, data: &e.data };
-    postcard::to_stdvec(&stored).unwrap_or_default()
+    encoded(&StoredEntry { kind: e.entry_type as u8, term: e.term, data: &e.data })
 }
 
 fn decode_entry(index: u64, bytes: &[u8]) -> Result<Entry, Damaged> {
-    let stored: StoredEntry<'_> =
-        postcard::from_bytes(bytes).map_err(|e| Damaged(format!("entry {index}: {e}")))?;
+    let stored: StoredEntry<'_> = decoded(format_args!("entry {index}"), bytes)?;
     let kind = EntryType::from_i32(i32::from(stored.kind))
         .ok_or_else(|| Damaged(format!("entry {index} is of unknown kind {}", stored.kind)))?;
     let data = stored.data.to_vec().into();
@@ -247,12 +278,11 @@ fn decode_entry(index: u64, bytes: &[u8]) -> Result<Entry, Damaged> {
 }
 
 fn encode_hard_state(hs: &HardState) -> Vec<u8> {
-    postcard::to_stdvec(&(hs.term, hs.vote, hs.commit)).unwrap_or_default()
+    encoded(&(hs.term, hs.vote, hs.commit))
 }
 
 fn decode_hard_state(bytes: &[u8]) -> Result<HardState, Damaged> {
-    let (term, vote, commit) =
-        postcard::from_bytes(bytes).map_err(|e| Damaged(format!("hard state: {e}")))?;
+    let (term, vote, commit) = decoded("hard state", bytes)?;
     Ok(HardState { term, vote, commit })
 }
 
@@ -288,13 +318,13 @@ mod tests {
         let opening = settle(&mut node, &mut disk);
         assert!(node.is_leader());
         assert_eq!(opening.len(), 1);
-        assert!(opening[0].data.is_empty());
+        assert_eq!(opening[0].data, None);
 
         let index = node.propose(b"a".to_vec()).unwrap();
         let step = node.step().unwrap();
         assert_eq!(step.batch.entries.len(), 1);
         let released = node.persisted(step);
-        assert_eq!(released.committed, [Committed { index, term: node.term(), data: b"a".to_vec() }]);
+        assert_eq!(released.committed, [Committed { index, term: node.term(), data: Some(b"a".to_vec()) }]);
     }
 
     #[test]
@@ -311,7 +341,7 @@ mod tests {
 
         let mut again = Node::open(1, disk.clone()).unwrap();
         let replayed: Vec<_> = settle(&mut again, &mut disk).into_iter().map(|c| c.data).collect();
-        assert_eq!(replayed, [b"b".to_vec(), b"c".to_vec(), vec![]]);
+        assert_eq!(replayed, [Some(b"b".to_vec()), Some(b"c".to_vec()), None]);
         assert_eq!(again.term(), term + 1);
     }
 
@@ -350,6 +380,9 @@ mod tests {
         let mut ahead = disk.clone();
         ahead.applied = 99;
         assert!(Node::open(1, ahead).is_err());
+        let mut longer = disk.clone();
+        longer.entries[1].1.push(0);
+        assert!(Node::open(1, longer).is_err());
         assert!(node.receive(b"\xff\xff").is_err());
     }
 }

@@ -1,10 +1,10 @@
-//! What a group asks of its node beyond amounts: ports, devices and whole cores (scheduler.md 17). Laid onto a node,
+//! What a group asks of its node beyond amounts: ports, devices and whole cores (scheduler.md 17). Assigned on a node,
 //! each is a number or an id that nobody else holds there.
 //!
 //! Refuses to know: which nodes there are, how they are scored, and what cannot be decided on one node.
 
 use super::device::{self, Asked};
-use super::fleet::{Address, Offered, Own, Profile};
+use super::fleet::{Address, Offered, Profile, UniqueProperties};
 use super::operand::{Operands, Target};
 use super::proposal::Taken;
 use model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Port, TaskHoldings};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 pub struct Demand<'a> {
     group: &'a TaskGroup,
-    /// Of the group, then of its tasks; in each, fixed ones first.
+    /// The group's ports, then its tasks'; in each, static ports first.
     ports: Vec<&'a Port>,
     /// By task.
     devices: Vec<(usize, Asked<'a>)>,
@@ -25,7 +25,7 @@ pub struct Demand<'a> {
 
 /// Why a node has no room, by the place in the demand's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum Shortage {
     /// The number is held by somebody else, or kept back.
     PortTaken(u16),
     NoAddress(u16),
@@ -36,7 +36,7 @@ pub enum Lack {
 }
 
 /// What a demand comes to on one node.
-pub struct Laid {
+pub struct Assignment {
     /// Number and place of the address, in the demand's order.
     ports: Vec<(u16, usize)>,
     devices: Vec<Devices>,
@@ -55,13 +55,13 @@ struct Devices {
 
 /// A node, as far as a demand looks at it.
 #[derive(Clone, Copy)]
-pub struct Site<'s> {
+pub struct NodeOffer<'s> {
     pub profile: &'s Profile,
-    pub own: &'s Own,
+    pub own: &'s UniqueProperties,
     pub taken: Taken<'s>,
 }
 
-impl Site<'_> {
+impl NodeOffer<'_> {
     fn offered(&self) -> &Offered {
         &self.own.offered
     }
@@ -89,7 +89,7 @@ impl<'a> Demand<'a> {
     }
 
     /// The amounts that the group takes there: whole cores are worth what the node's cores are.
-    pub fn amount(&self, own: &Own) -> Amount {
+    pub fn amount(&self, own: &UniqueProperties) -> Amount {
         let mut resources = self.group.resources();
         if self.cores {
             for task in self.group.tasks.iter().filter(|t| t.asks.cores > 0) {
@@ -102,14 +102,14 @@ impl<'a> Demand<'a> {
     }
 
     /// Which ports, devices and cores are the group's there. `picks`: where the search for free ports begins.
-    pub fn lay(&mut self, site: Site, picks: &mut Stream) -> Result<Laid, Lack> {
-        let ports = self.lay_ports(site, picks)?;
-        let (devices, preference) = self.lay_devices(site)?;
-        let cores = self.lay_cores(site)?;
-        Ok(Laid { ports, devices, cores, preference })
+    pub fn assign(&mut self, site: NodeOffer, picks: &mut Stream) -> Result<Assignment, Shortage> {
+        let ports = self.assign_ports(site, picks)?;
+        let (devices, preference) = self.assign_devices(site)?;
+        let cores = self.assign_cores(site)?;
+        Ok(Assignment { ports, devices, cores, preference })
     }
 
-    fn lay_ports(&self, site: Site, picks: &mut Stream) -> Result<Vec<(u16, usize)>, Lack> {
+    fn assign_ports(&self, site: NodeOffer, picks: &mut Stream) -> Result<Vec<(u16, usize)>, Shortage> {
         let mut laid: Vec<(u16, usize)> = Vec::with_capacity(self.ports.len());
         let fixed: BTreeSet<u16> = self.ports.iter().filter_map(|p| number(p)).collect();
         for (port, i) in self.ports.iter().zip(0..) {
@@ -117,7 +117,7 @@ impl<'a> Demand<'a> {
             let addresses = site.offered().addresses.iter().enumerate().filter(|(_, a)| *a.alias == *name);
             let mut addresses = addresses.peekable();
             if addresses.peek().is_none() {
-                return Err(Lack::NoAddress(i));
+                return Err(Shortage::NoAddress(i));
             }
             let chosen = match number(port) {
                 Some(value) => addresses.find(|(_, a)| free(site, a, value)).map(|(at, _)| (value, at)),
@@ -127,15 +127,15 @@ impl<'a> Demand<'a> {
                 }),
             };
             laid.push(chosen.ok_or(if number(port).is_some() {
-                Lack::PortTaken(i)
+                Shortage::PortTaken(i)
             } else {
-                Lack::NoPortLeft
+                Shortage::NoPortLeft
             })?);
         }
         Ok(laid)
     }
 
-    fn lay_devices(&mut self, site: Site) -> Result<(Vec<Devices>, f64), Lack> {
+    fn assign_devices(&mut self, site: NodeOffer) -> Result<(Vec<Devices>, f64), Shortage> {
         let mut laid: Vec<Devices> = Vec::with_capacity(self.devices.len());
         let (mut matched, mut weights) = (0, 0);
         for (task, asked) in &self.devices {
@@ -159,7 +159,7 @@ impl<'a> Demand<'a> {
                     best = Some((liked, at, instances));
                 }
             }
-            let (liked, group, instances) = best.ok_or(Lack::Devices)?;
+            let (liked, group, instances) = best.ok_or(Shortage::Devices)?;
             matched += liked;
             weights += asked.weights();
             laid.push(Devices { task: *task, group, instances });
@@ -168,7 +168,7 @@ impl<'a> Demand<'a> {
     }
 
     /// The lowest that are free.
-    fn lay_cores(&self, site: Site) -> Result<Vec<Vec<u16>>, Lack> {
+    fn assign_cores(&self, site: NodeOffer) -> Result<Vec<Vec<u16>>, Shortage> {
         if !self.cores {
             return Ok(Vec::new());
         }
@@ -178,7 +178,7 @@ impl<'a> Demand<'a> {
             let wanted = usize::try_from(task.asks.cores).unwrap_or(0);
             let cores: Vec<u16> = free.by_ref().take(wanted).copied().collect();
             if cores.len() < wanted {
-                return Err(Lack::Cores);
+                return Err(Shortage::Cores);
             }
             laid.push(cores);
         }
@@ -186,7 +186,7 @@ impl<'a> Demand<'a> {
     }
 
     /// What an allocation holds that is laid there so.
-    pub fn resources(&self, laid: &Laid, own: &Own) -> AllocResources {
+    pub fn resources(&self, laid: &Assignment, own: &UniqueProperties) -> AllocResources {
         let offered = &own.offered;
         let mut ports = self.ports.iter().zip(&laid.ports).map(|(port, (value, at))| HeldPort {
             label: port.label.clone(),
@@ -217,18 +217,18 @@ impl<'a> Demand<'a> {
     }
 
     /// As metrics name it.
-    pub fn text(&self, lack: Lack) -> String {
+    pub fn text(&self, lack: Shortage) -> String {
         let port = |i: u16| self.ports[usize::from(i)];
         match lack {
-            Lack::PortTaken(i) => {
+            Shortage::PortTaken(i) => {
                 format!("network: reserved port collision {}={}", port(i).label, port(i).value)
             }
-            Lack::NoAddress(i) => {
+            Shortage::NoAddress(i) => {
                 format!("network: no addresses available for {} network", port(i).host_network)
             }
-            Lack::NoPortLeft => "network: dynamic port selection failed".into(),
-            Lack::Devices => "devices: no devices match request".into(),
-            Lack::Cores => "cores".into(),
+            Shortage::NoPortLeft => "network: dynamic port selection failed".into(),
+            Shortage::Devices => "devices: no devices match request".into(),
+            Shortage::Cores => "cores".into(),
         }
     }
 }
@@ -238,12 +238,17 @@ fn number(port: &Port) -> Option<u16> {
     u16::try_from(port.value).ok().filter(|value| *value > 0)
 }
 
-fn free(site: Site, address: &Address, port: u16) -> bool {
+fn free(site: NodeOffer, address: &Address, port: u16) -> bool {
     !site.offered().reserves(address, port) && !site.taken.holds(&Claim::Port(address.ip, port))
 }
 
 /// The first from a random one on, around the range once.
-fn any_free(site: Site, address: &Address, picks: &mut Stream, unused: impl Fn(u16) -> bool) -> Option<u16> {
+fn any_free(
+    site: NodeOffer,
+    address: &Address,
+    picks: &mut Stream,
+    unused: impl Fn(u16) -> bool,
+) -> Option<u16> {
     let range = site.offered().dynamic;
     let count = u64::from(range.max.saturating_sub(range.min)) + 1;
     let start = picks.below(count);

@@ -7,16 +7,16 @@
 //! Invariants: a plan never puts more on a node than it has; no allocation goes to a node that a hard condition of its
 //! job excludes; a world that is as it should be gives an empty plan.
 
-mod bits;
+mod bitmap;
 mod demand;
 mod device;
 mod distinct;
-mod feasible;
+mod feasibility;
 pub mod fleet;
-mod generic;
+mod node_order;
 mod operand;
-mod order;
 mod preempt;
+mod process;
 mod proposal;
 mod reconcile;
 mod score;
@@ -31,7 +31,7 @@ mod values;
 mod version;
 pub mod why;
 
-use feasible::Eligibility;
+use feasibility::Eligibility;
 use model::alloc::Allocation;
 use model::deployment::Deployment;
 use model::eval::{EvalStatus, Evaluation, Trigger};
@@ -112,7 +112,7 @@ pub fn schedule(
     now: Wall,
     seed: u64,
 ) -> Decision {
-    generic::run(view, fleet, eval, attempt, now, seed)
+    process::run(view, fleet, eval, attempt, now, seed)
 }
 
 /// Whether allocations of a job of one priority may send away those of a job of the other.
@@ -122,7 +122,7 @@ pub fn may_preempt(own: i64, other: i64) -> bool {
 
 /// Whether the job is meant for nodes in this one's datacenter and pool.
 pub fn targets(job: &JobSpec, node: &NodeInfo) -> bool {
-    feasible::names_place(job, &node.datacenter, &node.pool)
+    feasibility::names_place(job, &node.datacenter, &node.pool)
 }
 
 const CONFLICTS: &str = "created due to placement conflicts";
@@ -141,7 +141,7 @@ pub fn exhausted(eval: &Evaluation, attempt: Attempt, last: &Decision, now: Wall
         Eligibility { classes: e.class_eligibility.clone(), escaped: e.escaped_class }
     });
     let id = EvalId::from_random(Stream::new(seed, 0).next_u128());
-    let blocked = generic::blocked_eval(id, &failed, Trigger::MaxPlanAttempts, CONFLICTS, eligibility, now);
+    let blocked = process::blocked_eval(id, &failed, Trigger::MaxPlanAttempts, CONFLICTS, eligibility, now);
     failed.blocked_eval = Some(id);
     Decision {
         plan: no_plan(&failed, attempt),

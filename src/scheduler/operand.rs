@@ -1,7 +1,7 @@
 //! What a constraint means: its targets, read from a node, and its operand, applied to two texts
 //! (scheduler.md 14). Refuses to know which nodes exist and who asks.
 
-use super::fleet::{Own, Profile};
+use super::fleet::{Profile, UniqueProperties};
 use super::version::{Ordered, Version, VersionConstraint};
 use model::constraint::Constraint;
 use model::id::NodeId;
@@ -44,7 +44,12 @@ impl<'a> Target<'a> {
     }
 
     /// The value on one node; None: not found there.
-    pub fn resolve<'n>(self, id: NodeId, profile: &'n Profile, own: &'n Own) -> Option<Cow<'n, str>>
+    pub fn resolve<'n>(
+        self,
+        id: NodeId,
+        profile: &'n Profile,
+        own: &'n UniqueProperties,
+    ) -> Option<Cow<'n, str>>
     where
         'a: 'n,
     {
@@ -55,7 +60,7 @@ impl<'a> Target<'a> {
     }
 
     /// As `resolve`, but for the node's id, which is no text there.
-    pub fn resolve_own<'n>(self, profile: &'n Profile, own: &'n Own) -> Option<&'n str>
+    pub fn resolve_own<'n>(self, profile: &'n Profile, own: &'n UniqueProperties) -> Option<&'n str>
     where
         'a: 'n,
     {

@@ -1,5 +1,5 @@
-//! Who makes way: where nothing has room for an allocation, what is less urgent may have to leave (scheduler.md 18). What
-//! could leave is read when it is first asked for, and once.
+//! Preemption: where no node has room for an allocation, allocations of lower priority may be evicted (scheduler.md 18). The candidates
+//! are read when they are first needed, and once.
 //!
 //! Refuses to know: which node is the best one, and what a plan does with what was chosen.
 //!
@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// By how much the priority of what makes way must be lower at least.
+/// How much lower the priority of a preempted allocation must be at least.
 const GAP: i64 = 10;
 /// So many nodes are read by themselves: then it is cheaper to read what is less urgent everywhere.
 const MOST_SINGLE: usize = 8;
@@ -26,64 +26,64 @@ pub fn may(own: i64, other: i64) -> bool {
     own.saturating_sub(other) >= GAP
 }
 
-/// An allocation that may be told to leave.
+/// An allocation that may be preempted.
 #[derive(Debug)]
 pub struct Candidate {
     pub id: AllocId,
     priority: i64,
-    /// But for whole cores, which nothing has to leave for.
+    /// Without whole cores: nothing is preempted for those.
     pub holding: Holding,
-    /// Of `Others::families`.
-    family: usize,
+    /// Index into `PreemptionCandidates::group_limits`.
+    group_limit: usize,
 }
 
 /// The allocations of one group of one job.
-struct Family {
-    /// How many of it are to leave at a time, if that can be; 0: any number.
+struct GroupLimit {
+    /// `migrate.max_parallel`: how many to preempt at a time where there is a choice; 0: any number.
     max_parallel: i64,
     /// By the plan so far.
     leaving: i64,
 }
 
-/// What may make way for the allocations of one job.
-pub struct Others<'a> {
+/// The allocations that may be preempted for those of one job.
+pub struct PreemptionCandidates<'a> {
     view: &'a dyn View,
     fleet: &'a Snapshot,
     job: &'a JobKey,
-    /// Of that job.
+    /// The priority of that job.
     priority: i64,
     /// By slot; each ordered by id.
-    there: BTreeMap<u32, Vec<Candidate>>,
+    allocs: BTreeMap<u32, Vec<Candidate>>,
     all_read: bool,
-    /// Those that are to leave, by slot.
-    sent: BTreeMap<u32, Vec<Candidate>>,
-    families: Vec<Family>,
-    jobs: BTreeMap<JobKey, Known>,
+    /// Allocations that the plan preempts, by slot.
+    preempted: BTreeMap<u32, Vec<Candidate>>,
+    group_limits: Vec<GroupLimit>,
+    jobs: BTreeMap<JobKey, KnownJob>,
 }
 
-/// A job, if it is there, and the families of its groups by their names.
-struct Known {
+/// A job, if it still exists, and the limits of its groups by name.
+struct KnownJob {
     job: Option<Arc<Job>>,
-    families: Vec<(String, usize)>,
+    group_limits: Vec<(String, usize)>,
 }
 
 /// What one node gives up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Way {
+pub struct Preemption {
     pub ids: Vec<AllocId>,
     pub freed: Holding,
     pub priorities: Vec<i64>,
 }
 
-impl Way {
-    fn of<'c>(chosen: impl Iterator<Item = &'c Candidate>) -> Way {
-        let mut way = Way::default();
+impl Preemption {
+    fn of<'c>(chosen: impl Iterator<Item = &'c Candidate>) -> Preemption {
+        let mut preemption = Preemption::default();
         for candidate in chosen {
-            way.ids.push(candidate.id);
-            way.priorities.push(candidate.priority);
-            add(&mut way.freed, &candidate.holding);
+            preemption.ids.push(candidate.id);
+            preemption.priorities.push(candidate.priority);
+            add(&mut preemption.freed, &candidate.holding);
         }
-        way
+        preemption
     }
 }
 
@@ -98,46 +98,46 @@ fn add(sum: &mut Holding, more: &Holding) {
     sum.claims.extend_from_slice(&more.claims);
 }
 
-impl<'a> Others<'a> {
+impl<'a> PreemptionCandidates<'a> {
     /// `priority`: of that job.
     pub fn new(view: &'a dyn View, fleet: &'a Snapshot, priority: i64, job: &'a JobKey) -> Self {
-        Others {
+        PreemptionCandidates {
             view,
             fleet,
             job,
             priority,
-            there: BTreeMap::new(),
+            allocs: BTreeMap::new(),
             all_read: false,
-            sent: BTreeMap::new(),
-            families: Vec::new(),
+            preempted: BTreeMap::new(),
+            group_limits: Vec::new(),
             jobs: BTreeMap::new(),
         }
     }
 
-    /// Of the whole fleet: by job, because most jobs may be too urgent.
+    /// Reads the candidates of the whole fleet: by job, because most jobs may have too high a priority.
     pub fn read_all(&mut self) {
         if std::mem::replace(&mut self.all_read, true) {
             return;
         }
-        self.there.clear();
+        self.allocs.clear();
         let view = self.view;
         view.allocs_up_to(self.priority.saturating_sub(GAP), &mut |alloc| self.note(alloc));
-        self.there.values_mut().for_each(|there| there.sort_unstable_by_key(|c| c.id));
+        self.allocs.values_mut().for_each(|allocs| allocs.sort_unstable_by_key(|c| c.id));
     }
 
-    /// Of one node; where many are asked for, of all at once.
+    /// Reads the candidates on one node; once many nodes were asked for, on all at once.
     pub fn read(&mut self, slot: u32) {
-        match self.there.len() < MOST_SINGLE || self.there.contains_key(&slot) {
+        match self.allocs.len() < MOST_SINGLE || self.allocs.contains_key(&slot) {
             true => self.read_one(slot),
             false => self.read_all(),
         }
     }
 
     pub fn read_one(&mut self, slot: u32) {
-        if self.all_read || self.there.contains_key(&slot) {
+        if self.all_read || self.allocs.contains_key(&slot) {
             return;
         }
-        self.there.insert(slot, Vec::new());
+        self.allocs.insert(slot, Vec::new());
         let allocs = self.view.allocs_on(self.fleet.id_at(slot));
         allocs.into_iter().for_each(|alloc| self.note(alloc));
     }
@@ -147,26 +147,26 @@ impl<'a> Others<'a> {
             return;
         }
         let Some(slot) = self.fleet.slot(alloc.node_id) else { return };
-        if self.sent.get(&slot).is_some_and(|sent| sent.iter().any(|c| c.id == alloc.id)) {
+        if self.preempted.get(&slot).is_some_and(|preempted| preempted.iter().any(|c| c.id == alloc.id)) {
             return;
         }
-        let Some((priority, family)) = self.urgency(&alloc) else { return };
+        let Some((priority, group_limit)) = self.urgency(&alloc) else { return };
         if may(self.priority, priority) {
             let mut holding = alloc.resources.holding();
             holding.claims.retain(|c| !matches!(c, Claim::Core(_)));
-            let candidate = Candidate { id: alloc.id, priority, holding, family };
-            self.there.entry(slot).or_default().push(candidate);
+            let candidate = Candidate { id: alloc.id, priority, holding, group_limit };
+            self.allocs.entry(slot).or_default().push(candidate);
         }
     }
 
-    /// The higher of what its job says now and what it said when the allocation was made; and its family.
+    /// The higher of what its job says now and what it said when the allocation was made; and its group's limit.
     fn urgency(&mut self, alloc: &Allocation) -> Option<(i64, usize)> {
         let view = self.view;
         if !self.jobs.contains_key(&alloc.job) {
-            let known = Known { job: view.job(&alloc.job), families: Vec::new() };
+            let known = KnownJob { job: view.job(&alloc.job), group_limits: Vec::new() };
             self.jobs.insert(alloc.job.clone(), known);
         }
-        let Known { job, families } = self.jobs.get_mut(&alloc.job)?;
+        let KnownJob { job, group_limits } = self.jobs.get_mut(&alloc.job)?;
         let job = job.as_ref()?;
         let mut priority = job.spec.priority;
         let current = (job.create_index, job.version) == (alloc.job_create_index, alloc.job_version);
@@ -174,36 +174,42 @@ impl<'a> Others<'a> {
             let own = view.job_version(&alloc.job, alloc.job_create_index, alloc.job_version)?;
             priority = priority.max(own.priority);
         }
-        if let Some((_, family)) = families.iter().find(|(group, _)| *group == alloc.group) {
-            return Some((priority, *family));
+        if let Some((_, group_limit)) = group_limits.iter().find(|(group, _)| *group == alloc.group) {
+            return Some((priority, *group_limit));
         }
-        let family = self.families.len();
+        let group_limit = self.group_limits.len();
         let migrate = job.spec.group(&alloc.group).and_then(|g| g.migrate);
-        self.families.push(Family { max_parallel: migrate.map_or(0, |m| m.max_parallel), leaving: 0 });
-        families.push((alloc.group.clone(), family));
-        Some((priority, family))
+        self.group_limits
+            .push(GroupLimit { max_parallel: migrate.map_or(0, |m| m.max_parallel), leaving: 0 });
+        group_limits.push((alloc.group.clone(), group_limit));
+        Some((priority, group_limit))
     }
 
-    /// What has to leave the node so that it `fits`, which is told what that frees. None: whatever leaves, it does not.
-    pub fn way(&self, slot: u32, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) -> Option<Way> {
-        let there = self.there.get(&slot).filter(|there| !there.is_empty())?;
-        if !fits(&freed(there.iter())) {
+    /// Which allocations to preempt on the node so that it `fits`, a closure that gets what that frees. None: even all of them are not enough.
+    pub fn preemption(
+        &self,
+        slot: u32,
+        ask: Amount,
+        fits: &mut dyn FnMut(&Holding) -> bool,
+    ) -> Option<Preemption> {
+        let allocs = self.allocs.get(&slot).filter(|allocs| !allocs.is_empty())?;
+        if !fits(&freed(allocs.iter())) {
             return None;
         }
-        let mut chosen = self.closest(there, ask, fits);
-        spare(&mut chosen, ask, fits);
+        let mut chosen = self.closest(allocs, ask, fits);
+        spare_needless(&mut chosen, ask, fits);
         chosen.sort_unstable_by_key(|c| c.id);
-        Some(Way::of(chosen.into_iter()))
+        Some(Preemption::of(chosen.into_iter()))
     }
 
     /// The least urgent first, and of these what is closest to what is still needed, until it fits.
     fn closest<'c>(
         &self,
-        there: &'c [Candidate],
+        allocs: &'c [Candidate],
         ask: Amount,
         fits: &mut dyn FnMut(&Holding) -> bool,
     ) -> Vec<&'c Candidate> {
-        let mut left: Vec<&Candidate> = there.iter().collect();
+        let mut left: Vec<&Candidate> = allocs.iter().collect();
         let mut chosen: Vec<&Candidate> = Vec::new();
         let mut needed = ask;
         while let Some(lowest) = left.iter().map(|c| c.priority).min() {
@@ -220,9 +226,9 @@ impl<'a> Others<'a> {
         chosen
     }
 
-    /// Of a family of which enough are leaving already.
+    /// Penalty for an allocation of a group of which enough are leaving already.
     fn penalty(&self, candidate: &Candidate) -> f64 {
-        let Family { max_parallel, leaving } = self.families[candidate.family];
+        let GroupLimit { max_parallel, leaving } = self.group_limits[candidate.group_limit];
         if max_parallel > 0 && leaving >= max_parallel {
             (leaving + 1 - max_parallel) as f64 * 50.0
         } else {
@@ -230,29 +236,29 @@ impl<'a> Others<'a> {
         }
     }
 
-    /// They are to leave, by the plan.
-    pub fn leave(&mut self, slot: u32, ids: &[AllocId]) {
-        let Some(there) = self.there.get_mut(&slot) else { return };
-        for candidate in std::mem::take(there) {
+    /// Records that the plan preempts them.
+    pub fn preempt(&mut self, slot: u32, ids: &[AllocId]) {
+        let Some(allocs) = self.allocs.get_mut(&slot) else { return };
+        for candidate in std::mem::take(allocs) {
             if ids.contains(&candidate.id) {
-                self.families[candidate.family].leaving += 1;
-                self.sent.entry(slot).or_default().push(candidate);
+                self.group_limits[candidate.group_limit].leaving += 1;
+                self.preempted.entry(slot).or_default().push(candidate);
             } else {
-                there.push(candidate);
+                allocs.push(candidate);
             }
         }
     }
 
-    /// All that are to leave, by slot; of each node the most urgent first.
-    pub fn take_sent(&mut self) -> BTreeMap<u32, Vec<Candidate>> {
-        let mut sent = std::mem::take(&mut self.sent);
-        sent.values_mut().for_each(|sent| sent.sort_by_key(|c| Reverse(c.priority)));
-        sent
+    /// Everything that the plan preempts, by slot; on each node the highest priority first.
+    pub fn take_preempted(&mut self) -> BTreeMap<u32, Vec<Candidate>> {
+        let mut preempted = std::mem::take(&mut self.preempted);
+        preempted.values_mut().for_each(|preempted| preempted.sort_by_key(|c| Reverse(c.priority)));
+        preempted
     }
 }
 
 /// Leaves out whatever can stay: the most urgent first, and of these what is farthest from the ask.
-fn spare(chosen: &mut Vec<&Candidate>, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) {
+fn spare_needless(chosen: &mut Vec<&Candidate>, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) {
     let far = |c: &Candidate| distance(ask, c.holding.amount);
     chosen.sort_by(|a, b| b.priority.cmp(&a.priority).then(far(b).total_cmp(&far(a))).then(a.id.cmp(&b.id)));
     loop {
@@ -280,7 +286,7 @@ fn distance(ask: Amount, held: Amount) -> f64 {
     (cpu * cpu + memory * memory + disk * disk).sqrt()
 }
 
-/// How good it is to make way by sending such priorities off: near 1 for few of little urgency (scheduler.md 16.7).
+/// The score of preempting allocations of these priorities: near 1 for few of low priority (scheduler.md 16.7).
 pub fn score(priorities: &[i64]) -> f64 {
     let highest = priorities.iter().copied().max().unwrap_or(0) as f64;
     let sum: i64 = priorities.iter().sum();

@@ -112,13 +112,13 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Of one group, on one node.
+    /// How many allocations of one group are on one node.
     pub fn of_group(&self, slot: u32, group: &str) -> Presence {
         let found = self.of_job(slot).find(|(g, _)| *g == group);
         found.map_or_else(Presence::default, |(_, p)| p)
     }
 
-    /// Of all groups of the job, on one node.
+    /// How many allocations of the job, in all groups, are on one node.
     pub fn of_job(&self, slot: u32) -> impl Iterator<Item = (&'a str, Presence)> {
         self.find(slot).into_iter().flat_map(|here| here.present.iter().copied())
     }
@@ -161,8 +161,8 @@ impl<'a> Proposal<'a> {
         places.push(alloc);
     }
 
-    /// Others leave the node for one of the group, or `back` again.
-    pub fn make_way(&mut self, slot: u32, group: &'a str, freed: &Holding, back: bool) {
+    /// Accounts what preemption frees on the node for one of the group, or takes that `back`.
+    pub fn free_for_preemption(&mut self, slot: u32, group: &'a str, freed: &Holding, back: bool) {
         self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), Presence::default());
     }
 
@@ -174,7 +174,7 @@ impl<'a> Proposal<'a> {
     }
 
     /// These stay after all. What is new on the node has its place because of all others that leave it.
-    pub fn let_stay(&mut self, slot: u32, stay: &[AllocId]) {
+    pub fn withdraw_preemption(&mut self, slot: u32, stay: &[AllocId]) {
         let node_id = self.fleet.id_at(slot);
         let plan = self.plan_of(Some(slot), node_id);
         let all = plan.preemptions().map(|(_, id)| id).filter(|id| !stay.contains(id));

@@ -29,7 +29,7 @@ pub fn job_anti_affinity(there: i64, count: i64) -> Option<f64> {
     (there > 0).then(|| -((there + 1) as f64) / count.max(1) as f64)
 }
 
-/// `fit`, not reckoned again for what was asked lately: fleets are made of few kinds of machines.
+/// `fit` with a cache of the latest results: fleets are made of few kinds of machines.
 #[derive(Default)]
 pub struct Fit {
     algorithm: Algorithm,
@@ -56,17 +56,17 @@ impl Fit {
 
 /// The sum of a node's own scores, and how many there are: all but what spread blocks add.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Own {
+pub struct NodeScores {
     pub sum: f64,
     pub scores: usize,
 }
 
-impl Own {
+impl NodeScores {
     pub fn of(scores: &Scores) -> Self {
         let others =
             [scores.job_anti_affinity, scores.reschedule_penalty, scores.node_affinity, scores.devices];
         let applies = others.iter().filter(|s| **s != 0.0);
-        applies.fold(Own { sum: scores.binpack, scores: 1 }, |own, s| Own {
+        applies.fold(NodeScores { sum: scores.binpack, scores: 1 }, |own, s| NodeScores {
             sum: own.sum + s,
             scores: own.scores + 1,
         })
@@ -136,7 +136,7 @@ mod tests {
             let binpack = 0.759747;
             let scores =
                 Scores { binpack, job_anti_affinity, reschedule_penalty, node_affinity, ..Scores::default() };
-            let mean = Own::of(&scores).mean_with(spread);
+            let mean = NodeScores::of(&scores).mean_with(spread);
             assert!(close(mean, want), "{scores:?}, {spread}: {mean}");
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_that_do_not_apply_are_shown_as_zero_and_spread_only_where_it_applies() {
+    fn scores_that_do_not_apply_are_zero() {
         let shown = |spread| Scores { binpack: 0.5, spread, ..Scores::default() }.by_name();
         let names: Vec<&str> = shown(None).into_keys().collect();
         assert_eq!(names, ["binpack", "job-anti-affinity", "node-affinity", "node-reschedule-penalty"]);

@@ -4,20 +4,21 @@
 //! What is the same for many nodes is kept once: `levels` for what spread blocks add, `pools` for what a distinct property
 //! closes. Refuses to know: how the plan is made, and other jobs.
 
+mod given_node;
 mod levels;
-mod over;
 mod pools;
+mod preempting;
 mod ranked;
-mod single;
 
-use super::demand::{Demand, Lack, Site};
+use super::demand::{Demand, NodeOffer, Shortage};
 use super::distinct::Distinct;
-use super::feasible::{Feasibility, Tally};
+use super::feasibility::{Feasibility, FilterCounts};
 use super::fleet::Snapshot;
-use super::order::place_in_order;
+use super::node_order::place_in_order;
 use super::proposal::{Proposal, Touch};
-use super::score::{Fit, Own, job_anti_affinity};
+use super::score::{Fit, NodeScores, job_anti_affinity};
 use super::spread::Block;
+pub use given_node::NodeCheck;
 use levels::{Choice, Levels, enter};
 use model::alloc::{AllocMetric, NodeScore, Scores};
 use model::claims::Claim;
@@ -25,9 +26,8 @@ use model::job::{JobSpec, TaskGroup};
 use model::random::Stream;
 use model::resources::{AllocResources, Amount, Holding};
 use model::scheduling::Algorithm;
-use over::Overs;
 use pools::Pools;
-pub use single::Look;
+use preempting::PreemptionScores;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -44,13 +44,13 @@ const DISTINCT_HOSTS: &str = "distinct_hosts";
 
 /// Where a node stands in the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum NodeState {
     /// Filtered for good.
     Outside,
     HostTaken,
     /// Its pool has no room for one more.
     PoolClosed,
-    Exhausted(Short),
+    Exhausted(Exhaustion),
     Fits,
 }
 
@@ -65,16 +65,16 @@ pub struct Rules {
 
 /// What a node has too little of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Short {
+enum Exhaustion {
     Amount(&'static str),
-    Demand(Lack),
+    Demand(Shortage),
 }
 
 pub struct Search<'a> {
     fleet: &'a Snapshot,
     group: &'a TaskGroup,
     ask: Amount,
-    /// Of an allocation without demands.
+    /// What an allocation without demands takes.
     resources: AllocResources,
     demand: Option<Demand<'a>>,
     distinct: Distinct<'a>,
@@ -84,17 +84,17 @@ pub struct Search<'a> {
     pools: Pools<'a>,
     levels: Levels<'a>,
     /// By slot.
-    standing: Vec<Standing>,
-    filtered: Tally,
+    node_states: Vec<NodeState>,
+    filtered: FilterCounts,
     /// Nodes of closed pools.
-    closed: Tally,
-    exhausted: Tally,
+    closed: FilterCounts,
+    exhausted: FilterCounts,
     /// What every metric of this search says, before anything is counted out.
     base: AllocMetric,
     /// How much of the proposal's changes is known here.
     seen: usize,
-    /// Of nodes that are short, as far as that was asked.
-    overs: Overs,
+    /// For exhausted nodes, as far as that was asked.
+    preemption_scores: PreemptionScores,
 }
 
 impl<'a> Search<'a> {
@@ -119,10 +119,10 @@ impl<'a> Search<'a> {
         let of_group = proposal.everywhere().filter(|(_, g, _)| *g == group.name);
         let present: Vec<(u32, i64)> = of_group.map(|(slot, _, p)| (slot, p.wanted)).collect();
         let order = (0..fleet.slots() as u32).map(|slot| place_in_order(seed, fleet.id_at(slot))).collect();
-        let mut standing = vec![Standing::Outside; fleet.slots()];
+        let mut node_states = vec![NodeState::Outside; fleet.slots()];
         let lacking = |slot: &u32| missing.binary_search_by_key(slot, |(s, _)| *s).is_ok();
         let open: Vec<u32> = candidates.iter().filter(|slot| !lacking(slot)).collect();
-        open.iter().for_each(|slot| standing[*slot as usize] = Standing::Fits);
+        open.iter().for_each(|slot| node_states[*slot as usize] = NodeState::Fits);
         let resources = group.resources();
         let mut search = Search {
             levels: Levels::new(blocks, &candidates, &present, order, most_levels),
@@ -135,13 +135,13 @@ impl<'a> Search<'a> {
             distinct,
             fit: Fit::new(algorithm),
             pools,
-            standing,
+            node_states,
             filtered,
-            closed: Tally::default(),
-            exhausted: Tally::default(),
+            closed: FilterCounts::default(),
+            exhausted: FilterCounts::default(),
             base: base_metric(feasibility),
             seen: proposal.touched().len(),
-            overs: Overs::new(),
+            preemption_scores: PreemptionScores::new(),
         };
         open.iter().for_each(|slot| search.judge(proposal, *slot));
         search
@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
         let mut best = self.levels.best(SHOWN_SCORES, penalized);
         for slot in penalized {
             if let Some(scores) = self.scores(*slot, penalized) {
-                enter(&mut best, self.levels.choice(*slot, Own::of(&scores)), SHOWN_SCORES);
+                enter(&mut best, self.levels.choice(*slot, NodeScores::of(&scores)), SHOWN_SCORES);
             }
         }
         let filtered = self.all_filtered();
@@ -176,7 +176,7 @@ impl<'a> Search<'a> {
     }
 
     /// With the values that have no room: the first few by name, the others as one.
-    fn all_filtered(&self) -> Tally {
+    fn all_filtered(&self) -> FilterCounts {
         let mut all = self.filtered.clone();
         all.nodes += self.closed.nodes;
         for (class, nodes) in self.closed.by_class.iter() {
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Of a node that fits; all but what the spread blocks add.
+    /// The scores of a node that fits, without what the spread blocks add.
     fn scores(&self, slot: u32, penalized: &BTreeSet<u32>) -> Option<Scores> {
         let scores = self.levels.scores(slot)?;
         let reschedule_penalty = if penalized.contains(&slot) { -1.0 } else { 0.0 };
@@ -223,8 +223,8 @@ impl<'a> Search<'a> {
             for pool in self.pools.count(*slot, group, *wanted) {
                 self.open_or_close(proposal, pool);
             }
-            self.overs.remove(slot);
-            if self.standing[*slot as usize] != Standing::Outside {
+            self.preemption_scores.remove(slot);
+            if self.node_states[*slot as usize] != NodeState::Outside {
                 self.judge(proposal, *slot);
             }
         }
@@ -241,26 +241,26 @@ impl<'a> Search<'a> {
         members.iter().for_each(|slot| self.judge(proposal, *slot));
     }
 
-    /// Finds a candidate's standing and counts it; it is ranked if it fits.
+    /// Sets a candidate's state and counts it; it is ranked if it fits.
     fn judge(&mut self, proposal: &Proposal<'a>, slot: u32) {
         self.leave(slot);
         let mut devices = 0.0;
-        let standing = if self.distinct.host_taken(proposal, slot) {
-            Standing::HostTaken
+        let node_states = if self.distinct.host_taken(proposal, slot) {
+            NodeState::HostTaken
         } else if self.pools.closed(slot).is_some() {
-            Standing::PoolClosed
+            NodeState::PoolClosed
         } else {
             match self.room(proposal, slot, &NOTHING) {
                 Ok(preference) => {
                     devices = preference;
-                    Standing::Fits
+                    NodeState::Fits
                 }
-                Err(short) => Standing::Exhausted(short),
+                Err(short) => NodeState::Exhausted(short),
             }
         };
-        self.enter(slot, standing);
-        if standing == Standing::Fits {
-            let scores = Scores { devices, ..self.reckon(proposal, slot) };
+        self.enter(slot, node_states);
+        if node_states == NodeState::Fits {
+            let scores = Scores { devices, ..self.score_node(proposal, slot) };
             self.levels.put(slot, scores);
         } else {
             self.levels.take_out(slot);
@@ -268,16 +268,19 @@ impl<'a> Search<'a> {
     }
 
     /// Whether there is room when this is freed, and how well its devices are liked.
-    fn room(&mut self, proposal: &Proposal<'a>, slot: u32, freed: &Holding) -> Result<f64, Short> {
+    fn room(&mut self, proposal: &Proposal<'a>, slot: u32, freed: &Holding) -> Result<f64, Exhaustion> {
         let mut preference = 0.0;
         if let Some(demand) = &mut self.demand
             && let Some(site) = site(self.fleet, proposal, slot, &freed.claims)
         {
-            let laid = demand.lay(site, &mut Stream::new(0, 0)).map_err(Short::Demand)?;
-            preference = laid.preference;
+            let assigned = demand.assign(site, &mut Stream::new(0, 0)).map_err(Exhaustion::Demand)?;
+            preference = assigned.preference;
         }
         let then = proposal.used(slot).minus(freed.amount).plus(self.ask_at(slot));
-        self.fleet.available_at(slot).lacks(then).map_or(Ok(preference), |short| Err(Short::Amount(short)))
+        self.fleet
+            .available_at(slot)
+            .lacks(then)
+            .map_or(Ok(preference), |short| Err(Exhaustion::Amount(short)))
     }
 
     /// What the group takes there.
@@ -295,15 +298,15 @@ impl<'a> Search<'a> {
     ) -> Option<AllocResources> {
         let Some(demand) = &mut self.demand else { return Some(self.resources.clone()) };
         let site = site(self.fleet, proposal, slot, &[])?;
-        let laid = demand.lay(site, picks).ok()?;
-        Some(demand.resources(&laid, site.own))
+        let assigned = demand.assign(site, picks).ok()?;
+        Some(demand.resources(&assigned, site.own))
     }
 
-    fn text(&self, short: Short) -> Cow<'static, str> {
+    fn text(&self, short: Exhaustion) -> Cow<'static, str> {
         match (short, &self.demand) {
-            (Short::Amount(dimension), _) => dimension.into(),
-            (Short::Demand(lack), Some(demand)) => demand.text(lack).into(),
-            (Short::Demand(_), None) => Cow::default(),
+            (Exhaustion::Amount(dimension), _) => dimension.into(),
+            (Exhaustion::Demand(lack), Some(demand)) => demand.text(lack).into(),
+            (Exhaustion::Demand(_), None) => Cow::default(),
         }
     }
 
@@ -311,30 +314,30 @@ impl<'a> Search<'a> {
         self.fleet.profile_at(slot).map_or("", |p| &p.class)
     }
 
-    fn enter(&mut self, slot: u32, standing: Standing) {
-        self.standing[slot as usize] = standing;
+    fn enter(&mut self, slot: u32, node_states: NodeState) {
+        self.node_states[slot as usize] = node_states;
         let class = || self.class(slot);
-        match standing {
-            Standing::HostTaken => self.filtered.add(DISTINCT_HOSTS, class()),
-            Standing::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class()),
-            Standing::Exhausted(short) => self.exhausted.add(&self.text(short), class()),
-            Standing::Outside | Standing::Fits => {}
+        match node_states {
+            NodeState::HostTaken => self.filtered.add(DISTINCT_HOSTS, class()),
+            NodeState::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class()),
+            NodeState::Exhausted(short) => self.exhausted.add(&self.text(short), class()),
+            NodeState::Outside | NodeState::Fits => {}
         }
     }
 
     /// Takes back what `enter` counted. The node fits, as far as the counts go, until it is judged again.
     fn leave(&mut self, slot: u32) {
-        let standing = std::mem::replace(&mut self.standing[slot as usize], Standing::Fits);
+        let node_states = std::mem::replace(&mut self.node_states[slot as usize], NodeState::Fits);
         let class = || self.class(slot);
-        match standing {
-            Standing::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class()),
-            Standing::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class()),
-            Standing::Exhausted(short) => self.exhausted.remove(&self.text(short), class()),
-            Standing::Outside | Standing::Fits => {}
+        match node_states {
+            NodeState::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class()),
+            NodeState::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class()),
+            NodeState::Exhausted(short) => self.exhausted.remove(&self.text(short), class()),
+            NodeState::Outside | NodeState::Fits => {}
         }
     }
 
-    fn reckon(&mut self, proposal: &Proposal, slot: u32) -> Scores {
+    fn score_node(&mut self, proposal: &Proposal, slot: u32) -> Scores {
         let there = proposal.of_group(slot, &self.group.name).holding;
         let used_then = proposal.used(slot).plus(self.ask_at(slot));
         Scores {
@@ -347,9 +350,14 @@ impl<'a> Search<'a> {
 }
 
 /// `freed`: what is not claimed any more then.
-fn site<'s>(fleet: &'s Snapshot, proposal: &'s Proposal, slot: u32, freed: &'s [Claim]) -> Option<Site<'s>> {
+fn site<'s>(
+    fleet: &'s Snapshot,
+    proposal: &'s Proposal,
+    slot: u32,
+    freed: &'s [Claim],
+) -> Option<NodeOffer<'s>> {
     let (profile, own) = fleet.profile_at(slot).zip(fleet.own_at(slot))?;
-    Some(Site { profile, own, taken: proposal.taken(slot).without(freed) })
+    Some(NodeOffer { profile, own, taken: proposal.taken(slot).without(freed) })
 }
 
 fn base_metric(feasibility: &Feasibility) -> AllocMetric {
@@ -359,7 +367,7 @@ fn base_metric(feasibility: &Feasibility) -> AllocMetric {
 }
 
 #[cfg(test)]
-mod reckoned;
+mod brute_force;
 #[cfg(test)]
 mod spread_tests;
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Extent {
         self.ends = ends.map(|((least, _), (most, _))| (f64::from_bits(*least), f64::from_bits(*most)));
     }
 
-    /// Of one more at a value that has `count` now.
+    /// The boost of one more at a value that has `count` now.
     pub fn boost(&self, count: f64) -> f64 {
         match self.ends {
             None => 0.0,
@@ -54,7 +54,7 @@ struct Pool {
     /// None: no target wants these values.
     desired: Option<f64>,
     used: i64,
-    /// Of the group's count, for each value of it.
+    /// The share of the group's count for each value of the target.
     share: f64,
 }
 
@@ -62,7 +62,7 @@ struct Targets {
     /// By value.
     pool_of: Vec<u32>,
     pools: Vec<Pool>,
-    /// Of the sum of all blocks' weights.
+    /// The block's part of the sum of all blocks' weights.
     weight: f64,
 }
 
@@ -176,7 +176,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Of the group's count, the part that belongs at the value.
+    /// The share of the group's count that belongs at the value.
     pub fn share(&self, value: Value) -> f64 {
         match &self.goal {
             _ if value == MISSING => 0.0,

@@ -161,7 +161,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         periodic: None,
         parent: String::new(),
         parameterized: None,
-        dispatch: None,
+        ..JobSpec::default()
     }
 }
 
@@ -238,7 +238,7 @@ pub struct World {
     versions: BTreeMap<(JobKey, u64, u64), Arc<JobSpec>>,
     pub allocs: BTreeMap<AllocId, Allocation>,
     pub nodes: BTreeMap<NodeId, Node>,
-    /// Of the one job that there is.
+    /// The allocations of the one job that there is.
     pub deployment: Option<Deployment>,
     pub scheduling: Scheduling,
     pub seeds: u64,
@@ -374,7 +374,7 @@ pub fn stops(decision: &Decision) -> Vec<(AllocId, String, Option<ClientStatus>)
     out
 }
 
-/// Of placements: names, ordered.
+/// The names of all placements, ordered.
 pub fn placed_names(decision: &Decision) -> Vec<String> {
     let mut names: Vec<String> = places(decision).iter().map(|a| a.name.clone()).collect();
     names.sort();

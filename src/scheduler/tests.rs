@@ -89,7 +89,7 @@ fn has(spec: &JobSpec, operand: &str) -> bool {
 }
 
 /// A plain reckoning of one node for one more allocation, the others of the job being on `at`: None if it may not go there.
-fn reckon(spec: &JobSpec, node: &Node, used: Amount, at: &[&Node]) -> Option<f64> {
+fn score_node(spec: &JobSpec, node: &Node, used: Amount, at: &[&Node]) -> Option<f64> {
     let here = at.iter().filter(|n| n.info.id == node.info.id).count();
     let in_rack = at.iter().filter(|n| n.info.meta["rack"] == node.info.meta["rack"]).count();
     let task = &spec.groups[0].tasks[0];
@@ -147,7 +147,7 @@ fn follow(
     for a in &placed {
         let best = best_score(world, spec, used, &at).map(|(score, _)| score);
         let node = &world.nodes[&a.node_id];
-        let score = reckon(spec, node, used.get(&a.node_id).copied().unwrap_or_default(), &at);
+        let score = score_node(spec, node, used.get(&a.node_id).copied().unwrap_or_default(), &at);
         let close = score.zip(best).is_some_and(|(s, b)| (s - b).abs() < 1e-12);
         assert!(close, "seed {seed} job {}: {} has {score:?}, the best is {best:?}", spec.id, a.name);
         assert_eq!(a.metrics.scores[0].node_id, a.node_id);
@@ -170,7 +170,7 @@ fn best_score(
     at: &[&Node],
 ) -> Option<(f64, NodeId)> {
     let of = |n: &Node| {
-        reckon(spec, n, used.get(&n.info.id).copied().unwrap_or_default(), at).map(|s| (s, n.info.id))
+        score_node(spec, n, used.get(&n.info.id).copied().unwrap_or_default(), at).map(|s| (s, n.info.id))
     };
     world.nodes.values().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0))
 }

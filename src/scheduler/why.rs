@@ -4,12 +4,12 @@
 //! Refuses to know: who asks, names of nodes, and why it came to be so.
 
 use super::View;
-use super::bits::Bits;
-use super::demand::{Demand, Lack, Site};
+use super::bitmap::Bitmap;
+use super::demand::{Demand, NodeOffer, Shortage};
 use super::distinct::Distinct;
-use super::feasible::Feasibility;
+use super::feasibility::Feasibility;
 use super::fleet::Snapshot;
-use super::preempt::Others;
+use super::preempt::PreemptionCandidates;
 use super::proposal::Proposal;
 use super::search::{MOST_LEVELS, Rules, Search};
 use model::alloc::{Allocation, NodeScore};
@@ -27,7 +27,7 @@ pub struct Barrier {
     pub text: String,
     pub nodes: u64,
     pub alone: u64,
-    /// Of an amount: what is asked for, and with how much at most some node would do.
+    /// For an amount: what is asked for, and the most that some node would have room for.
     pub amount: Option<(i64, Option<i64>)>,
 }
 
@@ -48,16 +48,16 @@ pub struct Outlook {
 }
 
 /// Barriers are named by their texts; the same text is the same barrier.
-struct Tally {
+struct ExclusionCounts {
     barriers: Vec<Barrier>,
     known: BTreeMap<String, u16>,
     /// By slot: how many exclude it, and the last of them.
     against: Vec<(u16, u16)>,
     /// They have what a job has on each node, and are not asked for more.
-    seated: Bits,
+    seated: Bitmap,
 }
 
-impl Tally {
+impl ExclusionCounts {
     fn barrier(&mut self, text: &str) -> u16 {
         if let Some(known) = self.known.get(text) {
             return *known;
@@ -77,7 +77,7 @@ impl Tally {
         self.barriers[usize::from(barrier)].nodes += 1;
     }
 
-    fn exclude_all(&mut self, text: &str, slots: &Bits) {
+    fn exclude_all(&mut self, text: &str, slots: &Bitmap) {
         if slots.len() > 0 {
             let barrier = self.barrier(text);
             slots.iter().for_each(|slot| self.exclude(barrier, slot));
@@ -91,8 +91,8 @@ fn dimensions(a: Amount) -> [(&'static str, i64); 4] {
 }
 
 /// Where a job that is on each node has as many of the group as it wants there.
-fn seated(job: &JobSpec, group: &TaskGroup, fleet: &Snapshot, allocs: &[Allocation]) -> Bits {
-    let (mut seated, mut live) = (Bits::none(fleet.slots()), BTreeMap::new());
+fn seated(job: &JobSpec, group: &TaskGroup, fleet: &Snapshot, allocs: &[Allocation]) -> Bitmap {
+    let (mut seated, mut live) = (Bitmap::none(fleet.slots()), BTreeMap::new());
     if !job.job_type.is_everywhere() {
         return seated;
     }
@@ -119,13 +119,13 @@ pub fn outlook(
     let proposal = Proposal::new(fleet, allocs);
     let mut feasibility = Feasibility::new(job, fleet);
     let excluded = feasibility.excluded(group);
-    let mut tally = Tally {
+    let mut tally = ExclusionCounts {
         barriers: vec![],
         known: BTreeMap::new(),
         against: vec![(0, 0); fleet.slots()],
         seated: seated(job, group, fleet, allocs),
     };
-    let mut offers_nothing = Bits::none(fleet.slots());
+    let mut offers_nothing = Bitmap::none(fleet.slots());
     for (text, is_offer, slots) in &excluded {
         tally.exclude_all(text, slots);
         if *is_offer {
@@ -155,11 +155,11 @@ pub fn outlook(
     Outlook { nodes, feasible, barriers, nearest, best }
 }
 
-/// Full nodes whose allocations are read to tell whether they could make way.
+/// How many exhausted nodes are read to tell whether preemption would help.
 const MOST_FULL: usize = 50;
 
-/// On how many full nodes others could make way for one more, if such jobs are allowed to send them away; and of how many.
-pub fn ways(
+/// On how many exhausted nodes preemption would make room for one more, if it is on for this type of job; and how many were looked at.
+pub fn nodes_preemption_would_help(
     view: &dyn View,
     fleet: &Snapshot,
     job: &JobSpec,
@@ -172,11 +172,20 @@ pub fn ways(
     let algorithm = view.scheduling(&job.node_pool).algorithm;
     let rules = Rules { algorithm, seed, most_levels: MOST_LEVELS };
     let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
-    search.ways(&proposal, &mut Others::new(view, fleet, job.priority, &key), MOST_FULL)
+    search.nodes_preemption_would_help(
+        &proposal,
+        &mut PreemptionCandidates::new(view, fleet, job.priority, &key),
+        MOST_FULL,
+    )
 }
 
 /// Where the job's other allocations are.
-fn exclude_by_others(distinct: &Distinct, fleet: &Snapshot, proposal: &Proposal, tally: &mut Tally) {
+fn exclude_by_others(
+    distinct: &Distinct,
+    fleet: &Snapshot,
+    proposal: &Proposal,
+    tally: &mut ExclusionCounts,
+) {
     let used: Vec<_> = distinct.properties.iter().map(|p| p.used(fleet, proposal)).collect();
     for slot in fleet.taken_slots() {
         if distinct.host_taken(proposal, slot) {
@@ -202,8 +211,8 @@ fn exclude_by_room(
     group: &TaskGroup,
     fleet: &Snapshot,
     proposal: &Proposal,
-    offers_nothing: &Bits,
-    tally: &mut Tally,
+    offers_nothing: &Bitmap,
+    tally: &mut ExclusionCounts,
 ) -> Option<Nearby> {
     let mut demand = Demand::of(group);
     let plain = group.resources().total();
@@ -223,9 +232,9 @@ fn exclude_by_room(
         if let Some(demand) = &mut demand
             && let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot))
         {
-            let site = Site { profile, own, taken: proposal.taken(slot) };
-            let lack = demand.lay(site, &mut Stream::new(0, 0)).err();
-            let known = |lack: &Lack| matches!(lack, Lack::PortTaken(_) | Lack::NoPortLeft);
+            let site = NodeOffer { profile, own, taken: proposal.taken(slot) };
+            let lack = demand.assign(site, &mut Stream::new(0, 0)).err();
+            let known = |lack: &Shortage| matches!(lack, Shortage::PortTaken(_) | Shortage::NoPortLeft);
             if let Some(lack) = lack.filter(|l| known(l) || !offers_nothing.contains(slot)) {
                 let barrier = tally.barrier(&demand.text(lack));
                 tally.exclude(barrier, slot);

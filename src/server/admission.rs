@@ -11,9 +11,7 @@ use model::namespace::nonexistent;
 use model::time::{Now, Wall};
 use state::fault::Fault;
 use state::view::View;
-use wire::command::{
-    Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, SubmitJob, TagVersion,
-};
+use wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, TagVersion};
 use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
 
 impl Server {
@@ -32,11 +30,16 @@ impl Server {
                 }
                 let priority = eval_priority.unwrap_or(spec.priority);
                 let eval = self.eval(spec.key(), spec.job_type, priority, Trigger::JobRegister, at);
-                let register = RegisterJob { spec: *spec, enforce_index, eval: Some(eval), at };
-                let tracked_versions = self.config.tracked_versions;
-                let submission = submission.map(|s| *s);
-                let submit = SubmitJob { register, submission, tracked_versions, preserve_counts };
-                self.propose(&Command::SubmitJob(Box::new(submit)), Op::Reply { token });
+                let order = RegisterJob {
+                    spec: *spec,
+                    enforce_index,
+                    preserve_counts,
+                    submission: submission.map(|s| *s),
+                    eval: Some(eval),
+                    tracked_versions: self.config.tracked_versions,
+                    at,
+                };
+                self.propose(&Command::RegisterJob(Box::new(order)), Op::Reply { token });
             }
             Action::RevertJob { job, version, enforce_prior_version } => {
                 self.revert_job(token, job, version, enforce_prior_version, &view, at)?
@@ -105,10 +108,9 @@ impl Server {
         let eval = self.eval(job.clone(), known.spec.job_type, priority, Trigger::JobDeregister, at);
         let eval = Some(Box::new(eval));
         let tracked_versions = self.config.tracked_versions;
-        let command = match (purge, hurry) {
-            (true, _) => Command::DeregisterJob { job, purge, eval, at },
-            (false, true) => Command::HurryJob { job, eval, tracked_versions, at },
-            (false, false) => Command::StopJob { job, eval, tracked_versions, at },
+        let command = match purge {
+            true => Command::PurgeJob { job, eval, at },
+            false => Command::StopJob { job, hurry, eval, tracked_versions, at },
         };
         self.propose(&command, Op::Reply { token });
         Ok(())

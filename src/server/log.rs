@@ -29,7 +29,7 @@ pub struct Round {
     /// To be sent: raft's messages.
     pub messages: Vec<raft::Outbound>,
     pub outcomes: Vec<Outcome>,
-    /// Entries were applied, the empty ones included.
+    /// Entries were applied, those that concern raft alone included.
     pub applied: bool,
 }
 
@@ -37,7 +37,9 @@ pub struct Round {
 struct Held(raft::Step);
 
 impl Held {
-    fn open(self, _proof: &Receipt) -> raft::Step {
+    fn open(self, proof: &Receipt) -> raft::Step {
+        let last = self.0.batch.entries.last().map_or(proof.last_index(), |(index, _)| *index);
+        assert_eq!(proof.last_index(), last, "the receipt is this step's");
         self.0
     }
 
@@ -109,8 +111,11 @@ impl Log {
         let step = if held.needs_no_disk() { held.0 } else { held.open(&self.store.append(&batch)?) };
         let released = self.raft.persisted(step);
         messages.extend(released.messages);
-        let entries: Vec<_> =
-            released.committed.iter().map(|c| Committed { index: c.index, command: &c.data }).collect();
+        let entries: Vec<_> = released
+            .committed
+            .iter()
+            .map(|c| Committed { index: c.index, command: c.data.as_deref() })
+            .collect();
         let applied = !entries.is_empty();
         self.last_applied_term = released.committed.last().map_or(self.last_applied_term, |c| c.term);
         let outcomes = self.store.apply(&entries)?;

@@ -76,11 +76,7 @@ impl Server {
                 }
                 Ok(())
             }
-            NodeRequest::Report { node, secret, updates } => {
-                let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
-                self.report(asker, &known, updates, vec![], &view, now)
-            }
-            NodeRequest::ReportHealth { node, secret, updates, verdicts } => {
+            NodeRequest::Report { node, secret, updates, verdicts } => {
                 let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
                 self.report(asker, &known, updates, verdicts, &view, now)
             }

@@ -14,7 +14,7 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::command::{ApplyRollout, Command};
+use wire::command::Command;
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]
@@ -161,29 +161,18 @@ impl Server {
             Some((part, (node, taken?)))
         });
         let (accepted, taken): (Vec<NodePlan>, Vec<_>) = fitting.unzip();
-        let (deployment, updates) = (&decision.plan.deployment, &decision.plan.deployment_updates);
-        let rollout =
-            (deployment.is_some() || !updates.is_empty()).then(|| (deployment.clone(), updates.clone()));
+        let deployment = decision.plan.deployment.clone().map(Box::new);
+        let updates = decision.plan.deployment_updates.clone();
         // a part that is accepted may name evaluations to come: they come with it
         let mut evals = if full { evals_of(decision) } else { followups(decision) };
         evals.extend(self.preemption_evals(&accepted, &view, at)?);
         let op = Op::Plan { eval: id, token, then };
         self.broker.pause(id);
-        if accepted.is_empty() && rollout.is_none() {
+        if accepted.is_empty() && deployment.is_none() && updates.is_empty() {
             self.propose_with_the_next(Command::UpdateEvals { evals, at }, op, now);
             return Ok(None);
         }
-        let command = match rollout {
-            None => Command::ApplyPlan { eval: id, nodes: accepted, evals, at },
-            Some((deployment, updates)) => Command::ApplyRollout(Box::new(ApplyRollout {
-                eval: id,
-                nodes: accepted,
-                deployment,
-                updates,
-                evals,
-                at,
-            })),
-        };
+        let command = Command::ApplyPlan { eval: id, nodes: accepted, deployment, updates, evals, at };
         let proposed = self.propose(&command, op);
         if let Some(index) = proposed {
             self.in_flight.add(index, taken);

@@ -58,10 +58,7 @@ impl Server {
         }
         self.go_on_with(&healthy, &mut evals, view, at)?;
         let (node, evals) = (node.info.id, evals.into_values().collect());
-        let command = match verdicts.is_empty() {
-            true => Command::UpdateAllocs { node, updates: own, evals, at },
-            false => Command::ReportAllocs { node, updates: own, verdicts, evals, at },
-        };
+        let command = Command::UpdateAllocs { node, updates: own, verdicts, evals, at };
         self.propose(&command, Op::Reported { asker });
         Ok(())
     }

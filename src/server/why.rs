@@ -10,7 +10,7 @@ use model::eval::{EvalStatus, Evaluation};
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobStatus};
 use scheduler::View as SchedulerView;
-use scheduler::why::{Barrier, Outlook, outlook, ways};
+use scheduler::why::{Barrier, Outlook, nodes_preemption_would_help, outlook};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeSet;
@@ -135,7 +135,7 @@ fn look(
         let Outlook { nodes, feasible, barriers, nearest, best } =
             outlook(&job.spec, group, view.fleet(), allocs, scheduling, seed);
         let (ways, looked_at) = match feasible {
-            0 if nodes > 0 => ways(view, view.fleet(), &job.spec, group, allocs, seed),
+            0 if nodes > 0 => nodes_preemption_would_help(view, view.fleet(), &job.spec, group, allocs, seed),
             _ => (0, 0),
         };
         let nearest = match nearest {

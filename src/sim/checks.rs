@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// Of one task, and of one run, one process.
+    /// Each task has at most one process, and so has each run.
     pub fn check_processes(&self) -> Result<(), String> {
         for node in &self.nodes {
             let (mut labels, mut runs) = (BTreeSet::new(), BTreeSet::new());

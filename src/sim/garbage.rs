@@ -25,7 +25,7 @@ pub const RULES: GarbageRules = GarbageRules {
 const LONG_SINCE: Span = Span::minutes(10);
 
 impl World {
-    /// Of what was there before, nothing is gone that anything needed.
+    /// Nothing is gone that anything needed.
     pub fn check_forgotten(&mut self, before: &Kept) -> Result<(), String> {
         for kind in forgotten(before, &self.kept)? {
             self.faults.fired(kind);
@@ -150,7 +150,14 @@ mod tests {
         r.run(&register(job, None));
         let alloc = alloc(1, &r.job("done"), node_id(1), eval_id(1));
         let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval(1, "done") }];
-        r.run(&Command::ApplyPlan { eval: eval_id(1), nodes: place(vec![alloc]), evals, at: AT });
+        r.run(&Command::ApplyPlan {
+            eval: eval_id(1),
+            nodes: place(vec![alloc]),
+            deployment: None,
+            updates: vec![],
+            evals,
+            at: AT,
+        });
         let mut kept = Kept::read(&r.view()).unwrap();
         kept.allocs.values_mut().for_each(|a| Arc::make_mut(a).client = ClientStatus::Complete);
         kept

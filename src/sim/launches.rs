@@ -19,7 +19,7 @@ use wire::request::{Action, Done, Refusal, RefusalKind};
 pub const CLOCK_JOB: &str = "clock";
 const MADE_UP: &str = "Sim/Summer";
 
-/// Of each job: its version, and up to when its launches were decided.
+/// By job: its version, and up to when its launches were decided.
 pub type Launched = BTreeMap<JobKey, (u64, Wall)>;
 
 /// A zone that no machine has to know.

@@ -186,7 +186,7 @@ impl World {
     }
 }
 
-/// Of the group of one that was just asked to leave, drains keep at most `max_parallel` leaving at a time.
+/// A drain lets at most `max_parallel` allocations of the group leave at a time. `alloc` was just asked to.
 fn no_more_than_may(view: &View, alloc: &Allocation, kept: &Kept) -> Result<(), String> {
     let Some(job) = view.job(&alloc.job).map_err(|e| e.to_string())? else { return Ok(()) };
     let Some(policy) = policy(&job, alloc) else { return Ok(()) };

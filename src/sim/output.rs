@@ -13,7 +13,7 @@ const FIFO_BYTES: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub struct Output {
-    /// Of the stream: taken by the FIFO, and by the files.
+    /// Offsets in the stream: what the FIFO took, and what the files took.
     written: u64,
     pumped: u64,
     /// The keeper's, while it holds the FIFO.

@@ -75,7 +75,14 @@ fn what_made_way_wrongly_is_found() {
             spec.priority = priority;
             region.run(&register(spec, None));
         }
-        let apply = |eval, nodes, evals| Command::ApplyPlan { eval, nodes, evals, at: AT };
+        let apply = |eval, nodes, evals| Command::ApplyPlan {
+            eval,
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals,
+            at: AT,
+        };
         let low = alloc(1, &region.job("low"), node, eval_id(1));
         region.run(&apply(eval_id(1), place(vec![low]), vec![]));
         let mut high = alloc(2, &region.job("high"), node, eval_id(2));

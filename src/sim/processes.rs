@@ -13,7 +13,7 @@ use wire::keeper::RunSpec;
 pub const FIRST_PID: u32 = 100;
 /// So many numbers there are.
 const PIDS: u32 = 40;
-/// Of the clock that tells processes with the same number apart.
+/// A tick of the clock whose start times tell processes with the same PID apart.
 const TICK_NANOS: u64 = 10_000_000;
 
 /// A process that exists.

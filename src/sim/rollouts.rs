@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// Of what was stopped for this deployment's sake, at most `max_parallel` have successors that are not known to be well.
+/// At most `max_parallel` of the allocations stopped for this deployment have successors that are not known to be healthy.
 fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) -> Result<(), String> {
     let spec = view.job_spec(&deployment.job, deployment.job_create_index, deployment.job_version);
     let Some(spec) = spec.map_err(|e| e.to_string())? else { return Ok(()) };
@@ -189,7 +189,7 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) 
     Ok(())
 }
 
-/// Of one name one allocation (of the system job on each node), beside those that nobody knows the state of; and in a
+/// Each name has one allocation (for a system job, one on each node), not counting those of unknown state; and in a
 /// deployment that has not succeeded, one canary.
 fn no_name_lives_twice(view: &View, kept: &Kept) -> Result<(), String> {
     let of = |d: &Arc<Deployment>| {

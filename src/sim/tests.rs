@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, available_parallelism};
 
 const NODES: usize = 3;
+/// So many seeds hold every fault.
+const ALL_FAULTS: u64 = 100;
 /// Faults and users, then faults end and users leave, then everything has to come to rest.
 const STORMY: Span = Span::minutes(10);
 /// Until then drains with a deadline have ended.
@@ -136,7 +138,7 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     let (mut turns, mut acknowledged, mut reads) = (0, 0, 0);
     for (seed, kept) in all_cores(seeds) {
         let run = kept.unwrap_or_else(|e| {
-            panic!("seed {seed} {e}\nto look at it: DROVER_SIM_SEED={seed} cargo test --profile sim --lib sim:: -- --nocapture")
+            panic!("seed {seed} {e}\nto look at it: DROVER_SIM_SEED={seed} cargo test --profile sim -p drover-sim -- every_seed --nocapture")
         });
         turns += run.turns;
         acknowledged += run.acknowledged;
@@ -153,7 +155,7 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     }
     let silent: Vec<_> = counts.iter().filter(|(_, n)| **n == 0).map(|(k, _)| *k).collect();
     // a few seeds cannot hold every fault
-    assert!(silent.is_empty() || seeds < 20, "never fired: {silent:?}");
+    assert!(silent.is_empty() || seeds < ALL_FAULTS, "never fired: {silent:?}");
 }
 
 /// A farm whose checkers cannot fail proves nothing: a task killed behind the servers' back must be found out.

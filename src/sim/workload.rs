@@ -366,7 +366,7 @@ fn service_job(key: &JobKey, count: i64) -> JobSpec {
 fn system_job(key: &JobKey) -> JobSpec {
     let restart = RestartPolicy::default_for(JobType::System);
     let mut spec = job(key, JobType::System, 1, restart);
-    spec.update = Some(JobUpdate::DEFAULT);
+    spec.update = Some(JobUpdate::default());
     spec
 }
 
@@ -455,6 +455,6 @@ fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> J
         periodic: None,
         parent: String::new(),
         parameterized: None,
-        dispatch: None,
+        ..JobSpec::default()
     }
 }

@@ -6,7 +6,6 @@
 use super::fault::Fault;
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
-use wire::record::Record;
 
 /// Index and bytes.
 pub type Entry = (u64, Vec<u8>);
@@ -25,9 +24,8 @@ pub struct LogBatch {
     pub compact_to: Option<(u64, u64)>,
 }
 
-impl Record for LogBatch {
-    const NAME: &'static str = "log batch";
-    const VERSION: u8 = 1;
+wire::records! {
+    LogBatch = "log batch" 1;
 }
 
 /// The same bytes as serde's own way, which takes them one by one.

@@ -11,8 +11,7 @@ use model::family::Kinship;
 use model::id::JobKey;
 use model::job::{JobSpec, JobSummary, JobType};
 use serde::Deserialize;
-use wire::layout;
-use wire::record::{self, Malformed, Record};
+use wire::record;
 
 /// A job without its groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,8 +138,7 @@ fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
 
 /// Of an older version's record all is read.
 fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
-    if let Some((&JobSpec::VERSION, body)) = record.split_first() {
-        let (beginning, _) = layout::read(body, &[]).map_err(|_| Malformed::Body(JobSpec::NAME))?;
+    if let Some(beginning) = record::beginning::<JobSpec, _>(record)? {
         return Ok(beginning);
     }
     let spec: JobSpec = record::decode(record)?;
@@ -202,7 +200,7 @@ mod tests {
     use wire::command::Command;
 
     #[test]
-    fn a_head_says_what_the_whole_job_says_however_many_rows_lie_between() {
+    fn job_heads_agree_with_whole_jobs() {
         let mut region = Region::default();
         region.run(&node_pool("pool"));
         for (n, id) in ["a", "aa", "b", "c"].into_iter().enumerate() {

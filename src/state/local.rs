@@ -11,9 +11,7 @@ use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefiniti
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use wire::record::{
-    self, ACTIONS, CLAIMS, DISPATCHES, FAMILIES, HEALTH, HURRY, PREEMPTION, SCALING, VERTICAL,
-};
+use wire::record;
 use wire::rpc::Assignment;
 
 /// All rows; the first byte of a key says of which kind. One tree, because a commit writes every root that it touches.
@@ -29,7 +27,7 @@ const ENDED_ROW: u8 = 3;
 /// What was set of the node while it ran. Its key is the kind alone.
 const DYNAMIC_META_ROW: u8 = 4;
 
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 1;
 pub const CACHE_BYTES: usize = 1 << 20;
 
 /// What becomes of an allocation's record.
@@ -49,7 +47,6 @@ pub struct AllocHead {
     pub dir_built: bool,
     pub fate: Fate,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
-    #[serde(default)]
     pub found: Option<Found>,
 }
 
@@ -93,9 +90,8 @@ pub struct DynamicMeta(pub BTreeMap<String, Option<String>>);
 
 wire::records! {
     DynamicMeta = "dynamic node meta" 1;
-    AllocHead = "local allocation" 11
-        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
-    LocalTask = "local task" 2;
+    AllocHead = "local allocation" 1;
+    LocalTask = "local task" 1;
 }
 
 /// An allocation as it was found in the store.
@@ -349,9 +345,9 @@ fn prepare(db: &Database) -> Result<(), OpenError> {
         Err(redb::TableError::TableDoesNotExist(_)) if tx.list_tables()?.next().is_none() => {
             return Ok(create(db)?);
         }
-        // the tables of format 1
+        // another program's
         Err(redb::TableError::TableDoesNotExist(_)) => {
-            return Err(OpenError::Format { found: Some(1), known: FORMAT });
+            return Err(OpenError::Format { found: None, known: FORMAT });
         }
         rows => rows?,
     };

@@ -11,6 +11,7 @@ pub mod apply;
 pub mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod check;
+mod checksum;
 mod family;
 pub mod fault;
 pub mod garbage;

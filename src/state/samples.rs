@@ -19,7 +19,7 @@ use model::task::{TaskPhase, TaskState};
 use model::time::{Span, Wall};
 use redb::backends::InMemoryBackend;
 use std::collections::BTreeMap;
-use wire::command::{AllocUpdate, Command, RegisterJob, SubmitJob};
+use wire::command::{AllocUpdate, Command, RegisterJob};
 use wire::record;
 
 pub const AT: Wall = Wall(1_700_000_000_000_000_000);
@@ -62,7 +62,7 @@ pub fn spec(id: &str, count: i64) -> JobSpec {
         periodic: None,
         parent: String::new(),
         parameterized: None,
-        dispatch: None,
+        ..JobSpec::default()
     }
 }
 
@@ -194,19 +194,21 @@ pub fn alloc(n: u128, job: &Job, node: NodeId, eval: EvalId) -> Allocation {
 }
 
 pub fn register(spec: JobSpec, eval: Option<Evaluation>) -> Command {
-    Command::RegisterJob(Box::new(RegisterJob { spec, enforce_index: None, eval, at: AT }))
+    Command::RegisterJob(Box::new(registration(spec, eval)))
+}
+
+/// Whatever the job's index, without a text, of a server that keeps six versions.
+pub fn registration(spec: JobSpec, eval: Option<Evaluation>) -> RegisterJob {
+    let (submission, tracked_versions) = (None, 6);
+    let (enforce_index, preserve_counts) = (None, false);
+    RegisterJob { spec, enforce_index, preserve_counts, submission, eval, tracked_versions, at: AT }
 }
 
 /// As `register`, with a text, of a server that keeps so many versions.
 pub fn submit(spec: JobSpec, source: &str, tracked_versions: u32) -> Command {
-    let register = RegisterJob { spec, enforce_index: None, eval: None, at: AT };
     let submission = Submission { source: source.into(), format: "hcl2".into(), ..Submission::default() };
-    Command::SubmitJob(Box::new(SubmitJob {
-        register,
-        submission: Some(submission),
-        tracked_versions,
-        preserve_counts: false,
-    }))
+    let plain = registration(spec, None);
+    Command::RegisterJob(Box::new(RegisterJob { submission: Some(submission), tracked_versions, ..plain }))
 }
 
 /// A namespace with that description.
@@ -277,7 +279,7 @@ impl Region {
         let bytes = record::encode(command);
         let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
         self.store.append(&batch).expect("appends");
-        let committed = Committed { index, command: &bytes };
+        let committed = Committed { index, command: Some(&bytes) };
         let mut outcomes = self.store.apply(&[committed]).expect("applies");
         assert_eq!(outcomes.len(), 1);
         outcomes.remove(0)

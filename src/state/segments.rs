@@ -9,7 +9,7 @@
 //! frame's mark lies where the next frame will come, and costs no page. Frames of an earlier use of the file are told
 //! apart by a salt in their sums.
 
-use super::tables;
+use super::checksum::checksum;
 use redb::StorageBackend;
 use std::fmt;
 use std::io;
@@ -138,6 +138,8 @@ impl Segments {
 
     /// Written and synced: this frame is acknowledged when this returns.
     pub fn append(&mut self, payload: &[u8]) -> io::Result<()> {
+        assert!(self.at.frame > 0, "a segment begins with its head");
+        assert!(self.at.offset.is_multiple_of(PAGE_BYTES), "a frame begins a page of its own");
         let frame = self.at.frame(payload);
         let end = self.at.offset + frame.len() as u64;
         // with room for the mark
@@ -208,7 +210,7 @@ impl Position {
     /// A head tells its salt, so that its own sum is without.
     fn sum(&self, bytes: &[u8]) -> u64 {
         let salt = if self.frame == 0 { 0 } else { self.salt };
-        tables::row_hash(&salt.to_le_bytes(), bytes)
+        checksum(salt, bytes)
     }
 
     /// Says that every frame before this one was acknowledged.
@@ -216,8 +218,8 @@ impl Position {
         let number = self.frame.to_le_bytes();
         let mut mark = [0; MARK_BYTES];
         mark[..8].copy_from_slice(&number);
-        let key = [self.generation.to_le_bytes(), self.salt.to_le_bytes()].concat();
-        mark[8..].copy_from_slice(&tables::row_hash(&key, &number).to_le_bytes());
+        let of = [self.generation.to_le_bytes(), number].concat();
+        mark[8..].copy_from_slice(&checksum(self.salt, &of).to_le_bytes());
         mark
     }
 }

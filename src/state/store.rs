@@ -83,14 +83,23 @@ pub struct Recovered {
 
 /// Proof that a batch is durable: only `Store::append` makes one.
 #[derive(Debug)]
-pub struct Receipt(());
+pub struct Receipt {
+    last_index: u64,
+}
+
+impl Receipt {
+    /// Of the log, with the batch: it tells of which turn this is.
+    pub fn last_index(&self) -> u64 {
+        self.last_index
+    }
+}
 
 /// A committed entry of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed<'a> {
     pub index: u64,
-    /// Empty: a leader's empty entry, or one that concerns raft alone.
-    pub command: &'a [u8],
+    /// `None`: the entry concerns raft alone, and changes nothing.
+    pub command: Option<&'a [u8]>,
 }
 
 /// What became of one entry.
@@ -224,7 +233,7 @@ impl Store {
     /// ONE sync, of the log alone; where that fills a segment, a durable commit of what is applied, and another one.
     pub fn append(&mut self, batch: &LogBatch) -> Result<Receipt, Fault> {
         if batch.is_empty() {
-            return Ok(Receipt(()));
+            return Ok(Receipt { last_index: self.last_index });
         }
         let last_index = self.checked_last_index(batch)?;
         self.log.append(&record::encode(batch)).map_err(Fault::of_log)?;
@@ -240,7 +249,7 @@ impl Store {
         if self.log.bytes() > self.options.segment_bytes {
             self.begin_segment()?;
         }
-        Ok(Receipt(()))
+        Ok(Receipt { last_index })
     }
 
     /// Writes where the segment before the full one lies, once nobody needs what that holds.
@@ -294,6 +303,8 @@ impl Store {
         let mut transaction = self.shared.database.begin_write()?;
         let Applying { outcomes, applied, fleet, rows_changed } =
             apply::apply(transaction.open_table(STATE)?, self.applied, entries)?;
+        assert!(applied.index > self.applied.index, "the applied index only grows");
+        assert!(applied.index <= self.last_index, "what is applied is in the log");
         self.unsaved_rows += rows_changed;
         if self.unsaved_rows <= self.options.unsaved_rows.max(LARGE_TURNS_A_SAVE * rows_changed) {
             transaction.set_durability(Durability::None)?;
@@ -365,12 +376,8 @@ fn open_database(backend: impl StorageBackend, options: Options) -> Result<Datab
 fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
     let transaction = database.begin_read()?;
     let book = match transaction.open_table(BOOK) {
-        Err(TableError::TableDoesNotExist(_)) => {
-            return match transaction.open_table(tables::OLD_LOG) {
-                Err(TableError::TableDoesNotExist(_)) => Ok(None),
-                Err(TableError::TableTypeMismatch { .. }) => Ok(Some(1)),
-                old => Ok(old.map(|_| Some(2))?),
-            };
+        Err(TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => {
+            return Ok(None);
         }
         book => book?,
     };

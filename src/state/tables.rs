@@ -7,10 +7,6 @@
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
 //! order without an index of their own.
 
-mod applied;
-
-pub(super) use applied::Applied;
-
 use super::fault::Fault;
 use model::drain::{Drain, LastDrain};
 use model::family::Kinship;
@@ -20,16 +16,14 @@ use model::node::{NodeEvent, NodeInfo, NodeStatus};
 use model::time::Wall;
 use redb::{ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
-use wire::record::{self, CLAIMS, DRAINS, FAMILIES, MAX_ALLOCS, Record, TAGS};
+use wire::record::{self, Record};
 
 /// Both tables have the same types, because redb's code is made anew for each pair of types.
 pub(super) const BOOK: TableDefinition<&[u8], &[u8]> = TableDefinition::new("book");
 pub(super) const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");
 
-/// Of the data as a whole. Another one is refused.
-pub(super) const FORMAT: u32 = 3;
-/// Formats 1 and 2 had the log in a table, whose keys were numbers in the first one.
-pub(super) const OLD_LOG: TableDefinition<&[u8], &[u8]> = TableDefinition::new("log");
+/// Of the store as a whole. Another one is refused.
+pub(super) const FORMAT: u32 = 1;
 
 /// Keys of `BOOK`.
 pub(super) const BOOK_FORMAT: &[u8] = b"format";
@@ -338,7 +332,6 @@ pub struct VersionRow {
     pub modify_index: u64,
     /// Allocations that name this version.
     pub allocs: u64,
-    #[serde(default)]
     pub tag: Option<VersionTag>,
 }
 
@@ -354,7 +347,6 @@ pub(super) struct JobRow {
     /// Allocations that are neither server-terminal nor client-terminal.
     pub live_allocs: u64,
     pub summary: JobSummary,
-    #[serde(default)]
     pub kinship: Kinship,
 }
 
@@ -384,9 +376,7 @@ pub(super) struct NodeRow {
     pub last_alloc_update_index: u64,
     pub create_index: u64,
     pub modify_index: u64,
-    #[serde(default)]
     pub drain: Option<Drain>,
-    #[serde(default)]
     pub last_drain: Option<LastDrain>,
 }
 
@@ -396,10 +386,21 @@ pub(super) struct Region {
     pub created: Wall,
 }
 
+/// How far this replica has applied the log, and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Applied {
+    pub index: u64,
+    /// Sum of `row_hash` over all rows of `STATE`.
+    pub digest: u64,
+    /// The index of the last change, by `view::Table`.
+    pub tables: [u64; 8],
+}
+
 wire::records! {
-    JobRow = "job row" 3 grown by [FAMILIES, TAGS];
-    Described = "node description" 3 grown by [CLAIMS, MAX_ALLOCS];
-    NodeRow = "node row" 2 grown by [DRAINS];
+    Applied = "applied index" 1;
+    JobRow = "job row" 1;
+    Described = "node description" 1;
+    NodeRow = "node row" 1;
     Region = "region" 1;
 }
 

@@ -52,7 +52,14 @@ fn evaluations_and_allocations_come_by_creation() {
         let evals = vec![eval(n, "a"), eval(n + 10, "a")];
         region.run(&Command::UpdateEvals { evals, at: AT });
         let nodes = place(vec![alloc(n, &job, node, eval_id(n))]);
-        region.run(&Command::ApplyPlan { eval: eval_id(n), nodes, evals: vec![], at: AT });
+        region.run(&Command::ApplyPlan {
+            eval: eval_id(n),
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals: vec![],
+            at: AT,
+        });
     }
     let view = region.view();
     let evals = view.evals(None, 100).expect("reads");

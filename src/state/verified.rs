@@ -10,7 +10,7 @@
 //! itself ends in a seal, written with it in one sector: one that does not fit its seal is not given to redb, which would
 //! look for an older commit in it.
 
-use super::tables;
+use super::checksum::checksum;
 use redb::{Database, DatabaseError, StorageBackend};
 use std::fmt;
 use std::io;
@@ -121,7 +121,7 @@ impl Known {
 }
 
 fn sum_of(bytes: &[u8]) -> NonZeroU64 {
-    NonZeroU64::new(tables::row_hash(&[], bytes)).unwrap_or(NonZeroU64::MAX)
+    NonZeroU64::new(checksum(0, bytes)).unwrap_or(NonZeroU64::MAX)
 }
 
 fn place(offset: u64) -> io::Result<(usize, usize)> {

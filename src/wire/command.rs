@@ -29,8 +29,10 @@ pub enum Command {
     Init { region_id: Uuid, at: Wall },
     /// A job and its evaluation in one entry. An unchanged spec makes no version; the evaluation is stored all the same.
     RegisterJob(Box<RegisterJob>),
-    /// Stops a job (a version with `stop` set) or removes it with its allocations and versions.
-    DeregisterJob { job: JobKey, purge: bool, eval: Option<Box<Evaluation>>, at: Wall },
+    /// A version with `stop` set. `hurry`: no end of an allocation that there is waits for anybody's `shutdown_delay`.
+    StopJob { job: JobKey, hurry: bool, eval: Option<Box<Evaluation>>, tracked_versions: u32, at: Wall },
+    /// Removes a job with its allocations and versions.
+    PurgeJob { job: JobKey, eval: Option<Box<Evaluation>>, at: Wall },
     /// A client's description of its machine. Of a known node only the description changes.
     RegisterNode { info: Box<NodeInfo>, evals: Vec<Evaluation>, at: Wall },
     UpdateNodeStatus {
@@ -43,13 +45,23 @@ pub enum Command {
     /// Inserts or replaces evaluations.
     UpdateEvals { evals: Vec<Evaluation>, at: Wall },
     /// The accepted part of a plan, with the evaluation that asked for it and those that it made.
-    ApplyPlan { eval: EvalId, nodes: Vec<NodePlan>, evals: Vec<Evaluation>, at: Wall },
-    /// What a client reports of its allocations, with the evaluations that follow from it.
-    UpdateAllocs { node: NodeId, updates: Vec<AllocUpdate>, evals: Vec<Evaluation>, at: Wall },
-    /// `RegisterJob`, with the text that the job was made from and the number of versions to keep.
-    SubmitJob(Box<SubmitJob>),
-    /// Stops a job: a version with `stop` set. `DeregisterJob` is left for purging.
-    StopJob { job: JobKey, eval: Option<Box<Evaluation>>, tracked_versions: u32, at: Wall },
+    ApplyPlan {
+        eval: EvalId,
+        nodes: Vec<NodePlan>,
+        /// To be created; one that there is learns from it what it wants now.
+        deployment: Option<Box<Deployment>>,
+        updates: Vec<DeploymentUpdate>,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    },
+    /// What a client reports of its allocations and of their health, with the evaluations that follow from it.
+    UpdateAllocs {
+        node: NodeId,
+        updates: Vec<AllocUpdate>,
+        verdicts: Vec<Verdict>,
+        evals: Vec<Evaluation>,
+        at: Wall,
+    },
     /// Creates a namespace, or replaces what was said of it.
     UpsertNamespace { namespace: Box<NamespaceSpec> },
     /// Refused while jobs in it are not dead.
@@ -62,16 +74,6 @@ pub enum Command {
     ChangeNode { node: NodeId, wish: NodeWish, evals: Vec<Evaluation>, at: Wall },
     /// How drains go on, with the evaluations that move what is to leave.
     AdvanceDrains { steps: Vec<DrainStep>, evals: Vec<Evaluation>, at: Wall },
-    /// `ApplyPlan` of a plan that creates a deployment or says what becomes of one.
-    ApplyRollout(Box<ApplyRollout>),
-    /// `UpdateAllocs`, with what the client found of allocations' health.
-    ReportAllocs {
-        node: NodeId,
-        updates: Vec<AllocUpdate>,
-        verdicts: Vec<Verdict>,
-        evals: Vec<Evaluation>,
-        at: Wall,
-    },
     /// Moves a deployment on, with the evaluation that goes on from there.
     StepDeployment(Box<StepDeployment>),
     /// A job gets the spec of one of its older versions once more.
@@ -96,8 +98,6 @@ pub enum Command {
     ScaleJob(Box<ScaleJob>),
     /// A version gets a name, or a name is taken back.
     TagVersion(Box<TagVersion>),
-    /// `StopJob`, and no end of an allocation that there is waits for anybody's `shutdown_delay`.
-    HurryJob { job: JobKey, eval: Option<Box<Evaluation>>, tracked_versions: u32, at: Wall },
 }
 
 impl Command {
@@ -105,21 +105,18 @@ impl Command {
     pub fn event_kind(&self) -> &'static str {
         match self {
             Command::RegisterJob(_)
-            | Command::SubmitJob(_)
             | Command::RevertJob(_)
             | Command::LaunchJob(_)
             | Command::DispatchJob(_)
             | Command::ScaleJob(_)
             | Command::TagVersion(_)
             | Command::SetStability { .. } => "JobRegistered",
-            Command::DeregisterJob { .. } | Command::StopJob { .. } | Command::HurryJob { .. } => {
-                "JobDeregistered"
-            }
+            Command::StopJob { .. } | Command::PurgeJob { .. } => "JobDeregistered",
             Command::RegisterNode { .. } => "NodeRegistration",
             Command::UpdateNodeStatus { .. } => "NodeStreamEvent",
             Command::UpdateEvals { .. } => "EvaluationUpdated",
-            Command::ApplyPlan { .. } | Command::ApplyRollout(_) => "PlanResult",
-            Command::UpdateAllocs { .. } | Command::ReportAllocs { .. } => "AllocationUpdated",
+            Command::ApplyPlan { .. } => "PlanResult",
+            Command::UpdateAllocs { .. } => "AllocationUpdated",
             Command::StepDeployment(step) => match step.step {
                 DeploymentStep::Promote { .. } => "DeploymentPromotion",
                 DeploymentStep::SetHealth { .. } => "DeploymentAllocHealth",
@@ -193,33 +190,17 @@ pub struct DrainStep {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SubmitJob {
-    pub register: RegisterJob,
-    pub submission: Option<Submission>,
-    /// How many of the newest versions stay listed.
-    pub tracked_versions: u32,
-    /// Groups that the job has already keep their count, as far as their new limits let them.
-    #[serde(default)]
-    pub preserve_counts: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegisterJob {
     pub spec: JobSpec,
     /// `Some(0)`: must not exist; `Some(n)`: must exist with this `job_modify_index`.
     pub enforce_index: Option<u64>,
+    /// Groups that the job has already keep their count, as far as their new limits let them.
+    pub preserve_counts: bool,
+    /// The text that the job was made from, if it is to be kept.
+    pub submission: Option<Submission>,
     pub eval: Option<Evaluation>,
-    pub at: Wall,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApplyRollout {
-    pub eval: EvalId,
-    pub nodes: Vec<NodePlan>,
-    /// To be created; one that there is learns from it what it wants now.
-    pub deployment: Option<Deployment>,
-    pub updates: Vec<DeploymentUpdate>,
-    pub evals: Vec<Evaluation>,
+    /// How many of the newest versions stay listed.
+    pub tracked_versions: u32,
     pub at: Wall,
 }
 

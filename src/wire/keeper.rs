@@ -38,8 +38,6 @@ pub enum Command {
     /// A process beside a run that runs: its session, which lasts as long as this connection and the run. `spec` has no logs.
     /// Answered by `SessionStarted` or `Refused`, later by `SessionEnded`.
     Exec { run: RunId, spec: Box<RunSpec>, tty: bool },
-    /// `Start`, with limits that a spec has no place for.
-    StartLimited { run: RunId, spec: Box<RunSpec>, further: FurtherLimits },
 }
 
 /// Keeper to agent. Append only.
@@ -113,13 +111,6 @@ pub struct RunSpec {
     pub cpu_mhz: u64,
     /// Hard limit. 0: not limited.
     pub memory_bytes: u64,
-    /// Comes beside the spec, where there is any.
-    #[serde(skip)]
-    pub further: FurtherLimits,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FurtherLimits {
     /// So much is left to it while others are short. 0: nothing is promised.
     pub memory_low_bytes: u64,
 }

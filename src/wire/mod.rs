@@ -14,7 +14,6 @@ pub mod frame;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod keeper;
-pub mod layout;
 pub mod measured;
 pub mod record;
 pub mod rehearsal;

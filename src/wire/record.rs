@@ -1,30 +1,21 @@
 //! A record is a schema version byte and the postcard form of that version. postcard has no field names, so a changed
-//! struct is a new version with an upgrade from the one before; what no build knows is refused, never guessed.
+//! struct is a new version: the struct as it was stays, under the name of its version, with a `From` to the new one
+//! (docs/ondisk.md shows it). What no build knows is refused, never guessed.
 
-use super::layout::{self, Change};
 use super::rpc::NodeReply;
-use model::short_float;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub trait Record: Serialize + DeserializeOwned {
     /// What the record is, for error texts.
     const NAME: &'static str;
-    /// The version that this build writes.
+    /// The version that this build writes. The first is 1.
     const VERSION: u8;
 
-    /// What each version added to the structs of the one before, the newest last. What is older than the first of them cannot
-    /// be read any more.
-    const CHANGES: &'static [Change] = &[];
-
-    /// Reads an older version. Called with versions below `VERSION` only.
-    fn upgrade(version: u8, bytes: &[u8]) -> Result<Self, Malformed> {
-        let behind = usize::from(Self::VERSION - version);
-        match Self::CHANGES.len().checked_sub(behind) {
-            Some(known) => older(Self::NAME, bytes, &Self::CHANGES[known..]),
-            None => Err(Malformed::Version { name: Self::NAME, found: version, known: Self::VERSION }),
-        }
+    /// Reads the body of an older version, from 1 to the one before `VERSION`.
+    fn upgrade(version: u8, _body: &[u8]) -> Result<Self, Malformed> {
+        Err(unknown::<Self>(version))
     }
 }
 
@@ -53,7 +44,7 @@ impl fmt::Display for Malformed {
             Malformed::Version { name, found, known } => {
                 write!(
                     f,
-                    "{name}: written in format {found}, this build reads {known}; use a build that knows it"
+                    "{name}: written in version {found}, this build reads up to {known}; use a build that knows it"
                 )
             }
             Malformed::Body(name) => write!(f, "{name}: the bytes are damaged or of another kind"),
@@ -68,105 +59,76 @@ impl std::error::Error for Malformed {}
 
 /// The version byte, then postcard.
 pub fn encode<R: Record>(record: &R) -> Vec<u8> {
-    // postcard fails only for types without a length known up front; ours are plain structs (golden tests cover each).
-    postcard::to_extend(record, vec![R::VERSION]).unwrap_or_default()
+    const { assert!(R::VERSION > 0, "the first version of a record is 1") };
+    encoded(R::NAME, postcard::to_extend(record, vec![R::VERSION]))
+}
+
+/// Bytes of a type of ours. postcard fails only for types without a length known up front, and for a memory that is full: ours
+/// are plain structs, so a failure is a bug, and must not become the bytes of nothing.
+fn encoded(name: &str, bytes: postcard::Result<Vec<u8>>) -> Vec<u8> {
+    bytes.unwrap_or_else(|e| panic!("{name}: a record of ours cannot be encoded: {e}"))
 }
 
 pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, Malformed> {
     let (&version, body) = bytes.split_first().ok_or(Malformed::Empty(R::NAME))?;
-    if version == R::VERSION {
-        self::body(R::NAME, body)
-    } else if version < R::VERSION {
-        R::upgrade(version, body)
-    } else {
-        Err(Malformed::Version { name: R::NAME, found: version, known: R::VERSION })
+    match version {
+        0 => Err(unknown::<R>(version)),
+        _ if version == R::VERSION => self::body(R::NAME, body),
+        _ if version < R::VERSION => R::upgrade(version, body),
+        _ => Err(unknown::<R>(version)),
     }
+}
+
+/// What an `upgrade` says of a version that it does not know.
+pub fn unknown<R: Record>(found: u8) -> Malformed {
+    Malformed::Version { name: R::NAME, found, known: R::VERSION }
 }
 
 /// What postcard wrote, to its last byte.
 pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, Malformed> {
-    older(name, bytes, &[])
-}
-
-/// The same, written before the changes.
-fn older<T: DeserializeOwned>(
-    name: &'static str,
-    bytes: &[u8],
-    changes: &'static [Change],
-) -> Result<T, Malformed> {
-    match layout::read(bytes, changes) {
+    match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         _ => Err(Malformed::Body(name)),
     }
 }
 
-/// Nodes had no drains.
-pub const DRAINS: Change = &[("Node", 11), ("NodeRow", 9)];
-/// Assignments named no deployment, and nothing was found of their health.
-pub const HEALTH: Change = &[("Assignment", 13), ("AllocHead", 3)];
-/// Nothing was asked for, offered or held beyond cpu, memory and disk.
-pub const CLAIMS: Change = &[
-    ("TaskGroup", 14),
-    ("Task", 17),
-    ("TaskResources", 3),
-    ("AllocResources", 2),
-    ("NodeInfo", 15),
-    ("Scores", 5),
-];
-/// No job made others, or was made by another one.
-pub const FAMILIES: Change = &[("JobSpec", 16), ("JobSummary", 3), ("JobRow", 6), ("Assignment", 14)];
-/// No job was dispatched.
-pub const DISPATCHES: Change = &[("JobSpec", 18), ("Task", 18), ("Assignment", 15)];
+/// How the current version of a record begins, without looking at the rest. `None`: it is of another version.
+pub fn beginning<'a, R: Record, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<T>, Malformed> {
+    match bytes.split_first() {
+        Some((&version, body)) if version == R::VERSION => match postcard::take_from_bytes(body) {
+            Ok((value, _)) => Ok(Some(value)),
+            Err(_) => Err(Malformed::Body(R::NAME)),
+        },
+        _ => Ok(None),
+    }
+}
 
-/// Nothing made way for anything.
-pub const PREEMPTION: Change = &[("Allocation", 30), ("NodeScore", 3), ("Assignment", 16)];
-/// No group said how far it may be scaled; counts that are to stay were filled in before a job was proposed.
-pub const SCALING: Change = &[("TaskGroup", 15), ("SubmitJob", 3)];
-/// Scores were plain floats.
-pub const SHORT_SCORES: Change = &[(short_float::NAME, 0)];
-/// Versions had no names.
-pub const TAGS: Change = &[("VersionRow", 8), ("Job", 9)];
-/// No task had actions.
-pub const ACTIONS: Change = &[("Task", 19)];
-/// Tasks had no scaling policies.
-pub const VERTICAL: Change = &[("Task", 20), ("ScalingPolicy", 5)];
-/// No end was spared a shutdown delay.
-pub const HURRY: Change = &[("Transition", 3), ("Assignment", 17)];
-/// No node said how many allocations it takes.
-pub const MAX_ALLOCS: Change = &[("NodeInfo", 16)];
-
-/// Declares what is a record: its type, its name in errors, its version.
+/// Declares what is a record: its type, its name in errors, its version. One of a later version implements `Record` itself.
 #[macro_export]
 macro_rules! records {
-    ($($type:ty = $name:literal $version:literal $(grown by $changes:expr)?;)*) => { $(
+    ($($type:ty = $name:literal $version:literal;)*) => { $(
         impl $crate::record::Record for $type {
             const NAME: &'static str = $name;
             const VERSION: u8 = $version;
-            $(const CHANGES: &'static [$crate::layout::Change] = &$changes;)?
         }
     )* };
 }
 
-// The second versions, but for the node's, came with format 2 of the stores: no disk holds their first ones.
 records! {
-    model::eval::Evaluation = "evaluation" 5 grown by [CLAIMS, PREEMPTION, SHORT_SCORES];
-    model::alloc::Allocation = "allocation" 6
-        grown by [CLAIMS, PREEMPTION, SHORT_SCORES, HURRY];
-    model::job::Job = "job" 9 grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, TAGS, ACTIONS, VERTICAL];
-    model::job::JobSpec = "job version" 8
-        grown by [CLAIMS, FAMILIES, DISPATCHES, SCALING, ACTIONS, VERTICAL];
-    super::command::Command = "command" 12
-        grown by [CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, SHORT_SCORES, ACTIONS, VERTICAL, HURRY, MAX_ALLOCS];
-    model::job::JobSummary = "job summary" 2 grown by [FAMILIES];
+    model::eval::Evaluation = "evaluation" 1;
+    model::alloc::Allocation = "allocation" 1;
+    model::job::Job = "job" 1;
+    model::job::JobSpec = "job version" 1;
+    super::command::Command = "command" 1;
+    model::job::JobSummary = "job summary" 1;
     model::namespace::Namespace = "namespace" 1;
     model::pool::NodePool = "node pool" 1;
     model::scheduling::SchedulerConfig = "scheduler configuration" 1;
     model::submission::Submission = "job submission" 1;
     model::key::SigningKey = "signing key" 1;
-    model::node::Node = "node" 4 grown by [DRAINS, CLAIMS, MAX_ALLOCS];
-    super::rpc::NodeRequest = "node request" 3 grown by [CLAIMS, MAX_ALLOCS];
-    NodeReply = "node reply" 11
-        grown by [HEALTH, CLAIMS, FAMILIES, DISPATCHES, PREEMPTION, SCALING, ACTIONS, VERTICAL, HURRY];
+    model::node::Node = "node" 1;
+    super::rpc::NodeRequest = "node request" 1;
+    NodeReply = "node reply" 1;
     super::ask::NodeAsk = "node ask" 1;
     super::ask::NodeAnswer = "node answer" 1;
     super::ask::Piece = "piece" 1;
@@ -176,7 +138,7 @@ records! {
     super::keeper::Command = "keeper command" 1;
     super::keeper::Event = "keeper event" 1;
     model::deployment::Deployment = "deployment" 1;
-    model::scaling::ScalingPolicy = "scaling policy" 2 grown by [VERTICAL];
+    model::scaling::ScalingPolicy = "scaling policy" 1;
     model::scaling::ScalingEvents = "scaling events" 1;
 }
 
@@ -198,5 +160,76 @@ mod tests {
         longer.push(0);
         assert_eq!(decode::<JobSummary>(&longer), Err(Malformed::Body("job summary")));
         assert_eq!(decode::<JobSummary>(&bytes[..bytes.len() - 1]), Err(Malformed::Body("job summary")));
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct PetV1 {
+        name: String,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Pet {
+        name: String,
+        legs: u8,
+    }
+
+    impl From<PetV1> for Pet {
+        fn from(PetV1 { name }: PetV1) -> Pet {
+            Pet { name, legs: 4 }
+        }
+    }
+
+    impl Record for PetV1 {
+        const NAME: &'static str = "pet";
+        const VERSION: u8 = 1;
+    }
+
+    impl Record for Pet {
+        const NAME: &'static str = "pet";
+        const VERSION: u8 = 2;
+
+        fn upgrade(version: u8, body: &[u8]) -> Result<Pet, Malformed> {
+            match version {
+                1 => super::body::<PetV1>(Pet::NAME, body).map(Pet::from),
+                _ => Err(unknown::<Pet>(version)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_version_reads_the_first_one_too() {
+        let first = encode(&PetV1 { name: "Rex".into() });
+        assert_eq!(first, b"\x01\x03Rex");
+        assert_eq!(decode(&first), Ok(Pet { name: "Rex".into(), legs: 4 }));
+
+        let second = encode(&Pet { name: "Tweety".into(), legs: 2 });
+        assert_eq!(second, b"\x02\x06Tweety\x02");
+        assert_eq!(decode(&second), Ok(Pet { name: "Tweety".into(), legs: 2 }));
+        let refused = decode::<PetV1>(&second).expect_err("an older build does not know it");
+        assert_eq!(refused, Malformed::Version { name: "pet", found: 2, known: 1 });
+        assert!(refused.to_string().contains("use a build that knows it"), "{refused}");
+
+        let longer = [first.as_slice(), &[0]].concat();
+        assert_eq!(decode::<Pet>(&longer), Err(Malformed::Body("pet")), "more than the first version had");
+        assert_eq!(decode::<Pet>(b"\x00\x03Rex"), Err(unknown::<Pet>(0)), "there never was a version 0");
+    }
+
+    #[derive(Deserialize)]
+    struct Endless;
+
+    impl Serialize for Endless {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_seq(std::iter::repeat_n(0u8, 3).filter(|_| true))
+        }
+    }
+
+    impl Record for Endless {
+        const NAME: &'static str = "endless";
+        const VERSION: u8 = 1;
+    }
+
+    #[test]
+    #[should_panic(expected = "endless: a record of ours cannot be encoded")]
+    fn what_cannot_be_encoded_is_a_bug_and_not_nothing() {
+        encode(&Endless);
     }
 }

@@ -52,14 +52,8 @@ pub enum NodeRequest {
         secret: NodeSecret,
         allocs: Vec<AllocId>,
     },
-    /// At most `MAX_UPDATES`.
+    /// At most `MAX_UPDATES`, with what the node found of allocations' health: at most one verdict for each of the updates.
     Report {
-        node: NodeId,
-        secret: NodeSecret,
-        updates: Vec<AllocUpdate>,
-    },
-    /// `Report`, with what the node found of allocations' health: at most one for each of the updates.
-    ReportHealth {
         node: NodeId,
         secret: NodeSecret,
         updates: Vec<AllocUpdate>,
@@ -71,11 +65,8 @@ impl NodeRequest {
     /// Each update with what was found of it, if that is to be told.
     pub fn report(node: NodeId, secret: NodeSecret, told: &[(AllocUpdate, Option<Verdict>)]) -> NodeRequest {
         let updates = told.iter().map(|(update, _)| update.clone()).collect();
-        let verdicts: Vec<Verdict> = told.iter().filter_map(|(_, verdict)| *verdict).collect();
-        match verdicts.is_empty() {
-            true => NodeRequest::Report { node, secret, updates },
-            false => NodeRequest::ReportHealth { node, secret, updates, verdicts },
-        }
+        let verdicts = told.iter().filter_map(|(_, verdict)| *verdict).collect();
+        NodeRequest::Report { node, secret, updates, verdicts }
     }
 }
 
@@ -143,18 +134,13 @@ pub struct Assignment {
     pub previous: Option<AllocId>,
     pub alloc_modify_index: u64,
     /// Whose member it is, if that is under way or was.
-    #[serde(default)]
     pub deployment: Option<DeploymentId>,
     /// The job that has made this one. Empty: none.
-    #[serde(default)]
     pub job_parent: String,
     /// What it was dispatched with, if one of its tasks wants that.
-    #[serde(default)]
     pub payload: Vec<u8>,
     /// It begins when these have ended, too.
-    #[serde(default)]
     pub preempted: Vec<AllocId>,
     /// Its end does not wait for anybody's `shutdown_delay`.
-    #[serde(default)]
     pub no_shutdown_delay: bool,
 }

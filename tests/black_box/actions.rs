@@ -103,7 +103,7 @@ fn what_cannot_be_meant_is_refused_with_a_sentence() {
     action(&["-alloc", &id, "typed"]).fails(1, "several tasks have action \"typed\", name one: t, u");
     action(&["-alloc", &id, "-i=false", "-t=true", "greet"])
         .fails(1, "-i must be enabled if running with tty");
-    node.drover(&["job", "stop", "acting"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "acting"]).exits(0);
     node.await_alloc("acting", "complete");
     action(&["-alloc", &id, "greet"]).fails(1, "is not running");
     action(&["-job", "acting", "-group", "g", "greet"]).fails(1, "No allocation of job \"acting\"");

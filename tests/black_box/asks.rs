@@ -173,7 +173,7 @@ fn an_ended_allocation_is_collected_when_that_is_asked_for() {
     let id = running(&node, LISTENER);
     let collect = || node.get(&format!("/v1/client/allocation/{id}/gc"));
     assert_eq!(collect().status, 500, "it runs");
-    node.drover(&["job", "stop", "job"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "job"]).exits(0);
     wait::until("it can be collected", || (collect().status == 200).then_some(()));
     let dir = node.throw_away()[0].join("alloc").join(&id);
     wait::until("its directory is gone", || (!dir.exists()).then_some(()));

@@ -1,6 +1,6 @@
 //! The command line as scripts know it: exit codes, spellings of flags, layouts, and sentences that say what to do.
 
-use crate::node::{Node, path, text};
+use crate::node::{Node, path, shell_job, text};
 use crate::wait;
 
 const HELLO: &str = "config/examples/hello.nomad.hcl";
@@ -20,15 +20,16 @@ fn exit_codes_are_the_known_ones() {
     let node = Node::new();
     for (args, code, sentence) in [
         (&["bogus"][..], 127, "Unknown command"),
-        (&["job", "bogus"], 127, "Unknown command"),
-        (&["job", "rnu"], 127, "job run"),
+        (&["job", "bogus"], 1, "Unknown command"),
+        (&["job", "rnu"], 1, "job run"),
         (&["job", "plan"], 255, "takes one argument"),
         (&["job", "plan", HELLO], 255, "No agent answers at"),
         (&["job", "plan", "-bogus", HELLO], 255, "-bogus"),
         (&["server", "join"], 1, "not supported yet: server join"),
         (&["job", "run"], 1, "takes one argument"),
         (&["job", "run", "-bogus", HELLO], 1, "-bogus"),
-        (&["job", "run", "/no/such/file"], 1, "/no/such/file"),
+        (&["job", "run", "/no/such/file"], 1, "Error reading /no/such/file: no such file or directory\n"),
+        (&["agent", "-config", "/no/such"], 1, "no such file or directory\n"),
         (&["job", "status"], 1, "No agent answers at"),
         (&["version", "extra"], 1, ""),
     ] {
@@ -97,6 +98,15 @@ fn a_job_is_run_shown_and_stopped() {
     node.drover(&["job", "status", "hello"]).fails(1, "No job(s) with prefix or ID \"hello\" found");
     node.drover(&["job", "stop", "hello"]).fails(1, "No job(s) with prefix or ID \"hello\" found");
     node.drover(&["alloc", "status", "ffffffff"]).fails(1, "No allocation(s) with prefix or id");
+}
+
+#[test]
+fn a_stop_that_cancels_a_deployment_exits_1() {
+    let node = Node::dev();
+    node.register(&shell_job("long", "exec sleep 1000"));
+    node.await_alloc("long", "running");
+    let stopped = node.drover(&["job", "stop", "long"]);
+    assert!(stopped.code == 1 && stopped.out.contains("Cancelled because job is stopped"), "{stopped:?}");
 }
 
 #[test]
@@ -169,6 +179,9 @@ fn a_node_is_shown() {
             assert!(one.exits(0).contains(part), "no {part:?} in {one:?}");
         }
     }
+    let own = node.drover(&["node", "status", "-self"]);
+    let id = own.exits(0).lines().next().and_then(|l| l.split_whitespace().last()).unwrap_or_default();
+    assert!(id.len() == 36 && id.starts_with(cells[0]), "{own:?}");
     let used = ["Allocation Resource Utilization\nCPU ", "Host Resource Utilization\nCPU "];
     let detailed =
         ["CPU Stats\nCPU    = ", "Memory Stats\nTotal ", "Disk Stats\n", "Allocation Directory Stats\n"];

@@ -86,7 +86,7 @@ fn what_is_configured_is_what_the_agent_is() {
 }
 
 #[test]
-fn commands_beside_tasks_can_be_switched_off_and_few_ended_allocations_kept() {
+fn disable_remote_exec_and_gc_max_allocs() {
     let node = configured(
         "client {\n disable_remote_exec = true\n gc_max_allocs = 1\n}\ntelemetry { publish_allocation_metrics = true }",
     );
@@ -98,7 +98,7 @@ fn commands_beside_tasks_can_be_switched_off_and_few_ended_allocations_kept() {
     let dirs = || fs::read_dir(node.data_dir().join("alloc")).map_or(0, Iterator::count);
     for id in ["one", "two", "three"] {
         node.run(id, "true");
-        node.drover(&["job", "stop", id]).exits(0);
+        node.drover(&["job", "stop", "-detach", id]).exits(0);
     }
     wait::until("one that runs and one that ended have directories", || (dirs() == 2).then_some(()));
 }

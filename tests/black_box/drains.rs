@@ -36,7 +36,7 @@ fn a_closed_node_takes_nothing_new_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_drain_with_nowhere_to_go_waits_and_its_deadline_stops_the_work() {
+fn a_drain_without_room_waits_until_its_deadline() {
     let node = Node::dev();
     let id = node_id(&node);
     node.run("web", SLEEPER);

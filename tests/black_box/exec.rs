@@ -30,7 +30,7 @@ fn a_command_runs_beside_the_task_with_its_world_and_its_code() {
     assert_eq!((much.code, much.out.len()), (0, 3_000_000), "no byte is lost");
     exec(&[&id, "no-such-command"]).fails(1, "no-such-command");
     exec(&["-task", "nope", &id, "true"]).fails(1, "no task \"nope\"");
-    node.drover(&["job", "stop", "job"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "job"]).exits(0);
     node.await_alloc("job", "complete");
     exec(&[&id, "true"]).fails(1, "is not running");
 }
@@ -86,7 +86,7 @@ fn a_session_ends_with_its_user_and_with_its_task() {
     user.wait().expect("its end");
     wait::until("the command ends with its user", || (!is_alive(pid)).then_some(()));
     let (mut user, pid) = begin();
-    node.drover(&["job", "stop", "job"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "job"]).exits(0);
     wait::until("the command ends with its task", || (!is_alive(pid)).then_some(()));
     assert!(!user.wait().expect("its end").success());
 }

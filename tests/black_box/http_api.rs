@@ -28,7 +28,8 @@ fn lists_and_objects_carry_their_index() {
     let ttl = text(&client["heartbeat_ttl"]);
     assert!(ttl.ends_with('s') && ttl != "0s", "{client}");
     assert!(node.get("/v1/regions").json() == json!(["global"]));
-    assert!(node.get("/v1/jobs?pretty").text().contains("\n"), "pretty has lines");
+    let (pretty, plain) = (node.get("/v1/regions?pretty").text(), node.get("/v1/regions").text());
+    assert_eq!((pretty.as_str(), plain.as_str()), ("[\n    \"global\"\n]", "[\"global\"]"));
 }
 
 #[test]

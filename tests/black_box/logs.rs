@@ -50,7 +50,7 @@ fn following_ends_with_the_task_and_misses_nothing() {
     assert_eq!(next(), "out 8");
     node.allow(&id);
     assert_eq!(next(), "more");
-    node.drover(&["job", "stop", "talk"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "talk"]).exits(0);
     assert!(follower.wait().expect("its end").success());
 }
 

@@ -100,7 +100,7 @@ fn a_deployment_that_waits_for_no_other_region_is_not_unblocked() {
     node.drover(&["deployment", "unblock", "12345678"]).fails(1, "No deployment(s) with prefix or id");
 }
 
-/// Of the job's first allocation, how well it fits its node.
+/// The fit score of the job's first allocation.
 fn fit(node: &Node, id: &str) -> f64 {
     let alloc = node.await_alloc(id, "running");
     let whole = node.get(&format!("/v1/allocation/{}", text(&alloc["ID"]))).json();

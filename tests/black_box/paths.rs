@@ -192,7 +192,7 @@ fn files_of_odd_names_and_sizes_are_files() {
 
 /// A directory is swapped for a link to somewhere else, again and again, while it is listed and read.
 #[test]
-fn a_directory_that_becomes_a_link_while_it_is_read_shows_nothing_else() {
+fn a_directory_swapped_for_a_link_leaks_nothing() {
     let place = Place::new();
     let (dir, link) = (place.at("t/local/d"), place.at("t/local/other"));
     fs::create_dir(&dir).expect("made");

@@ -106,13 +106,13 @@ fn the_less_urgent_makes_way_and_returns() {
         evals.as_array().and_then(|all| all.iter().find(|e| e["TriggeredBy"] == "preemption").cloned());
     assert!(again.is_some(), "{evals}");
     assert_eq!(node.allocs("low").len(), 1, "it waits for room");
-    node.drover(&["job", "stop", "high"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "high"]).exits(0);
     let back = node.await_alloc("low", "running");
     assert_ne!(back["ID"], low["ID"]);
 }
 
 #[test]
-fn a_system_job_has_its_place_by_default_and_nobody_leaves_for_an_equal() {
+fn system_jobs_preempt_by_default_but_not_equals() {
     let node = small();
     node.register(&job("low", "service", 50, 900, "exec sleep 1000"));
     let low = node.await_alloc("low", "running");

@@ -106,7 +106,7 @@ fn policies_are_read_awaited_and_gone_with_their_job() {
 }
 
 #[test]
-fn counts_stay_when_that_is_asked_for_and_files_beyond_limits_are_refused() {
+fn preserve_counts_and_scaling_limits() {
     let node = Node::dev();
     let job = file(&node, "work", "batch", LIMITS);
     node.drover(&["job", "run", &job]).exits(0);

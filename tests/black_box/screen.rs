@@ -40,11 +40,12 @@ fn seen(node: &Node, args: &[&str]) -> String {
 #[test]
 fn a_terminal_is_drawn_on_in_place_and_a_pipe_gets_plain_lines() {
     let node = Node::dev();
-    let script = "sleep 0.3; trap 'exit 0' INT; while :; do sleep 0.05; done";
+    // deaf to its signal: stopping takes until the kill timeout, so that there is more than one look at it, however slow the machine is
+    let script = "trap '' INT; while :; do sleep 0.05; done";
     let file = node.write(
         "many.nomad.hcl",
         &format!(
-            "job \"many\" {{\n group \"g\" {{\n count = 9\n task \"t\" {{\n driver = \"raw_exec\"\n config {{\n command = \"/bin/sh\"\n\
+            "job \"many\" {{\n group \"g\" {{\n count = 9\n task \"t\" {{\n driver = \"raw_exec\"\n kill_timeout = \"2s\"\n config {{\n command = \"/bin/sh\"\n\
              args = [\"-c\", {script:?}]\n}}\n resources {{ memory = 10 }}\n}}\n}}\n}}\n"
         ),
     );
@@ -57,7 +58,6 @@ fn a_terminal_is_drawn_on_in_place_and_a_pipe_gets_plain_lines() {
 
     let stop = seen(&node, &["job", "stop", "many"]);
     assert!(stop.contains("finished with status \"complete\""), "{stop:?}");
-    // the tasks take their time to end, so that there is more than one look at them
     let frames: Vec<&str> =
         stop.split("\x1b[?7l").skip(1).map(|f| f.split("\x1b[J").next().unwrap_or(f)).collect();
     assert!(frames.len() > 1 && frames[1..].iter().all(|f| f.starts_with("\r\x1b[")), "in place: {stop:?}");

@@ -104,7 +104,7 @@ fn canaries_are_planned_wait_for_a_word_and_hold_nothing_else() {
 }
 
 #[test]
-fn canaries_may_promote_themselves_and_a_failing_one_brings_the_old_version_back() {
+fn system_auto_promote_and_auto_revert() {
     let node = Node::dev();
     let update = "canary = 100\n auto_promote = true\n auto_revert = true";
     run(&node, "sleep 1000", update).exits(0);
@@ -119,7 +119,7 @@ fn canaries_may_promote_themselves_and_a_failing_one_brings_the_old_version_back
 }
 
 #[test]
-fn without_a_rollback_a_failed_version_stays_where_it_was_and_the_next_one_mends_it() {
+fn without_auto_revert_a_failed_version_stays() {
     let node = Node::dev();
     run(&node, "sleep 1000", "").exits(0);
     start(&node, "exit 1", "");
@@ -137,7 +137,7 @@ fn without_a_rollback_a_failed_version_stays_where_it_was_and_the_next_one_mends
 }
 
 #[test]
-fn a_deployment_begins_with_the_first_node_and_another_one_is_not_needed_when_a_node_comes_back() {
+fn a_returning_node_needs_no_new_deployment() {
     let node = Node::dev();
     node.drover(&["node", "eligibility", "-disable", "-self"]).exits(0);
     start(&node, "sleep 1000", "");

@@ -77,7 +77,7 @@ fn what_became_of_an_allocation_is_told_in_one_screen() {
 }
 
 #[test]
-fn a_node_that_takes_no_more_says_so_and_what_waits_comes_in_turn() {
+fn a_node_at_max_allocs_says_so_and_the_rest_waits() {
     let mut node = Node::new();
     node.configure("client {\n node_max_allocs = 2\n}\n");
     node.start();
@@ -108,7 +108,7 @@ fn a_node_that_takes_no_more_says_so_and_what_waits_comes_in_turn() {
     assert!(status.exits(0).contains(" 2/2\n"), "{status:?}");
     assert_eq!(node.allocs("many").len(), 0);
 
-    node.drover(&["job", "stop", "long"]).exits(0);
+    node.drover(&["job", "stop", "-detach", "long"]).exits(0);
     wait::until("all have had their turn", || {
         (node.allocs("many").iter().filter(|a| a["ClientStatus"] == "complete").count() == 5).then_some(())
     });

@@ -36,7 +36,7 @@ fn family(node: &Node) -> Vec<u32> {
 }
 
 #[test]
-fn a_task_whose_entry_is_lost_is_ended_told_and_never_lives_twice() {
+fn a_task_without_journal_entry_ends_and_never_runs_twice() {
     let mut node = Node::new();
     let mut agent = node.connect();
     let mut spec = node.sh(FAMILY);

@@ -153,7 +153,7 @@ fn killed_in_a_start(node: &mut Node, run: Run, until: Until) -> (u32, PathBuf) 
 }
 
 #[test]
-fn a_start_that_waited_when_its_keeper_was_killed_ends_with_it_and_may_be_made_again() {
+fn a_start_cut_by_the_keepers_death_can_be_repeated() {
     for until in [Until::Forked, Until::Waiting] {
         let mut node = Node::new();
         let (child, executed) = killed_in_a_start(&mut node, run(1), until);

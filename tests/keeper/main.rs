@@ -48,6 +48,7 @@ struct Spec {
     logs: Option<Logs>,
     cpu_mhz: u64,
     memory_bytes: u64,
+    memory_low_bytes: u64,
 }
 
 #[derive(Clone, Serialize)]
@@ -188,6 +189,7 @@ impl Node {
             }),
             cpu_mhz: 100,
             memory_bytes: 0,
+            memory_low_bytes: 0,
         }
     }
 

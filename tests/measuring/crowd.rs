@@ -84,7 +84,7 @@ impl Crowd {
     }
 }
 
-/// Of so many in a hundred.
+/// The value below which so many in a hundred are.
 pub fn percentile(took: &mut [Duration], percent: usize) -> Duration {
     took.sort_unstable();
     took.get((took.len() * percent / 100).min(took.len().saturating_sub(1))).copied().unwrap_or_default()

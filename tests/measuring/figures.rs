@@ -26,7 +26,7 @@ pub fn binary_size(binary: &Path, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// Of the disk that everything else is measured on.
+/// The sync time of the disk that everything else is measured on.
 pub fn fsync_latency(table: &mut Table) -> Result<(), String> {
     let dir = scratch();
     fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
@@ -77,7 +77,7 @@ fn memory(agent: &Agent, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// Of agent and keeper: jobs registered one after the other, without and with a task that runs.
+/// The memory of agent and keeper: jobs registered one after the other, without and with a task that runs.
 fn bytes_written(agent: &Agent, table: &mut Table) -> Result<(), String> {
     let http = &mut agent.http()?;
     let keeper = agent.keeper().ok_or("the agent has no keeper")?;

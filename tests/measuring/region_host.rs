@@ -39,7 +39,7 @@ pub enum Said {
 #[derive(Default)]
 pub struct Counts {
     pub turns: AtomicU64,
-    /// Of workers.
+    /// How many workers.
     pub decisions: AtomicU64,
     /// Plans that touch a node.
     pub plans: AtomicU64,

@@ -131,7 +131,7 @@ impl World {
         self.host.counts.placed.load(Relaxed)
     }
 
-    /// Of a counter that the server publishes.
+    /// The value of a counter that the server publishes.
     pub fn counted(&self, name: &'static str) -> u64 {
         self.host.status().measured.counters.get(name).map_or(0, |series| series.total.sum)
     }
@@ -187,7 +187,7 @@ impl World {
             let updates = some.iter().map(|id| if ending { ended(*id) } else { running(*id) }).collect();
             self.reports += 1;
             self.running += some.len() as u64;
-            self.ask(node, NodeRequest::Report { node, secret, updates });
+            self.ask(node, NodeRequest::Report { node, secret, updates, verdicts: vec![] });
         }
         self.ask(node, NodeRequest::Watch { node, secret, since: set.index });
     }

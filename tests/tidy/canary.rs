@@ -1,7 +1,7 @@
 //! Proof that the checks are alive: each is fed text that breaks its rule and text that keeps it.
 
 use crate::source::Source;
-use crate::{checks, floors, tree};
+use crate::{checks, circles, citations, floors, public, tree};
 
 type Check = fn(&Source) -> Vec<String>;
 
@@ -111,6 +111,60 @@ fn a_manifest_lists_lower_floors_and_what_is_named() {
         let found = floors::manifest(room, &text, |name| name != "silent_crate");
         assert_eq!(found.len(), wanted, "case `{name}`: {found:?}");
     }
+}
+
+#[test]
+fn a_citation_without_its_rule_is_found() {
+    let rules =
+        [citations::Rules::new("server.md", "# Server\n## 7. Drains\n### 7.1 Wishes\n**7.1.2** One.\n")];
+    for (text, wanted) in [
+        ("// as server.md 7, server.md 7.1 and server.md 7.1.2 say", 0),
+        ("// server.md 7.1.3", 1),
+        ("// cli.md 9 is another document's, and other-server.md 9 none", 0),
+        ("// reference: server 7", 1),
+        ("const A: &str = \"server.md 9\";", 0),
+    ] {
+        let found = citations::in_comments(&Source::new("src/model/a.rs", text), &rules);
+        assert_eq!(found.len(), wanted, "{text}: {found:?}");
+    }
+    let twice = citations::Rules::new("server.md", "## 1. A\n**1** One.\n**1.1** Two.\n**1.1** Three.\n");
+    assert_eq!(twice.doubled(), ["docs/behaviour/server.md: 1.1 is there twice"]);
+}
+
+#[test]
+fn files_that_name_each_other_are_found() {
+    let sources = |b: &str| {
+        let files = [
+            ("src/model/a.rs", "use crate::b::c;\nmod own;"),
+            ("src/model/a/own.rs", "use super::A;"),
+            ("src/model/b/mod.rs", b),
+            ("src/model/d.rs", "use super::a::{self, A};"),
+        ];
+        files.map(|(path, text)| Source::new(path, text))
+    };
+    assert_eq!(circles::circles_against(&sources("use crate::e;"), &[]), Vec::<String>::new());
+    let found = circles::circles_against(&sources("use super::{e, d::{D, E}};"), &[]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[1].contains("src/model/a.rs, src/model/b/mod.rs, src/model/d.rs"), "{found:?}");
+    assert_eq!(circles::circles_against(&sources("use super::d::D;"), &[("model", 3)]), Vec::<String>::new());
+}
+
+#[test]
+fn a_public_item_that_nobody_names_is_found() {
+    let files = [
+        (
+            "src/model/a.rs",
+            "pub fn named() {}\npub struct Lonely;\n#[cfg(test)]\nmod tests {\nfn f() { Lonely }\n}",
+        ),
+        ("src/model/mod.rs", "#[cfg(any(test, feature = \"testing\"))]\npub mod samples;"),
+        ("src/model/samples.rs", "pub fn for_tests() {}"),
+        (
+            "src/server/a.rs",
+            "fn f() { named() }\n#[cfg(any(test, feature = \"testing\"))]\npub fn looks_inside() {}",
+        ),
+    ];
+    let found = public::unnamed(&files.map(|(path, text)| Source::new(path, text)));
+    assert_eq!(found, ["src/model/a.rs:2: nobody names `Lonely` in what ships"]);
 }
 
 #[test]

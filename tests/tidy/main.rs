@@ -6,13 +6,16 @@
 
 mod canary;
 mod checks;
+mod circles;
+mod citations;
 mod floors;
+mod public;
 mod source;
 mod tree;
 
-use source::Source;
+use source::{Source, root};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn rooms_depend_downwards_only() {
@@ -30,6 +33,31 @@ fn rooms_depend_downwards_only() {
     });
     assert_none(found.collect());
     assert_tidy(floors::parts);
+}
+
+#[test]
+fn files_of_a_room_do_not_go_in_circles() {
+    assert_none(circles::circles(&Source::all()));
+}
+
+#[test]
+fn every_public_item_is_named_somewhere() {
+    assert_none(public::unnamed(&Source::all()));
+}
+
+#[test]
+fn every_citation_has_its_rule() {
+    let behaviour = root().join("docs/behaviour");
+    let read =
+        |name: &str| fs::read_to_string(behaviour.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let rules = citations::DOCUMENTS.map(|name| citations::Rules::new(name, &read(name)));
+    let mut found: Vec<String> = rules.iter().flat_map(citations::Rules::doubled).collect();
+    found.extend(Source::all().iter().flat_map(|source| citations::in_comments(source, &rules)));
+    for path in documents(&root().join("docs")) {
+        let text = fs::read_to_string(&path).expect("a listed document is readable");
+        found.extend(citations::without_target(&path.display().to_string(), &text, &rules));
+    }
+    assert_none(found);
 }
 
 #[test]
@@ -105,6 +133,11 @@ fn assert_none(findings: Vec<String>) {
     assert!(findings.is_empty(), "\n{} untidy:\n{}\n", findings.len(), findings.join("\n"));
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// Every document below `folder`.
+fn documents(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder of documents is readable");
+    let paths = entries.map(|entry| entry.expect("an entry is readable").path());
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.partition(|path| path.is_dir());
+    let below = folders.iter().flat_map(|folder| documents(folder));
+    files.into_iter().filter(|file| file.extension().is_some_and(|e| e == "md")).chain(below).collect()
 }

@@ -5,6 +5,11 @@
 use std::fs;
 use std::path::Path;
 
+/// The repository.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
 /// Three views of one text. Each has the text's own line breaks; what belongs to another view is blank.
 pub struct Source {
     /// Relative to the repository, with forward slashes.
@@ -32,7 +37,7 @@ impl Source {
 
     /// Every Rust file of the project, in path order.
     pub fn all() -> Vec<Source> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = root();
         let mut paths = Vec::new();
         for dir in ["src", "tests", "fuzz"] {
             rust_files(&root.join(dir), &mut paths);

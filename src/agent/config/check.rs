@@ -1,9 +1,10 @@
 //! What must hold of a configuration as a whole, once all sources are read. Fills in what follows from other values.
 
-use super::Config;
+use super::{ClientConfig, Config};
 use jobspec::diagnostic::Diagnostic;
 use model::pool::{ALL_POOLS, name_problem};
 use model::time::Span;
+use std::net::IpAddr;
 
 /// All that is wrong; nothing when the configuration can be run.
 pub fn check(config: &mut Config) -> Vec<Diagnostic> {
@@ -12,7 +13,8 @@ pub fn check(config: &mut Config) -> Vec<Diagnostic> {
     }
     let denied = DRIVER_OPTIONS.iter().any(|(key, listed)| forbids(config, key, *listed));
     config.client.raw_exec_enabled &= !denied;
-    let found = [roles(config), server(config), directories(config), pool(config), offers(config)];
+    let found =
+        [roles(config), server(config), joined(config), directories(config), pool(config), offers(config)];
     found.into_iter().flatten().map(|text| Diagnostic::nowhere("configuration", text, "")).collect()
 }
 
@@ -23,6 +25,22 @@ const DRIVER_OPTIONS: [(&str, bool); 4] = [
     ("driver.denylist", false),
     ("driver.blacklist", false),
 ];
+
+/// Options that are obeyed; any other is kept and shown.
+const OPTIONS: [&str; 7] = [
+    "driver.raw_exec.enable",
+    "driver.allowlist",
+    "driver.denylist",
+    "driver.whitelist",
+    "driver.blacklist",
+    "env.denylist",
+    "env.blacklist",
+];
+
+pub fn options_without_effect(client: &ClientConfig) -> impl Iterator<Item = String> {
+    let without = client.options.keys().filter(|key| !OPTIONS.contains(&key.as_str()));
+    without.map(|key| format!("client.options.{key} has no effect: it is kept and shown"))
+}
 
 fn forbids(config: &Config, option: &str, listed: bool) -> bool {
     let Some(drivers) = config.client.options.get(option).filter(|drivers| !drivers.is_empty()) else {
@@ -70,6 +88,31 @@ fn server(config: &Config) -> Option<String> {
         return Some(format!("server.job_default_priority must be from 50 to {max}, not {given}"));
     }
     None
+}
+
+/// Whoever names only this machine asks for what is done anyway.
+fn joined(config: &Config) -> Option<String> {
+    let advertised = config.http.advertise.as_ref().map(|a| a.host.as_str());
+    let own = |host: &str| {
+        host == "localhost"
+            || host == config.name
+            || Some(host) == advertised
+            || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback() || ip == config.bind_addr)
+    };
+    let (key, other) = config.joined.iter().find(|(_, address)| !own(host_of(address)))?;
+    Some(format!("not supported yet: {key} with {other:?}, another machine: this release runs one server"))
+}
+
+/// `10.0.0.1:4647`, `[::1]:4647`, `::1`, `board-1`: without the port.
+fn host_of(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) => {
+            host
+        }
+        _ => address,
+    }
+    .trim_start_matches('[')
+    .trim_end_matches(']')
 }
 
 fn directories(config: &Config) -> Option<String> {

@@ -11,7 +11,7 @@ const MAX_FILES: usize = 1000;
 /// The files that `-config` names: a file, or of a folder its `*.hcl` and `*.json` in alphabetical order, not of folders within.
 pub fn read(path: &str) -> Result<Vec<SourceFile>, Diagnostic> {
     let fail = |name: &str, e: std::io::Error| {
-        Diagnostic::nowhere(name, "Cannot read the configuration", e.to_string())
+        Diagnostic::nowhere(name, "Cannot read the configuration", os_error(&e))
     };
     if !fs::metadata(path).map_err(|e| fail(path, e))?.is_dir() {
         return Ok(vec![read_one(path).map_err(|e| fail(path, e))?]);
@@ -27,6 +27,15 @@ pub fn read(path: &str) -> Result<Vec<SourceFile>, Diagnostic> {
     names.sort();
     let full = |name: &String| Path::new(path).join(name).to_string_lossy().into_owned();
     names.iter().map(full).map(|p| read_one(&p).map_err(|e| fail(&p, e))).collect()
+}
+
+/// An error of the operating system in its own words, as scripts look for them: "no such file or directory".
+pub fn os_error(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let Some(code) = error.raw_os_error() else { return text };
+    let words = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text);
+    let mut chars = words.chars();
+    chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect()
 }
 
 fn read_one(path: &str) -> std::io::Result<SourceFile> {
@@ -49,6 +58,12 @@ pub fn machine() -> Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn os_errors_are_told_in_lower_case_without_a_number() {
+        assert_eq!(os_error(&std::io::Error::from_raw_os_error(2)), "no such file or directory");
+        assert_eq!(os_error(&std::io::Error::other("Ours")), "Ours");
+    }
 
     #[test]
     fn only_configuration_files_of_a_folder_are_read() {

@@ -1,14 +1,16 @@
 //! The agent's configuration: defaults, then files in the order given, then flags; the result is one plain `Config`.
 //!
 //! Refuses to know: where files lie (`files` reads them) and what the agent does with a value. Nothing is ignored in silence: a key
-//! that nobody knows, a value that is out of range and a feature that is not built are each refused with their place.
+//! that nobody knows, a value that is out of range and a feature that is not built are each refused with their place, and a key that
+//! changes nothing here is accepted with a warning. Keys are declared in `keys`, and only there.
 
 mod check;
 pub mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+pub mod keys;
 mod offers;
-mod schema;
+mod shown;
 pub mod syntax;
 mod values;
 mod walk;
@@ -22,6 +24,8 @@ use model::time::Span;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+
+pub use shown::shown;
 
 /// All that an agent is told. Every duration is a `Span`; sizes carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +46,8 @@ pub struct Config {
     pub telemetry: TelemetryConfig,
     /// Opens what tells more of the machine than anyone should see by default.
     pub enable_debug: bool,
+    /// Servers that the files name: keys and addresses.
+    pub joined: Vec<(&'static str, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,13 +61,13 @@ pub struct TelemetryConfig {
     /// The label `host` is the node's name instead of the machine's.
     pub use_node_name: bool,
     pub hostname: String,
-    /// Of metrics that no prefix in `prefixes` speaks of.
+    /// Whether metrics are told that no prefix in `prefixes` fits.
     pub filter_default: bool,
     /// Beginnings of names, and whether such metrics are told. The longest decides.
     pub prefixes: BTreeMap<String, bool>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogConfig {
     pub level: LogLevel,
     /// One JSON object a line instead of text.
@@ -77,17 +83,18 @@ pub struct LogConfig {
     pub rotate_max_files: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Off,
     Error,
     Warn,
+    #[default]
     Info,
     Debug,
     Trace,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpConfig {
     pub port: u16,
     /// What to listen on; never empty.
@@ -119,7 +126,7 @@ impl HttpConfig {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerConfig {
     pub enabled: bool,
     /// Always 1 in this release.
@@ -148,7 +155,7 @@ pub struct ServerConfig {
     pub event_buffer_entries: u32,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientConfig {
     pub enabled: bool,
     pub node_class: String,
@@ -186,6 +193,8 @@ pub struct ClientConfig {
     pub alloc_dir: Option<PathBuf>,
     /// Tasks may run as plain processes of the agent's user.
     pub raw_exec_enabled: bool,
+    /// Variables of the agent's environment that no task is given; `None`: those with credentials.
+    pub env_denylist: Option<Vec<String>>,
 }
 
 /// What tasks never get.
@@ -240,7 +249,7 @@ pub struct FlagSetting {
     pub flag: &'static str,
 }
 
-/// What the sources said, by full names of keys: the last word on each, as text. What said nothing is not in it.
+/// What holds, by full names of keys, as text: defaults, and the sources' last word on each. A key without either is not in it.
 pub type Settings = BTreeMap<String, String>;
 
 /// A configuration that was accepted, and what the user should know nevertheless.
@@ -254,115 +263,38 @@ pub struct Loaded {
 impl Config {
     /// Reads all sources; all that is wrong is told at once.
     pub fn load(sources: &Sources, machine: &Machine) -> Result<Loaded, Vec<Diagnostic>> {
-        let mut loading = walk::Loading::new(Config::defaults(sources.dev, machine));
+        let mut loading = walk::Loading::new(Config::bare(sources.dev, machine));
+        loading.defaults(sources.dev);
         for file in &sources.files {
             loading.file(file);
         }
         for setting in &sources.flags {
             loading.flag(setting);
         }
-        let walk::Walked { mut config, settings, warnings, mut errors } = loading.finish();
+        let walk::Walked { mut config, settings, mut warnings, mut errors } = loading.finish();
         if errors.is_empty() {
             errors = check::check(&mut config);
+            warnings.extend(check::options_without_effect(&config.client));
         }
         if errors.is_empty() { Ok(Loaded { config, settings, warnings }) } else { Err(errors) }
     }
 
-    /// What holds where nothing else was said (cli.md 4.3 to 4.7).
-    pub fn defaults(dev: bool, machine: &Machine) -> Config {
-        let bind = if dev { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+    /// What the machine says; everything else comes from the declarations of the keys.
+    fn bare(dev: bool, machine: &Machine) -> Config {
         Config {
             dev,
-            region: "global".to_string(),
-            datacenter: "dc1".to_string(),
+            region: String::new(),
+            datacenter: String::new(),
             name: machine.hostname.clone(),
             data_dir: None,
-            bind_addr: IpAddr::V4(bind),
+            bind_addr: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             log: LogConfig::default(),
-            http: HttpConfig {
-                port: 4646,
-                addresses: Vec::new(),
-                advertise: None,
-                response_headers: BTreeMap::new(),
-                max_conns_per_client: 100,
-            },
-            server: ServerConfig::defaults(dev, machine),
-            client: ClientConfig::defaults(dev),
-            telemetry: TelemetryConfig {
-                prometheus: dev,
-                publish_node: dev,
-                publish_allocations: dev,
-                hide_dispatched: false,
-                hostname: machine.hostname.clone(),
-                filter_default: true,
-                ..TelemetryConfig::default()
-            },
-            enable_debug: dev,
-        }
-    }
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        LogConfig {
-            level: LogLevel::Info,
-            json: false,
-            include_location: false,
-            file: None,
-            rotate_bytes: 0,
-            rotate_duration: Span::hours(24),
-            rotate_max_files: None,
-        }
-    }
-}
-
-impl ServerConfig {
-    fn defaults(dev: bool, machine: &Machine) -> ServerConfig {
-        ServerConfig {
-            enabled: dev,
-            bootstrap_expect: if dev { 1 } else { 0 },
-            num_schedulers: machine.cpus.max(1),
-            heartbeat_grace: Span::seconds(10),
-            min_heartbeat_ttl: Span::seconds(10),
-            max_heartbeats_per_second: 50.0,
-            failover_heartbeat_ttl: Span::minutes(5),
-            job_default_priority: 50,
-            job_max_priority: 100,
-            job_tracked_versions: 6,
-            job_max_source_bytes: 1_000_000,
-            search: SearchRules::default(),
-            default_scheduler_config: SchedulerSettings::default(),
-            garbage: GarbageRules::default(),
-            event_broker: true,
-            event_buffer_entries: 100,
-        }
-    }
-}
-
-impl ClientConfig {
-    fn defaults(dev: bool) -> ClientConfig {
-        ClientConfig {
-            enabled: dev,
-            node_class: String::new(),
-            node_pool: "default".to_string(),
-            meta: BTreeMap::new(),
-            options: BTreeMap::new(),
-            network_interface: dev.then(|| "lo".to_string()),
-            host_networks: Vec::new(),
-            host_volumes: Vec::new(),
-            dynamic_ports: PortRange::default(),
-            cpu_total_compute_mhz: 0,
-            memory_total_mb: 0,
-            disk_total_mb: 0,
-            disk_free_mb: 0,
-            reserved: Reserved::default(),
-            max_kill_timeout: Span::seconds(30),
-            gc_max_allocs: 50,
-            node_max_allocs: 0,
-            remote_exec: true,
-            state_dir: None,
-            alloc_dir: None,
-            raw_exec_enabled: dev,
+            http: HttpConfig::default(),
+            server: ServerConfig { num_schedulers: machine.cpus.max(1), ..ServerConfig::default() },
+            client: ClientConfig { remote_exec: true, ..ClientConfig::default() },
+            telemetry: TelemetryConfig { hostname: machine.hostname.clone(), ..TelemetryConfig::default() },
+            enable_debug: false,
+            joined: Vec::new(),
         }
     }
 }

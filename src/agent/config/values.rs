@@ -1,4 +1,4 @@
-//! What a single value may be, and where it goes: the setters of `schema` that are more than an assignment. Each says in a sentence what
+//! What a single value may be, and where it goes: the setters of `keys` that are more than an assignment. Each says in a sentence what
 //! is wrong with a value.
 
 use super::{Advertised, Config, LogLevel};
@@ -107,6 +107,14 @@ pub fn log_rotate_max_files(config: &mut Config, value: &str) -> Result<(), Stri
     Ok(())
 }
 
+/// An address of a server; `check` looks at it, once all is said.
+pub fn join(config: &mut Config, key: &'static str, value: &str) -> Result<(), String> {
+    if config.joined.iter().all(|(_, known)| known != value) {
+        config.joined.push((key, value.to_string()));
+    }
+    Ok(())
+}
+
 pub fn interface(config: &mut Config, value: &str) -> Result<(), String> {
     if value.contains("{{") {
         return Err("not supported yet: address templates; write the interface's name".to_string());
@@ -187,9 +195,12 @@ pub fn option(config: &mut Config, key: &str, value: &str) -> Result<(), String>
             };
             config.client.raw_exec_enabled = on;
         }
-        // obeyed by `check`, once all is said
-        "driver.allowlist" | "driver.denylist" | "driver.whitelist" | "driver.blacklist" => {}
-        _ => return Err("not supported yet".to_string()),
+        "env.denylist" | "env.blacklist" => {
+            let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+            config.client.env_denylist = Some(names.map(str::to_string).collect());
+        }
+        // lists of drivers are obeyed by `check`, once all is said; what else there is, is kept
+        _ => {}
     }
     config.client.options.insert(key.to_string(), value.to_string());
     Ok(())

@@ -1,9 +1,9 @@
-//! Walks one source after the other along the schema, sets values and collects what is wrong with its place.
+//! Walks one source after the other along the declared keys, sets values and collects what is wrong with its place.
 //!
 //! Merge rules (cli.md 4.1.3): a later value wins; an empty or zero value says nothing; a plain boolean can only be switched
 //! on; entries of maps add up. Keys are matched without regard to case.
 
-use super::schema::{Key, Kind, TOP};
+use super::keys::{Key, Kind, TOP};
 use super::syntax::{self, Item, Node, Value};
 use super::{Config, FlagSetting, Settings, SourceFile};
 use jobspec::diagnostic::{Diagnostic, Source};
@@ -35,6 +35,27 @@ impl Loading {
 
     pub fn finish(self) -> Walked {
         self.walked
+    }
+
+    /// The declared default of each key, before any source.
+    pub fn defaults(&mut self, dev: bool) {
+        self.default_of_each(TOP, "", dev);
+    }
+
+    fn default_of_each(&mut self, keys: &'static [Key], above: &str, dev: bool) {
+        for key in keys {
+            let name = join(above, key.name);
+            match &key.kind {
+                Kind::Block(inner) => self.default_of_each(inner, &name, dev),
+                Kind::Labelled { label, keys, .. } => self.default_of_each(keys, &join(&name, label), dev),
+                kind => {
+                    let Some(value) = key.default_value(dev) else { continue };
+                    let place = Source { name: "default", text: value };
+                    let node = Node { value: Value::Text(value.to_string()), at: 0..value.len() };
+                    self.value(place, &name, kind, &node);
+                }
+            }
+        }
     }
 
     pub fn file(&mut self, file: &SourceFile) {
@@ -84,7 +105,7 @@ impl Loading {
     fn items(&mut self, place: Source<'_>, above: &str, keys: &'static [Key], items: &[Item]) {
         for item in items {
             match keys.iter().find(|k| k.name.eq_ignore_ascii_case(&item.key)) {
-                Some(found) => self.known(place, &join(above, found.name), &found.kind, item),
+                Some(found) => self.known(place, &join(above, found.name), found, item),
                 None => self.unknown(place, above, keys, item),
             }
         }
@@ -103,14 +124,14 @@ impl Loading {
         self.refuse(place, item.key_at.clone(), summary, detail);
     }
 
-    fn known(&mut self, place: Source<'_>, name: &str, kind: &'static Kind, item: &Item) {
-        match kind {
+    fn known(&mut self, place: Source<'_>, name: &str, key: &'static Key, item: &Item) {
+        match &key.kind {
             Kind::Block(keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
                 loading.items(place, name, keys, items);
             }),
-            Kind::Labelled(label, keys) => {
+            Kind::Labelled { label, keys, others } => {
                 self.each_object(place, name, &item.node, &mut |loading, items| {
-                    loading.labelled(place, name, label, keys, items);
+                    loading.labelled(place, name, (label, keys, *others), items);
                 })
             }
             Kind::Named(begin, keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
@@ -119,15 +140,18 @@ impl Loading {
             Kind::Map(set) => self.each_object(place, name, &item.node, &mut |loading, items| {
                 loading.entries(place, name, *set, items);
             }),
-            Kind::NotYet(_) | Kind::NotYetBlock => self.not_yet(place, name, kind, &item.node, &item.key_at),
+            Kind::NotBuilt(harmless) => self.not_built(place, name, harmless, item),
             Kind::List(set) => self.list(place, name, *set, &item.node),
-            Kind::Absent => {
-                let text = format!("{}: {name} has no effect: drover does not work with it", place.name);
-                if !self.walked.warnings.contains(&text) {
-                    self.walked.warnings.push(text);
-                }
-            }
-            _ => self.value(place, name, kind, &item.node),
+            Kind::NoEffect if says_nothing(&item.node.value) => {}
+            Kind::NoEffect => self.warn(place, name, key.about),
+            kind => self.value(place, name, kind, &item.node),
+        }
+    }
+
+    fn warn(&mut self, place: Source<'_>, name: &str, why: &str) {
+        let text = format!("{}: {name} has no effect: {why}", place.name);
+        if !self.walked.warnings.contains(&text) {
+            self.walked.warnings.push(text);
         }
     }
 
@@ -154,13 +178,21 @@ impl Loading {
         }
     }
 
-    fn labelled(&mut self, place: Source<'_>, name: &str, label: &str, keys: &'static [Key], items: &[Item]) {
+    fn labelled(
+        &mut self,
+        place: Source<'_>,
+        name: &str,
+        (label, keys, others): (&str, &'static [Key], Option<&str>),
+        items: &[Item],
+    ) {
         for item in items {
             if item.key == label {
                 let below = format!("{name}.{label}");
                 self.each_object(place, &below, &item.node, &mut |loading, items| {
                     loading.items(place, &below, keys, items);
                 });
+            } else if let Some(why) = others {
+                self.warn(place, &format!("{name} {:?}", item.key), why);
             } else {
                 let summary = format!("not supported yet: {name} {:?}", item.key);
                 self.refuse(place, item.key_at.clone(), summary, format!("known is {name} {label:?}"));
@@ -209,9 +241,6 @@ impl Loading {
             };
             match set(&mut self.walked.config, &item.key, &text) {
                 Ok(()) => self.said(&full, &text),
-                Err(why) if why == "not supported yet" => {
-                    self.refuse(place, item.key_at.clone(), format!("not supported yet: {full}"), "");
-                }
                 Err(why) => self.refuse(place, item.key_at.clone(), format!("Invalid value of {full}"), why),
             }
         }
@@ -231,7 +260,7 @@ impl Loading {
         };
         for node in nodes {
             let done = match &node.value {
-                Value::Text(text) => set(&mut self.walked.config, text).map(|()| self.said(name, text)),
+                Value::Text(text) => set(&mut self.walked.config, text).map(|()| self.listed(name, text)),
                 _ => Err("it must be a text".to_string()),
             };
             if let Err(why) = done {
@@ -240,26 +269,10 @@ impl Loading {
         }
     }
 
-    fn not_yet(&mut self, place: Source<'_>, name: &str, kind: &Kind, node: &Node, key_at: &Range<usize>) {
-        let harmless = |text: &str| match kind {
-            Kind::NotYet(values) => values.contains(&text),
-            _ => false,
-        };
-        match &node.value {
-            Value::Null | Value::Bool(false) => {}
-            Value::Text(text) if text.is_empty() || harmless(text) => {}
-            Value::Number(text) if text.parse::<f64>() == Ok(0.0) || harmless(text) => {}
-            Value::Bool(true) if harmless("true") => {}
-            Value::List(nodes) if nodes.is_empty() => {}
-            Value::List(nodes) if nodes.iter().all(|n| matches!(n.value, Value::Object(_))) => {
-                nodes.iter().for_each(|n| self.not_yet(place, name, kind, n, key_at));
-            }
-            Value::Object(items) if matches!(kind, Kind::NotYetBlock) => {
-                for item in items {
-                    self.not_yet(place, &join(name, &item.key), kind, &item.node, &item.key_at);
-                }
-            }
-            _ => self.refuse(place, key_at.clone(), format!("not supported yet: {name}"), ""),
+    fn not_built(&mut self, place: Source<'_>, name: &str, harmless: &[&str], item: &Item) {
+        let harmless = scalar(&item.node.value).is_some_and(|text| harmless.contains(&text.as_str()));
+        if !harmless && !says_nothing(&item.node.value) {
+            self.refuse(place, item.key_at.clone(), format!("not supported yet: {name}"), "");
         }
     }
 
@@ -268,6 +281,15 @@ impl Loading {
             Ok(Some(text)) => self.said(name, &text),
             Ok(None) => {}
             Err(why) => self.refuse(place, node.at.clone(), format!("Invalid value of {name}"), why),
+        }
+    }
+
+    /// A list is what all sources put into it, with commas between.
+    fn listed(&mut self, name: &str, text: &str) {
+        let all = self.walked.settings.entry(name.to_string()).or_default();
+        if !all.split(',').any(|one| one == text) {
+            let comma = if all.is_empty() { "" } else { "," };
+            *all = format!("{all}{comma}{text}");
         }
     }
 
@@ -307,6 +329,17 @@ impl Loading {
 
 fn join(above: &str, name: &str) -> String {
     if above.is_empty() { name.to_string() } else { format!("{above}.{name}") }
+}
+
+/// It asks for nothing: empty, zero, false. An empty block says that there is one.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Text(text) => text.is_empty(),
+        Value::Number(text) => text.parse::<f64>() == Ok(0.0),
+        Value::List(nodes) => nodes.is_empty(),
+        Value::Bool(true) | Value::Object(_) => false,
+    }
 }
 
 /// Text, number or boolean as text; lists and objects are none.

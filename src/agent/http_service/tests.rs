@@ -145,7 +145,14 @@ impl Server {
         self.run(&register(spec("web", 1), Some(eval(1, "web"))));
         let job = self.region.job("web");
         let nodes = place(vec![alloc(1, &job, node_id(1), eval_id(1))]);
-        self.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+        self.run(&Command::ApplyPlan {
+            eval: eval_id(1),
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals: vec![],
+            at: AT,
+        });
         self.report(ClientStatus::Running);
     }
 
@@ -154,7 +161,13 @@ impl Server {
         for state in update.task_states.values_mut() {
             state.started_at = AT;
         }
-        self.run(&Command::UpdateAllocs { node: node_id(1), updates: vec![update], evals: vec![], at: AT });
+        self.run(&Command::UpdateAllocs {
+            node: node_id(1),
+            updates: vec![update],
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
     }
 
     /// Answers as the node's brain does, as often as it is asked, while `act` goes on.

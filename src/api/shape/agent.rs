@@ -3,13 +3,14 @@
 use crate::agent::{AgentInfo, ClientReport};
 use crate::host::HostData;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use wire::status::ServerStatus;
 
 /// Top-level members are lower case here (http-api.md 0.2.1).
 #[derive(Serialize)]
 pub struct SelfShape<'a> {
-    config: ConfigShape<'a>,
+    config: Map<String, Value>,
     member: MemberShape<'a>,
     stats: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
 }
@@ -17,11 +18,24 @@ pub struct SelfShape<'a> {
 impl<'a> SelfShape<'a> {
     pub fn new(agent: &'a AgentInfo, status: &ServerStatus, client: Option<&ClientReport>) -> Self {
         SelfShape {
-            config: ConfigShape::new(agent),
+            config: config(agent),
             member: MemberShape::new(agent, status),
             stats: stats(agent, status, client),
         }
     }
+}
+
+/// All settings, and over them what programs read and what no key says.
+fn config(agent: &AgentInfo) -> Map<String, Value> {
+    let mut shown = agent.config.clone();
+    let Ok(Value::Object(known)) = serde_json::to_value(ConfigShape::new(agent)) else { return shown };
+    for (name, value) in known {
+        match (shown.get_mut(&name), value) {
+            (Some(Value::Object(block)), Value::Object(members)) => block.extend(members),
+            (_, value) => drop(shown.insert(name, value)),
+        }
+    }
+    shown
 }
 
 #[derive(Serialize)]

@@ -292,7 +292,7 @@ impl<'a> AllocatedShape<'a> {
             task_lifecycles: r
                 .tasks
                 .iter()
-                .map(|(n, t)| (n.as_str(), t.lifecycle.map(LifecycleShape::new)))
+                .map(|(n, t)| (n.as_str(), t.lifecycle.map(LifecycleShape)))
                 .collect(),
             shared: AllocatedSharedShape {
                 networks: listed(&r.networks, NetworkShape::held),

@@ -1,12 +1,9 @@
-//! Networks, ports, devices and volumes as JSON: as a job asks for them, as an allocation holds them, as a node has them.
+//! Networks, ports, devices and volumes as JSON: as an allocation holds them, and as a node has them.
 
-use super::preference::AffinityShape;
-use super::{ConstraintShape, Null, map_or_null};
+use super::{Null, map_or_null};
 use model::claims::{
-    DeviceAsk, DeviceAttribute, DeviceGroup, DeviceValue, HeldDevice, HeldNetwork, HeldPort, HostVolume,
-    Network, NodeAddress, Port, VolumeAsk, VolumeMount,
+    DeviceAttribute, DeviceGroup, DeviceValue, HeldDevice, HeldNetwork, HeldPort, HostVolume, NodeAddress,
 };
-use model::job::DisconnectPolicy;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -47,15 +44,6 @@ impl<'a> NetworkShape<'a> {
         NetworkShape { mode, device, cidr, ip, mbits, dns: (), reserved_ports: None, dynamic_ports: None }
     }
 
-    pub fn asked(n: &'a Network) -> Self {
-        NetworkShape {
-            mbits: n.mbits,
-            reserved_ports: listed(&n.reserved, PortShape::asked),
-            dynamic_ports: listed(&n.dynamic, PortShape::asked),
-            ..NetworkShape::bare(&n.mode, "", "")
-        }
-    }
-
     pub fn held(n: &'a HeldNetwork) -> Self {
         let ports = |fixed: bool| -> Option<Vec<PortShape<'a>>> {
             let some = n.ports.iter().any(|p| p.fixed == fixed);
@@ -70,10 +58,6 @@ impl<'a> NetworkShape<'a> {
 }
 
 impl<'a> PortShape<'a> {
-    fn asked(p: &'a Port) -> Self {
-        PortShape { label: &p.label, value: p.value, to: p.to, host_network: &p.host_network }
-    }
-
     fn held(p: &'a HeldPort) -> Self {
         PortShape { label: &p.label, value: p.value.into(), to: p.to, host_network: &p.host_network }
     }
@@ -103,26 +87,6 @@ impl<'a> MappingShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct DeviceAskShape<'a> {
-    name: &'a str,
-    count: i64,
-    constraints: Option<Vec<ConstraintShape<'a>>>,
-    affinities: Option<Vec<AffinityShape<'a>>>,
-}
-
-impl<'a> DeviceAskShape<'a> {
-    pub fn new(d: &'a DeviceAsk) -> Self {
-        DeviceAskShape {
-            name: &d.name,
-            count: d.count,
-            constraints: ConstraintShape::list(&d.constraints),
-            affinities: AffinityShape::list(&d.affinities),
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
 pub struct HeldDeviceShape<'a> {
     vendor: &'a str,
     #[serde(rename = "Type")]
@@ -135,85 +99,6 @@ pub struct HeldDeviceShape<'a> {
 impl<'a> HeldDeviceShape<'a> {
     pub fn new(d: &'a HeldDevice) -> Self {
         HeldDeviceShape { vendor: &d.vendor, kind: &d.kind, name: &d.name, ids: &d.ids }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct VolumeShape<'a> {
-    name: &'a str,
-    #[serde(rename = "Type")]
-    kind: &'a str,
-    source: &'a str,
-    read_only: bool,
-    sticky: bool,
-    access_mode: &'static str,
-    attachment_mode: &'static str,
-    mount_options: Null,
-    per_alloc: bool,
-}
-
-impl<'a> VolumeShape<'a> {
-    pub fn all(volumes: &'a BTreeMap<String, VolumeAsk>) -> Option<BTreeMap<&'a str, Self>> {
-        let one = |(name, v): (&'a String, &'a VolumeAsk)| {
-            let shape = VolumeShape {
-                name,
-                kind: &v.kind,
-                source: &v.source,
-                read_only: v.read_only,
-                sticky: false,
-                access_mode: "",
-                attachment_mode: "",
-                mount_options: (),
-                per_alloc: false,
-            };
-            (name.as_str(), shape)
-        };
-        (!volumes.is_empty()).then(|| volumes.iter().map(one).collect())
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct MountShape<'a> {
-    volume: &'a str,
-    destination: &'a str,
-    read_only: bool,
-    propagation_mode: &'a str,
-    #[serde(rename = "SELinuxLabel")]
-    selinux_label: &'static str,
-}
-
-impl<'a> MountShape<'a> {
-    pub fn new(m: &'a VolumeMount) -> Self {
-        MountShape {
-            volume: &m.volume,
-            destination: &m.destination,
-            read_only: m.read_only,
-            propagation_mode: &m.propagation_mode,
-            selinux_label: "",
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct DisconnectShape {
-    /// Nanoseconds.
-    lost_after: i64,
-    stop_on_client_after: Option<i64>,
-    replace: bool,
-    reconcile: &'static str,
-}
-
-impl DisconnectShape {
-    pub fn new(d: &DisconnectPolicy) -> Self {
-        DisconnectShape {
-            lost_after: d.lost_after.map_or(0, |after| after.as_nanos()),
-            stop_on_client_after: d.stop_on_client_after.map(|after| after.as_nanos()),
-            replace: d.replace,
-            reconcile: d.reconcile.as_str(),
-        }
     }
 }
 

@@ -1,54 +1,31 @@
 //! The whole job as JSON: what its user wrote after defaults, and what the servers know of it.
 
-use super::action::ActionShape;
-use super::claims::{DeviceAskShape, DisconnectShape, MountShape, NetworkShape, VolumeShape, listed};
-use super::family::{ParameterizedShape, PayloadFileShape, PeriodicShape, payload_text};
+use super::Null;
+use super::block::{BlockShape, Labelled};
+use super::claims::{NetworkShape, listed};
+use super::family::{PayloadFileShape, payload_text};
 use super::job_answers::TagShape;
-use super::preference::{AffinityShape, SpreadShape};
 use super::scaling::PolicyShape;
-use super::{ConstraintShape, Null, map_or_null};
-use model::claims::HeldNetwork;
-use model::job::{
-    Job, JobSpec, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup, UpdatePolicy,
-};
+use model::claims::{HeldNetwork, Network};
+use model::job::{Job, JobSpec, Task, TaskGroup};
 use model::resources::{Lifecycle, TaskResources};
-use model::value::Value;
-use serde::{Serialize, Serializer, ser::SerializeMap};
-use std::collections::BTreeMap;
+use serde::{Serialize, Serializer};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobShape<'a> {
-    stop: bool,
-    region: &'a str,
-    namespace: &'a str,
-    #[serde(rename = "ID")]
-    id: &'a str,
-    #[serde(rename = "ParentID")]
-    parent_id: &'a str,
-    name: &'a str,
+    #[serde(flatten)]
+    fields: BlockShape<'a>,
     #[serde(rename = "Type")]
     job_type: &'static str,
-    priority: i64,
-    all_at_once: bool,
-    datacenters: &'a [String],
-    node_pool: &'a str,
-    constraints: Option<Vec<ConstraintShape<'a>>>,
-    affinities: Option<Vec<AffinityShape<'a>>>,
-    spreads: Option<Vec<SpreadShape<'a>>>,
+    #[serde(rename = "ParentID")]
+    parent_id: &'a str,
     task_groups: Vec<GroupShape<'a>>,
-    update: UpdateShape,
-    multiregion: Null,
-    periodic: Option<PeriodicShape<'a>>,
-    parameterized_job: Option<ParameterizedShape<'a>>,
+    /// Always present on a job; only the two members that concern a job as a whole have values.
+    update: WholeUpdateShape,
     dispatched: bool,
     dispatch_idempotency_token: &'a str,
     payload: Option<String>,
-    meta: Option<&'a BTreeMap<String, String>>,
-    consul_token: &'static str,
-    consul_namespace: &'static str,
-    vault_token: &'static str,
-    vault_namespace: &'static str,
     #[serde(rename = "NomadTokenID")]
     nomad_token_id: &'static str,
     status: &'static str,
@@ -60,8 +37,6 @@ pub struct JobShape<'a> {
     create_index: u64,
     modify_index: u64,
     job_modify_index: u64,
-    #[serde(rename = "UI")]
-    ui: Null,
     version_tag: Option<TagShape<'a>>,
 }
 
@@ -84,33 +59,14 @@ impl<'a> JobShape<'a> {
     /// A job that the region does not know: nothing of what servers add.
     pub fn of_spec(spec: &'a JobSpec) -> Self {
         JobShape {
-            stop: spec.stop,
-            region: &spec.region,
-            namespace: &spec.namespace,
-            id: &spec.id,
-            parent_id: &spec.parent,
-            name: &spec.name,
+            fields: BlockShape::new(spec),
             job_type: spec.job_type.as_str(),
-            priority: spec.priority,
-            all_at_once: spec.all_at_once,
-            datacenters: &spec.datacenters,
-            node_pool: &spec.node_pool,
-            constraints: ConstraintShape::list(&spec.constraints),
-            affinities: AffinityShape::list(&spec.affinities),
-            spreads: SpreadShape::list(&spec.spreads),
+            parent_id: &spec.parent,
             task_groups: spec.groups.iter().map(|g| GroupShape::new(spec, g)).collect(),
-            update: UpdateShape::of_job(spec),
-            multiregion: (),
-            periodic: spec.periodic.as_ref().map(PeriodicShape::new),
-            parameterized_job: spec.parameterized.as_ref().map(ParameterizedShape::new),
+            update: WholeUpdateShape::new(spec),
             dispatched: spec.dispatch.is_some(),
             dispatch_idempotency_token: spec.dispatch.as_ref().map_or("", |d| &d.token),
             payload: spec.dispatch.as_ref().and_then(payload_text),
-            meta: map_or_null(&spec.meta),
-            consul_token: "",
-            consul_namespace: "",
-            vault_token: "",
-            vault_namespace: "",
             nomad_token_id: "",
             status: "",
             status_description: "",
@@ -120,7 +76,6 @@ impl<'a> JobShape<'a> {
             create_index: 0,
             modify_index: 0,
             job_modify_index: 0,
-            ui: (),
             version_tag: None,
         }
     }
@@ -129,58 +84,26 @@ impl<'a> JobShape<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct GroupShape<'a> {
-    name: &'a str,
+    #[serde(flatten)]
+    fields: BlockShape<'a>,
     count: i64,
-    update: Option<UpdateShape>,
-    migrate: Option<MigrateShape>,
-    constraints: Option<Vec<ConstraintShape<'a>>>,
-    affinities: Option<Vec<AffinityShape<'a>>>,
-    spreads: Option<Vec<SpreadShape<'a>>>,
     scaling: Option<PolicyShape<'a>>,
-    restart_policy: RestartShape,
-    reschedule_policy: Option<RescheduleShape>,
     ephemeral_disk: DiskShape,
-    networks: Option<Vec<NetworkShape<'a>>>,
-    services: Null,
-    volumes: Option<BTreeMap<&'a str, VolumeShape<'a>>>,
-    consul: Null,
-    disconnect: Option<DisconnectShape>,
+    networks: Option<Vec<BlockShape<'a>>>,
+    volumes: Option<Labelled<'a>>,
     tasks: Vec<TaskShape<'a>>,
-    meta: Option<&'a BTreeMap<String, String>>,
-    /// Nanoseconds.
-    shutdown_delay: Option<i64>,
-    stop_after_client_disconnect: Null,
-    max_client_disconnect: Null,
-    max_run_duration: Null,
-    prevent_reschedule_on_lost: bool,
 }
 
 impl<'a> GroupShape<'a> {
     fn new(spec: &'a JobSpec, g: &'a TaskGroup) -> Self {
         GroupShape {
-            name: &g.name,
+            fields: BlockShape::new(g),
             count: g.count,
-            update: g.update.as_ref().map(UpdateShape::of_group),
-            migrate: g.migrate.as_ref().map(MigrateShape::new),
-            constraints: ConstraintShape::list(&g.constraints),
-            affinities: AffinityShape::list(&g.affinities),
-            spreads: SpreadShape::list(&g.spreads),
             scaling: PolicyShape::of_group(spec, g),
-            restart_policy: RestartShape::new(&g.restart),
-            reschedule_policy: g.reschedule.as_ref().map(RescheduleShape::new),
             ephemeral_disk: DiskShape { sticky: false, size_mb: g.ephemeral_disk_mb, migrate: false },
-            networks: listed(&g.asks.networks, NetworkShape::asked),
-            services: (),
-            volumes: VolumeShape::all(&g.asks.volumes),
-            consul: (),
-            disconnect: g.disconnect.as_ref().map(DisconnectShape::new),
+            networks: listed(&g.asks.networks, |n| BlockShape::new(n)),
+            volumes: (!g.asks.volumes.is_empty()).then_some(Labelled(&g.asks.volumes)),
             tasks: g.tasks.iter().map(|t| TaskShape::new(spec, g, t)).collect(),
-            meta: map_or_null(&g.meta),
-            shutdown_delay: g.shutdown_delay.map(|d| d.as_nanos()),
-            stop_after_client_disconnect: (),
-            max_client_disconnect: (),
-            max_run_duration: (),
-            prevent_reschedule_on_lost: false,
         }
     }
 }
@@ -197,105 +120,43 @@ struct DiskShape {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct TaskShape<'a> {
-    name: &'a str,
-    driver: &'a str,
-    user: &'a str,
-    config: Option<BTreeMap<&'a str, FreeForm<'a>>>,
-    env: Option<&'a BTreeMap<String, String>>,
-    services: Null,
-    vault: Null,
-    consul: Null,
-    templates: Null,
-    constraints: Option<Vec<ConstraintShape<'a>>>,
-    affinities: Option<Vec<AffinityShape<'a>>>,
+    #[serde(flatten)]
+    fields: BlockShape<'a>,
     resources: ResourcesShape<'a>,
-    restart_policy: RestartShape,
     dispatch_payload: Option<PayloadFileShape<'a>>,
     lifecycle: Option<LifecycleShape>,
-    meta: Option<&'a BTreeMap<String, String>>,
-    /// Nanoseconds.
-    kill_timeout: i64,
-    log_config: LogShape,
-    artifacts: Null,
-    leader: bool,
-    /// Nanoseconds.
-    shutdown_delay: i64,
-    volume_mounts: Option<Vec<MountShape<'a>>>,
+    volume_mounts: Option<Vec<BlockShape<'a>>>,
     scaling_policies: Option<Vec<PolicyShape<'a>>>,
-    kill_signal: &'a str,
-    kind: &'static str,
-    #[serde(rename = "CSIPluginConfig")]
-    csi_plugin_config: Null,
-    identity: Null,
-    identities: Null,
-    actions: Option<Vec<ActionShape<'a>>>,
-    schedule: Null,
-    secrets: Null,
 }
 
 impl<'a> TaskShape<'a> {
     fn new(spec: &'a JobSpec, g: &'a TaskGroup, t: &'a Task) -> Self {
         TaskShape {
-            name: &t.name,
-            driver: &t.driver,
-            user: &t.user,
-            config: (!t.config.is_empty())
-                .then(|| t.config.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).collect()),
-            env: map_or_null(&t.env),
-            services: (),
-            vault: (),
-            consul: (),
-            templates: (),
-            constraints: ConstraintShape::list(&t.constraints),
-            affinities: AffinityShape::list(&t.affinities),
+            fields: BlockShape::new(t),
             resources: ResourcesShape::asked(t),
-            restart_policy: RestartShape::new(&t.restart),
             dispatch_payload: PayloadFileShape::new(&t.payload_file),
-            lifecycle: t.lifecycle.map(LifecycleShape::new),
-            meta: map_or_null(&t.meta),
-            kill_timeout: t.kill_timeout.as_nanos(),
-            log_config: LogShape {
-                max_files: t.logs.max_files,
-                max_file_size_mb: t.logs.max_file_size_mb,
-                disabled: t.logs.disabled,
-            },
-            artifacts: (),
-            leader: t.leader,
-            shutdown_delay: t.shutdown_delay.as_nanos(),
-            volume_mounts: listed(&t.asks.mounts, MountShape::new),
+            lifecycle: t.lifecycle.map(LifecycleShape),
+            volume_mounts: listed(&t.asks.mounts, |m| BlockShape::new(m)),
             scaling_policies: PolicyShape::of_task(spec, g, t),
-            kill_signal: &t.kill_signal,
-            kind: "",
-            csi_plugin_config: (),
-            identity: (),
-            identities: (),
-            actions: listed(&t.actions, ActionShape::new),
-            schedule: (),
-            secrets: (),
         }
     }
 }
 
-/// A task's `config` as its user wrote it: whole numbers stay whole.
-pub struct FreeForm<'a>(pub &'a Value);
+/// As a job asks for it, or as an allocation holds it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyNetwork<'a> {
+    Asked(BlockShape<'a>),
+    Held(NetworkShape<'a>),
+}
 
-impl Serialize for FreeForm<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Null => s.serialize_unit(),
-            Value::Bool(b) => s.serialize_bool(*b),
-            Value::Int(i) => s.serialize_i64(*i),
-            Value::Float(f) => s.serialize_f64(*f),
-            Value::Text(t) => s.serialize_str(t),
-            Value::List(l) => s.collect_seq(l.iter().map(FreeForm)),
-            Value::Map(m) => {
-                let mut map = s.serialize_map(Some(m.len()))?;
-                for (k, v) in m {
-                    map.serialize_entry(k, &FreeForm(v))?;
-                }
-                map.end()
-            }
-        }
+impl<'a> AnyNetwork<'a> {
+    fn asked(network: &'a Network) -> Self {
+        AnyNetwork::Asked(BlockShape::new(network))
+    }
+
+    fn held(network: &'a HeldNetwork) -> Self {
+        AnyNetwork::Held(NetworkShape::held(network))
     }
 }
 
@@ -317,9 +178,9 @@ pub struct ResourcesShape<'a> {
     #[serde(rename = "SecretsMB")]
     secrets_mb: i64,
     #[serde(rename = "Networks")]
-    networks: Option<Vec<NetworkShape<'a>>>,
+    networks: Option<Vec<AnyNetwork<'a>>>,
     #[serde(rename = "Devices")]
-    devices: Option<Vec<DeviceAskShape<'a>>>,
+    devices: Option<Vec<BlockShape<'a>>>,
     #[serde(rename = "NUMA")]
     numa: Null,
 }
@@ -344,8 +205,8 @@ impl<'a> ResourcesShape<'a> {
         ResourcesShape {
             cores: t.asks.cores,
             memory_max_mb: t.asks.memory_max_mb,
-            networks: listed(&t.asks.networks, NetworkShape::asked),
-            devices: listed(&t.asks.devices, DeviceAskShape::new),
+            networks: listed(&t.asks.networks, AnyNetwork::asked),
+            devices: listed(&t.asks.devices, |d| BlockShape::new(d)),
             ..ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0)
         }
     }
@@ -355,107 +216,28 @@ impl<'a> ResourcesShape<'a> {
         ResourcesShape {
             cores: t.held.cores.len() as i64,
             memory_max_mb: t.held.memory_max_mb,
-            networks: listed(&t.held.networks, NetworkShape::held),
+            networks: listed(&t.held.networks, AnyNetwork::held),
             ..ResourcesShape::new(t.cpu_mhz, t.memory_mb, 0)
         }
     }
 
     pub fn with_networks(self, networks: &'a [HeldNetwork]) -> Self {
-        ResourcesShape { networks: listed(networks, NetworkShape::held), ..self }
+        ResourcesShape { networks: listed(networks, AnyNetwork::held), ..self }
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct LifecycleShape {
-    hook: &'static str,
-    sidecar: bool,
-}
+/// Kept where there may be no job to borrow from.
+pub struct LifecycleShape(pub Lifecycle);
 
-impl LifecycleShape {
-    pub fn new(l: Lifecycle) -> Self {
-        LifecycleShape { hook: l.hook.as_str(), sidecar: l.sidecar }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct LogShape {
-    max_files: i64,
-    #[serde(rename = "MaxFileSizeMB")]
-    max_file_size_mb: i64,
-    disabled: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct RestartShape {
-    attempts: i64,
-    interval: i64,
-    delay: i64,
-    mode: &'static str,
-    render_templates: bool,
-}
-
-impl RestartShape {
-    fn new(r: &RestartPolicy) -> Self {
-        RestartShape {
-            attempts: r.attempts,
-            interval: r.interval.as_nanos(),
-            delay: r.delay.as_nanos(),
-            mode: r.mode.as_str(),
-            render_templates: r.render_templates,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct RescheduleShape {
-    attempts: i64,
-    interval: i64,
-    delay: i64,
-    delay_function: &'static str,
-    max_delay: i64,
-    unlimited: bool,
-}
-
-impl RescheduleShape {
-    fn new(r: &ReschedulePolicy) -> Self {
-        RescheduleShape {
-            attempts: r.attempts,
-            interval: r.interval.as_nanos(),
-            delay: r.delay.as_nanos(),
-            delay_function: r.delay_function.as_str(),
-            max_delay: r.max_delay.as_nanos(),
-            unlimited: r.unlimited,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct MigrateShape {
-    max_parallel: i64,
-    health_check: &'static str,
-    min_healthy_time: i64,
-    healthy_deadline: i64,
-}
-
-impl MigrateShape {
-    fn new(m: &MigratePolicy) -> Self {
-        MigrateShape {
-            max_parallel: m.max_parallel,
-            health_check: m.health_check.as_str(),
-            min_healthy_time: m.min_healthy_time.as_nanos(),
-            healthy_deadline: m.healthy_deadline.as_nanos(),
-        }
+impl Serialize for LifecycleShape {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        BlockShape::new(&self.0).serialize(s)
     }
 }
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct UpdateShape {
+struct WholeUpdateShape {
     stagger: i64,
     max_parallel: i64,
     health_check: &'static str,
@@ -467,27 +249,12 @@ struct UpdateShape {
     auto_promote: bool,
 }
 
-impl UpdateShape {
-    /// Always present on a job; only the two members that concern a job as a whole have values.
-    fn of_job(spec: &JobSpec) -> Self {
-        spec.update.map_or_else(UpdateShape::default, |u| UpdateShape {
+impl WholeUpdateShape {
+    fn new(spec: &JobSpec) -> Self {
+        spec.update.map_or_else(WholeUpdateShape::default, |u| WholeUpdateShape {
             stagger: u.stagger.as_nanos(),
             max_parallel: u.max_parallel,
-            ..UpdateShape::default()
+            ..WholeUpdateShape::default()
         })
-    }
-
-    fn of_group(u: &UpdatePolicy) -> Self {
-        UpdateShape {
-            stagger: u.stagger.as_nanos(),
-            max_parallel: u.max_parallel,
-            health_check: u.health_check.as_str(),
-            min_healthy_time: u.min_healthy_time.as_nanos(),
-            healthy_deadline: u.healthy_deadline.as_nanos(),
-            progress_deadline: u.progress_deadline.as_nanos(),
-            canary: u.canary,
-            auto_revert: u.auto_revert,
-            auto_promote: u.auto_promote,
-        }
     }
 }

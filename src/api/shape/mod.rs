@@ -8,6 +8,7 @@ pub mod action;
 pub mod again;
 pub mod agent;
 pub mod alloc;
+pub mod block;
 pub mod claims;
 pub mod deployment;
 pub mod diff;
@@ -25,7 +26,6 @@ pub mod node;
 pub mod operator;
 pub mod plan;
 pub mod pool;
-pub mod preference;
 pub mod scaling;
 pub mod search;
 pub mod stub;
@@ -33,7 +33,6 @@ pub mod why;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::constraint::Constraint;
 use model::time::Wall;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -73,26 +72,6 @@ pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 /// Equal for equal objects, if they are given without the indexes of their writing: what others compare instead of the whole.
 pub fn hash(timeless: &impl Record) -> String {
     STANDARD.encode(Sha256::digest(record::encode(timeless)))
-}
-
-#[derive(Serialize)]
-pub struct ConstraintShape<'a> {
-    #[serde(rename = "LTarget")]
-    left: &'a str,
-    #[serde(rename = "RTarget")]
-    right: &'a str,
-    #[serde(rename = "Operand")]
-    operand: &'a str,
-}
-
-impl<'a> ConstraintShape<'a> {
-    pub fn list(constraints: &'a [Constraint]) -> Option<Vec<ConstraintShape<'a>>> {
-        (!constraints.is_empty()).then(|| constraints.iter().map(Self::new).collect())
-    }
-
-    fn new(c: &'a Constraint) -> Self {
-        ConstraintShape { left: &c.left, right: &c.right, operand: &c.operand }
-    }
 }
 
 #[cfg(test)]

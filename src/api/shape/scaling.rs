@@ -1,6 +1,6 @@
 //! Scaling as JSON: the policies of groups and tasks, and the scale of each group (http-api.md 1.2.7, 7.4).
 
-use super::job::FreeForm;
+use super::block::{self, FreeForm};
 use model::job::{JobSpec, Task, TaskGroup};
 use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, Target};
 use model::value::Value;
@@ -11,7 +11,7 @@ type Free<'a> = BTreeMap<&'a str, FreeForm<'a>>;
 
 /// `None`: nothing was said.
 fn free(map: &BTreeMap<String, Value>) -> Option<Free<'_>> {
-    (!map.is_empty()).then(|| map.iter().map(|(k, v)| (k.as_str(), FreeForm(v))).collect())
+    (!map.is_empty()).then(|| block::free(map))
 }
 
 #[derive(Serialize)]

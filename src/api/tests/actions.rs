@@ -22,7 +22,14 @@ fn acting() -> World {
     with_actions.groups[0].tasks.push(second);
     world.region.run(&register(with_actions, Some(eval(1, "web")))).reply.unwrap();
     let allocs = vec![alloc(1, &world.region.job("web"), node_id(1), eval_id(1))];
-    let plan = Command::ApplyPlan { eval: eval_id(1), nodes: place(allocs), evals: vec![], at: AT };
+    let plan = Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: place(allocs),
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    };
     world.region.run(&plan);
     world.report(ClientStatus::Running);
     world

@@ -15,6 +15,13 @@ use state::samples::{Region, alloc, eval, eval_id, node_id, register, spec};
 
 const FILE: &str = r#"
 job "a" {
+  ui {
+    description = "What it does"
+    link {
+      label = "Runbook"
+      url   = "https://example.org/a"
+    }
+  }
   group "g" {
     network {
       port "web" { static = 80 }
@@ -57,6 +64,8 @@ fn shown(shape: &impl Serialize) -> Value {
 fn a_job_is_shown_as_it_is_submitted() {
     let spec = asking();
     let job = shown(&JobShape::of_spec(&spec));
+    let link = json!({"Label": "Runbook", "URL": "https://example.org/a"});
+    assert_eq!(job["UI"], json!({"Description": "What it does", "Links": [link]}));
     let group = &job["TaskGroups"][0];
     assert_eq!(
         group["Networks"],

@@ -68,7 +68,14 @@ fn a_task_that_has_not_begun_has_no_logs() {
     world.job("web", 1);
     let job = world.region.job("web");
     let nodes = place(vec![alloc(1, &job, node_id(1), eval_id(1))]);
-    world.region.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    world.region.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let target = format!("/v1/client/fs/logs/{}?task=t&type=stdout", alloc_id(1));
     let error = "404 task \"t\" not started yet. No logs available";
     assert_eq!(asked(&world, Method::Get, &target, ""), Err(error.to_string()));

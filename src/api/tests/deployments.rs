@@ -4,7 +4,6 @@ use super::*;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::id::DeploymentId;
 use state::samples::alloc_id;
-use wire::command::ApplyRollout;
 use wire::request::{DeploymentWish, Done};
 
 fn id() -> DeploymentId {
@@ -37,15 +36,14 @@ fn rolling() -> World {
     };
     let mut part = alloc(2, &job, node_id(1), eval_id(1));
     part.deployment = Some(id());
-    let rollout = ApplyRollout {
+    world.region.run(&Command::ApplyPlan {
         eval: eval_id(1),
         nodes: place(vec![part]),
-        deployment: Some(deployment),
+        deployment: Some(Box::new(deployment)),
         updates: vec![],
         evals: vec![],
         at: AT,
-    };
-    world.region.run(&Command::ApplyRollout(Box::new(rollout)));
+    });
     world
 }
 

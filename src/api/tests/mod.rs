@@ -92,7 +92,14 @@ impl World {
         let allocs = vec![alloc(1, &job, node_id(1), eval_id(1))];
         let mut done = eval(1, "web");
         done.status = EvalStatus::Complete;
-        let plan = Command::ApplyPlan { eval: eval_id(1), nodes: place(allocs), evals: vec![done], at: AT };
+        let plan = Command::ApplyPlan {
+            eval: eval_id(1),
+            nodes: place(allocs),
+            deployment: None,
+            updates: vec![],
+            evals: vec![done],
+            at: AT,
+        };
         world.region.run(&plan);
         world.report(ClientStatus::Running);
         world
@@ -108,7 +115,13 @@ impl World {
             state.started_at = AT;
         }
         let updates = vec![update];
-        self.region.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+        self.region.run(&Command::UpdateAllocs {
+            node: node_id(1),
+            updates,
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
     }
 
     fn step(&self, request: &Request, held: Held) -> Outcome {

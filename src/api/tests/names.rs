@@ -171,6 +171,15 @@ fn a_job_is_validated_without_being_registered() {
     let told =
         validate(&good.replace("\"batch\"", "\"batch\",\"Multiregion\":{\"Regions\":[{\"Name\":\"a\"}]}"));
     assert!(told["Error"].as_str().unwrap().contains("not supported yet: "), "{told}");
+    let restart = good.replace("\"raw_exec\"", "\"\",\"RestartPolicy\":{\"Mode\":\"later\"}");
+    let wrong = restart.replace("\"batch\"", "\"batch\",\"Priority\":999,\"UI\":{\"Description\":\"x\"}");
+    let all = ["\"later\" is unknown", "priority must be between", "Missing task driver"];
+    let told = validate(&wrong);
+    let error = told["Error"].as_str().unwrap();
+    assert!(all.iter().all(|part| error.contains(part)), "{error}");
+    let refused = world.respond(Method::Put, "/v1/jobs", &wrong);
+    assert_eq!(refused.status, 400);
+    assert!(all.iter().all(|part| text(&refused).contains(part)), "{}", text(&refused));
     for (body, part) in [("", "Request body is empty"), ("{}", "Job must be specified"), ("{", "EOF")] {
         let response = world.respond(Method::Put, "/v1/validate/job", body);
         assert_eq!(response.status, 400, "{body}");

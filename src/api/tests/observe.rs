@@ -57,13 +57,20 @@ fn an_entry_becomes_a_line_with_its_objects() {
 
     let job = world.region.job("web");
     let nodes = place(vec![alloc(1, &job, node_id(1), eval_id(1))]);
-    let applied = world.region.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    let applied = world.region.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let told = line(&world.subscription("/v1/event/stream?topic=Allocation:web").unwrap(), &applied).unwrap();
     assert_eq!(topics(&told), [("Allocation", "PlanResult")]);
     let payload = &told["Events"][0]["Payload"]["Allocation"];
     assert_eq!((&payload["JobID"], payload.get("Job")), (&"web".into(), None));
 
-    let purge = Command::DeregisterJob { job: job.spec.key(), purge: true, eval: None, at: AT };
+    let purge = Command::PurgeJob { job: job.spec.key(), eval: None, at: AT };
     let applied = world.region.run(&purge);
     let told = line(&world.subscription("/v1/event/stream?topic=Job").unwrap(), &applied).unwrap();
     assert_eq!(topics(&told), [("Job", "JobDeregistered")]);

@@ -290,9 +290,7 @@ impl World {
     fn keep(&mut self, command: keeper::Command) {
         match command {
             keeper::Command::List => self.welcome(),
-            keeper::Command::Start { run, spec } | keeper::Command::StartLimited { run, spec, .. } => {
-                self.start(run, &spec.label)
-            }
+            keeper::Command::Start { run, spec } => self.start(run, &spec.label),
             keeper::Command::Stop { run, signal, timeout } => {
                 self.trace.push(format!("stop {} {signal} {timeout}", self.name(run)));
                 let now = self.now;
@@ -432,9 +430,7 @@ impl World {
                 let ttl = Span::seconds(10);
                 if self.missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } }
             }
-            NodeRequest::Report { .. } | NodeRequest::ReportHealth { .. } if self.wants_heartbeat => {
-                NodeReply::HeartbeatFirst
-            }
+            NodeRequest::Report { .. } if self.wants_heartbeat => NodeReply::HeartbeatFirst,
             NodeRequest::Watch { since, .. } => {
                 self.watch = Some((request, since));
                 return self.answer_watch();
@@ -442,8 +438,7 @@ impl World {
             NodeRequest::Fetch { allocs, .. } => NodeReply::Fetched {
                 assignments: allocs.iter().filter_map(|id| self.assigned.get(id).cloned()).collect(),
             },
-            NodeRequest::Report { updates, .. } => self.hear_all(updates, vec![]),
-            NodeRequest::ReportHealth { updates, verdicts, .. } => self.hear_all(updates, verdicts),
+            NodeRequest::Report { updates, verdicts, .. } => self.hear_all(updates, verdicts),
         };
         self.answer(to, request, reply);
     }

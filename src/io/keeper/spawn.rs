@@ -117,8 +117,8 @@ fn make_executable(spec: &RunSpec, program: &Path) {
 
 /// The cgroup's files to join by. Limits that this machine cannot enforce were told by its fingerprint.
 pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, Failure> {
-    let memory_low_bytes = spec.further.memory_low_bytes;
-    let limits = Limits { cpu_mhz: spec.cpu_mhz, memory_bytes: spec.memory_bytes, memory_low_bytes };
+    let RunSpec { cpu_mhz, memory_bytes, memory_low_bytes, .. } = *spec;
+    let limits = Limits { cpu_mhz, memory_bytes, memory_low_bytes };
     group
         .create(limits)
         .map_err(|e| Failure { message: format!("the task's cgroup cannot be made: {e}"), retryable: true })

@@ -2,29 +2,11 @@
 
 use super::{Decoder, Given};
 use model::family::Periodic;
-use model::family::dispatch::{Parameterized, PayloadRule};
 
 impl Decoder<'_> {
-    pub(super) fn periodic(&mut self, p: Given<'_>) -> Periodic {
+    pub(super) fn spec_type(&mut self, p: Given<'_>) {
         if let Some(other) = p.text("SpecType").filter(|t| !matches!(*t, "" | Periodic::SPEC_TYPE)) {
             self.checker.wrong(format!("Unknown periodic specification type {other:?}"));
-        }
-        let zone = p.text("TimeZone").filter(|z| !z.is_empty()).unwrap_or(Periodic::UTC);
-        Periodic {
-            enabled: p.flag("Enabled").unwrap_or(true),
-            spec: p.owned("Spec"),
-            specs: p.texts("Specs"),
-            prohibit_overlap: p.flag("ProhibitOverlap").unwrap_or(false),
-            time_zone: zone.to_string(),
-        }
-    }
-
-    pub(super) fn parameterized(&mut self, p: Given<'_>) -> Parameterized {
-        let rules = PayloadRule::ALL.map(|rule| (rule.as_str(), rule));
-        Parameterized {
-            payload: self.one_of(p, "Payload", "ParameterizedJob", &rules, PayloadRule::Optional),
-            meta_required: p.texts("MetaRequired"),
-            meta_optional: p.texts("MetaOptional"),
         }
     }
 

@@ -59,7 +59,11 @@ fn wrong_variables_are_diagnosed() {
         ("variable \"1v\" {}", Vars::default(), "Invalid variable name"),
         ("variables {\n v = 1\n}\nvariable \"v\" {}", Vars::default(), "Duplicate variable"),
         ("variable \"v\" {\n type = strin\n}", Vars::default(), "Invalid type specification"),
-        ("variable \"v\" {\n type = number\n default = \"x\"\n}", Vars::default(), "Invalid default value"),
+        (
+            "variable \"v\" {\n type = number\n default = \"x\"\n}",
+            Vars::default(),
+            ":3,12-15: Invalid default value",
+        ),
         ("variable \"v\" { type = number }", with(flag("v", "x"), true), "Invalid value for variable"),
         (
             "variable \"v\" { default = 1 }",

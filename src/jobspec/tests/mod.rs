@@ -10,6 +10,7 @@ mod inputs;
 mod parsing;
 mod samples;
 mod scaling;
+mod specified;
 mod stored;
 
 use super::{Parsed, Vars, parse};

@@ -157,7 +157,7 @@ fn what_is_no_expression_is_told_why() {
 }
 
 #[test]
-fn a_schedule_takes_the_next_of_all_and_finds_the_newest_that_is_due() {
+fn a_schedule_finds_the_next_and_the_newest_due_time() {
     let crons = ["0 * * * *", "20 * * * *"].map(|c| Cron::parse(c).expect("parses")).to_vec();
     let schedule = Schedule { crons, zone: TimeZone::UTC };
     let wall = |text: &str| Wall(at(text) * 1_000_000_000);

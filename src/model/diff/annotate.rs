@@ -1,7 +1,9 @@
 //! What a difference leads to: how many allocations of a group, and which fields and tasks make it so.
 
 use super::{FieldDiff, GroupDiff, JobDiff, Kind, ObjectDiff, TaskDiff};
+use crate::job::Task;
 use crate::plan::GroupChanges;
+use crate::schema::{Block, Change, Declared, Member};
 use std::collections::BTreeMap;
 
 const CREATE: &str = "forces create";
@@ -56,19 +58,19 @@ fn forced(group: Kind, task: &TaskDiff) -> Option<&'static str> {
     }
 }
 
-/// Whether its process may stay: the same rule as the scheduler's.
+/// Whether its process may stay: by what the table says of each field.
 fn stays(task: &TaskDiff) -> bool {
-    let field = |f: &FieldDiff| {
-        !["Driver", "User"].contains(&f.name.as_str())
-            && !f.name.starts_with("Env[")
-            && !f.name.starts_with("Meta[")
+    let restarts = |block: &Block, field: &FieldDiff| {
+        let name = field.name.split('[').next().unwrap_or_default();
+        field.kind != Kind::None && block.by_json(name).is_some_and(|m| m.change == Change::Destructive)
     };
-    let edited = |o: &ObjectDiff, name| o.fields.iter().any(|f| f.name == name && f.kind != Kind::None);
-    let object = |o: &ObjectDiff| match o.name {
-        "Config" | "Resources" | "VolumeMount" => false,
-        "LogConfig" => !edited(o, "Disabled"),
-        "RestartPolicy" => !edited(o, "RenderTemplates"),
-        _ => true,
+    let in_object = |object: &ObjectDiff| {
+        let named = |m: &&Member| m.json == object.name || m.block().is_some_and(|b| b.shown == object.name);
+        match Task::BLOCK.members.iter().find(named) {
+            Some(member) if member.change == Change::Destructive => true,
+            Some(member) => member.block().is_some_and(|b| object.fields.iter().any(|f| restarts(b, f))),
+            None => false,
+        }
     };
-    task.fields.iter().all(field) && task.objects.iter().all(object)
+    !task.fields.iter().any(|f| restarts(Task::BLOCK, f)) && !task.objects.iter().any(in_object)
 }

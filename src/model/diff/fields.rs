@@ -1,7 +1,8 @@
 //! Comparing flat names and texts: fields of one thing, one block, and sets of blocks. Refuses to know what they mean.
 
 use super::{FieldDiff, Kind, ObjectDiff};
-use crate::time::Span;
+use crate::schema::Kind as Shaped;
+use crate::schema::{BlockList, BlockMap, Change, Fields, Member, Shape, Told, View};
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -16,19 +17,38 @@ impl Flat {
         self
     }
 
-    /// In nanoseconds, as the API has them.
-    pub fn with_span(self, name: &str, span: Option<Span>) -> Flat {
-        match span {
-            Some(span) => self.with(name, span.as_nanos()),
-            None => self.with(name, ""),
-        }
+    /// The fields of a block, but for the blocks in it.
+    pub fn of(block: &dyn Fields) -> Flat {
+        let mut flat = Flat::default();
+        block.each(&mut |member, view| flat.field(member, view));
+        flat
     }
 
-    pub fn with_map(mut self, name: &str, map: &BTreeMap<String, String>) -> Flat {
-        for (key, value) in map {
-            self.0.insert(format!("{name}[{key}]"), value.clone());
+    fn field(&mut self, member: &Member, view: View<'_>) {
+        if !is_told(member) || member.json.is_empty() {
+            return;
         }
-        self
+        let name = member.json.to_string();
+        let text = match view {
+            View::Text(text) => text.to_string(),
+            View::Int(number) => number.to_string(),
+            View::Bool(flag) => flag.to_string(),
+            View::Span(span) => span.as_nanos().to_string(),
+            View::Null if matches!(member.shape, Shape::Value(_)) => String::new(),
+            View::TextMap(map) => {
+                let entries = map.iter().map(|(key, value)| (format!("{name}[{key}]"), value.clone()));
+                return self.0.extend(entries);
+            }
+            View::Texts(texts) if member.told == Told::InOrder => {
+                let entries =
+                    texts.iter().enumerate().map(|(i, text)| (format!("{name}[{i}]"), text.clone()));
+                return self.0.extend(entries);
+            }
+            View::Free(map) => return map.iter().for_each(|(k, v)| self.value(format!("{name}[{k}]"), v)),
+            View::Null | View::NotKept | View::Texts(_) => return,
+            View::Block(_) | View::Blocks(_) | View::ByLabel(_) => return,
+        };
+        self.0.insert(name, text);
     }
 
     /// A tree of values: what is inside another one is named by the way there.
@@ -53,6 +73,11 @@ impl Flat {
         self.0.insert(name, text);
     }
 
+    pub fn without(mut self, name: &str) -> Flat {
+        self.0.remove(name);
+        self
+    }
+
     fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -69,6 +94,108 @@ impl From<Flat> for Part {
     fn from(flat: Flat) -> Part {
         Part { flat, inner: Vec::new() }
     }
+}
+
+impl Part {
+    pub fn of(block: &dyn Fields) -> Part {
+        let mut inner = Vec::new();
+        block.each(&mut |member, view| match view {
+            View::Block(block) if is_told(member) => inner.push((block.block().shown, Flat::of(block))),
+            View::Blocks(list) if is_told(member) => {
+                inner.extend(blocks(list).map(|block| (block.block().shown, Flat::of(block))));
+            }
+            _ => {}
+        });
+        inner.sort_by_key(|(name, _)| *name);
+        Part { flat: Flat::of(block), inner }
+    }
+
+    pub fn all(list: &dyn BlockList) -> Vec<Part> {
+        blocks(list).map(Part::of).collect()
+    }
+
+    pub fn labelled(map: &dyn BlockMap) -> Vec<Part> {
+        let one = |label: &str| {
+            let part = map.get(label).map(Part::of)?;
+            Some(Part { flat: part.flat.with("Name", label), ..part })
+        };
+        map.labels().into_iter().filter_map(one).collect()
+    }
+}
+
+fn blocks(list: &dyn BlockList) -> impl Iterator<Item = &dyn Fields> {
+    (0..list.count()).filter_map(|i| list.at(i))
+}
+
+fn is_told(member: &Member) -> bool {
+    member.told != Told::ByHand && member.change != Change::Nothing
+}
+
+/// What changed of the blocks in a block, ordered by name.
+pub fn objects(old: Option<&dyn Fields>, new: Option<&dyn Fields>) -> Vec<ObjectDiff> {
+    let (old, new) = (views(old), views(new));
+    let mut names = BTreeSet::new();
+    names.extend(old.keys().chain(new.keys()).copied());
+    let mut objects = Vec::new();
+    for name in names {
+        let (was, is) = (old.get(name), new.get(name));
+        let Some((member, _)) = was.or(is) else { continue };
+        let (was, is) = (was.map_or(View::Null, |w| w.1), is.map_or(View::Null, |i| i.1));
+        objects.extend(of_member(member, was, is));
+    }
+    objects.sort_by_key(|object| object.name);
+    objects
+}
+
+fn views(block: Option<&dyn Fields>) -> BTreeMap<&'static str, (&'static Member, View<'_>)> {
+    let mut views = BTreeMap::new();
+    if let Some(block) = block {
+        block.each(&mut |member, view| {
+            if is_told(member) {
+                views.insert(member.json, (member, view));
+            }
+        });
+    }
+    views
+}
+
+fn of_member(member: &'static Member, old: View<'_>, new: View<'_>) -> Vec<ObjectDiff> {
+    let parts = |view| match view {
+        View::Blocks(list) => Part::all(list),
+        View::ByLabel(map) => Part::labelled(map),
+        _ => vec![],
+    };
+    match (member.shape, member.told) {
+        (Shape::One(inner), _) => block(inner.shown, one(old), one(new)).into_iter().collect(),
+        (Shape::Many(inner), Told::InOrder) => {
+            let at = |view, i| if let View::Blocks(list) = view { list.at(i) } else { None };
+            let count = |view| if let View::Blocks(list) = view { list.count() } else { 0 };
+            let all = 0..count(old).max(count(new));
+            all.filter_map(|i| block(inner.shown, at(old, i), at(new, i))).collect()
+        }
+        (Shape::Many(inner) | Shape::ByLabel(inner), _) => set(inner.shown, parts(old), parts(new)),
+        (Shape::Value(Shaped::Texts), Told::AsSet) => {
+            let list = |view| if let View::Texts(texts) = view { texts } else { &[] };
+            texts(member.json, list(old), list(new)).into_iter().collect()
+        }
+        (Shape::Value(_) | Shape::Ignored, _) => vec![],
+    }
+}
+
+fn one(view: View<'_>) -> Option<&dyn Fields> {
+    if let View::Block(block) = view { Some(block) } else { None }
+}
+
+/// A block that there is once, if it or a block in it changed.
+fn block(name: &'static str, old: Option<&dyn Fields>, new: Option<&dyn Fields>) -> Option<ObjectDiff> {
+    let inner = objects(old, new);
+    let (old, new) = (old.map(Flat::of), new.map(Flat::of));
+    let kind = match kind_of(old.as_ref(), new.as_ref()) {
+        Kind::None if !inner.is_empty() => Kind::Edited,
+        kind => kind,
+    };
+    let fields = || changes(&old.unwrap_or_default(), &new.unwrap_or_default(), true);
+    (kind != Kind::None).then(|| ObjectDiff { kind, name, fields: fields(), objects: inner })
 }
 
 pub fn kind_of<T: PartialEq>(old: Option<&T>, new: Option<&T>) -> Kind {

@@ -85,7 +85,7 @@ pub struct JobDiff {
 impl JobDiff {
     /// `old` `None`: a job that was not there.
     pub fn between(old: Option<&JobSpec>, new: &JobSpec) -> JobDiff {
-        let fields = changes(&old.map(job_fields).unwrap_or_default(), &job_fields(new), false);
+        let fields = changes(&old.map(|j| Flat::of(j)).unwrap_or_default(), &Flat::of(new), false);
         let objects = parts::of_job(old, new);
         let (before, after) = (old.map(JobSpec::groups_by_name).unwrap_or_default(), new.groups_by_name());
         let groups: Vec<GroupDiff> = names(before.keys().chain(after.keys()))
@@ -102,7 +102,7 @@ impl JobDiff {
     }
 }
 
-/// Of both, each once, in order.
+/// The names in either, each once, in order.
 fn names<'a, 'n: 'a>(all: impl Iterator<Item = &'a &'n str>) -> BTreeSet<&'n str> {
     let mut names = BTreeSet::new();
     names.extend(all.copied());
@@ -118,7 +118,7 @@ fn by_name(group: Option<&TaskGroup>) -> BTreeMap<&str, &Task> {
 }
 
 fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> GroupDiff {
-    let flat = |g: Option<&TaskGroup>| g.map(group_fields).unwrap_or_default();
+    let flat = |g: Option<&TaskGroup>| g.map(|g| Flat::of(g)).unwrap_or_default();
     let (before, after) = (by_name(old), by_name(new));
     let tasks = names(before.keys().chain(after.keys()))
         .into_iter()
@@ -135,7 +135,7 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> GroupDiff {
 }
 
 fn task(old: Option<&Task>, new: Option<&Task>) -> TaskDiff {
-    let flat = |t: Option<&Task>| t.map(task_fields).unwrap_or_default();
+    let flat = |t: Option<&Task>| t.map(|t| Flat::of(t)).unwrap_or_default();
     TaskDiff {
         kind: kind_of(old, new),
         name: old.or(new).map(|t| t.name.clone()).unwrap_or_default(),
@@ -143,37 +143,4 @@ fn task(old: Option<&Task>, new: Option<&Task>) -> TaskDiff {
         objects: parts::of_task(old, new),
         annotation: None,
     }
-}
-
-/// Not what names the job, nor what the servers say of it; nor `update`, which the groups have.
-fn job_fields(spec: &JobSpec) -> Flat {
-    Flat::default()
-        .with("AllAtOnce", spec.all_at_once)
-        .with_map("Meta", &spec.meta)
-        .with("Name", &spec.name)
-        .with("Namespace", &spec.namespace)
-        .with("NodePool", &spec.node_pool)
-        .with("Priority", spec.priority)
-        .with("Region", &spec.region)
-        .with("Stop", spec.stop)
-        .with("Type", spec.job_type)
-}
-
-fn group_fields(group: &TaskGroup) -> Flat {
-    Flat::default()
-        .with("Count", group.count)
-        .with_map("Meta", &group.meta)
-        .with_span("ShutdownDelay", group.shutdown_delay)
-}
-
-fn task_fields(task: &Task) -> Flat {
-    Flat::default()
-        .with("Driver", &task.driver)
-        .with_map("Env", &task.env)
-        .with("KillSignal", &task.kill_signal)
-        .with_span("KillTimeout", Some(task.kill_timeout))
-        .with("Leader", task.leader)
-        .with_map("Meta", &task.meta)
-        .with_span("ShutdownDelay", Some(task.shutdown_delay))
-        .with("User", &task.user)
 }

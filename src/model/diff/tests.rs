@@ -4,7 +4,7 @@ use super::*;
 use crate::constraint::Constraint;
 use crate::family::Periodic;
 use crate::family::dispatch::{Parameterized, PayloadRule};
-use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
+use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction, Ui, UiLink};
 use crate::plan::GroupChanges;
 use crate::preference::{Affinity, Spread, SpreadTarget};
 use crate::resources::{Hook, Lifecycle};
@@ -108,6 +108,27 @@ fn each_field_and_block_of_a_job_is_compared() {
         assert_eq!(lines(&diff.fields, &diff.objects), want);
         assert_eq!((diff.kind, diff.groups[0].kind), (Kind::Edited, Kind::None), "{want:?}");
     }
+}
+
+#[test]
+fn links_are_compared_one_with_another() {
+    let link = |label: &str| UiLink { label: label.into(), url: "u".into() };
+    let with = |links: &[UiLink]| {
+        let ui = Some(Ui { description: "d".into(), links: links.to_vec() });
+        JobSpec { ui, ..job(JobType::Service) }
+    };
+    let diff = JobDiff::between(Some(&with(&[link("a")])), &with(&[link("b"), link("c")]));
+    let want = [
+        "Edited UI",
+        "= Description: \"d\" \"d\"",
+        "Edited Link",
+        "E Label: \"a\" \"b\"",
+        "= URL: \"u\" \"u\"",
+        "Added Link",
+        "A Label: \"\" \"c\"",
+        "A URL: \"\" \"u\"",
+    ];
+    assert_eq!(lines(&diff.fields, &diff.objects), want);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use super::child;
 use crate::id::JobKey;
 use crate::job::JobSpec;
+use crate::schema::{block, named, nullable, words, zeroed};
 use crate::time::Wall;
 use crate::validate::{self, names};
 use serde::{Deserialize, Serialize};
@@ -13,34 +14,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// Of a payload's file: names on the way to it, and bytes of each.
+/// The most path components of a payload's file, and the most bytes of each.
 const MAX_DEPTH: usize = 16;
 const MAX_FILE_NAME_BYTES: usize = 255;
 
-/// What a dispatch brings along.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parameterized {
-    pub payload: PayloadRule,
-    pub meta_required: Vec<String>,
-    pub meta_optional: Vec<String>,
+block! {
+    /// What a dispatch brings along.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Parameterized in named("parameterized", "ParameterizedJob") => {
+        pub payload: PayloadRule = PayloadRule::Optional => zeroed("payload", "Payload");
+        pub meta_required: Vec<String> => nullable("meta_required", "MetaRequired");
+        pub meta_optional: Vec<String> => nullable("meta_optional", "MetaOptional");
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PayloadRule {
-    Optional,
-    Required,
-    Forbidden,
-}
-
-impl PayloadRule {
-    pub const ALL: [PayloadRule; 3] = [PayloadRule::Optional, PayloadRule::Required, PayloadRule::Forbidden];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PayloadRule::Optional => "optional",
-            PayloadRule::Required => "required",
-            PayloadRule::Forbidden => "forbidden",
-        }
+words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum PayloadRule {
+        Optional = "optional",
+        Required = "required",
+        Forbidden = "forbidden",
     }
 }
 
@@ -104,7 +97,7 @@ pub struct Wish {
     pub job: JobKey,
     pub payload: Vec<u8>,
     pub meta: BTreeMap<String, String>,
-    /// Of the child's id. Empty: none.
+    /// Goes into the child's id. Empty: none.
     pub prefix: String,
     pub token: String,
     /// 0: the parent's.

@@ -2,6 +2,9 @@
 
 use crate::constraint::Constraint;
 
+/// More of a regular expression than this is not repeated in the error about it.
+const MAX_SHOWN: usize = 200;
+
 pub fn constraint(c: &Constraint) -> Vec<String> {
     let mut errors = Vec::new();
     let needs_value = match c.operand.as_str() {
@@ -19,7 +22,8 @@ pub fn constraint(c: &Constraint) -> Vec<String> {
         | "set_contains_any" => true,
         "regexp" => {
             if let Err(why) = regex_lite::Regex::new(&c.right) {
-                errors.push(format!("Regular expression failed to compile: {why}"));
+                let text: String = c.right.chars().take(MAX_SHOWN).collect();
+                errors.push(format!("Regular expression {text:?} failed to compile: {why}"));
             }
             true
         }

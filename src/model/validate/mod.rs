@@ -141,7 +141,7 @@ fn head(spec: &JobSpec, limits: &Limits, errors: &mut Vec<String>) {
     }
 }
 
-/// Of a job.
+/// Checks the id of a job.
 pub fn id(id: &str, errors: &mut Vec<String>) {
     if id.contains(' ') {
         errors.push("Job ID contains a space".into());
@@ -295,57 +295,23 @@ fn warnings(spec: &JobSpec, limits: &Limits) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::canonical;
-    use crate::claims::{GroupAsks, TaskAsks};
     use crate::job::{
         HealthCheck, JobUpdate, MigratePolicy, ReschedulePolicy, RestartMode, RestartPolicy, UpdatePolicy,
     };
-    use std::collections::BTreeMap;
 
     /// A small complete job.
     pub fn job(job_type: JobType) -> JobSpec {
         let service = job_type == JobType::Service;
         let restart = RestartPolicy::default_for(job_type);
-        let task = Task {
-            name: "t".into(),
-            driver: "raw_exec".into(),
-            config: BTreeMap::new(),
-            env: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            user: String::new(),
-            constraints: vec![],
-            affinities: vec![],
-            cpu_mhz: canonical::DEFAULT_CPU_MHZ,
-            memory_mb: canonical::DEFAULT_MEMORY_MB,
-            restart,
-            lifecycle: None,
-            leader: false,
-            kill_signal: String::new(),
-            kill_timeout: canonical::DEFAULT_KILL_TIMEOUT,
-            shutdown_delay: Span::ZERO,
-            logs: LogConfig::DEFAULT,
-            asks: TaskAsks::default(),
-            payload_file: String::new(),
-            actions: vec![],
-            scaling: vec![],
-        };
+        let task = Task { name: "t".into(), driver: "raw_exec".into(), restart, ..Task::default() };
         let group = TaskGroup {
             name: "g".into(),
-            count: 1,
-            constraints: vec![],
-            affinities: vec![],
-            spreads: vec![],
             restart,
             reschedule: ReschedulePolicy::default_for(job_type),
-            update: service.then_some(UpdatePolicy::DEFAULT),
-            migrate: service.then_some(MigratePolicy::DEFAULT),
-            ephemeral_disk_mb: canonical::DEFAULT_DISK_MB,
-            shutdown_delay: None,
+            update: service.then(UpdatePolicy::default),
+            migrate: service.then(MigratePolicy::default),
             tasks: vec![task],
-            meta: BTreeMap::new(),
-            disconnect: None,
-            asks: GroupAsks::default(),
-            scaling: None,
+            ..TaskGroup::default()
         };
         JobSpec {
             namespace: "default".into(),
@@ -354,20 +320,11 @@ pub mod tests {
             region: "global".into(),
             job_type,
             priority: 50,
-            all_at_once: false,
             datacenters: vec!["*".into()],
             node_pool: "default".into(),
-            constraints: vec![],
-            affinities: vec![],
-            spreads: vec![],
             groups: vec![group],
-            update: service.then_some(JobUpdate::DEFAULT),
-            meta: BTreeMap::new(),
-            stop: false,
-            periodic: None,
-            parent: String::new(),
-            parameterized: None,
-            dispatch: None,
+            update: service.then(JobUpdate::default),
+            ..JobSpec::default()
         }
     }
 
@@ -446,8 +403,8 @@ pub mod tests {
     #[test]
     fn a_batch_job_has_neither_update_nor_migrate() {
         let mut spec = job(JobType::Batch);
-        spec.groups[0].update = Some(UpdatePolicy::DEFAULT);
-        spec.groups[0].migrate = Some(MigratePolicy::DEFAULT);
+        spec.groups[0].update = Some(UpdatePolicy::default());
+        spec.groups[0].migrate = Some(MigratePolicy::default());
         let text = validate(&spec, &Limits::default()).error_text();
         assert!(
             text.contains("does not allow update block") && text.contains("does not allow migrate block"),

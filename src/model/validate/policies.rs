@@ -116,17 +116,9 @@ fn feasible_attempts(r: &ReschedulePolicy, errors: &mut Vec<String>) {
             "Reschedule Policy can only make {feasible} attempts in {} with initial delay {} and delay function {:?}",
             r.interval,
             r.delay,
-            function_name(r.delay_function)
+            r.delay_function.as_str()
         ));
         errors.push(format!("Set the interval to at least {needed} to accommodate {} attempts", r.attempts));
-    }
-}
-
-fn function_name(f: DelayFunction) -> &'static str {
-    match f {
-        DelayFunction::Constant => "constant",
-        DelayFunction::Exponential => "exponential",
-        DelayFunction::Fibonacci => "fibonacci",
     }
 }
 

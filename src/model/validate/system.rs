@@ -63,7 +63,7 @@ mod tests {
                 |j| j.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch),
                 "System jobs should not have a reschedule policy",
             ),
-            (|j| j.groups[0].migrate = Some(MigratePolicy::DEFAULT), "does not allow migrate block"),
+            (|j| j.groups[0].migrate = Some(MigratePolicy::default()), "does not allow migrate block"),
             (|j| j.groups[0].update.as_mut().unwrap().max_parallel = -1, "Max parallel"),
             (|j| j.groups[0].update.as_mut().unwrap().canary = 101, "101 is more than 100"),
             (|j| j.groups[0].update.as_mut().unwrap().canary = -1, "Canary count can not be less than zero"),
@@ -74,7 +74,7 @@ mod tests {
         ];
         for (change, part) in cases {
             let mut spec = job(JobType::System);
-            spec.groups[0].update = Some(UpdatePolicy::DEFAULT);
+            spec.groups[0].update = Some(UpdatePolicy::default());
             change(&mut spec);
             let text = validate(&spec, &Limits::default()).error_text();
             assert!(text.contains(part), "{part}: {text}");
@@ -85,19 +85,19 @@ mod tests {
     fn a_system_job_may_have_canaries_and_go_back() {
         let mut spec = job(JobType::System);
         let update =
-            UpdatePolicy { canary: 100, auto_promote: true, auto_revert: true, ..UpdatePolicy::DEFAULT };
+            UpdatePolicy { canary: 100, auto_promote: true, auto_revert: true, ..UpdatePolicy::default() };
         spec.groups[0].update = Some(update);
         let text = validate(&spec, &Limits::default()).error_text();
         assert_eq!(text, "");
     }
 
     #[test]
-    fn a_sysbatch_job_may_have_several_on_each_node_and_no_policies_of_services() {
+    fn sysbatch_takes_a_count_but_no_service_policies() {
         let mut spec = job(JobType::Sysbatch);
         spec.groups[0].count = 2;
         assert!(validate(&spec, &Limits::default()).is_ok());
         spec.groups[0].reschedule = ReschedulePolicy::default_for(JobType::Batch);
-        spec.groups[0].update = Some(UpdatePolicy::DEFAULT);
+        spec.groups[0].update = Some(UpdatePolicy::default());
         let text = validate(&spec, &Limits::default()).error_text();
         let parts = ["Sysbatch jobs should not have a reschedule policy", "does not allow update block"];
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");

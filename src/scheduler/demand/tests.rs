@@ -212,7 +212,7 @@ fn devices_are_taken_from_the_group_that_is_liked_best() {
 }
 
 #[test]
-fn an_update_in_place_keeps_what_is_held_and_another_port_replaces() {
+fn in_place_update_keeps_ports_and_a_new_port_replaces() {
     let mut world = World::of_nodes([offering(1)]);
     let mut spec = with_network(1, network(&[], &["a"]));
     let before = run(&mut world, &spec).0.remove(0);
@@ -225,7 +225,7 @@ fn an_update_in_place_keeps_what_is_held_and_another_port_replaces() {
 }
 
 #[test]
-fn memory_beyond_what_is_counted_is_only_given_where_that_is_allowed() {
+fn memory_max_needs_memory_oversubscription() {
     for (allowed, most) in [(false, 0), (true, 900)] {
         let mut world = World::of_nodes([node(1)]);
         world.scheduling.memory_oversubscription = allowed;
@@ -237,7 +237,7 @@ fn memory_beyond_what_is_counted_is_only_given_where_that_is_allowed() {
     }
 }
 
-/// Of all that may still run, by node.
+/// Allocations that may still run, by node.
 fn assert_exclusive(world: &World, seed: u64) {
     let mut held: BTreeMap<(NodeId, Claim), &Allocation> = BTreeMap::new();
     for a in world.allocs.values().filter(|a| !a.terminal()) {

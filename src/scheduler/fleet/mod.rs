@@ -16,7 +16,7 @@ use model::node::{Node, NodeStatus};
 use model::resources::{Amount, Holding};
 pub use offered::{Address, Offered};
 use profile::Strings;
-pub use profile::{Own, Profile};
+pub use profile::{Profile, UniqueProperties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use std::sync::Arc;
 pub const CHUNK: usize = 256;
 
 #[derive(Clone)]
-struct Facts {
+struct NodeColumns {
     id: [NodeId; CHUNK],
     profile: [u32; CHUNK],
     available: [Amount; CHUNK],
     status: [NodeStatus; CHUNK],
     ready: [bool; CHUNK],
     /// None: the slot is free.
-    own: [Option<Arc<Own>>; CHUNK],
+    own: [Option<Arc<UniqueProperties>>; CHUNK],
 }
 
-impl Facts {
+impl NodeColumns {
     fn empty() -> Self {
-        Facts {
+        NodeColumns {
             id: [NodeId::default(); CHUNK],
             profile: [0; CHUNK],
             available: [Amount::ZERO; CHUNK],
@@ -57,7 +57,7 @@ type ClaimsOfChunk = [Option<Arc<Claims>>; CHUNK];
 /// The fleet at one index. Cloning it copies a pointer per chunk.
 #[derive(Clone, Default)]
 pub struct Snapshot {
-    facts: Vec<Arc<Facts>>,
+    facts: Vec<Arc<NodeColumns>>,
     used: Vec<Arc<[Amount; CHUNK]>>,
     /// None: of no node in the chunk anything was ever claimed.
     claims: Vec<Option<Arc<ClaimsOfChunk>>>,
@@ -118,7 +118,7 @@ impl Snapshot {
         available.lacks(used.plus(ask)).map_or(Ok(()), |dimension| Err(Misfit::Short(dimension)))
     }
 
-    fn facts(&self, slot: u32) -> &Facts {
+    fn facts(&self, slot: u32) -> &NodeColumns {
         &self.facts[slot as usize / CHUNK]
     }
 
@@ -159,7 +159,7 @@ impl Snapshot {
     }
 
     /// None: the slot is free.
-    pub fn own_at(&self, slot: u32) -> Option<&Own> {
+    pub fn own_at(&self, slot: u32) -> Option<&UniqueProperties> {
         self.facts(slot).own[slot as usize % CHUNK].as_deref()
     }
 
@@ -311,7 +311,7 @@ impl Fleet {
         if self.free_slots.is_empty() {
             let first = self.current.slots() as u32;
             self.free_slots.extend(first..first + CHUNK as u32);
-            self.current.facts.push(Arc::new(Facts::empty()));
+            self.current.facts.push(Arc::new(NodeColumns::empty()));
             self.current.used.push(Arc::new([Amount::ZERO; CHUNK]));
             self.current.claims.push(None);
         }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_does_not_see_later_changes_and_shares_untouched_chunks() {
+    fn snapshots_are_immutable_and_share_untouched_chunks() {
         let mut fleet = fleet_of(600);
         let before = fleet.snapshot();
         fleet.hold(node_id(300), &holding(amount(100, 100, 100)));

@@ -35,7 +35,7 @@ pub struct Profile {
     meta: Properties,
     /// Drivers that can run a task now, ordered.
     drivers: Box<[Arc<str>]>,
-    /// Of these, those that can mount volumes, ordered.
+    /// The drivers among these that can mount volumes, ordered.
     mounting: Names,
     network_modes: Names,
     /// The names of its host networks.
@@ -74,14 +74,14 @@ fn lists(ordered: &[Arc<str>], name: &str) -> bool {
 
 /// What no two nodes share.
 #[derive(Debug)]
-pub struct Own {
+pub struct UniqueProperties {
     pub name: Box<str>,
     attributes: Properties,
     meta: Properties,
     pub offered: Box<Offered>,
 }
 
-impl Own {
+impl UniqueProperties {
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name)
     }
@@ -157,8 +157,8 @@ impl Strings {
         }
     }
 
-    pub fn own(&mut self, node: &Node) -> Own {
-        Own {
+    pub fn own(&mut self, node: &Node) -> UniqueProperties {
+        UniqueProperties {
             name: node.info.name.as_str().into(),
             attributes: self.properties(&node.info.attributes, true),
             meta: self.properties(&node.info.meta, true),

@@ -1,4 +1,4 @@
-//! Who makes way, by examples, and at random against a plain look at every set of others.
+//! Which allocations are preempted: by examples, and on random worlds against a brute-force search of every set.
 
 use super::*;
 use crate::testing::*;
@@ -45,7 +45,7 @@ fn preempted(decision: &Decision) -> Vec<AllocId> {
     ids
 }
 
-/// What is told to leave has left then.
+/// The world in which all preempted allocations have left.
 fn place(world: &mut World, spec: JobSpec) -> Decision {
     world.register(spec.clone());
     let decision = world.run(&spec);
@@ -105,14 +105,16 @@ fn one_makes_way_where_there_are_too_many() {
 #[test]
 fn nobody_makes_way_where_that_is_off_or_there_is_room() {
     for job_type in [JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch] {
-        for (on, ways) in [(EVERYBODY, 1), (Preemption { system: false, ..Preemption::default() }, 0)] {
+        for (on, nodes_preemption_would_help) in
+            [(EVERYBODY, 1), (Preemption { system: false, ..Preemption::default() }, 0)]
+        {
             let mut w = world([node(1)]);
             w.scheduling.preemption = on;
             running(&mut w, sized("low", 20, 3000, 256), 1);
             let asked = |cpu| JobSpec { job_type, ..sized("new", 50, cpu, 256) };
             let decision = place(&mut w, asked(2000));
-            assert_eq!(preempted(&decision).len(), ways, "{job_type:?}");
-            assert_eq!(decision.eval.failed_groups.len(), 1 - ways, "{job_type:?}");
+            assert_eq!(preempted(&decision).len(), nodes_preemption_would_help, "{job_type:?}");
+            assert_eq!(decision.eval.failed_groups.len(), 1 - nodes_preemption_would_help, "{job_type:?}");
         }
         let mut w = world([node(1), node(2)]);
         running(&mut w, sized("low", 20, 3000, 256), 1);
@@ -357,7 +359,7 @@ fn sets(here: &[Held], priority: i64, ask: [i64; 3], ports: &[i64], gpus: i64) -
 
 #[test]
 fn what_makes_way_is_what_a_plain_look_at_every_set_allows() {
-    let (mut ways, mut rooms, mut none) = (0, 0, 0);
+    let (mut nodes_preemption_would_help, mut rooms, mut none) = (0, 0, 0);
     for seed in 0..400 {
         let mut random = Stream::new(seed, 0);
         let nodes = 1 + random.below(3);
@@ -392,15 +394,18 @@ fn what_makes_way_is_what_a_plain_look_at_every_set_allows() {
                 |set: u32| (0..here.len()).filter(|i| set >> i & 1 == 1).map(|i| here[i].priority).max();
             let lowest = possible[n].iter().map(|set| highest(*set)).min().flatten();
             assert_eq!(highest(gone), lowest, "seed {seed}: somebody less urgent would do");
-            if gone == 0 { rooms += 1 } else { ways += 1 }
+            if gone == 0 { rooms += 1 } else { nodes_preemption_would_help += 1 }
         }
     }
-    assert!(ways > 60 && rooms > 30 && none > 60, "{ways} {rooms} {none}");
+    assert!(
+        nodes_preemption_would_help > 60 && rooms > 30 && none > 60,
+        "{nodes_preemption_would_help} {rooms} {none}"
+    );
 }
 
 #[test]
 fn of_several_that_are_placed_at_once_nobody_leaves_in_vain() {
-    let mut ways = 0;
+    let mut nodes_preemption_would_help = 0;
     for seed in 0..200 {
         let mut random = Stream::new(seed, 1);
         let (mut w, held) = filled(&mut random, 3);
@@ -418,9 +423,9 @@ fn of_several_that_are_placed_at_once_nobody_leaves_in_vain() {
             for one in &left {
                 let with: Vec<&Held> = stay.iter().copied().chain([*one]).collect();
                 assert!(!together(&with, asked, &[], 0), "seed {seed}: one of them could stay");
-                ways += 1;
+                nodes_preemption_would_help += 1;
             }
         }
     }
-    assert!(ways > 100, "{ways}");
+    assert!(nodes_preemption_would_help > 100, "{nodes_preemption_would_help}");
 }

@@ -2,7 +2,7 @@
 //! (scheduler.md 8.2.4, scheduler.md 8.2.15). Refuses to know who says so.
 
 use super::rollout::Rollout;
-use super::taint::{self, Tainted};
+use super::tainted::{self, Tainted};
 use super::{Changes, Input, Set, Stop, group, reschedule};
 use model::alloc::Allocation;
 use model::deployment::DeploymentGroup;
@@ -35,14 +35,14 @@ pub fn sort_out<'a>(
     *allocs = others;
     let (on_trial, unneeded): (Set, Set) = canaries.into_iter().partition(|(_, a)| rollout.is_on_trial(a));
     let unneeded = unneeded.into_iter().filter(|(_, a)| !a.server_terminal()).collect();
-    let Tainted { untainted, migrating, lost, .. } = taint::split(unneeded, None, input);
+    let Tainted { untainted, migrating, lost, .. } = tainted::split(unneeded, None, input);
     changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
-    changes.stops.extend(lost.into_values().map(taint::stop_lost));
+    changes.stops.extend(lost.into_values().map(tainted::stop_lost));
     let on_trial = on_trial.into_iter().filter(|(_, a)| !a.server_terminal() && a.next.is_none()).collect();
-    let Tainted { untainted, migrating, lost, .. } = taint::split(on_trial, None, input);
+    let Tainted { untainted, migrating, lost, .. } = tainted::split(on_trial, None, input);
     let leave = |alloc| Stop { alloc, description: group::MIGRATING, client: None };
     changes.stops.extend(migrating.into_values().map(leave));
-    changes.stops.extend(lost.into_values().map(taint::stop_lost));
+    changes.stops.extend(lost.into_values().map(tainted::stop_lost));
     let reschedule::Split { untainted, now, later } = reschedule::split(input, group, untainted);
     let there = (untainted.len() + now.len()) as u64;
     let taken = untainted.values().chain(now.values()).map(|a| a.index()).collect();

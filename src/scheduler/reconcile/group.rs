@@ -2,8 +2,8 @@
 
 use super::canary::Canaries;
 use super::rollout::Rollout;
-use super::surplus::{self, Held};
-use super::taint::{self, Tainted};
+use super::stop::{self, GroupAllocs};
+use super::tainted::{self, Tainted};
 use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
 use super::{canary, disconnect, reschedule};
 use model::alloc::{Allocation, ClientStatus, Leave};
@@ -70,7 +70,7 @@ impl<'a> Work<'_, 'a> {
         let held = self.held_until(&allocs);
         let mut sets = self.sort_out(allocs);
         let mut names = name_index(self.group, &sets);
-        self.changes.stops.extend(sets.lost.values().copied().map(taint::stop_lost));
+        self.changes.stops.extend(sets.lost.values().copied().map(tainted::stop_lost));
         self.stop_surplus(&state, &mut sets, &mut names);
         let (destructive, in_place) = follow_job(&sets.untainted, classify);
         let there = sets.canaries.there;
@@ -107,7 +107,7 @@ impl<'a> Work<'_, 'a> {
     /// (scheduler.md 8.2.9).
     fn held_until(&self, allocs: &Set<'a>) -> Option<Wall> {
         let policy = self.group.disconnect.as_ref()?;
-        let newly_lost = taint::split(allocs.clone(), Some(self.group), self.input).lost;
+        let newly_lost = tainted::split(allocs.clone(), Some(self.group), self.input).lost;
         let lost = |a: &&&Allocation| {
             let known = a.client == ClientStatus::Lost && a.next.is_none();
             known || newly_lost.contains_key(&a.id)
@@ -124,7 +124,7 @@ impl<'a> Work<'_, 'a> {
         let (canaries, canaries_later) =
             canary::sort_out(input, group, self.rollout, &mut allocs, self.changes);
         let Tainted { mut untainted, mut migrating, mut lost, disconnecting, mut reconnecting } =
-            taint::split(allocs.clone(), Some(group), input);
+            tainted::split(allocs.clone(), Some(group), input);
         for stop in disconnect::settle(self.job, group, &reconnecting, &allocs) {
             for set in [&mut untainted, &mut migrating, &mut lost, &mut reconnecting] {
                 set.remove(&stop.alloc.id);
@@ -142,13 +142,13 @@ impl<'a> Work<'_, 'a> {
     fn stop_surplus(&mut self, state: &DeploymentGroup, sets: &mut Sets<'a>, names: &mut NameIndex) {
         let promoted = if state.promoted { self.rollout.promoted(self.group) } else { &[] };
         let promoted = sets.untainted.iter().filter(|(id, _)| promoted.contains(id));
-        let held = Held {
+        let held = GroupAllocs {
             canaries: &promoted.map(|(id, a)| (*id, *a)).collect(),
             untainted: &mut sets.untainted,
             migrating: &mut sets.migrating,
             now: &mut sets.now,
         };
-        self.changes.stops.extend(surplus::stop(wanted(self.group), held, names));
+        self.changes.stops.extend(stop::stop(wanted(self.group), held, names));
     }
 
     /// Places `n` more canaries (scheduler.md 8.2.15).
@@ -279,7 +279,7 @@ fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
     let own = |a: &&Allocation| a.job_create_index == job.create_index && !a.is_canary();
     let ended = |a: &&Allocation| a.server_terminal() && a.next.is_none();
     let for_another =
-        |a: &&Allocation| [taint::LOST, MIGRATING, UPDATED].contains(&a.desired_description.as_str());
+        |a: &&Allocation| [tainted::LOST, MIGRATING, UPDATED].contains(&a.desired_description.as_str());
     let left = allocs.values().copied().filter(own).filter(|a| !a.server_terminal());
     let candidates = allocs.values().copied().filter(own).filter(ended).filter(for_another);
     let oldest = left.map(|a| a.job_version).min();

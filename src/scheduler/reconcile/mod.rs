@@ -7,23 +7,23 @@
 //! most one of the sets that come out, and what is to be looked at again later is in none of them.
 
 mod canary;
-mod course;
 mod disconnect;
-mod everywhere;
 mod group;
-mod names;
+mod name_index;
 mod reschedule;
 mod rollout;
-mod surplus;
-mod taint;
+mod stop;
+mod system;
+mod system_rollout;
+mod tainted;
 
-pub use course::{Course, Fill};
 pub use disconnect::UNKNOWN;
-pub use everywhere::{Everywhere, everywhere};
 pub use group::{MIGRATING, UPDATED};
-pub use names::NameIndex;
+pub use name_index::NameIndex;
 pub use reschedule::Followup;
-pub use taint::LOST;
+pub use system::{SystemChanges, reconcile_system};
+pub use system_rollout::{Fill, GroupRollout};
+pub use tainted::LOST;
 
 use group::{Classify, Work};
 use model::alloc::{Allocation, ClientStatus};
@@ -35,7 +35,7 @@ use model::node::NodeStatus;
 use model::time::Wall;
 use rollout::Rollout;
 use std::collections::BTreeMap;
-use taint::Tainted;
+use tainted::Tainted;
 
 /// Allocations by id.
 type Set<'a> = BTreeMap<AllocId, &'a Allocation>;
@@ -61,7 +61,7 @@ pub struct Input<'a> {
 pub struct Deployments<'a> {
     /// The job's newest.
     pub latest: Option<&'a Deployment>,
-    /// Of the next one.
+    /// The id of the next deployment.
     pub new_id: DeploymentId,
 }
 
@@ -152,9 +152,9 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
 /// The job or the group is no longer wanted (scheduler.md 8.1.3, scheduler.md 8.2.1).
 fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
     let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
-    let Tainted { untainted, migrating, lost, .. } = taint::split(running, None, input);
+    let Tainted { untainted, migrating, lost, .. } = tainted::split(running, None, input);
     changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
-    changes.stops.extend(lost.into_values().map(taint::stop_lost));
+    changes.stops.extend(lost.into_values().map(tainted::stop_lost));
 }
 
 #[cfg(test)]

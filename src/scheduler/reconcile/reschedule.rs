@@ -1,7 +1,7 @@
 //! Which allocations that failed are placed again, now or later (scheduler.md 9), and when somebody has to look
 //! again. Refuses to know where they go.
 
-use super::{Input, Set, taint};
+use super::{Input, Set, tainted};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
 use model::id::AllocId;
@@ -29,7 +29,7 @@ pub struct Followup<'a> {
 #[derive(Default)]
 pub struct Split<'a> {
     pub untainted: Set<'a>,
-    /// Of no set but this.
+    /// In no other set.
     pub now: Set<'a>,
     /// They are among `untainted`, too.
     pub later: Vec<(Wall, &'a Allocation)>,
@@ -107,7 +107,7 @@ fn missing_since(input: &Input, group: &TaskGroup, alloc: &Allocation) -> Option
     match alloc.client {
         _ if alloc.desired != DesiredStatus::Run || alloc.next.is_some() => None,
         ClientStatus::Failed => Some(alloc.failed_at()),
-        ClientStatus::Unknown => replaceable(group).then(|| taint::unknown_since(alloc)).flatten(),
+        ClientStatus::Unknown => replaceable(group).then(|| tainted::unknown_since(alloc)).flatten(),
         ClientStatus::Running if disconnecting(input, alloc) => replaceable(group).then_some(input.now),
         _ => None,
     }

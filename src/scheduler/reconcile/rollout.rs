@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 pub struct Rollout<'a> {
     /// Batch jobs have no deployments: what changes, changes at once.
     obeyed: bool,
-    /// Of this version of the job, and not done.
+    /// The deployment of this version of the job, while it is not done.
     current: Option<&'a Deployment>,
-    /// Of another version, or done.
+    /// The deployment of another version, or one that is done.
     old: Option<&'a Deployment>,
     /// To be created.
     new: Option<Deployment>,

@@ -10,7 +10,7 @@ mod disconnected;
 mod held;
 mod rescheduled;
 mod rolling;
-mod tainted;
+mod tainted_nodes;
 
 /// What came out, by allocation names.
 #[derive(Debug, Default, PartialEq)]
@@ -168,7 +168,7 @@ fn r8_2a_count_zero_stops_all() {
 }
 
 #[test]
-fn r8_2c_batch_work_of_an_older_version_is_done_again_and_of_this_version_is_not() {
+fn r8_2c_completed_batch_reruns_only_for_a_new_version() {
     let old = job("a", 1);
     let mut done_once = alloc(&old, 0, 1);
     (done_once.client, done_once.task_states) = (C::Complete, done(true));

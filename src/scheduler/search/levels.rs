@@ -5,8 +5,8 @@
 //! fewest allocations, then to the first node in the evaluation's order. Refuses to know what fits and what filters.
 
 use super::ranked::{Entry, Ranked};
-use crate::bits::Bits;
-use crate::score::Own;
+use crate::bitmap::Bitmap;
+use crate::score::NodeScores;
 use crate::spread::{Block, Extent, Part};
 use crate::values::{Combinations, Value};
 use model::alloc::Scores;
@@ -42,7 +42,7 @@ impl Choice {
 /// Nodes that share the value of every block.
 struct Combination {
     used: i64,
-    /// Of the group's count, the part that belongs there.
+    /// The share of the group's count that belongs there.
     share: f64,
     level: u32,
     /// In `Levels::members`.
@@ -71,7 +71,7 @@ struct Level {
 #[derive(Clone, Copy, Default)]
 struct Place {
     scores: Scores,
-    own: Own,
+    own: NodeScores,
     /// False: it is not.
     ranked: bool,
 }
@@ -91,7 +91,7 @@ pub struct Levels<'a> {
     /// How evenly the combinations are used, each by its share; only for several blocks.
     balance: Extent,
     levels: Vec<Level>,
-    /// Of the levels, where nodes change them: by what nodes have in common there.
+    /// The levels, where nodes change them: by what the nodes of a level have in common.
     by_key: BTreeMap<Vec<i64>, u32>,
     moving: bool,
     /// By block.
@@ -108,7 +108,7 @@ impl<'a> Levels<'a> {
     /// of what values are worth now, and nodes change their level.
     pub fn new(
         mut blocks: Vec<Block<'a>>,
-        candidates: &Bits,
+        candidates: &Bitmap,
         present: &[(u32, i64)],
         order: Vec<u64>,
         most: usize,
@@ -138,7 +138,7 @@ impl<'a> Levels<'a> {
         levels
     }
 
-    fn combine(&mut self, candidates: &Bits, present: &[(u32, i64)]) {
+    fn combine(&mut self, candidates: &Bitmap, present: &[(u32, i64)]) {
         let mut known = Combinations::new(self.blocks.iter().map(|b| b.values().len()));
         let mut values = Vec::new();
         for slot in candidates.iter().chain(present.iter().map(|(slot, _)| *slot)) {
@@ -161,7 +161,7 @@ impl<'a> Levels<'a> {
         }
     }
 
-    fn gather_members(&mut self, candidates: &Bits) {
+    fn gather_members(&mut self, candidates: &Bitmap) {
         for slot in candidates.iter() {
             self.combinations[self.combination_of[slot as usize] as usize].members.end += 1;
         }
@@ -249,7 +249,7 @@ impl<'a> Levels<'a> {
     /// Ranks a candidate by its own scores.
     pub fn put(&mut self, slot: u32, scores: Scores) {
         self.take_out(slot);
-        let own = Own::of(&scores);
+        let own = NodeScores::of(&scores);
         self.places[slot as usize] = Place { scores, own, ranked: true };
         let stamp = self.stamps[slot as usize];
         let order = Reverse(self.seed_order[slot as usize]);
@@ -284,7 +284,7 @@ impl<'a> Levels<'a> {
             let Level { ranked, used, .. } = &mut self.levels[i];
             for (i, ranked) in ranked.iter_mut().enumerate() {
                 for e in ranked.best(wanted + apart.len(), &self.stamps) {
-                    let score = Own { sum: e.own(), scores: i + 1 }.mean_with(spread);
+                    let score = NodeScores { sum: e.own(), scores: i + 1 }.mean_with(spread);
                     let last = best.last().filter(|_| best.len() == wanted);
                     // most levels end here
                     if last.is_some_and(|last| score < last.score) {
@@ -304,7 +304,7 @@ impl<'a> Levels<'a> {
     }
 
     /// A candidate with other scores of its own than it is ranked by.
-    pub fn choice(&self, slot: u32, own: Own) -> Choice {
+    pub fn choice(&self, slot: u32, own: NodeScores) -> Choice {
         let level = self.combinations[self.combination_of[slot as usize] as usize].level;
         let level = &self.levels[level as usize];
         let spread = self.boost(level, self.lowest());

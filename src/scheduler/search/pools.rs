@@ -1,7 +1,7 @@
 //! The candidates of one group by the values of every `distinct_property`: nodes that share them close and open together.
 //! Refuses to know what fits and how good a node is.
 
-use crate::bits::Bits;
+use crate::bitmap::Bitmap;
 use crate::distinct::Property;
 use crate::fleet::Snapshot;
 use crate::proposal::Proposal;
@@ -49,7 +49,7 @@ impl<'a> Pools<'a> {
     }
 
     /// Sorts the candidates into pools. Those that lack a property are returned, each with its name.
-    pub fn fill(&mut self, candidates: &Bits) -> Vec<(u32, &'a str)> {
+    pub fn fill(&mut self, candidates: &Bitmap) -> Vec<(u32, &'a str)> {
         let mut known = Combinations::new(self.counted.iter().map(|c| c.values.len()));
         let (mut missing, mut values) = (Vec::new(), Vec::new());
         for slot in candidates.iter() {

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 /// A scored node. The greatest is the best: the highest score, then the first in the evaluation's order of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Of the sum of the scores that are the node's own.
+    /// The bits of the sum of the scores that are the node's own.
     rank: u64,
     pub order: Reverse<u64>,
     pub slot: u32,
-    /// Of the node's scoring: an entry with an older one says nothing.
+    /// The generation of the node's scoring: an entry with an older one is out of date.
     pub stamp: u32,
 }
 
@@ -19,7 +19,7 @@ const SIGN: u64 = 1 << 63;
 impl Entry {
     pub fn new(own: f64, order: Reverse<u64>, slot: u32, stamp: u32) -> Self {
         let bits = own.to_bits();
-        // Bits sort as their numbers do once the sign is turned over, and all else of what is below zero, too.
+        // bits sort as their numbers do once the sign is turned over, and all else of what is below zero, too.
         let rank = if bits & SIGN == 0 { bits | SIGN } else { !bits };
         Entry { rank, order, slot, stamp }
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_are_seen_whatever_came_first_and_whatever_is_out_of_date() {
+    fn best_entries_skip_outdated_ones_in_any_order() {
         let mut ranked = Ranked::default();
         let mut stamps = vec![0; 200];
         let push = |ranked: &mut Ranked, slot: u32, stamp| {

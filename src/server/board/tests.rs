@@ -85,7 +85,17 @@ fn what_the_state_tells_is_not_counted_twice() {
     let view = region.view();
     assert!(board.beside(key, view.index(), view.fleet()).is_some(), "not before it is there");
     let (nodes, evals) = (decision.plan.nodes.clone(), vec![decision.eval.clone()]);
-    region.run(&Command::ApplyPlan { eval: first.eval.id, nodes, evals, at: AT }).reply.expect("is applied");
+    region
+        .run(&Command::ApplyPlan {
+            eval: first.eval.id,
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals,
+            at: AT,
+        })
+        .reply
+        .expect("is applied");
     let view = region.view();
     assert!(board.beside(key, view.index(), view.fleet()).is_none());
     assert!(board.lock().plans.is_empty(), "nobody looks at an older state");

@@ -37,12 +37,25 @@ impl Alone {
         let allocs: Vec<Allocation> =
             ids.map(|id| Allocation { id: state::samples::alloc_id(id), ..job.clone() }).collect();
         let nodes = place(allocs);
-        self.propose(&Command::ApplyPlan { eval: eval_id(n), nodes, evals: vec![done], at: AT });
+        self.propose(&Command::ApplyPlan {
+            eval: eval_id(n),
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals: vec![done],
+            at: AT,
+        });
     }
 
     fn told(&mut self, ids: std::ops::Range<u128>, client: ClientStatus) {
         let updates = ids.map(|id| report(id, client)).collect();
-        self.propose(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+        self.propose(&Command::UpdateAllocs {
+            node: node_id(1),
+            updates,
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
     }
 
     fn collect(&mut self) {

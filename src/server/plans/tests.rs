@@ -159,7 +159,7 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
             let updates =
                 vec![AllocUpdate { id: low.id, client, client_description, task_states: BTreeMap::new() }];
             let node = low.node_id;
-            let command = Command::UpdateAllocs { node, updates, evals: vec![], at: AT };
+            let command = Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT };
             alone.server.propose(&command, Op::Unattended).expect("it leads");
             alone.turn(vec![]);
         },
@@ -167,7 +167,14 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
         |alone, low| {
             let changed = Allocation { job_modify_index: 99, ..low.clone() };
             let nodes = vec![NodePlan { node_id: low.node_id, stops: vec![], places: vec![changed] }];
-            let command = Command::ApplyPlan { eval: low.eval_id, nodes, evals: vec![], at: AT };
+            let command = Command::ApplyPlan {
+                eval: low.eval_id,
+                nodes,
+                deployment: None,
+                updates: vec![],
+                evals: vec![],
+                at: AT,
+            };
             alone.server.propose(&command, Op::Unattended).expect("it leads");
             alone.turn(vec![]);
         },

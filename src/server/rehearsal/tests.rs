@@ -25,7 +25,17 @@ fn happens(region: &mut Region, spec: &JobSpec, n: u128) -> Decision {
     let decision = scheduler::schedule(&view, view.fleet(), &pending, attempt, AT, SEED);
     let nodes = decision.plan.nodes.clone();
     let evals = vec![decision.eval.clone()];
-    region.run(&Command::ApplyPlan { eval: eval_id(n), nodes, evals, at: AT }).reply.expect("is applied");
+    region
+        .run(&Command::ApplyPlan {
+            eval: eval_id(n),
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals,
+            at: AT,
+        })
+        .reply
+        .expect("is applied");
     decision
 }
 

@@ -16,6 +16,8 @@ use wire::why::Link;
 const MOST_LINKS: usize = 18;
 /// Of them, so many stay of the beginning; then the newest.
 const BEGINNING: usize = 2;
+/// Of an id, as much as tells it from others.
+const SHORT_ID: usize = 8;
 /// Of one task: its newest.
 const MOST_OF_A_TASK: usize = 6;
 
@@ -76,7 +78,8 @@ pub fn of_alloc(view: &View, alloc: &Allocation) -> Result<Vec<Link>, Fault> {
     let best = alloc.metrics.scores.iter().find(|s| s.node_id == alloc.node_id);
     let score = best.map_or_else(String::new, |s| format!(", score {:.3}", s.normalized));
     let looked = alloc.metrics.nodes_evaluated;
-    let text = format!("was placed on {}{score}, of {looked} nodes looked at", alloc.node_name);
+    let node: String = alloc.node_id.to_string().chars().take(SHORT_ID).collect();
+    let text = format!("was placed on {} ({node}){score}, of {looked} nodes looked at", alloc.node_name);
     links.push(link(alloc.create_time, "plan", String::new(), text));
     links.extend(deployed(view, alloc)?);
     for (task, state) in &alloc.task_states {

@@ -32,7 +32,14 @@ fn moved() -> Region {
     };
     let nodes = place(vec![alloc(1, &job, one, eval_id(1))]);
     let seen = r.store.applied();
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: done(eval(1, "web"), seen), at: at(1) });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: done(eval(1, "web"), seen),
+        at: at(1),
+    });
     let mut told = report(1, ClientStatus::Running);
     let started = model::task::TaskEvent {
         kind: "Started".into(),
@@ -42,7 +49,7 @@ fn moved() -> Region {
     };
     told.task_states.values_mut().for_each(|t| t.events = vec![started.clone()]);
     let updates: Vec<AllocUpdate> = vec![told];
-    r.run(&Command::UpdateAllocs { node: one, updates, evals: vec![], at: at(2) });
+    r.run(&Command::UpdateAllocs { node: one, updates, verdicts: vec![], evals: vec![], at: at(2) });
     let event = NodeEvent {
         subsystem: "Cluster".into(),
         message: "Node heartbeat missed".into(),
@@ -67,7 +74,14 @@ fn moved() -> Region {
         NodePlan { node_id: two, stops: vec![], places: vec![next] },
     ];
     let seen = r.store.applied();
-    r.run(&Command::ApplyPlan { eval: eval_id(2), nodes, evals: done(lost, seen), at: at(61) });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(2),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: done(lost, seen),
+        at: at(61),
+    });
     r
 }
 
@@ -84,7 +98,7 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
         told(&old),
         [
             ("evaluation", "job-register, complete"),
-            ("plan", "was placed on node, of 0 nodes looked at"),
+            ("plan", "was placed on node (00000000), of 0 nodes looked at"),
             ("task", "t: Started: Task started by client"),
             ("node", "node-1: Node heartbeat missed"),
             ("evaluation", "node-update, complete"),
@@ -148,7 +162,13 @@ fn a_long_story_fits_a_screen() {
         let events = (0..10).map(event).collect();
         told.task_states.insert(task.into(), model::task::TaskState { events, ..state.clone() });
     }
-    r.run(&Command::UpdateAllocs { node: node_id(2), updates: vec![told], evals: vec![], at: at(200) });
+    r.run(&Command::UpdateAllocs {
+        node: node_id(2),
+        updates: vec![told],
+        verdicts: vec![],
+        evals: vec![],
+        at: at(200),
+    });
     let why = why(&r, Subject::Alloc(alloc_id(2)));
     assert_eq!(why.history.len(), 18);
     assert!(why.history[0].at <= at(61) && why.history[17].at == at(109), "its beginning and its end");
@@ -165,7 +185,14 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
         r.run(&register(spec, None));
     }
     let low = alloc(1, &r.job("low"), node, eval_id(1));
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes: place(vec![low]), evals: vec![], at: AT });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: place(vec![low]),
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let told = |r: &Region, id: &str| {
         let group = why(r, Subject::Job(key(id))).groups.remove(0);
         assert_eq!(group.feasible, 0);
@@ -200,9 +227,9 @@ fn what_makes_others_and_what_became_of_a_dead_job_is_said_first() {
     r.run(&register(batch("done"), Some(eval(1, "done"))));
     let nodes = place(vec![alloc(1, &r.job("done"), one, eval_id(1))]);
     let evals = vec![Evaluation { status: EvalStatus::Complete, ..eval(1, "done") }];
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals, at: AT });
+    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, deployment: None, updates: vec![], evals, at: AT });
     let updates = vec![report(1, ClientStatus::Failed)];
-    r.run(&Command::UpdateAllocs { node: one, updates, evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs { node: one, updates, verdicts: vec![], evals: vec![], at: AT });
     let is = |what: &str| format!("batch job, version 0, {what}");
     for (id, expected) in [
         ("form", is("running: it runs nothing itself, jobs are dispatched from it")),
@@ -222,7 +249,14 @@ fn a_job_on_each_node_is_looked_for_where_it_is_not() {
     let mut system = JobSpec { job_type: JobType::System, ..spec("sys", 1) };
     r.run(&register(system.clone(), Some(eval(1, "sys"))));
     let nodes = place(vec![alloc(1, &r.job("sys"), one, eval_id(1))]);
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let group = |r: &Region| why(r, Subject::Job(key("sys"))).groups.remove(0);
     let seen = group(&r);
     assert_eq!((seen.each_node, seen.count, seen.live, seen.nodes, seen.feasible), (true, 1, 1, 1, 1));

@@ -28,7 +28,7 @@ pub struct SimDisk {
 #[derive(Debug)]
 struct Shared {
     medium: Medium,
-    /// Of the processes that may use the disk: an earlier one's backend is refused.
+    /// The generation of the process that may use the disk: an earlier one's backend is refused.
     life: u64,
 }
 

@@ -8,22 +8,15 @@ use model::claims::{
     VolumeAsk, VolumeMount,
 };
 use model::constraint::Constraint;
-use model::id::RunId;
 use model::job::JobSpec;
 use model::node::Node;
 use model::preference::Affinity;
 use std::collections::BTreeMap;
-use wire::keeper::{Command, FurtherLimits, RunSpec};
 
 pub fn claims(s: &mut Samples, spec: JobSpec, alloc: Allocation, node: Node) {
     s.add::<JobSpec>("asking", &asking(spec));
     s.add::<Allocation>("holding", &holding(alloc));
     s.add::<Node>("offering", &offering(node));
-}
-
-pub fn limited(run: RunId, spec: RunSpec) -> Command {
-    let further = FurtherLimits { memory_low_bytes: 32 << 20 };
-    Command::StartLimited { run, spec: Box::new(spec), further }
 }
 
 fn network() -> Network {

@@ -8,7 +8,7 @@ use model::id::DeploymentId;
 use model::time::Span;
 use state::samples::{AT, alloc_id, eval, eval_id, key};
 use std::collections::BTreeMap;
-use wire::command::{ApplyRollout, Command, StepDeployment};
+use wire::command::{Command, StepDeployment};
 
 pub fn verdict() -> Verdict {
     Verdict { alloc: alloc_id(1), deployment: Some(DeploymentId::from_random(4)), healthy: true }
@@ -53,15 +53,15 @@ pub fn rollouts(s: &mut Samples) {
     }
     let id = deployment().id;
     let update = DeploymentUpdate { id, status: S::Successful, description: "done".into() };
-    let rollout = ApplyRollout {
+    let rollout = Command::ApplyPlan {
         eval: eval_id(1),
         nodes: vec![],
-        deployment: Some(deployment()),
+        deployment: Some(Box::new(deployment())),
         updates: vec![update],
         evals: vec![eval(1, "web")],
         at: AT,
     };
-    s.add("apply rollout", &Command::ApplyRollout(Box::new(rollout)));
+    s.add("apply plan with a deployment", &rollout);
     let failure = Failure { description: "why".into(), revert: Some(2) };
     let (healthy, unhealthy) = (vec![alloc_id(1)], vec![alloc_id(2)]);
     for (what, step) in [

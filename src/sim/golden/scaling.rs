@@ -5,9 +5,9 @@ use model::eval::{Evaluation, Trigger};
 use model::job::JobSpec;
 use model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, ScalingType, TaskScaling};
 use model::value::Value;
-use state::samples::{AT, Region, eval, key, register, spec, submit};
+use state::samples::{AT, Region, eval, key, register, registration, spec};
 use std::collections::BTreeMap;
-use wire::command::{Command, ScaleJob};
+use wire::command::{Command, RegisterJob, ScaleJob};
 use wire::request::ScaleWish;
 
 /// With every member said.
@@ -75,11 +75,8 @@ pub fn scaling_samples(s: &mut Samples) {
     s.add("job-scaling", &Evaluation { trigger: Trigger::JobScaling, ..eval(5, "scaled") });
     s.add("scale job", &scale(Some(2)));
     s.add("scaling event", &scale(None));
-    let mut keeps = submit(spec("web", 2), "job \"web\" {}", 6);
-    if let Command::SubmitJob(submit) = &mut keeps {
-        submit.preserve_counts = true;
-    }
-    s.add("submit job that keeps counts", &keeps);
+    let keeps = RegisterJob { preserve_counts: true, ..registration(spec("web", 2), None) };
+    s.add("register job that keeps counts", &Command::RegisterJob(Box::new(keeps)));
 }
 
 /// The rows that these lie in.

@@ -27,7 +27,7 @@ fn images() -> Vec<Vec<u8>> {
         let index = store.applied() + 1;
         let batch = LogBatch { entries: vec![(index, bytes.clone())], ..LogBatch::default() };
         store.append(&batch).expect("appends");
-        store.apply(&[Committed { index, command: &bytes }]).expect("applies");
+        store.apply(&[Committed { index, command: Some(&bytes) }]).expect("applies");
         store.reader()
     };
     run(&Command::Init { region_id: Default::default(), at: AT });
@@ -37,7 +37,14 @@ fn images() -> Vec<Vec<u8>> {
         let reader = run(&register(spec(&id, 1), Some(eval(n, &id))));
         let job = reader.view().and_then(|v| v.job(&key(&id))).expect("reads").expect("is registered");
         let nodes = place(vec![alloc(n, &job, node_id(n), eval_id(n))]);
-        run(&Command::ApplyPlan { eval: eval_id(n), nodes, evals: vec![], at: AT });
+        run(&Command::ApplyPlan {
+            eval: eval_id(n),
+            nodes,
+            deployment: None,
+            updates: vec![],
+            evals: vec![],
+            at: AT,
+        });
     }
     drop(store);
     disk.images()
@@ -84,14 +91,14 @@ fn write_everything(store: &mut Store) -> Result<(), Fault> {
         done.status = EvalStatus::Complete;
         let updates = vec![report(n, ClientStatus::Failed)];
         for command in [
-            Command::UpdateAllocs { node: node_id(n), updates, evals: vec![done], at: AT },
+            Command::UpdateAllocs { node: node_id(n), updates, verdicts: vec![], evals: vec![done], at: AT },
             Command::RegisterNode { info: Box::new(info(n)), evals: vec![], at: AT },
             register(spec(&job, 5), Some(eval(9, &job))),
-            Command::DeregisterJob { job: key(&job), purge: true, eval: None, at: AT },
+            Command::PurgeJob { job: key(&job), eval: None, at: AT },
         ] {
             let bytes = record::encode(&command);
             let index = store.applied() + 1;
-            store.apply(&[Committed { index, command: &bytes }])?;
+            store.apply(&[Committed { index, command: Some(&bytes) }])?;
         }
     }
     Ok(())

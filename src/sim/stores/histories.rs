@@ -47,11 +47,10 @@ impl Workload {
             }
             3 => {
                 let eval = (self.below(2) == 0).then(|| eval(n, &job));
-                Command::DeregisterJob {
-                    job: key(&job),
-                    purge: self.below(3) == 0,
-                    eval: eval.map(Box::new),
-                    at,
+                let (job, eval) = (key(&job), eval.map(Box::new));
+                match self.below(3) {
+                    0 => Command::PurgeJob { job, eval, at },
+                    n => Command::StopJob { job, hurry: n == 1, eval, tracked_versions: 6, at },
                 }
             }
             4 => Command::RegisterNode { info: Box::new(info(u128::from(self.below(3)))), evals: vec![], at },
@@ -79,7 +78,13 @@ impl Workload {
         match self.below(5) {
             0 => namespace(name, &format!("since {}", self.made)),
             1 => Command::DeleteNamespace { name: name.into() },
-            2 => Command::StopJob { job: JobKey::new(name, job), eval: None, tracked_versions, at },
+            2 => Command::StopJob {
+                job: JobKey::new(name, job),
+                hurry: false,
+                eval: None,
+                tracked_versions,
+                at,
+            },
             _ => {
                 let spec = JobSpec { namespace: name.into(), ..spec(job, self.below(4) as i64) };
                 submit(spec, &format!("text {}", self.made), tracked_versions)
@@ -106,7 +111,7 @@ impl Workload {
         }
         let nodes = vec![NodePlan { node_id: node, stops, places }];
         let eval = eval_id(1 + u128::from(self.below(self.made as u64)));
-        Command::ApplyPlan { eval, nodes, evals: vec![], at: AT }
+        Command::ApplyPlan { eval, nodes, deployment: None, updates: vec![], evals: vec![], at: AT }
     }
 
     fn report(&mut self, store: &Store, node: NodeId) -> Command {
@@ -119,7 +124,7 @@ impl Workload {
                 updates.push(wire::command::AllocUpdate { id: a.id, ..report(0, status) });
             }
         }
-        Command::UpdateAllocs { node, updates, evals: vec![], at: AT }
+        Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT }
     }
 }
 
@@ -182,7 +187,7 @@ impl Trial {
     fn apply_to(&mut self, store: &mut Store, last: u64) -> Result<(), Fault> {
         let commands: Vec<_> = (store.applied() + 1..=last).map(|i| (i, self.command(i))).collect();
         let entries: Vec<_> =
-            commands.iter().map(|(index, c)| Committed { index: *index, command: c }).collect();
+            commands.iter().map(|(index, c)| Committed { index: *index, command: Some(c) }).collect();
         let outcomes = store.apply(&entries)?;
         assert_eq!(outcomes.len(), entries.len());
         assert_eq!(store.digest(), self.digests[&last]);

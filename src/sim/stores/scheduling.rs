@@ -9,7 +9,7 @@ use wire::command::Command;
 use wire::request::Done;
 
 #[test]
-fn a_scheduler_places_on_a_view_and_is_content_with_what_it_placed() {
+fn a_second_evaluation_of_a_settled_job_is_empty() {
     let mut region = Region::default();
     for n in 0..3 {
         region.ready_node(n);
@@ -26,7 +26,14 @@ fn a_scheduler_places_on_a_view_and_is_content_with_what_it_placed() {
     };
     let decision = decide(&region, 1, 1);
     let evals = std::iter::once(decision.eval).chain(decision.created).collect();
-    region.run(&Command::ApplyPlan { eval: eval_id(1), nodes: decision.plan.nodes, evals, at: AT });
+    region.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes: decision.plan.nodes,
+        deployment: None,
+        updates: vec![],
+        evals,
+        at: AT,
+    });
     consistent(&region.view()).expect("is consistent");
     let stored = region.view().allocs_of_job(&key("web")).expect("reads");
     assert_eq!((stored.len(), region.job("web").status), (4, JobStatus::Running));

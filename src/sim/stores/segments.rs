@@ -71,7 +71,7 @@ fn a_segment_that_was_not_begun_leaves_the_one_before() {
 }
 
 #[test]
-fn rot_of_any_acknowledged_frame_is_damage_and_one_copy_of_a_head_is_enough() {
+fn rot_of_an_acknowledged_frame_is_damage() {
     let disk = SimDisk::new(1);
     written(&disk, &frames(8));
     let images = disk.images();

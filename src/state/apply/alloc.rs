@@ -4,7 +4,7 @@
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Kind, Part, Place};
 use super::super::view::Table;
-use super::{FleetEdit, Reply, Turn, deployment, job};
+use super::{FleetEdit, Reply, Turn, deployment, job, less};
 use model::alloc::{Allocation, ClientStatus, Transition};
 use model::deployment::Verdict;
 use model::eval::Evaluation;
@@ -106,6 +106,15 @@ impl Turn<'_> {
 
     /// Writes an allocation whose job and version exist, in place of `old`.
     pub(super) fn write_alloc(&mut self, old: Option<&Allocation>, new: Allocation) -> Result<(), Fault> {
+        assert_eq!(new.modify_index, self.index(), "an allocation that is written is modified by this entry");
+        assert!(
+            old.is_none_or(|old| (old.id, old.create_index) == (new.id, new.create_index)),
+            "an allocation stays where it was created"
+        );
+        assert!(
+            new.create_index <= new.alloc_modify_index && new.alloc_modify_index <= new.modify_index,
+            "an allocation's indexes only grow"
+        );
         let new = Arc::new(new);
         let place = place(&new);
         self.write_bytes(&tables::alloc_key(place), &record::encode(&*new))?;
@@ -129,6 +138,10 @@ impl Turn<'_> {
         }
         self.follow_fleet(old, Some(&new));
         if let Some(row) = self.job(&new.job)? {
+            debug_assert!(
+                row.versions.iter().any(|v| v.version == new.job_version),
+                "an allocation's job has the version that it names"
+            );
             recount(row, old, Some(&new));
             job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client);
         }
@@ -206,12 +219,12 @@ fn freed(old: Option<&Allocation>, new: &Allocation) -> bool {
 /// Keeps the job's count of live allocations and of those that name each version.
 fn recount(row: &mut JobRow, old: Option<&Allocation>, new: Option<&Allocation>) {
     let live = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| !a.terminal()));
-    row.live_allocs = (row.live_allocs + live(new)).saturating_sub(live(old));
+    row.live_allocs = less(row.live_allocs + live(new), live(old), "live allocations");
     if old.map(|a| a.job_version) == new.map(|a| a.job_version) {
         return;
     }
     for v in &mut row.versions {
         let names = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| a.job_version == v.version));
-        v.allocs = (v.allocs + names(new)).saturating_sub(names(old));
+        v.allocs = less(v.allocs + names(new), names(old), "allocations of a version");
     }
 }

@@ -6,7 +6,7 @@
 use super::super::fault::Fault;
 use super::super::tables::{self, Kind, Part, Place};
 use super::super::view::{self, Table};
-use super::{Reply, Turn};
+use super::{Reply, Turn, less};
 use model::alloc::{Allocation, Health};
 use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus, DeploymentStep, DeploymentUpdate, Failure, NEWER, PAUSED,
@@ -17,20 +17,25 @@ use model::time::{Span, Wall};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::{Change, DeploymentChange};
-use wire::command::{ApplyRollout, StepDeployment};
+use wire::command::StepDeployment;
 use wire::event::Object;
 use wire::request::{Done, Refusal, RefusalKind};
 
 impl Turn<'_> {
-    pub(super) fn apply_rollout(&mut self, rollout: ApplyRollout) -> Result<Reply, Fault> {
-        let ApplyRollout { eval, nodes, deployment, updates, evals, at } = rollout;
+    /// What a plan creates, and what it says becomes of those that there are.
+    pub(super) fn advance_rollout(
+        &mut self,
+        deployment: Option<Deployment>,
+        updates: Vec<DeploymentUpdate>,
+        at: Wall,
+    ) -> Result<(), Fault> {
         if let Some(deployment) = deployment {
             self.create_deployment(deployment, at)?;
         }
         for update in updates {
             self.update_deployment(update, at)?;
         }
-        self.apply_plan(eval, nodes, evals, at)
+        Ok(())
     }
 
     /// One of a job that went away while the plan was under way is dropped, as its placements are. One that there is already
@@ -274,8 +279,8 @@ impl Turn<'_> {
             }
         }
         match was {
-            Some(true) => group.healthy = group.healthy.saturating_sub(1),
-            Some(false) => group.unhealthy = group.unhealthy.saturating_sub(1),
+            Some(true) => group.healthy = less(group.healthy, 1, "healthy allocations"),
+            Some(false) => group.unhealthy = less(group.unhealthy, 1, "unhealthy allocations"),
             None => {}
         }
         match is {
@@ -336,11 +341,22 @@ impl Turn<'_> {
         self.put_bytes(&Kind::DeploymentId.key(&[place.id.as_bytes()]), &created)?;
         let job = tables::job_bytes(&deployment.job);
         self.put_bytes(&Part::Deployment.key(&job, &place.bytes()), &[])?;
+        debug_assert!(self.active_deployments(&job)? <= 1, "a job has at most one active deployment");
         // the job's status depends on it: have it looked at when the entry ends
         self.job(&deployment.job)?;
         self.deployment_changed(&deployment, deployment.status.is_active());
         self.events.push(Object::Deployment(Arc::new(deployment)));
         Ok(())
+    }
+
+    /// Of the job.
+    fn active_deployments(&self, job: &[u8]) -> Result<usize, Fault> {
+        let mut active = 0;
+        for index_key in tables::keys(&self.rows, &Part::Deployment.key(job, &[]))? {
+            let key = tables::deployment_key(Place::at_end(&index_key)?);
+            active += usize::from(tables::must_get::<Deployment>(&self.rows, &key)?.status.is_active());
+        }
+        Ok(active)
     }
 
     pub(super) fn remove_deployments_of(&mut self, key: &JobKey) -> Result<(), Fault> {

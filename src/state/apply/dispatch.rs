@@ -6,7 +6,7 @@
 use super::super::family;
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
-use super::{Reply, Turn};
+use super::{Reply, Turn, less};
 use model::eval::{Evaluation, Trigger};
 use model::family::dispatch::{self, Wish};
 use model::id::JobKey;
@@ -110,7 +110,7 @@ impl Turn<'_> {
             Some(uses) => tables::number(uses.value())?,
             None => 0,
         };
-        let uses = if more { uses + 1 } else { uses.saturating_sub(1) };
+        let uses = if more { uses + 1 } else { less(uses, 1, "jobs made of a version") };
         if uses > 0 {
             return self.put_bytes(&key, &uses.to_be_bytes());
         }

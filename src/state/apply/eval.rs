@@ -80,6 +80,7 @@ impl Turn<'_> {
 
     fn write_eval(&mut self, old: Option<&Evaluation>, eval: &mut Evaluation) -> Result<(), Fault> {
         eval.modify_index = self.index();
+        assert!(eval.create_index <= eval.modify_index, "an evaluation's indexes only grow");
         let place = place(eval);
         let at = place.bytes();
         if let Some(old) = old.filter(|old| old.job != eval.job) {

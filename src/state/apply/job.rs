@@ -7,7 +7,7 @@ use super::super::operating;
 use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
 use super::scaling::keep_counts;
-use super::{JobEdit, Reply, Turn};
+use super::{JobEdit, Reply, Turn, less};
 use model::alloc::ClientStatus;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -20,7 +20,7 @@ use model::time::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::change::Change;
-use wire::command::{RegisterJob, SubmitJob};
+use wire::command::RegisterJob;
 use wire::event::Object;
 use wire::request::{Done, Refusal, RefusalKind};
 
@@ -31,9 +31,9 @@ pub(super) enum End {
 }
 
 impl Turn<'_> {
-    pub(super) fn submit_job(&mut self, submit: SubmitJob) -> Result<Reply, Fault> {
-        let SubmitJob { register, submission, tracked_versions, preserve_counts } = submit;
-        let RegisterJob { mut spec, enforce_index, eval, at } = register;
+    pub(super) fn register_job(&mut self, order: RegisterJob) -> Result<Reply, Fault> {
+        let RegisterJob { mut spec, enforce_index, preserve_counts, submission, eval, tracked_versions, at } =
+            order;
         let key = spec.key();
         let index = self.index();
         if let Some(refusal) = self.homeless(&spec)? {
@@ -307,6 +307,11 @@ impl Turn<'_> {
             self.remove_spec(bytes, row.create_index, v.version)?;
         }
         row.versions.retain(|v| !unused(v));
+        debug_assert!(
+            row.versions.is_sorted_by(|a, b| a.version < b.version),
+            "each version of a job is newer than the one before it"
+        );
+        debug_assert!(row.versions.last().is_some_and(|v| v.tracked), "a job's newest version is listed");
         Ok(())
     }
 }
@@ -393,7 +398,7 @@ pub(super) fn count(summary: &mut JobSummary, group: &str, was: Option<ClientSta
         Some(ClientStatus::Complete | ClientStatus::Failed) => {}
         Some(was) => {
             let bin = bin(g, was);
-            *bin = bin.saturating_sub(1);
+            *bin = less(*bin, 1, "allocations of a group");
         }
         None if now == ClientStatus::Pending => g.queued = g.queued.saturating_sub(1),
         None => {}
@@ -407,7 +412,7 @@ pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) 
         && !was.is_terminal()
     {
         let bin = bin(g, was);
-        *bin = bin.saturating_sub(1);
+        *bin = less(*bin, 1, "allocations of a group");
     }
 }
 

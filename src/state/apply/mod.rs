@@ -33,13 +33,10 @@ use model::time::Wall;
 use redb::ReadableTable;
 use std::collections::BTreeMap;
 use wire::change::Change;
-use wire::command::{Command, SubmitJob};
+use wire::command::Command;
 use wire::event::{Events, Object};
 use wire::record::{self, Record};
 use wire::request::{Done, Refusal};
-
-/// How many versions of a job are kept and listed by commands that do not say it.
-const TRACKED_VERSIONS: u32 = 6;
 
 type Reply = Result<Done, Refusal>;
 
@@ -111,16 +108,22 @@ struct JobEdit {
 
 impl Turn<'_> {
     /// What its events are called, and the reply.
-    fn entry(&mut self, command: &[u8]) -> Result<(&'static str, Reply), Fault> {
-        if command.is_empty() {
-            return Ok(("", self.nothing()));
-        }
+    fn entry(&mut self, command: Option<&[u8]>) -> Result<(&'static str, Reply), Fault> {
+        let Some(command) = command else { return Ok(("", self.nothing())) };
         let command: Command = record::decode(command)?;
         Ok((command.event_kind(), self.command(command)?))
     }
 
     /// What the entry led to; what gathered for it is taken.
     fn outcome(&mut self, kind: &'static str, reply: Reply) -> Outcome {
+        assert!(
+            self.jobs.is_empty(),
+            "the jobs that an entry touched are written before its outcome is told"
+        );
+        assert!(
+            reply.is_ok() || self.changes.is_empty(),
+            "what is refused is refused before anything is written"
+        );
         let (index, objects) = (self.index(), std::mem::take(&mut self.events));
         let events = (!objects.is_empty()).then_some(Events { index, kind, objects });
         Outcome { index, reply, changes: std::mem::take(&mut self.changes), events }
@@ -129,16 +132,14 @@ impl Turn<'_> {
     fn command(&mut self, command: Command) -> Result<Reply, Fault> {
         match command {
             Command::Init { region_id, at } => self.init(region_id, at),
-            Command::RegisterJob(register) => self.submit_job(SubmitJob {
-                register: *register,
-                submission: None,
-                tracked_versions: TRACKED_VERSIONS,
-                preserve_counts: false,
-            }),
-            Command::DeregisterJob { job, purge, eval, at } => {
-                let end = if purge { End::Purge } else { End::Stop { tracked_versions: TRACKED_VERSIONS } };
-                self.end_job(job, end, eval.map(|e| *e), at)
+            Command::RegisterJob(order) => self.register_job(*order),
+            Command::StopJob { job, hurry, eval, tracked_versions, at } => {
+                if hurry {
+                    self.hurry_allocs(&job, at)?;
+                }
+                self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
             }
+            Command::PurgeJob { job, eval, at } => self.end_job(job, End::Purge, eval.map(|e| *e), at),
             Command::RegisterNode { info, evals, at } => self.register_node(*info, evals, at),
             Command::UpdateNodeStatus { node, status, event, evals, at } => {
                 self.update_node_status(node, status, event.map(|e| *e), evals, at)
@@ -147,24 +148,15 @@ impl Turn<'_> {
                 self.put_evals(evals, at)?;
                 Ok(self.nothing())
             }
-            Command::ApplyPlan { eval, nodes, evals, at } => self.apply_plan(eval, nodes, evals, at),
-            Command::ApplyRollout(rollout) => self.apply_rollout(*rollout),
-            Command::StepDeployment(step) => self.step_deployment(*step),
-            Command::UpdateAllocs { node, updates, evals, at } => {
-                self.update_allocs(node, updates, vec![], evals, at)
+            Command::ApplyPlan { eval, nodes, deployment, updates, evals, at } => {
+                self.advance_rollout(deployment.map(|d| *d), updates, at)?;
+                self.apply_plan(eval, nodes, evals, at)
             }
-            Command::ReportAllocs { node, updates, verdicts, evals, at } => {
+            Command::StepDeployment(step) => self.step_deployment(*step),
+            Command::UpdateAllocs { node, updates, verdicts, evals, at } => {
                 self.update_allocs(node, updates, verdicts, evals, at)
             }
             Command::UpdateTransitions { allocs, evals, at } => self.update_transitions(allocs, evals, at),
-            Command::SubmitJob(submit) => self.submit_job(*submit),
-            Command::StopJob { job, eval, tracked_versions, at } => {
-                self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
-            }
-            Command::HurryJob { job, eval, tracked_versions, at } => {
-                self.hurry_allocs(&job, at)?;
-                self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
-            }
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
             Command::DeleteNamespace { name } => self.delete_namespace(&name),
             Command::ChangeNode { node, wish, evals, at } => self.change_node(node, wish, evals, at),
@@ -202,6 +194,7 @@ impl Turn<'_> {
     }
 
     fn moved(&mut self, table: Table) {
+        assert!(self.applied.tables[table as usize] <= self.index(), "a table's index only grows");
         self.applied.tables[table as usize] = self.index();
     }
 
@@ -232,6 +225,11 @@ impl Turn<'_> {
         }
         Ok(())
     }
+}
+
+/// A count of what there is, with some of it gone. It never comes to less than nothing: every one that goes was counted when it came.
+fn less(count: u64, by: u64, what: &str) -> u64 {
+    count.checked_sub(by).unwrap_or_else(|| panic!("{by} {what} go, but only {count} are counted"))
 }
 
 #[cfg(test)]

@@ -110,6 +110,7 @@ impl Turn<'_> {
         if old == Some(&new) {
             return Ok(());
         }
+        assert!(old.is_none_or(|old| old.modify_index <= self.index()), "a node's index only grows");
         new.modify_index = self.index();
         let id = new.info.id;
         let described = Described { info: new.info.clone(), computed_class: new.computed_class.clone() };

@@ -26,7 +26,14 @@ use wire::command::{Command, RegisterJob};
 use wire::request::{Done, RefusalKind};
 
 fn plan(eval: u128, nodes: Vec<NodePlan>) -> Command {
-    Command::ApplyPlan { eval: eval_id(eval), nodes, evals: vec![], at: AT }
+    Command::ApplyPlan {
+        eval: eval_id(eval),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    }
 }
 
 /// A running service `web` with one allocation (1) on a ready node (1).
@@ -37,9 +44,16 @@ fn running() -> Region {
     let mut done = eval(1, "web");
     done.status = EvalStatus::Complete;
     let nodes = place(vec![alloc(1, &r.job("web"), node, eval_id(1))]);
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![done], at: AT });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![done],
+        at: AT,
+    });
     let updates = vec![report(1, ClientStatus::Running)];
-    r.run(&Command::UpdateAllocs { node, updates, evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
     r
 }
 
@@ -59,12 +73,7 @@ fn a_job_lives_from_register_to_purge() {
     let summary = view.job_summary(&key("web")).unwrap().unwrap();
     assert_eq!((summary.groups["g"].starting, summary.groups["g"].running), (0, 1));
     drop(view);
-    let out = r.run(&Command::DeregisterJob {
-        job: key("web"),
-        purge: true,
-        eval: Some(Box::new(eval(2, "web"))),
-        at: AT,
-    });
+    let out = r.run(&Command::PurgeJob { job: key("web"), eval: Some(Box::new(eval(2, "web"))), at: AT });
     assert_eq!(
         out.reply,
         Ok(Done::Job { eval: Some(eval_id(2)), job_modify_index: out.index, index: out.index })
@@ -131,8 +140,8 @@ fn enforced_indexes_and_types_are_checked() {
     ];
     for (spec, enforce_index, refusal) in cases {
         let digest = r.store.digest();
-        let out =
-            r.run(&Command::RegisterJob(Box::new(RegisterJob { spec, enforce_index, eval: None, at: AT })));
+        let order = RegisterJob { enforce_index, ..registration(spec, None) };
+        let out = r.run(&Command::RegisterJob(Box::new(order)));
         match refusal {
             None => assert!(out.reply.is_ok(), "{out:?}"),
             Some(message) => {
@@ -147,10 +156,11 @@ fn enforced_indexes_and_types_are_checked() {
 #[test]
 fn stopping_makes_a_version_once() {
     let mut r = running();
-    let stop = Command::DeregisterJob {
+    let stop = Command::StopJob {
         job: key("web"),
-        purge: false,
+        hurry: false,
         eval: Some(Box::new(eval(4, "web"))),
+        tracked_versions: 6,
         at: AT,
     };
     let out = r.run(&stop);
@@ -158,10 +168,11 @@ fn stopping_makes_a_version_once() {
     assert_eq!((job.version, job.spec.stop, job.job_modify_index), (1, true, out.index));
     r.run(&stop);
     assert_eq!(r.job("web").version, 1);
-    let unknown = Command::DeregisterJob {
+    let unknown = Command::StopJob {
         job: key("none"),
-        purge: false,
+        hurry: false,
         eval: Some(Box::new(eval(5, "none"))),
+        tracked_versions: 6,
         at: AT,
     };
     let out = r.run(&unknown);
@@ -207,7 +218,7 @@ fn the_status_follows_allocations_and_evaluations() {
     assert!(r.job("j").modify_index > job.modify_index);
     assert_eq!(r.job("j").job_modify_index, job.job_modify_index);
     let updates = vec![report(1, ClientStatus::Complete)];
-    let out = r.run(&Command::UpdateAllocs { node, updates, evals: vec![], at: AT });
+    let out = r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
     assert_eq!(status(&r), JobStatus::Dead, "all ended");
     assert!(out.changes.contains(&Change::Job { job: key("j") }));
     e = eval(2, "j");
@@ -218,7 +229,7 @@ fn the_status_follows_allocations_and_evaluations() {
     system.job_type = JobType::System;
     r.run(&register(system, None));
     assert_eq!(r.job("s").status, JobStatus::Running);
-    r.run(&Command::DeregisterJob { job: key("s"), purge: false, eval: None, at: AT });
+    r.run(&Command::StopJob { job: key("s"), hurry: false, eval: None, tracked_versions: 6, at: AT });
     assert_eq!(r.job("s").status, JobStatus::Dead);
 }
 
@@ -240,7 +251,13 @@ fn the_summary_counts_by_client_status() {
     r.run(&plan(1, place(two)));
     assert_eq!(counts(&r), [1, 2, 0, 0, 0, 0, 0]);
     let mut say = |n, status| {
-        r.run(&Command::UpdateAllocs { node, updates: vec![report(n, status)], evals: vec![], at: AT });
+        r.run(&Command::UpdateAllocs {
+            node,
+            updates: vec![report(n, status)],
+            verdicts: vec![],
+            evals: vec![],
+            at: AT,
+        });
         counts(&r)
     };
     assert_eq!(say(1, ClientStatus::Running), [1, 1, 1, 0, 0, 0, 0]);
@@ -297,6 +314,7 @@ fn plans_stop_replace_and_keep_what_clients_said() {
     r.run(&Command::UpdateAllocs {
         node: node_id(1),
         updates: vec![report(2, ClientStatus::Complete)],
+        verdicts: vec![],
         evals: vec![],
         at: AT,
     });
@@ -318,14 +336,20 @@ fn reports_touch_the_clients_half_only() {
     let same = Command::UpdateAllocs {
         node: node_id(2),
         updates: vec![report(1, ClientStatus::Failed), report(77, ClientStatus::Running)],
+        verdicts: vec![],
         evals: vec![],
         at: AT,
     };
     r.run(&same);
     assert_eq!(r.store.digest(), digest, "another node's and unknown allocations are dropped");
     let updates = vec![report(1, ClientStatus::Failed)];
-    let out =
-        r.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![eval(8, "web")], at: AT });
+    let out = r.run(&Command::UpdateAllocs {
+        node: node_id(1),
+        updates,
+        verdicts: vec![],
+        evals: vec![eval(8, "web")],
+        at: AT,
+    });
     let after = r.alloc(1);
     assert_eq!((after.modify_index, after.alloc_modify_index), (out.index, before.alloc_modify_index));
     assert!(out.changes.iter().any(|c| matches!(c, Change::Alloc(a) if a.freed && !a.for_node)));

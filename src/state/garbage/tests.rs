@@ -71,7 +71,7 @@ fn a_failure_that_is_not_made_good_keeps_its_place() {
 }
 
 #[test]
-fn work_that_was_done_is_remembered_as_long_as_it_could_be_done_again() {
+fn completed_batch_allocs_are_kept_while_they_matter() {
     let batch = |h: &mut Holder| h.job_type = JobType::Batch;
     let at = AT + Span::hours(4);
     let old = |change: fn(&mut Allocation, &mut Holder)| {
@@ -90,7 +90,7 @@ fn work_that_was_done_is_remembered_as_long_as_it_could_be_done_again() {
 }
 
 #[test]
-fn a_roll_out_that_is_open_keeps_what_is_its_own_and_what_it_owes() {
+fn an_active_deployment_keeps_its_allocs() {
     let id = DeploymentId::from_random(1);
     let of = |status| {
         move |a: &mut Allocation, h: &mut Holder| {

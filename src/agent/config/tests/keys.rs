@@ -1,6 +1,6 @@
-//! Every key of the schema: what it changes, and its place in the annotated example.
+//! Every declared key: what it changes, what it is refused or warned with, its place in the reference and in the annotated example.
 
-use super::super::schema::{Key, Kind, TOP};
+use super::super::keys::{Key, Kind, Otherwise, TOP};
 use super::super::syntax::{self, Item, Value};
 use super::*;
 use model::scheduling::Algorithm;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Each key that is obeyed with a value that is not its default, and what then holds.
 type Obeyed = (&'static str, &'static str, fn(&Config) -> bool);
 
-static OBEYED: &[Obeyed] = &[
+pub static OBEYED: &[Obeyed] = &[
     ("region", "\"r\"", |c| c.region == "r"),
     ("datacenter", "\"d\"", |c| c.datacenter == "d"),
     ("name", "\"n\"", |c| c.name == "n"),
@@ -114,25 +114,17 @@ static OBEYED: &[Obeyed] = &[
     ("client.gc_max_allocs", "9", |c| c.client.gc_max_allocs == 9),
     ("client.node_max_allocs", "9", |c| c.client.node_max_allocs == 9),
     ("client.disable_remote_exec", "true", |c| !c.client.remote_exec),
+    ("client.servers", "[\"127.0.0.1\"]", |c| c.joined == [("client.servers", "127.0.0.1".into())]),
+    ("client.server_join.start_join", "[\"localhost\"]", |c| c.joined.len() == 1),
+    ("client.server_join.retry_join", "[\"[::1]:4647\"]", |c| c.joined.len() == 1),
+    ("server.start_join", "[\"::1\"]", |c| c.joined.len() == 1),
+    ("server.retry_join", "[\"board:4648\"]", |c| c.joined.len() == 1),
+    ("server.server_join.start_join", "[\"board\"]", |c| c.joined.len() == 1),
+    ("server.server_join.retry_join", "[\"127.0.0.2:4648\"]", |c| c.joined.len() == 1),
 ];
 
 /// Said in `BASE` already, and what it would be without them is another test's.
 const REQUIRED: [&str; 3] = ["server.enabled", "server.bootstrap_expect", "client.enabled"];
-
-/// Without effect by their nature.
-const FREE: [&str; 11] = [
-    "disable_update_check",
-    "disable_anonymous_signature",
-    "telemetry.collection_interval",
-    "telemetry.disable_allocation_hook_metrics",
-    "telemetry.disable_quota_utilization_metrics",
-    "telemetry.disable_rpc_rate_metrics_labels",
-    "server.raft_protocol",
-    "server.protocol_version",
-    "server.license_path",
-    "client.client_min_port",
-    "client.client_max_port",
-];
 
 fn network(c: &Config) -> HostNetwork {
     c.client.host_networks.iter().find(|(name, _)| name == "lan").map(|(_, n)| n.clone()).unwrap_or_default()
@@ -153,10 +145,10 @@ fn sample_label(name: &str) -> &'static str {
 
 /// Full names of the keys that are built, of those that are not, and of those that a warning speaks of.
 #[derive(Default, Debug, PartialEq)]
-struct Names {
-    built: BTreeSet<String>,
+pub struct Names {
+    pub built: BTreeSet<String>,
     not_built: BTreeSet<String>,
-    absent: BTreeSet<String>,
+    no_effect: BTreeSet<String>,
 }
 
 fn collect(keys: &[Key], above: &str, names: &mut Names) {
@@ -165,22 +157,22 @@ fn collect(keys: &[Key], above: &str, names: &mut Names) {
         match &key.kind {
             Kind::Block(inner) => collect(inner, &format!("{name}."), names),
             Kind::Named(_, inner) => collect(inner, &format!("{name}.{}.", sample_label(key.name)), names),
-            Kind::Labelled(label, inner) => collect(inner, &format!("{name}.{label}."), names),
-            Kind::NotYet(_) | Kind::NotYetBlock => drop(names.not_built.insert(name)),
-            Kind::Absent => drop(names.absent.insert(name)),
+            Kind::Labelled { label, keys, .. } => collect(keys, &format!("{name}.{label}."), names),
+            Kind::NotBuilt(_) => drop(names.not_built.insert(name)),
+            Kind::NoEffect => drop(names.no_effect.insert(name)),
             _ => drop(names.built.insert(name)),
         }
     }
 }
 
-fn schema() -> Names {
+pub fn schema() -> Names {
     let mut names = Names::default();
     collect(TOP, "", &mut names);
     names
 }
 
 /// `a.b.c` and a value, as blocks.
-fn written(name: &str, value: &str) -> String {
+pub fn written(name: &str, value: &str) -> String {
     let parts: Vec<&str> = name.split('.').collect();
     let (last, blocks) = parts.split_last().expect("a name");
     let open: String = blocks.iter().map(|block| format!("{block} {{ ")).collect();
@@ -194,7 +186,7 @@ fn every_key_that_is_built_changes_what_it_is_for() {
         assert!(!holds(&before), "{name} says its default");
         assert!(holds(&with(&written(name, value))), "{name} is not obeyed");
     }
-    let tried = OBEYED.iter().map(|(name, ..)| *name).chain(REQUIRED).chain(FREE);
+    let tried = OBEYED.iter().map(|(name, ..)| *name).chain(REQUIRED);
     assert_eq!(tried.map(str::to_string).collect::<BTreeSet<_>>(), schema().built);
 }
 
@@ -207,6 +199,145 @@ fn no_key_that_is_not_built_is_ignored() {
             "{name}: {found:?}"
         );
     }
+}
+
+#[test]
+fn what_has_no_effect_is_accepted_with_a_warning() {
+    for name in schema().no_effect {
+        let text = written(&name, "\"x\"");
+        let loaded = load(&sources(false, &[("base.hcl", BASE), ("more.hcl", &text)], &[])).unwrap();
+        let start = format!("more.hcl: {name} has no effect: ");
+        let warned = loaded.warnings.iter().any(|w| w.starts_with(&start) && w.len() > start.len());
+        assert!(warned && loaded.warnings.len() == 1, "{name}: {:?}", loaded.warnings);
+        assert!(!loaded.settings.contains_key(&name));
+    }
+}
+
+#[test]
+fn every_key_says_what_it_is_for() {
+    fn each(keys: &[Key]) {
+        for key in keys {
+            match &key.kind {
+                Kind::Block(inner) | Kind::Named(_, inner) | Kind::Labelled { keys: inner, .. } => {
+                    each(inner)
+                }
+                Kind::NotBuilt(_) => assert!(key.about.is_empty(), "{}", key.name),
+                _ => assert!(!key.about.is_empty(), "{}", key.name),
+            }
+        }
+    }
+    each(TOP);
+}
+
+#[test]
+fn defaults_are_those_of_the_rooms_that_obey_them() {
+    let config = with("");
+    assert_eq!(config.server.garbage, GarbageRules::default());
+    assert_eq!(config.server.default_scheduler_config, SchedulerSettings::default());
+    assert_eq!(config.server.search, SearchRules::default());
+    assert_eq!(config.client.dynamic_ports, PortRange::default());
+    assert_eq!(config.client.max_kill_timeout, model::task::DEFAULT_MAX_KILL_TIMEOUT);
+    assert_eq!(config.client.gc_max_allocs as usize, client::config::DEFAULT_MAX_ENDED);
+}
+
+const REFERENCE: &str = include_str!("../../../../docs/behaviour/cli.md");
+
+/// The reference's table for these keys. Names begin with `above`; blocks in `elsewhere` have tables of their own.
+fn table(keys: &[Key], elsewhere: &[&str]) -> String {
+    let mut rows = String::from("| key | type | default | what it is for |\n|---|---|---|---|\n");
+    let mut others: Vec<(&str, Vec<String>)> = vec![];
+    rows_of(keys, "", elsewhere, &mut rows, &mut others);
+    for (why, names) in others {
+        let (kind, why) = if why.is_empty() { ("refused: not built", "") } else { ("no effect", why) };
+        rows.push_str(&format!("| {} | {kind} | | {why} |\n", names.join(", ")));
+    }
+    rows
+}
+
+fn rows_of<'a>(
+    keys: &'a [Key],
+    above: &str,
+    elsewhere: &[&str],
+    rows: &mut String,
+    others: &mut Vec<(&'a str, Vec<String>)>,
+) {
+    for key in keys.iter().filter(|key| !elsewhere.contains(&key.name)) {
+        let name = format!("{above}{}", key.name);
+        match &key.kind {
+            Kind::Block(inner) => rows_of(inner, &format!("{name}."), elsewhere, rows, others),
+            Kind::Named(_, inner) => rows_of(inner, &format!("{name} \"n\" "), elsewhere, rows, others),
+            Kind::Labelled { label, keys, others: why } => {
+                rows_of(keys, &format!("{name} {label:?} "), elsewhere, rows, others);
+                let any_other = format!("`{name}` of another name");
+                match others.iter_mut().find(|(w, _)| *w == why.unwrap_or("")) {
+                    Some((_, names)) => names.push(any_other),
+                    None => others.push((why.unwrap_or(""), vec![any_other])),
+                }
+            }
+            Kind::NotBuilt(_) | Kind::NoEffect => {
+                let shown = match &key.kind {
+                    Kind::NotBuilt([value]) => format!("`{name}` other than `{value}`"),
+                    _ => format!("`{name}`"),
+                };
+                match others.iter_mut().find(|(why, _)| *why == key.about) {
+                    Some((_, names)) => names.push(shown),
+                    None => others.push((key.about, vec![shown])),
+                }
+            }
+            _ => {
+                let live = if key.live { "; SIGHUP changes it" } else { "" };
+                let (kind, default) = (type_of(key), default_of(key));
+                rows.push_str(&format!("| `{name}` | {kind} | {default} | {}{live} |\n", key.about));
+            }
+        }
+    }
+}
+
+fn type_of(key: &Key) -> String {
+    let whole = u64::from(u32::MAX);
+    match &key.kind {
+        _ if !key.takes.is_empty() => key.takes.to_string(),
+        Kind::Int(range, _) if *range.end() < whole => format!("{} to {}", range.start(), range.end()),
+        Kind::Int(..) => "int".into(),
+        Kind::Bool(_) => "bool".into(),
+        Kind::Switch(_) => "switch".into(),
+        Kind::Float(_) => "number".into(),
+        Kind::Duration(_) => "duration".into(),
+        Kind::Map(_) => "map".into(),
+        Kind::List(_) => "list".into(),
+        _ => "text".into(),
+    }
+}
+
+fn default_of(key: &Key) -> String {
+    let default = match (&key.default, &key.kind) {
+        (Otherwise::Value(value), _) => format!("`{value}`"),
+        (Otherwise::Words(words), _) => words.to_string(),
+        (Otherwise::Nothing, Kind::Bool(_) | Kind::Switch(_)) => "`false`".into(),
+        (Otherwise::Nothing, Kind::Int(..)) => "`0`".into(),
+        (Otherwise::Nothing, _) => "none".into(),
+    };
+    match key.dev_default {
+        Some(value) => format!("{default}; `-dev`: `{value}`"),
+        None => default,
+    }
+}
+
+#[test]
+fn the_reference_has_the_tables_of_the_declarations() {
+    let block = |name: &str| match TOP.iter().find(|key| key.name == name).map(|key| &key.kind) {
+        Some(Kind::Block(keys)) => *keys,
+        _ => &[],
+    };
+    let blocks = ["server", "client", "telemetry"];
+    let mut missing = String::new();
+    for expected in [table(TOP, &blocks)].into_iter().chain(blocks.map(|b| table(block(b), &[]))) {
+        if !REFERENCE.contains(&format!("\n\n{expected}\n")) {
+            missing.push_str(&expected);
+            missing.push('\n');
+        }
+    }
+    assert!(missing.is_empty(), "docs/behaviour/cli.md 4.3 to 4.6 do not have\n\n{missing}");
 }
 
 #[test]
@@ -274,7 +405,7 @@ fn listed(after: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_annotated_example_is_accepted_with_all_its_remarks_switched_on() {
+fn the_annotated_example_is_accepted_with_its_remarks_on() {
     for text in [EXAMPLE, &example_in_full()] {
         let loaded = load(&sources(false, &[("agent.hcl", text)], &[])).unwrap();
         assert!(loaded.config.client.raw_exec_enabled && loaded.warnings.is_empty());
@@ -286,6 +417,6 @@ fn the_annotated_example_has_the_keys_of_the_schema() {
     let schema = schema();
     let mut built = BTreeSet::new();
     names_in(&syntax::parse(&example_in_full()).unwrap(), "", &schema.built, &mut built);
-    let (not_built, absent) = (listed("# Known, and refused"), listed("# Known, and without effect"));
-    assert_eq!(Names { built, not_built, absent }, schema);
+    let (not_built, no_effect) = (listed("# Known, and refused"), listed("# Known, and without effect"));
+    assert_eq!(Names { built, not_built, no_effect }, schema);
 }

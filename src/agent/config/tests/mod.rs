@@ -1,5 +1,6 @@
 //! Tables for loading: merging, refusals with their places, defaults and the banner.
 
+mod handed_on;
 mod keys;
 
 use super::*;
@@ -165,19 +166,24 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         ("tls {\n  http = true\n}", "more.hcl:2,3-7: not supported yet: tls.http"),
         ("acl { enabled = true }", "more.hcl:1,7-14: not supported yet: acl.enabled"),
-        ("client { servers = [\"a\"] }", "more.hcl:1,10-17: not supported yet: client.servers"),
-        ("client { template { x = true } }", "not supported yet: client.template.x"),
+        ("client { servers = [\"a\"] }", "not supported yet: client.servers with \"a\", another machine"),
+        (
+            "server { retry_join = [\"10.0.0.2:4648\"] }",
+            "not supported yet: server.retry_join with \"10.0.0.2:4648\"",
+        ),
+        ("client { drain_on_shutdown { } }", "not supported yet: client.drain_on_shutdown"),
+        (
+            "plugin \"raw_exec\" { config { denied_envvars = [\"A\"] } }",
+            "not supported yet: plugin.raw_exec.config.denied_envvars",
+        ),
         ("client { host_volume \"v\" {} }", "client.host_volume \"v\" has no path"),
         ("client { host_volume \"v\" { path = \"v\" } }", "must be an absolute path"),
         ("client { host_network \"a b\" {} }", "may only have letters"),
         ("client { host_network \"a\" { cidr = \"10.0.0.1\" } }", "no range of addresses"),
         ("client { reserved { reserved_ports = \"9-8\" } }", "no range of ports"),
         ("client { min_dynamic_port = 40000 }", "is above client.max_dynamic_port 32000"),
-        ("client { options { \"docker.x\" = \"1\" } }", "not supported yet: client.options.docker.x"),
-        ("plugin \"docker\" { }", "more.hcl:1,8-16: not supported yet: plugin \"docker\""),
-        ("ports { rpc = 1 }", "not supported yet: ports.rpc"),
-        ("leave_on_interrupt = true", "not supported yet: leave_on_interrupt"),
-        ("limits { https_handshake_timeout = \"1s\" }", "not supported yet: limits.https_handshake_timeout"),
+        ("keyring \"awskms\" { }", "more.hcl:1,9-17: not supported yet: keyring \"awskms\""),
+        ("enable_syslog = true", "not supported yet: enable_syslog"),
         ("log_level = \"loud\"", "more.hcl:1,13-19: Invalid value of log_level; \"loud\" is no log level"),
         ("data_dir = \"relative\"", "must be an absolute path"),
         ("bind_addr = \"{{ GetPrivateIP }}\"", "not supported yet: address templates"),
@@ -191,18 +197,14 @@ fn what_is_wrong_is_told_with_its_place() {
         ("server { job_max_source_size = \"M\" }", "is no size"),
         ("server { job_tracked_versions = 101 }", "100"),
         ("server { search { limit_query = 10001 } }", "10000"),
-        ("client { gc_interval = \"7s\" }", "not supported yet: client.gc_interval"),
+        ("client { cgroup_parent = \"x\" }", "not supported yet: client.cgroup_parent"),
         ("client { gc_max_allocs = 10001 }", "it must be from 1 to 10000"),
-        ("client { node_max_allocs = 1025 }", "it must be from 0 to 1024"),
         ("log_file = \"here.log\"", "must be an absolute path"),
         ("log_rotate_max_files = -2", "it must be -1 or more"),
         ("log_rotate_max_files = \"few\"", "is not a whole number"),
         ("telemetry { prefix_filter = [\"raft\"] }", "begins neither with"),
         ("telemetry { prefix_filter = \"+raft\" }", "telemetry.prefix_filter must be a list"),
         ("telemetry { prefix_filter = [1] }", "it must be a text"),
-        ("telemetry { collection_interval = \"soon\" }", "is not a duration"),
-        ("disable_update_check = \"perhaps\"", "neither true nor false"),
-        ("advertise { rpc = \"10.0.0.1\" }", "not supported yet: advertise.rpc"),
         ("advertise { http = \"10.0.0.1:0\" }", "\"0\" is no port"),
         ("advertise { http = \"a b\" }", "neither an address nor a host's name"),
         ("advertise { http = \"http://a\" }", "no port"),
@@ -228,7 +230,7 @@ fn what_is_wrong_is_told_with_its_place() {
 
 #[test]
 fn all_that_is_wrong_is_told_at_once() {
-    let found = refusals("regoin = \"x\"\nlog_level = \"loud\"\nserver { encrypt = \"k\" }\n");
+    let found = refusals("regoin = \"x\"\nlog_level = \"loud\"\nserver { oidc_issuer = \"k\" }\n");
     assert_eq!(found.len(), 3, "{found:#?}");
 }
 
@@ -237,17 +239,38 @@ fn harmless_values_of_unbuilt_features_are_accepted() {
     let text = r#"
         tls { http = false ca_file = "" }
         acl { enabled = false }
-        ports { rpc = 4647 serf = 4648 }
         leave_on_interrupt = false
-        leave_on_terminate = false
-        disable_update_check = true
-        client { no_host_uuid = true servers = [] }
-        server { retry_join = [] raft_protocol = 3 }
+        client { no_host_uuid = true servers = [] gc_disk_usage_threshold = 80 }
+        server { retry_join = [] job_max_count = 50000 }
     "#;
-    assert_eq!(refusals(text), Vec::<String>::new());
-    let loaded =
-        load(&sources(false, &[("base.hcl", BASE), ("v.hcl", "vault { enabled = true }")], &[])).unwrap();
-    assert_eq!(loaded.warnings, ["v.hcl: vault has no effect: drover does not work with it"]);
+    let loaded = load(&sources(false, &[("base.hcl", BASE), ("more.hcl", text)], &[])).unwrap();
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_configuration_written_for_nomad_is_accepted() {
+    let text = r#"
+        leave_on_interrupt = true
+        advertise { http = "10.0.0.1" rpc = "10.0.0.1" serf = "10.0.0.1" }
+        addresses { rpc = "0.0.0.0" serf = "0.0.0.0" }
+        ports { http = 4646 rpc = 4647 serf = 4648 }
+        autopilot { cleanup_dead_servers = true }
+        ui { enabled = true label { text = "lab" } }
+        consul { address = "127.0.0.1:8500" }
+        plugin "docker" { config { volumes { enabled = true } } }
+        server { encrypt = "a2V5" server_join { retry_join = ["10.0.0.1:4648"] retry_max = 3 } }
+        client { servers = ["127.0.0.1:4647"] options { "docker.cleanup.image" = "false" } template { max_stale = "1h" } }
+    "#;
+    let loaded = load(&sources(false, &[("base.hcl", BASE), ("more.hcl", text)], &[])).unwrap();
+    assert_eq!(loaded.config.client.options["docker.cleanup.image"], "false");
+    for warning in [
+        "more.hcl: advertise.rpc has no effect: a region has one server; it is bound when there are several",
+        "more.hcl: plugin \"docker\" has no effect: drover has no such driver: jobs that ask for it find no node",
+        "client.options.docker.cleanup.image has no effect: it is kept and shown",
+    ] {
+        assert!(loaded.warnings.iter().any(|w| w == warning), "{warning}: {:#?}", loaded.warnings);
+    }
+    assert_eq!(loaded.warnings.len(), 15, "{:#?}", loaded.warnings);
 }
 
 #[test]

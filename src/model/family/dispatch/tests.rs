@@ -73,7 +73,7 @@ fn a_child_is_named_as_its_reference() {
     assert_eq!(child_id("job", "p", at, 0x1a2b_3c4d), "job/dispatch-p-1700000000-1a2b3c4d");
     assert_eq!(child_id("job", "", at, 7), "job/dispatch-1700000000-00000007");
     assert_eq!(refuses_id("job/dispatch-p-1-00000007"), None);
-    for bad in ["a b", "a\0", "a\n", &"a".repeat(2000)] {
+    for bad in ["a b", "a\0", &"a".repeat(2000)] {
         assert!(refuses_id(bad).is_some_and(|why| why.contains("id_prefix_template")), "{bad:.20}");
     }
 }

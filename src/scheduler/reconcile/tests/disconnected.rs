@@ -1,6 +1,6 @@
 //! Nodes that do not answer for a while, and what becomes of two when one was replaced (scheduler.md 10).
 
-use super::tainted::patient;
+use super::tainted_nodes::patient;
 use super::*;
 use model::alloc::{Leave, NodeScore, Scores, StateChange};
 use model::eval::Trigger;
@@ -43,7 +43,7 @@ fn r10_what_disconnects_becomes_unknown_and_is_given_up_later() {
 }
 
 #[test]
-fn r10_its_replacement_comes_after_the_delay_and_it_is_not_stopped() {
+fn r10_a_replacement_after_the_delay_stops_nothing() {
     let job = replacing();
     let allocs = [alloc(&job, 0, 8)];
     let case = Case::of(&job);
@@ -61,7 +61,7 @@ fn r10_its_replacement_comes_after_the_delay_and_it_is_not_stopped() {
 }
 
 #[test]
-fn r10_without_replace_nothing_takes_its_place_before_it_is_lost() {
+fn r10_without_replace_it_is_replaced_only_when_lost() {
     let mut job = replacing();
     policy(&mut job).replace = false;
     for (since, replaced) in [(30, 0), (59, 0), (60, 1)] {
@@ -91,7 +91,7 @@ fn r10_what_comes_back_alone_goes_on() {
 }
 
 #[test]
-fn r10_what_comes_back_between_two_runs_is_one_of_two_all_the_same() {
+fn r10_a_reconnect_between_evals_is_reconciled() {
     let got = stopped_of_two(&patient(), |o, _| o.client = C::Pending);
     assert!(got.is_some(), "both stay");
 }
@@ -173,7 +173,7 @@ fn r10_the_policy_says_which_one_stays() {
 }
 
 #[test]
-fn r10_a_replacement_of_a_newer_version_stays_whatever_the_policy() {
+fn r10_a_newer_replacement_stays_under_any_policy() {
     let mut old = patient();
     policy(&mut old).reconcile = Reconcile::KeepOriginal;
     let got = stopped_of_two(&old, |_, r| r.job_version += 1);
@@ -195,7 +195,7 @@ fn r10_what_comes_back_failed_or_out_of_date_is_stopped() {
 }
 
 #[test]
-fn r10_the_place_of_what_its_node_stops_by_itself_is_kept_free_until_it_is_gone() {
+fn r10_stop_on_client_after_delays_the_replacement() {
     let mut job = patient();
     (policy(&mut job).lost_after, policy(&mut job).stop_on_client_after) = (None, Some(Span::seconds(60)));
     let mut allocs = [alloc(&job, 0, 9)];

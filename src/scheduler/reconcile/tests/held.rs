@@ -56,7 +56,7 @@ fn what_found_no_room_is_owed_though_it_was_stopped_long_ago() {
 }
 
 #[test]
-fn without_anything_held_back_replacements_are_of_the_newest_version() {
+fn replacements_are_of_the_newest_version() {
     let old = with_update(2, 1, 0);
     let new = next_version(&old);
     let deployment = deployment(&new, 2);
@@ -82,7 +82,7 @@ fn canaries_of_any_deployment_before_are_stopped() {
 }
 
 #[test]
-fn a_failed_canary_is_one_of_those_that_are_tried_until_it_may_be_replaced() {
+fn a_failed_canary_counts_until_it_is_replaced() {
     let (_, mut new, deployment, mut allocs) = held(S::Running);
     new.spec.groups[0].reschedule = model::job::ReschedulePolicy::default_for(model::job::JobType::Service);
     let hour = model::time::Span::hours(-1);
@@ -109,7 +109,7 @@ fn of_namesakes_the_newest_version_stays() {
 }
 
 #[test]
-fn a_group_without_a_rolling_update_does_not_keep_a_deployment_open() {
+fn a_group_without_update_does_not_hold_a_deployment() {
     let mut job = with_update(1, 1, 0);
     let mut other = job.spec.groups[0].clone();
     (other.name, other.update) = ("other".into(), None);

@@ -41,7 +41,7 @@ fn later(changes: &Changes) -> Vec<(i64, Vec<String>)> {
 }
 
 #[test]
-fn r9_a_failed_allocation_is_looked_at_again_when_its_delay_is_over() {
+fn r9_a_delayed_reschedule_makes_a_follow_up_eval() {
     let job = service(2);
     let allocs = [alloc(&job, 0, 1), failed(&job, 1, 2, Span::seconds(10))];
     let case = Case::of(&job);
@@ -67,7 +67,7 @@ fn r9_what_is_due_within_a_second_is_placed_again_at_once() {
 }
 
 #[test]
-fn r9_the_evaluation_that_was_waited_for_places_again_whatever_the_clock_says() {
+fn r9_the_follow_up_eval_reschedules_by_id_not_by_clock() {
     let job = service(1);
     let mut allocs = [failed(&job, 0, 1, Span::ZERO)];
     let case = Case::of(&job);
@@ -112,7 +112,7 @@ fn r20_a_batch_job_is_given_one_more_try_in_a_day() {
 }
 
 #[test]
-fn r9_without_a_policy_or_with_one_that_is_off_nothing_is_placed_again() {
+fn r9_no_reschedule_without_an_enabled_policy() {
     let mut job = service(1);
     let policy = job.spec.groups[0].reschedule.take();
     for policy in [None, policy.map(|p| ReschedulePolicy { unlimited: false, attempts: 0, ..p })] {
@@ -125,7 +125,7 @@ fn r9_without_a_policy_or_with_one_that_is_off_nothing_is_placed_again() {
 }
 
 #[test]
-fn r9_what_was_asked_for_by_force_is_placed_again_without_a_policy() {
+fn r9_force_reschedule_needs_no_policy() {
     let mut job = service(1);
     job.spec.groups[0].reschedule = None;
     let mut allocs = [failed(&job, 0, 1, Span::ZERO)];
@@ -177,7 +177,7 @@ fn r9_what_is_replaced_or_stopped_anyway_is_not_waited_for() {
 }
 
 #[test]
-fn r8_7_1_what_is_due_is_placed_first_under_its_name_and_fills_its_place() {
+fn r8_7_1_reschedules_are_placed_first_under_their_name() {
     let job = service(3);
     let allocs = [failed(&job, 1, 1, Span::hours(1)), alloc(&job, 0, 9)];
     let case = Case::of(&job);

@@ -27,7 +27,7 @@ pub fn next_version(of: &Job) -> Job {
     Job { version: of.version + 1, job_modify_index: 50, ..of.clone() }
 }
 
-/// Of this version, with nothing placed yet.
+/// A deployment of this version, with nothing placed yet.
 pub fn deployment(job: &Job, desired_total: u64) -> Deployment {
     let group = DeploymentGroup { desired_total, ..DeploymentGroup::default() };
     Deployment {
@@ -51,7 +51,7 @@ pub fn group_of(deployment: &mut Deployment) -> &mut DeploymentGroup {
     deployment.groups.get_mut("g").expect("the group is there")
 }
 
-/// Of the deployment, with that health.
+/// An allocation of the deployment with that health.
 fn deployed(job: &Job, index: u64, of: &Deployment, healthy: Option<bool>) -> Allocation {
     let mut a = alloc(job, index, u128::from(index) + 20);
     (a.deployment, a.health) = (Some(of.id), Some(Health { healthy, ..Health::default() }));
@@ -288,7 +288,7 @@ fn r8_5_2_canaries_on_trial_are_no_surplus() {
 }
 
 #[test]
-fn r8_5_3a_a_promoted_canary_takes_the_place_of_the_old_one_of_its_name() {
+fn r8_5_3a_a_promoted_canary_replaces_its_namesake() {
     let old = with_update(3, 1, 1);
     let new = next_version(&old);
     let mut deployment = deployment(&new, 3);
@@ -303,7 +303,7 @@ fn r8_5_3a_a_promoted_canary_takes_the_place_of_the_old_one_of_its_name() {
 }
 
 #[test]
-fn r8_5_3b_of_what_has_to_move_the_highest_names_are_stopped_instead() {
+fn r8_5_3b_migrating_allocs_with_highest_names_stop() {
     let job = job("a", 2);
     let mut allocs = running(&job, &[0, 1, 2]);
     for i in [0, 1] {
@@ -316,7 +316,7 @@ fn r8_5_3b_of_what_has_to_move_the_highest_names_are_stopped_instead() {
 }
 
 #[test]
-fn r8_2t_what_migrates_is_stopped_and_placed_again_without_a_limit() {
+fn r8_2t_migrations_are_not_limited() {
     let job = with_update(3, 1, 0);
     let mut allocs = running(&job, &[0, 1, 2]);
     for a in &mut allocs {
@@ -343,7 +343,7 @@ fn r8_8_placements_use_up_the_limit() {
 }
 
 #[test]
-fn r8_8_a_deployment_that_is_held_replaces_what_was_lost_or_failed_and_places_nothing_new() {
+fn r8_8_a_held_deployment_replaces_only_lost_and_failed() {
     let mut job = with_update(4, 2, 0);
     job.spec.groups[0].reschedule = ReschedulePolicy::default_for(job.spec.job_type);
     for status in [S::Paused, S::Failed] {

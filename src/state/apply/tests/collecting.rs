@@ -6,7 +6,7 @@ use crate::check;
 use model::deployment::{Deployment, DeploymentStatus, DeploymentUpdate};
 use model::eval::Evaluation;
 use model::garbage::{Cutoffs, Garbage, GarbageRules};
-use wire::command::{ApplyRollout, Collect};
+use wire::command::Collect;
 
 fn collect(r: &mut Region, garbage: Garbage, before: Cutoffs) -> u64 {
     let order = Collect { garbage, before, tracked_versions: 6, at: AT };
@@ -44,11 +44,11 @@ fn end_evals(r: &mut Region, id: &str) -> Wall {
 }
 
 fn stop(r: &mut Region, id: &str, at: Wall) {
-    r.run(&Command::StopJob { job: key(id), eval: None, tracked_versions: 6, at });
+    r.run(&Command::StopJob { job: key(id), hurry: false, eval: None, tracked_versions: 6, at });
 }
 
 #[test]
-fn r14_evaluations_go_after_an_hour_and_those_of_batch_jobs_after_a_day() {
+fn r14_eval_gc_thresholds() {
     let mut r = Region::default();
     for (n, job_type, kept) in [
         (1, JobType::Service, Span::hours(1)),
@@ -70,7 +70,7 @@ fn r14_an_evaluation_goes_after_what_it_placed() {
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     stays(&mut r, Garbage::Allocs(vec![alloc_id(1)]), "it runs");
     let updates = vec![report(1, ClientStatus::Complete)];
-    r.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
     stays(&mut r, Garbage::Evals(vec![eval_id(1)]), "what it placed is there");
     goes_after(&mut r, Garbage::Allocs(vec![alloc_id(1)]), AT, Span::hours(1));
     let ended = r.view().eval(eval_id(1)).expect("reads").expect("is there").modify_time;
@@ -78,7 +78,7 @@ fn r14_an_evaluation_goes_after_what_it_placed() {
 }
 
 #[test]
-fn r14_a_batch_job_that_is_over_goes_after_four_hours_and_a_service_only_once_it_was_stopped() {
+fn r14_job_gc_threshold() {
     for job_type in [JobType::Batch, JobType::Sysbatch] {
         let mut r = Region::default();
         let spec = JobSpec { job_type, ..spec("done", 1) };
@@ -126,7 +126,7 @@ fn r14_a_job_that_makes_others_goes_only_once_it_was_stopped() {
 }
 
 #[test]
-fn r14_a_node_goes_a_day_after_it_went_down_when_nothing_there_lives() {
+fn r14_node_gc_threshold() {
     let mut r = running();
     let node = || Garbage::Nodes(vec![node_id(1)]);
     stays(&mut r, node(), "it is ready");
@@ -147,24 +147,24 @@ fn r14_a_node_goes_a_day_after_it_went_down_when_nothing_there_lives() {
 /// A deployment of the newest version, and what becomes of the one before it.
 fn deploy(r: &mut Region, n: u128, ended: Option<DeploymentStatus>) -> Deployment {
     let made = super::deployments::deployment(n, &r.job("web"), super::deployments::group(0));
-    let rollout = |deployment: Option<&Deployment>, updates| ApplyRollout {
+    let rollout = |deployment: Option<&Deployment>, updates| Command::ApplyPlan {
         eval: eval_id(n),
         nodes: vec![],
-        deployment: deployment.cloned(),
+        deployment: deployment.cloned().map(Box::new),
         updates,
         evals: vec![],
         at: AT,
     };
-    r.run(&Command::ApplyRollout(Box::new(rollout(Some(&made), vec![]))));
+    r.run(&rollout(Some(&made), vec![]));
     if let Some(status) = ended {
         let updates = vec![DeploymentUpdate { id: made.id, status, description: "over".into() }];
-        r.run(&Command::ApplyRollout(Box::new(rollout(None, updates))));
+        r.run(&rollout(None, updates));
     }
     made
 }
 
 #[test]
-fn r14_a_deployment_goes_an_hour_after_its_end_unless_it_is_its_jobs_newest_or_something_of_it_is_there() {
+fn r14_deployment_gc_threshold() {
     let mut r = Region::default();
     r.run(&register(spec("web", 1), None));
     let first = deploy(&mut r, 1, Some(DeploymentStatus::Failed));
@@ -180,4 +180,27 @@ fn r14_a_deployment_goes_an_hour_after_its_end_unless_it_is_its_jobs_newest_or_s
     r.run(&register(JobSpec { priority: 60, ..spec("web", 1) }, None));
     deploy(&mut r, 2, None);
     stays(&mut r, of(&first), "an allocation of its version is there");
+}
+
+/// What `/v1/job/:id/allocations` shows as its index.
+#[test]
+fn the_index_of_a_jobs_allocations_never_goes_back() {
+    let mut r = running();
+    let index = |r: &Region| r.view().table_index(Table::Allocs);
+    let placed = index(&r);
+    let updates = vec![report(1, ClientStatus::Complete)];
+    let ended =
+        r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
+    assert_eq!(index(&r), ended.index);
+    assert!(placed < ended.index);
+
+    assert_eq!(collect(&mut r, Garbage::Allocs(vec![alloc_id(1)]), Cutoffs::FORCED), 1);
+    assert!(r.view().allocs_of_job(&key("web")).expect("reads").is_empty());
+    let collected = r.view().index();
+    assert_eq!(index(&r), collected, "it goes on with the entry that took the last one away");
+
+    end_evals(&mut r, "web");
+    stop(&mut r, "web", AT);
+    assert_eq!(collect(&mut r, jobs("web"), Cutoffs::FORCED), 1);
+    assert_eq!(index(&r), collected, "it stays with the job's end, too");
 }

@@ -10,7 +10,7 @@ use model::eval::EvalStatus;
 use model::id::DeploymentId;
 use model::job::{Job, JobStatus};
 use model::time::Span;
-use wire::command::{ApplyRollout, Command, StepDeployment};
+use wire::command::{Command, StepDeployment};
 use wire::request::{Done, RefusalKind};
 
 fn id(n: u128) -> DeploymentId {
@@ -66,15 +66,14 @@ fn roll_out(
     allocs: Vec<Allocation>,
     updates: Vec<DeploymentUpdate>,
 ) -> Outcome {
-    let (eval, nodes) = (eval_id(1), place(allocs));
-    let rollout = ApplyRollout { eval, nodes, deployment, updates, evals: vec![], at: AT };
-    r.run(&Command::ApplyRollout(Box::new(rollout)))
+    let (eval, nodes, deployment) = (eval_id(1), place(allocs), deployment.map(Box::new));
+    r.run(&Command::ApplyPlan { eval, nodes, deployment, updates, evals: vec![], at: AT })
 }
 
 fn found(n: u128, deployment: Option<DeploymentId>, healthy: bool) -> Command {
     let updates = vec![report(n, ClientStatus::Running)];
     let verdicts = vec![Verdict { alloc: alloc_id(n), deployment, healthy }];
-    Command::ReportAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
+    Command::UpdateAllocs { node: node_id(1), updates, verdicts, evals: vec![], at: AT + Span::minutes(1) }
 }
 
 fn step(r: &mut Region, step: DeploymentStep) -> Outcome {
@@ -115,7 +114,7 @@ fn what_is_placed_and_proven_is_counted_once() {
 }
 
 #[test]
-fn a_new_deployment_ends_the_one_before_and_a_purge_takes_them_along() {
+fn a_new_deployment_cancels_the_old_and_purge_deletes_all() {
     let (mut r, job) = rolling(0);
     roll_out(&mut r, Some(deployment(2, &job, group(0))), vec![], vec![]);
     assert_eq!((read(&r, 1).status, read(&r, 2).status), (S::Cancelled, S::Running));
@@ -124,7 +123,7 @@ fn a_new_deployment_ends_the_one_before_and_a_purge_takes_them_along() {
     let late = DeploymentUpdate { id: id(1), status: S::Successful, description: "late".into() };
     roll_out(&mut r, None, vec![], vec![late]);
     assert_eq!(read(&r, 1).status, S::Cancelled, "what has ended has ended");
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     assert!(r.view().deployments(None, 9).expect("reads").is_empty());
     roll_out(&mut r, Some(deployment(3, &job, group(0))), vec![], vec![]);
     assert!(r.view().deployments(None, 9).expect("reads").is_empty(), "its job is gone");
@@ -156,13 +155,14 @@ fn a_plan_may_say_that_a_deployment_wants_something_else() {
 }
 
 #[test]
-fn a_canary_that_fails_again_and_again_leaves_its_place_to_the_next() {
+fn a_rescheduled_canary_is_replaced_in_the_canary_list() {
     let (mut r, job) = rolling(1);
     let placed = |r: &Region| read(r, 1).groups["g"].placed_canaries.clone();
     for n in 3..30 {
         let failed = Command::UpdateAllocs {
             node: node_id(1),
             updates: vec![report(if n == 3 { 1 } else { n - 1 }, ClientStatus::Failed)],
+            verdicts: vec![],
             evals: vec![],
             at: AT,
         };
@@ -179,7 +179,7 @@ fn a_canary_that_fails_again_and_again_leaves_its_place_to_the_next() {
 }
 
 #[test]
-fn a_successful_deployment_makes_its_version_one_to_come_back_to() {
+fn a_successful_deployment_marks_its_version_stable() {
     let (mut r, _) = rolling(0);
     let done = DeploymentUpdate { id: id(1), status: S::Successful, description: "done".into() };
     roll_out(&mut r, None, vec![], vec![done]);
@@ -187,7 +187,7 @@ fn a_successful_deployment_makes_its_version_one_to_come_back_to() {
 }
 
 #[test]
-fn a_job_with_an_active_deployment_runs_though_nothing_is_placed() {
+fn a_job_with_an_active_deployment_is_running() {
     let mut r = Region::default();
     r.run(&register(spec("web", 2), None));
     let job = r.job("web");
@@ -198,7 +198,7 @@ fn a_job_with_an_active_deployment_runs_though_nothing_is_placed() {
 }
 
 #[test]
-fn promotion_wants_its_canaries_healthy_and_takes_their_mark_away() {
+fn promotion_needs_healthy_canaries_and_unmarks_them() {
     let (mut r, job) = rolling(1);
     let all = DeploymentStep::Promote { groups: None };
     assert_eq!(refused(step(&mut r, all.clone())), "Task group \"g\" has 0/1 healthy allocations");
@@ -252,7 +252,7 @@ fn a_failure_ends_it_and_may_bring_an_older_spec_back() {
 }
 
 #[test]
-fn who_has_changed_the_job_meanwhile_knows_better_than_a_rollback() {
+fn auto_revert_yields_to_a_newer_job_version() {
     let (mut r, _) = rolling(0);
     r.run(&register(spec("web", 5), None));
     let failure = Failure { description: "why".into(), revert: Some(0) };

@@ -52,7 +52,7 @@ fn begun() -> Region {
 }
 
 fn purge(id: &str) -> Command {
-    Command::DeregisterJob { job: key(id), purge: true, eval: None, at: AT }
+    Command::PurgeJob { job: key(id), eval: None, at: AT }
 }
 
 fn end(region: &mut Region, child: &str) {
@@ -100,8 +100,11 @@ fn a_token_makes_one_child_as_long_as_that_is_there() {
     assert_eq!(children(&region).pending, 1);
     assert_ne!(made(&mut region, 3, "twice").0, first);
     assert_ne!(made(&mut region, 4, "").0, made(&mut region, 5, "").0, "without a token each is new");
-    told(&mut region, &Command::StopJob { job: key(&first), eval: None, tracked_versions: 6, at: AT })
-        .expect("stops");
+    told(
+        &mut region,
+        &Command::StopJob { job: key(&first), hurry: false, eval: None, tracked_versions: 6, at: AT },
+    )
+    .expect("stops");
     assert_eq!(made(&mut region, 6, "once"), (first.clone(), false), "it has ended, and is there");
     told(&mut region, &purge("form")).expect("goes");
     told(&mut region, &register(form(), None)).expect("is taken");
@@ -145,8 +148,11 @@ fn what_cannot_be_dispatched_is_refused_and_leaves_nothing() {
     );
     let meta = [("what".to_string(), String::new())].into();
     refused(&mut region, Wish { meta, ..wish("once") }, "unpermitted metadata keys: [what]");
-    told(&mut region, &Command::StopJob { job: key("form"), eval: None, tracked_versions: 6, at: AT })
-        .expect("stops");
+    told(
+        &mut region,
+        &Command::StopJob { job: key("form"), hurry: false, eval: None, tracked_versions: 6, at: AT },
+    )
+    .expect("stops");
     assert_eq!(region.job(&child).status, JobStatus::Pending, "children outlive it");
     refused(&mut region, wish("once"), "Specified job \"form\" is stopped");
 }
@@ -169,7 +175,7 @@ fn a_form_stays_one_and_a_child_is_not_written_anew() {
 }
 
 #[test]
-fn a_version_stays_while_jobs_are_made_of_it_and_each_of_them_is_small() {
+fn a_dispatched_version_is_kept_and_children_are_small() {
     let mut region = begun();
     let (versions, bytes) = kept(&region);
     let (first, _) = made(&mut region, 1, "");
@@ -188,8 +194,11 @@ fn a_version_stays_while_jobs_are_made_of_it_and_each_of_them_is_small() {
     assert_eq!(region.job(&third).spec.groups[0].count, 5);
     told(&mut region, &purge("form")).expect("goes");
     assert_eq!(region.job(&second).spec.groups, form().groups, "its parent is gone");
-    told(&mut region, &Command::StopJob { job: key(&first), eval: None, tracked_versions: 6, at: AT })
-        .expect("stops");
+    told(
+        &mut region,
+        &Command::StopJob { job: key(&first), hurry: false, eval: None, tracked_versions: 6, at: AT },
+    )
+    .expect("stops");
     assert!(region.job(&first).spec.stop && region.job(&first).spec.groups == form().groups);
     for child in [&first, &third, &second] {
         told(&mut region, &purge(child)).expect("goes");
@@ -198,12 +207,15 @@ fn a_version_stays_while_jobs_are_made_of_it_and_each_of_them_is_small() {
 }
 
 #[test]
-fn what_has_ended_is_collected_with_its_token_before_and_after_its_parent() {
+fn gc_of_children_forgets_their_tokens() {
     let mut region = begun();
     let (first, _) = made(&mut region, 1, "once");
     end(&mut region, &first);
-    told(&mut region, &Command::StopJob { job: key("form"), eval: None, tracked_versions: 6, at: AT })
-        .expect("stops");
+    told(
+        &mut region,
+        &Command::StopJob { job: key("form"), hurry: false, eval: None, tracked_versions: 6, at: AT },
+    )
+    .expect("stops");
     let garbage = Garbage::Jobs(vec![key("form"), key(&first)]);
     let order = Collect { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
     let gone = told(&mut region, &Command::Collect(Box::new(order)));

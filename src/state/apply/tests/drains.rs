@@ -81,7 +81,7 @@ fn a_draining_node_is_not_eligible_and_cannot_be_made_so() {
 }
 
 #[test]
-fn what_waited_for_room_stays_when_the_drain_is_cancelled_and_what_leaves_at_once_leaves() {
+fn a_cancelled_drain_keeps_what_has_not_left() {
     for (at_once, then) in [(false, Leave::No), (true, Leave::AtOnce)] {
         let mut r = running();
         let drained = drain(&mut r, Span::hours(1));
@@ -94,7 +94,7 @@ fn what_waited_for_room_stays_when_the_drain_is_cancelled_and_what_leaves_at_onc
 }
 
 #[test]
-fn a_drain_that_was_changed_meanwhile_does_not_go_on_by_what_was_decided_before() {
+fn a_changed_drain_ignores_older_decisions() {
     let mut r = running();
     let first = drain(&mut r, Span::hours(1));
     let second = drain(&mut r, Span::ZERO);
@@ -112,7 +112,7 @@ fn a_drain_that_was_changed_meanwhile_does_not_go_on_by_what_was_decided_before(
 }
 
 #[test]
-fn a_plan_does_not_take_back_what_was_asked_of_an_allocation_meanwhile() {
+fn a_plan_keeps_a_newer_desired_transition() {
     let mut r = running();
     let known = r.alloc(1);
     let drained = drain(&mut r, Span::hours(1));
@@ -122,7 +122,7 @@ fn a_plan_does_not_take_back_what_was_asked_of_an_allocation_meanwhile() {
 }
 
 #[test]
-fn a_purged_node_is_gone_and_its_allocations_wait_for_the_scheduler() {
+fn a_purged_node_is_gone_and_its_allocs_are_evaluated() {
     let mut r = running();
     let purge = NodeWish::Purge;
     let evals = vec![model::eval::Evaluation { node_id: Some(node_id(1)), ..eval(7, "web") }];

@@ -89,12 +89,12 @@ fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
 }
 
 #[test]
-fn children_outlive_their_parent_and_are_counted_by_the_next_one() {
+fn children_outlive_a_purged_parent() {
     let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     [1, 2].into_iter().for_each(|n| drop(told(&mut region, &launch(n, false))));
     end(&mut region, 1);
-    let purge = |id: &str| Command::DeregisterJob { job: key(id), purge: true, eval: None, at: AT };
+    let purge = |id: &str| Command::PurgeJob { job: key(id), eval: None, at: AT };
     told(&mut region, &purge("clock")).expect("goes");
     assert_eq!(region.job(&child(2)).status, JobStatus::Pending);
     told(&mut region, &register(clock(false), None)).expect("is taken");
@@ -122,14 +122,17 @@ fn what_cannot_be_launched_or_become_another_is_refused() {
     let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     refused(&mut region, &register(batch, None), "cannot update periodic job to being non-periodic");
-    told(&mut region, &Command::StopJob { job: key("clock"), eval: None, tracked_versions: 6, at: AT })
-        .expect("stops");
+    told(
+        &mut region,
+        &Command::StopJob { job: key("clock"), hurry: false, eval: None, tracked_versions: 6, at: AT },
+    )
+    .expect("stops");
     assert_eq!(region.job("clock").status, JobStatus::Dead);
     refused(&mut region, &launch(1, true), "can't force run non-tracked job \"clock\" (default)");
 }
 
 #[test]
-fn a_clock_on_each_node_launches_a_child_of_its_type_and_urgency() {
+fn periodic_children_keep_type_and_priority() {
     let mut region = Region::default();
     let everywhere = JobSpec { job_type: JobType::Sysbatch, priority: 70, ..clock(false) };
     told(&mut region, &register(everywhere, None)).expect("is taken");
@@ -160,13 +163,13 @@ fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
 }
 
 #[test]
-fn a_new_version_begins_with_its_own_time_and_a_child_keeps_its_parent() {
+fn a_new_version_has_its_own_submit_time() {
     let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
     let again = |spec: JobSpec, at: Wall| {
-        let register = wire::command::RegisterJob { spec, enforce_index: None, eval: None, at };
-        Command::RegisterJob(Box::new(register))
+        let order = wire::command::RegisterJob { at, ..registration(spec, None) };
+        Command::RegisterJob(Box::new(order))
     };
     told(&mut region, &again(clock(false), AT + Span::hours(1))).expect("is taken");
     let launched = |region: &Region| region.view().launched(&key("clock")).expect("reads");

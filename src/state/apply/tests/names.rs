@@ -19,7 +19,7 @@ fn as_many_versions_are_tracked_as_the_command_says() {
     assert_eq!(versions(&r), [5]);
     r.run(&submit(spec("web", 6), "text 6", 9));
     assert_eq!(versions(&r), [6, 5]);
-    r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 1, at: AT });
+    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 1, at: AT });
     assert_eq!((versions(&r), r.job("web").spec.stop), (vec![7], true));
     check::consistent(&r.view()).unwrap();
 }
@@ -41,7 +41,7 @@ fn a_text_stays_as_long_as_its_version_is_listed() {
     r.run(&submit(spec("web", 3), "three", 2));
     assert_eq!((text(&r, 0), text(&r, 2).as_deref()), (None, Some("three")));
     check::consistent(&r.view()).unwrap();
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     r.run(&register(spec("web", 3), None));
     assert_eq!(text(&r, 0), None, "nothing of the purged job is left");
     let rows = check::rows(&r.view()).unwrap();

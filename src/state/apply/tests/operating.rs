@@ -61,12 +61,12 @@ fn what_may_not_be_done_to_a_pool_is_told() {
     r.run(&register(of_pool, Some(eval(1, "web")))).reply.unwrap();
     let why = "node pool \"boards\" has non-terminal jobs in regions: [global]";
     assert_eq!(refused(delete(&mut r, "boards")), (RefusalKind::Invalid, why.into()));
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     delete(&mut r, "boards").reply.unwrap();
 }
 
 #[test]
-fn a_pool_comes_to_be_with_its_first_node_and_stays_while_it_has_one() {
+fn a_node_pool_is_made_by_its_first_node() {
     let mut r = Region::default();
     let mut here = info(1);
     here.pool = "boards".into();
@@ -145,12 +145,19 @@ fn evaluations_go_in_a_pause_and_nothing_of_them_is_left() {
 }
 
 #[test]
-fn what_is_needed_stays_and_takes_the_others_with_it_unless_it_is_passed_over() {
+fn needed_objects_keep_what_they_refer_to() {
     let mut r = Region::default();
     let node = r.ready_node(1);
     r.run(&register(spec("web", 1), Some(eval(1, "web"))));
     let nodes = place(vec![alloc(1, &r.job("web"), node, eval_id(1))]);
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![eval(2, "web")], at: AT });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![eval(2, "web")],
+        at: AT,
+    });
     pause(&mut r, true);
     let unsafe_one = format!("eval {} is not safe to delete", eval_id(1));
     assert_eq!(refused(remove(&mut r, &[2, 1], false)).1, unsafe_one);
@@ -159,11 +166,11 @@ fn what_is_needed_stays_and_takes_the_others_with_it_unless_it_is_passed_over() 
     assert_eq!(out.reply, Ok(Done::Deleted { count: 1, index: out.index }));
     let report = |r: &mut Region, status| {
         let updates = vec![report(1, status)];
-        r.run(&Command::UpdateAllocs { node, updates, evals: vec![], at: AT });
+        r.run(&Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT });
     };
     report(&mut r, ClientStatus::Failed);
     assert_eq!(refused(remove(&mut r, &[1], false)).1, unsafe_one, "it may be placed again");
-    r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
     remove(&mut r, &[1], false).reply.unwrap();
     check::consistent(&r.view()).unwrap();
 }

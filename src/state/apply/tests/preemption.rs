@@ -19,7 +19,7 @@ fn preempted() -> Region {
 }
 
 #[test]
-fn who_makes_way_is_told_so_with_the_entry_that_brings_the_other() {
+fn preempted_allocs_stop_in_the_plans_entry() {
     let r = preempted();
     let (low, high) = (r.alloc(1), r.alloc(2));
     assert_eq!((low.desired, low.preempted_by), (DesiredStatus::Evict, Some(high.id)));
@@ -53,7 +53,7 @@ fn it_stays_so_whatever_plans_say_that_did_not_know_it() {
 }
 
 #[test]
-fn only_what_is_new_sends_others_away_and_only_what_lives_leaves() {
+fn only_new_allocs_preempt_and_only_live_ones_leave() {
     let mut r = preempted();
     let low = alloc(3, &r.job("low"), node_id(1), eval_id(1));
     r.run(&plan(1, place(vec![low])));
@@ -61,7 +61,7 @@ fn only_what_is_new_sends_others_away_and_only_what_lives_leaves() {
     r.run(&plan(2, place(vec![again])));
     assert_eq!(r.alloc(3).desired, DesiredStatus::Run);
     let updates = vec![report(3, ClientStatus::Complete)];
-    r.run(&Command::UpdateAllocs { node: node_id(1), updates, evals: vec![], at: AT });
+    r.run(&Command::UpdateAllocs { node: node_id(1), updates, verdicts: vec![], evals: vec![], at: AT });
     let mut late = alloc(4, &r.job("high"), node_id(1), eval_id(2));
     late.preempted = vec![alloc_id(3)];
     r.run(&plan(2, place(vec![late])));

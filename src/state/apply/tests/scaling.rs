@@ -6,7 +6,7 @@ use crate::check;
 use model::eval::Evaluation;
 use model::eval::Trigger;
 use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
-use wire::command::{ApplyRollout, ScaleJob};
+use wire::command::ScaleJob;
 use wire::request::ScaleWish;
 
 fn limits(min: i64, max: i64) -> Option<Scaling> {
@@ -126,14 +126,14 @@ fn what_cannot_be_is_refused_and_leaves_no_trace() {
 fn a_deployment_that_is_under_way_holds_the_count() {
     let mut r = registered();
     let deployment = super::deployments::deployment(9, &r.job("web"), super::deployments::group(0));
-    r.run(&Command::ApplyRollout(Box::new(ApplyRollout {
+    r.run(&Command::ApplyPlan {
         eval: eval_id(1),
         nodes: vec![],
-        deployment: Some(deployment),
+        deployment: Some(Box::new(deployment)),
         updates: vec![],
         evals: vec![],
         at: AT,
-    })));
+    });
     let refusal = scale(&mut r, wish(Some(3))).reply.expect_err("is refused");
     assert_eq!(refusal.message, "job scaling blocked due to active deployment");
     assert!(scale(&mut r, wish(None)).reply.is_ok(), "an event is welcome at any time");
@@ -152,13 +152,15 @@ fn a_policy_moves_with_its_block_and_goes_with_it() {
     let changed = r.run(&submit(wider.clone(), "wider", 6)).index;
     let second = policy(&r, "web").expect("is there");
     assert_eq!((second.create_index, second.modify_index, second.id()), (1, changed, first.id()));
-    let stopped = r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT }).index;
+    let stopped = r
+        .run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT })
+        .index;
     assert_eq!((policy(&r, "web"), r.view().table_index(Table::ScalingPolicies)), (None, stopped));
     let back = r.run(&submit(wider, "wider", 6)).index;
     let third = policy(&r, "web").expect("is there again");
     assert_eq!((third.create_index, third.id()), (back, first.id()));
     assert_eq!(events(&r).len(), 1, "events outlive a stop");
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     assert_eq!((policy(&r, "web"), events(&r).len()), (None, 0));
     check::consistent(&r.view()).unwrap();
 }
@@ -177,15 +179,12 @@ fn a_group_that_goes_takes_its_policy_and_events_along() {
 }
 
 #[test]
-fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
+fn preserved_counts_follow_the_log_within_new_limits() {
     let mut r = registered();
     scale(&mut r, wish(Some(3)));
     let keep = |r: &mut Region, spec: JobSpec| {
-        let mut order = submit(spec, "text", 6);
-        if let Command::SubmitJob(submit) = &mut order {
-            submit.preserve_counts = true;
-        }
-        r.run(&order).reply.unwrap();
+        let order = RegisterJob { preserve_counts: true, ..registration(spec, None) };
+        r.run(&Command::RegisterJob(Box::new(order))).reply.unwrap();
         r.job("web").spec.groups[0].count
     };
     assert_eq!(keep(&mut r, scalable()), 3);
@@ -195,7 +194,7 @@ fn counts_that_are_to_stay_are_those_of_the_log_within_new_limits() {
 }
 
 #[test]
-fn a_job_that_runs_nothing_itself_is_scaled_without_an_evaluation() {
+fn scaling_a_parent_job_makes_no_evaluation() {
     let mut r = Region::default();
     let mut clock = scalable();
     clock.job_type = JobType::Batch;
@@ -239,6 +238,6 @@ fn policies_of_tasks_come_and_go_with_their_blocks() {
     wanted.groups[0].tasks[0].scaling[0].scaling.max = 10;
     let second = r.run(&submit(wanted, "text", 6)).index;
     assert_eq!(kept(&r), [of_group, (mem, task, first, second)]);
-    r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
     assert_eq!(kept(&r), []);
 }

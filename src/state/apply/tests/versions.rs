@@ -29,7 +29,7 @@ fn versions() -> Region {
 }
 
 #[test]
-fn an_older_version_comes_back_as_the_newest_with_its_text_and_an_evaluation() {
+fn revert_makes_a_new_version_with_the_old_submission() {
     let mut r = versions();
     let out = revert(&mut r, 0, Some(2));
     let evaluation = eval(50, "web").id;
@@ -50,12 +50,12 @@ fn what_cannot_be_come_back_to_is_said() {
     let unknown = "job \"web\" in namespace \"default\" at version 9 not found";
     assert_eq!(refused(revert(&mut r, 9, None)), unknown);
     assert_eq!(refused(revert(&mut r, 0, Some(7))), "Current job has version 2; enforcing version 7");
-    r.run(&Command::DeregisterJob { job: key("web"), purge: true, eval: None, at: AT });
+    r.run(&Command::PurgeJob { job: key("web"), eval: None, at: AT });
     assert_eq!(refused(revert(&mut r, 0, None)), "job \"web\" not found");
 }
 
 #[test]
-fn a_version_that_is_the_same_makes_no_new_one_and_one_that_was_stopped_stops() {
+fn reverting_to_an_equal_version_makes_none() {
     let mut r = versions();
     r.run(&submit(spec("web", 1), "again", 6));
     let before = r.job("web");
@@ -64,7 +64,7 @@ fn a_version_that_is_the_same_makes_no_new_one_and_one_that_was_stopped_stops() 
     let eval = Some(eval(50, "web").id);
     assert_eq!(out.reply, Ok(Done::Job { eval, job_modify_index: answer, index }));
     assert_eq!(r.job("web").version, before.version);
-    r.run(&Command::StopJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    r.run(&Command::StopJob { job: key("web"), hurry: false, eval: None, tracked_versions: 6, at: AT });
     revert(&mut r, 1, None);
     assert!(!r.job("web").spec.stop, "a stopped job runs again");
     revert(&mut r, 4, None);
@@ -131,7 +131,7 @@ fn a_version_has_one_name_and_a_name_one_version() {
 }
 
 #[test]
-fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
+fn tagged_versions_are_kept_and_bounded() {
     let mut r = Region::default();
     let most = VersionTag::MOST as i64;
     for count in 1..=most {
@@ -149,16 +149,24 @@ fn named_versions_are_kept_beside_the_newest_ones_and_there_are_not_too_many() {
 }
 
 #[test]
-fn a_job_in_a_hurry_spares_what_lives_all_delays_and_tells_nodes_that_wait() {
+fn no_shutdown_delay_reaches_running_allocs() {
     let mut r = Region::default();
     r.run(&register(spec("web", 3), Some(eval(1, "web"))));
     let (node, job) = (r.ready_node(1), r.job("web"));
     let waits = Allocation { desired: DesiredStatus::Stop, ..alloc(2, &job, node, eval_id(1)) };
     let over = Allocation { client: ClientStatus::Complete, ..alloc(3, &job, node, eval_id(1)) };
     let nodes = place(vec![alloc(1, &job, node, eval_id(1)), waits, over]);
-    r.run(&Command::ApplyPlan { eval: eval_id(1), nodes, evals: vec![], at: AT });
+    r.run(&Command::ApplyPlan {
+        eval: eval_id(1),
+        nodes,
+        deployment: None,
+        updates: vec![],
+        evals: vec![],
+        at: AT,
+    });
     let before = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);
-    let out = r.run(&Command::HurryJob { job: key("web"), eval: None, tracked_versions: 6, at: AT });
+    let out =
+        r.run(&Command::StopJob { job: key("web"), hurry: true, eval: None, tracked_versions: 6, at: AT });
     assert!(r.job("web").spec.stop);
     assert_eq!([1, 2, 3].map(|n| r.alloc(n).transition.no_shutdown_delay), [Some(true), Some(true), None]);
     let told = [1, 2, 3].map(|n| r.alloc(n).alloc_modify_index);

@@ -1,0 +1,182 @@
+//! The keys outside `server`, `client` and `telemetry`.
+
+use super::super::values::{
+    address, advertise, directory, header, http_addresses, log_file, log_level, log_rotate_max_files, name,
+    u32_of,
+};
+use super::client::CLIENT;
+use super::server::SERVER;
+use super::telemetry::TELEMETRY;
+use super::{AMOUNT, COUNT_OR_ZERO, Key, Kind, PORT, key, no_effect, not_built};
+
+/// Why what servers need among themselves does nothing yet.
+const CLUSTER: &str = "a region has one server; it is bound when there are several";
+const HASHICORP: &str = "drover does not work with it";
+
+pub static TOP: &[Key] = &[
+    key("region", Kind::Text(|c, v| name(v, &mut c.region, &['\0'])))
+        .or("global")
+        .takes("text, 128 bytes at most, no NUL")
+        .about("the region's name"),
+    key("datacenter", Kind::Text(|c, v| name(v, &mut c.datacenter, &['\0', '*'])))
+        .or("dc1")
+        .takes("the same, no `*`")
+        .about("where the machine is; jobs choose by it"),
+    key("name", Kind::Text(|c, v| name(v, &mut c.name, &['\0'])))
+        .or_words("host name")
+        .takes("as `region`")
+        .about("the name of the node and of the server"),
+    key("data_dir", Kind::Text(|c, v| directory(v, &mut c.data_dir)))
+        .or_words("required but for `-dev`")
+        .takes("absolute path")
+        .about("everything that outlives a process"),
+    key("bind_addr", Kind::Text(|c, v| address(v).map(|ip| c.bind_addr = ip)))
+        .or("0.0.0.0")
+        .dev("127.0.0.1")
+        .takes("IP address")
+        .about("what is listened on"),
+    key("log_level", Kind::Text(log_level))
+        .or("INFO")
+        .live()
+        .takes("`TRACE DEBUG INFO WARN ERROR OFF`")
+        .about("how much is logged"),
+    key("log_json", Kind::Bool(|c| c.log.json = true)).about("one JSON object a line"),
+    key("log_include_location", Kind::Bool(|c| c.log.include_location = true))
+        .about("each line names its place in the source"),
+    key("log_file", Kind::Text(log_file))
+        .takes("absolute path")
+        .about("a log besides stderr; a path that ends in `/` is a folder for `drover.log`"),
+    key("log_rotate_bytes", Kind::Int(AMOUNT, |c, v| c.log.rotate_bytes = v))
+        .about("the size at which the log file is rotated; 0 is none"),
+    key("log_rotate_duration", Kind::Duration(|c, v| c.log.rotate_duration = v))
+        .or("24h")
+        .about("the age at which it is rotated"),
+    key("log_rotate_max_files", Kind::Text(log_rotate_max_files))
+        .or("0")
+        .takes("int from -1")
+        .about("rotated files that are kept: 0 keeps all, -1 none"),
+    key("http_api_response_headers", Kind::Map(header)).live().about("added to every answer of the API"),
+    key("enable_debug", Kind::Bool(|c| c.enable_debug = true)).dev("true").about("opens `agent/host`"),
+    key("ports", Kind::Block(PORTS)),
+    key("addresses", Kind::Block(ADDRESSES)),
+    key("advertise", Kind::Block(ADVERTISE)),
+    key("limits", Kind::Block(LIMITS)),
+    key(
+        "plugin",
+        Kind::Labelled {
+            label: "raw_exec",
+            keys: PLUGIN,
+            others: Some("drover has no such driver: jobs that ask for it find no node"),
+        },
+    ),
+    key("server", Kind::Block(SERVER)),
+    key("client", Kind::Block(CLIENT)),
+    key("telemetry", Kind::Block(TELEMETRY)),
+    key("acl", Kind::Block(ACL)),
+    key("tls", Kind::Block(TLS)),
+    key("keyring", Kind::Labelled { label: "aead", keys: KEYRING, others: None }),
+    not_built("enable_syslog"),
+    no_effect("syslog_facility", "without `enable_syslog` nothing is written there"),
+    no_effect("leave_on_interrupt", "the only server has nobody to take its leave of"),
+    no_effect("leave_on_terminate", "the only server has nobody to take its leave of"),
+    no_effect("plugin_dir", "drivers are part of drover"),
+    no_effect("disable_update_check", "nobody is called home"),
+    no_effect("disable_anonymous_signature", "nobody is called home"),
+    no_effect("autopilot", "a region has one server"),
+    no_effect("rpc", "a region has one server"),
+    no_effect("ui", "there is no web interface yet"),
+    no_effect("reporting", "nothing is reported to anybody"),
+    no_effect("eventlog", "it is for Windows"),
+    no_effect("consul", HASHICORP),
+    no_effect("vault", HASHICORP),
+    no_effect("sentinel", HASHICORP),
+    no_effect("audit", HASHICORP),
+];
+
+static PORTS: &[Key] = &[
+    key("http", Kind::Int(PORT, |c, v| c.http.port = u16::try_from(v).unwrap_or(c.http.port)))
+        .or("4646")
+        .about("the port of the API"),
+    no_effect("rpc", CLUSTER),
+    no_effect("serf", CLUSTER),
+];
+
+static ADDRESSES: &[Key] = &[
+    key("http", Kind::Text(http_addresses))
+        .or_words("`bind_addr`")
+        .takes("IP addresses with blanks between them")
+        .about("what the API listens on"),
+    no_effect("rpc", CLUSTER),
+    no_effect("serf", CLUSTER),
+];
+
+static ADVERTISE: &[Key] = &[
+    key("http", Kind::Text(advertise))
+        .or_words("the first address")
+        .takes("host or address, with or without a port")
+        .about("what others are told to reach the API at"),
+    no_effect("rpc", CLUSTER),
+    no_effect("serf", CLUSTER),
+];
+
+static LIMITS: &[Key] = &[
+    key(
+        "http_max_conns_per_client",
+        Kind::Int(COUNT_OR_ZERO, |c, v| c.http.max_conns_per_client = u32_of(v)),
+    )
+    .or("100")
+    .live()
+    .about("open connections of one address; 0 is no limit; loopback is exempt"),
+    no_effect("https_handshake_timeout", "the API has no TLS yet"),
+    no_effect("rpc_handshake_timeout", "a region has one server"),
+    no_effect("rpc_max_conns_per_client", "a region has one server"),
+];
+
+static PLUGIN: &[Key] =
+    &[key("config", Kind::Block(RAW_EXEC)), no_effect("args", "drivers are no processes of their own")];
+
+static RAW_EXEC: &[Key] = &[
+    key("enabled", Kind::Switch(|c, v| c.client.raw_exec_enabled = v))
+        .or("false")
+        .dev("true")
+        .about("tasks may run as plain processes of the agent's user"),
+    no_effect("no_cgroups", "tasks are placed into cgroups wherever the machine lets the agent do so"),
+    not_built("denied_host_uids"),
+    not_built("denied_host_gids"),
+    not_built("denied_envvars"),
+];
+
+/// Tokens, policies and what they need are refused by the one key that switches them on.
+const NO_ACL: &str = "there are no tokens yet";
+
+static ACL: &[Key] = &[
+    not_built("enabled"),
+    no_effect("token_ttl", NO_ACL),
+    no_effect("policy_ttl", NO_ACL),
+    no_effect("role_ttl", NO_ACL),
+    no_effect("token_min_expiration_ttl", NO_ACL),
+    no_effect("token_max_expiration_ttl", NO_ACL),
+    no_effect("replication_token", NO_ACL),
+];
+
+const NO_TLS: &str = "the API has no TLS yet";
+
+static TLS: &[Key] = &[
+    not_built("http"),
+    not_built("verify_https_client"),
+    no_effect("rpc", "a region has one server"),
+    no_effect("verify_server_hostname", "a region has one server"),
+    no_effect("rpc_upgrade_mode", "a region has one server"),
+    no_effect("ca_file", NO_TLS),
+    no_effect("cert_file", NO_TLS),
+    no_effect("key_file", NO_TLS),
+    no_effect("tls_min_version", NO_TLS),
+    no_effect("tls_cipher_suites", NO_TLS),
+    no_effect("tls_prefer_server_cipher_suites", NO_TLS),
+];
+
+static KEYRING: &[Key] = &[
+    no_effect("active", "it is the only one"),
+    no_effect("name", "it is the only one"),
+    no_effect("config", "it is the only one"),
+];

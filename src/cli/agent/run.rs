@@ -1,0 +1,172 @@
+//! `drover agent`: configuration and job files are read and checked in full before anything starts.
+
+use crate::Run;
+use crate::agent::jobs::run as run_jobs;
+use crate::job;
+use crate::job::file::{JobFile, Options};
+use crate::output::{Failure, Outcome};
+use crate::session::Session;
+use agent::config::files;
+use agent::config::{Config, FlagSetting, Loaded, LogLevel, Sources};
+use argh::{ArgsInfo, FromArgs};
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+/// run an agent: server and client in one process
+#[derive(Clone, FromArgs, ArgsInfo)]
+#[argh(
+    example = "drover agent -dev -job hello.nomad.hcl",
+    example = "drover agent -config /etc/drover.d -log-level INFO"
+)]
+pub struct Agent {
+    /// server and client on 127.0.0.1, state in a temporary directory, tasks end with the agent
+    #[argh(switch)]
+    dev: bool,
+    /// a configuration file, or a folder with *.hcl and *.json; repeatable
+    #[argh(option)]
+    config: Vec<String>,
+    /// a job file to run once the agent is up; repeatable
+    #[argh(option)]
+    job: Vec<String>,
+    /// the IP address to listen on
+    #[argh(option)]
+    bind: Option<String>,
+    /// where state is kept: an absolute path
+    #[argh(option)]
+    data_dir: Option<String>,
+    /// the region's name
+    #[argh(option)]
+    region: Option<String>,
+    /// the datacenter's name
+    #[argh(option)]
+    dc: Option<String>,
+    /// the name of this node
+    #[argh(option)]
+    node: Option<String>,
+    /// TRACE, DEBUG, INFO, WARN, ERROR or OFF
+    #[argh(option)]
+    log_level: Option<String>,
+    /// log one JSON object a line
+    #[argh(switch)]
+    log_json: bool,
+    /// name the place in the source with each log line
+    #[argh(switch)]
+    log_include_location: bool,
+    /// be a server
+    #[argh(switch)]
+    server: bool,
+    /// be a client
+    #[argh(switch)]
+    client: bool,
+    /// how many servers the region starts with: 1
+    #[argh(option)]
+    bootstrap_expect: Option<u32>,
+    /// the node's class
+    #[argh(option)]
+    node_class: Option<String>,
+    /// the node's pool
+    #[argh(option)]
+    node_pool: Option<String>,
+    /// metadata of the node as key=value; repeatable
+    #[argh(option)]
+    meta: Vec<String>,
+    /// the interface whose address tasks are told
+    #[argh(option)]
+    network_interface: Option<String>,
+    /// where the client keeps its state: an absolute path
+    #[argh(option)]
+    state_dir: Option<String>,
+    /// where tasks have their directories: an absolute path
+    #[argh(option)]
+    alloc_dir: Option<String>,
+    /// a variable for the files of -job as name=value; repeatable
+    #[argh(option)]
+    var: Vec<String>,
+    /// a file with variables for the files of -job; repeatable
+    #[argh(option)]
+    var_file: Vec<String>,
+}
+
+impl Run for Agent {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let mut loaded = self.load()?;
+        for warning in &loaded.warnings {
+            session.out.warning(warning);
+        }
+        let jobs = self.jobs(session)?;
+        if !jobs.is_empty() && !self.tells_log_level() && std::io::stderr().is_terminal() {
+            // the progress of the jobs is what the terminal is for
+            loaded.config.log.level = LogLevel::Warn;
+        }
+        session.out.text(&agent::config::banner(&loaded.config, env!("CARGO_PKG_VERSION"), None))?;
+        let again = self.clone();
+        let read = Box::new(move || again.load().map_err(|failure| failure.to_string()));
+        Ok(agent::run(loaded, read, move |started| run_jobs(&started, &jobs)))
+    }
+}
+
+impl Agent {
+    fn load(&self) -> Outcome<Loaded> {
+        let mut sources = Sources { dev: self.dev, files: Vec::new(), flags: self.flags() };
+        for path in &self.config {
+            sources.files.extend(files::read(path).map_err(|d| Failure::new(d.to_string()))?);
+        }
+        Config::load(&sources, &files::machine()).map_err(|problems| {
+            let shown = jobspec::render(&problems);
+            Failure::usage(format!("Error loading the configuration:\n{}", shown.trim_end()))
+        })
+    }
+
+    /// The level was chosen by a flag or a file.
+    fn tells_log_level(&self) -> bool {
+        self.log_level.is_some() || !self.config.is_empty()
+    }
+
+    fn jobs(&self, session: &Session) -> Outcome<Vec<JobFile>> {
+        if self.job.is_empty() && !(self.var.is_empty() && self.var_file.is_empty()) {
+            return Err(Failure::usage("-var and -var-file are for the files of -job, and there is none"));
+        }
+        let mut jobs = Vec::new();
+        for path in &self.job {
+            let options = Options {
+                json: path.ends_with(".json"),
+                vars: self.var.clone(),
+                var_files: self.var_file.clone(),
+                strict: true,
+            };
+            let file = job::file::read(path, &options)?;
+            file.warnings.iter().for_each(|w| session.out.warning(w));
+            jobs.push(file);
+        }
+        Ok(jobs)
+    }
+
+    /// What the flags say, by the names of configuration keys.
+    fn flags(&self) -> Vec<FlagSetting> {
+        let on = |value: bool| value.then(|| "true".to_string());
+        let expect = self.bootstrap_expect.map(|n| n.to_string());
+        let single = [
+            ("bind_addr", "-bind", self.bind.clone()),
+            ("data_dir", "-data-dir", self.data_dir.clone()),
+            ("region", "-region", self.region.clone()),
+            ("datacenter", "-dc", self.dc.clone()),
+            ("name", "-node", self.node.clone()),
+            ("log_level", "-log-level", self.log_level.clone()),
+            ("log_json", "-log-json", on(self.log_json)),
+            ("log_include_location", "-log-include-location", on(self.log_include_location)),
+            ("server.enabled", "-server", on(self.server)),
+            ("server.bootstrap_expect", "-bootstrap-expect", expect),
+            ("client.enabled", "-client", on(self.client)),
+            ("client.node_class", "-node-class", self.node_class.clone()),
+            ("client.node_pool", "-node-pool", self.node_pool.clone()),
+            ("client.network_interface", "-network-interface", self.network_interface.clone()),
+            ("client.state_dir", "-state-dir", self.state_dir.clone()),
+            ("client.alloc_dir", "-alloc-dir", self.alloc_dir.clone()),
+        ];
+        let given =
+            single.into_iter().filter_map(|(key, flag, v)| v.map(|value| FlagSetting { key, value, flag }));
+        let meta =
+            self.meta.iter().map(|m| FlagSetting { key: "client.meta", value: m.clone(), flag: "-meta" });
+        given.chain(meta).collect()
+    }
+}

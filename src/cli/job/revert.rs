@@ -1,0 +1,61 @@
+//! `drover job revert`.
+
+use crate::Run;
+use crate::deployment::change::follow_change;
+use crate::output::{Failure, Outcome};
+use crate::session::{Session, at_home, path};
+use crate::shapes::{JobStub, RegisterAnswer, Versions};
+use argh::{ArgsInfo, FromArgs};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// bring an older version of a job back, as its newest
+#[derive(FromArgs, ArgsInfo)]
+#[argh(example = "drover job revert cache 3")]
+pub struct JobRevert {
+    /// do not wait for the evaluation: print its id
+    #[argh(switch)]
+    detach: bool,
+    /// show ids in full
+    #[argh(switch)]
+    verbose: bool,
+    /// a token for Consul (not supported yet)
+    #[argh(option)]
+    consul_token: Option<String>,
+    /// a token for Vault (not supported yet)
+    #[argh(option)]
+    vault_token: Option<String>,
+    /// an id or the beginning of one, and the number or the tag of the version
+    #[argh(positional)]
+    job_and_version: Vec<String>,
+}
+
+/// The number of the version with this tag.
+fn named(session: &Session, stub: &JobStub, tag: &str) -> Outcome<u64> {
+    let target = format!("{}/versions", path("job", &stub.id));
+    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let found = all.versions.iter().find(|job| job["VersionTag"]["Name"] == tag);
+    let unknown = || Failure::new(format!("Job {:?} has no version with the tag {tag:?}", stub.id));
+    found.and_then(|job| job["Version"].as_u64()).ok_or_else(unknown)
+}
+
+impl Run for JobRevert {
+    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+        let [job, version] = &self.job_and_version[..] else {
+            return Err(Failure::usage("This command takes two arguments: <job> <version|tag>"));
+        };
+        let tokens = [(&self.consul_token, "-consul-token"), (&self.vault_token, "-vault-token")];
+        if let Some((_, flag)) = tokens.iter().find(|(t, _)| t.as_ref().is_some_and(|t| !t.is_empty())) {
+            return Err(Failure::new(format!("not supported yet: {flag}")));
+        }
+        let stub = session.job(job)?;
+        let version = match version.parse::<u64>() {
+            Ok(number) => number,
+            Err(_) => named(session, &stub, version)?,
+        };
+        let body = json!({"JobID": stub.id, "JobVersion": version});
+        let target = format!("{}/revert", path("job", &stub.id));
+        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
+        follow_change(session, &answer.eval_id, self.detach, self.verbose)
+    }
+}

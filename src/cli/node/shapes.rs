@@ -1,0 +1,93 @@
+//! What the commands read of nodes in the API's answers (http-api.md). Everything has a default: an older agent may say less.
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeStub {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub address: String,
+    pub datacenter: String,
+    pub name: String,
+    pub node_pool: String,
+    pub node_class: String,
+    pub version: String,
+    pub drain: bool,
+    pub scheduling_eligibility: String,
+    pub status: String,
+    pub attributes: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Node {
+    #[serde(rename = "ID")]
+    pub id: String,
+    pub datacenter: String,
+    pub name: String,
+    pub node_pool: String,
+    pub node_class: String,
+    pub drain: bool,
+    pub scheduling_eligibility: String,
+    pub status: String,
+    pub attributes: BTreeMap<String, String>,
+    pub meta: BTreeMap<String, String>,
+    pub drivers: BTreeMap<String, Driver>,
+    /// Oldest first.
+    pub events: Vec<NodeEvent>,
+    pub node_resources: NodeResources,
+    pub reserved_resources: NodeResources,
+    pub host_volumes: Option<BTreeMap<String, Value>>,
+    pub host_networks: Option<BTreeMap<String, Value>>,
+    /// 0: it was not said.
+    pub node_max_allocs: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Driver {
+    pub detected: bool,
+    pub healthy: bool,
+    pub health_description: String,
+    pub update_time: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeEvent {
+    pub message: String,
+    pub subsystem: String,
+    pub timestamp: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeResources {
+    pub cpu: NodeCpu,
+    pub memory: NodeMemory,
+    pub disk: NodeDisk,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeCpu {
+    /// MHz.
+    pub cpu_shares: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeMemory {
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: i64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeDisk {
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: i64,
+}

@@ -1,0 +1,11 @@
+//! What those ask who run a region: `operator`, `server`, `system`, `namespace`, `ui`.
+//!
+//! Refuses to know: jobs and their allocations.
+
+pub mod api;
+pub mod found_by_name;
+pub mod namespace_change;
+pub mod namespace_show;
+pub mod object_file;
+pub mod scheduler_config;
+pub mod servers;

@@ -1,0 +1,266 @@
+//! The one table of everything a job file can say: for each block, each key's spelling in HCL, its member in the API's
+//! JSON, its type, what a change of it means, and whether drover has built its meaning. Reading and writing HCL and JSON,
+//! refusing what is not built and telling differences all follow this table.
+//!
+//! A block that is kept is declared by `block!` where its struct is, field by field (`fields`); what drover only knows by name
+//! stands in the tables here. To make something "built", keep it in a struct.
+//!
+//! Refuses to know: how either text is read or written, and what any key means.
+
+mod fields;
+pub mod policies;
+pub mod services;
+
+pub use fields::{BlockList, BlockMap, Declared, FieldType, Fields, Slot, View, Word, typed};
+pub(crate) use fields::{block, words};
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Int,
+    Bool,
+    /// Nanoseconds in JSON; a Go duration or a bare number in HCL.
+    Span,
+    Texts,
+    TextMap,
+    /// Lists of texts by name: the headers of a check.
+    TextsMap,
+    /// Anything: a driver's configuration (jobspec.md 2.4.3).
+    Free,
+    /// A type expression or a value that only JSON carries.
+    Opaque,
+}
+
+#[derive(Clone, Copy)]
+pub enum Shape {
+    Value(Kind),
+    /// A block at most once: an object or null.
+    One(&'static Block),
+    /// A block any number of times: a list.
+    Many(&'static Block),
+    /// A labelled block any number of times: an object by label.
+    ByLabel(&'static Block),
+    /// Set by servers or of no meaning here: ignored in a submission.
+    Ignored,
+}
+
+/// What it means for what runs that a field is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Allocations take it over as they run.
+    InPlace,
+    /// Tasks have to be started anew.
+    Destructive,
+    /// It has no effect, and is no difference.
+    Nothing,
+}
+
+/// How differences are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Several blocks: what changed went, and something else came. Texts: in an object of their own.
+    AsSet,
+    /// Several blocks: the first with the first, and so on. Texts: by number, among the other fields.
+    InOrder,
+    /// Not as one field or block of others.
+    ByHand,
+}
+
+#[derive(Clone, Copy)]
+pub struct Member {
+    /// Empty: only in JSON.
+    pub hcl: &'static str,
+    /// Empty: only in HCL; its block's hook says where it goes.
+    pub json: &'static str,
+    pub shape: Shape,
+    /// Absent is `null`; otherwise the type's zero.
+    pub nullable: bool,
+    pub built: bool,
+    /// Left out of the parse result when absent.
+    pub omitted: bool,
+    /// In JSON it is read and written by hand.
+    pub by_hand: bool,
+    /// In the JSON of a job, absent is the type's zero instead of `null`.
+    pub zero_for_none: bool,
+    pub change: Change,
+    pub told: Told,
+    /// A text that it always has: it is not kept. Empty: none.
+    pub constant: &'static str,
+    /// What Nomad fills in by itself, as JSON: no reason to refuse a job, even where the member is not built.
+    pub filled: &'static str,
+}
+
+impl Member {
+    pub const fn block(&self) -> Option<&'static Block> {
+        match self.shape {
+            Shape::One(b) | Shape::Many(b) | Shape::ByLabel(b) => Some(b),
+            Shape::Value(_) | Shape::Ignored => None,
+        }
+    }
+
+    pub const fn destructive(self) -> Member {
+        Member { change: Change::Destructive, ..self }
+    }
+
+    pub const fn without_effect(self) -> Member {
+        Member { change: Change::Nothing, ..self }
+    }
+
+    pub const fn by_hand(self) -> Member {
+        Member { by_hand: true, ..self }
+    }
+
+    pub const fn zero_for_none(self) -> Member {
+        Member { zero_for_none: true, ..self }
+    }
+
+    pub const fn in_order(self) -> Member {
+        Member { told: Told::InOrder, ..self }
+    }
+
+    pub const fn told_by_hand(self) -> Member {
+        Member { told: Told::ByHand, ..self }
+    }
+
+    pub const fn constant(self, text: &'static str) -> Member {
+        Member { constant: text, ..self }
+    }
+
+    pub const fn omitted(self) -> Member {
+        Member { omitted: true, ..self }
+    }
+
+    /// The name that people know it by.
+    pub fn shown(&self) -> &'static str {
+        if self.hcl.is_empty() { self.json } else { self.hcl }
+    }
+}
+
+/// What is done to a block's JSON once its keys are read (jobspec.md 2.4, jobspec.md 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    Nothing,
+    Job,
+    Group,
+    Constraint,
+    Affinity,
+    Network,
+    Periodic,
+    Template,
+    ChangeScript,
+    GroupScaling,
+    TaskScaling,
+    Vault,
+}
+
+pub struct Block {
+    /// As in the job file.
+    pub name: &'static str,
+    /// As differences call it.
+    pub shown: &'static str,
+    /// The member that takes the label; none: the block has no label.
+    pub label: Option<&'static str>,
+    pub members: &'static [Member],
+    pub hook: Hook,
+}
+
+impl Block {
+    pub const fn labelled(self, member: &'static str) -> Block {
+        Block { label: Some(member), ..self }
+    }
+
+    pub const fn hooked(self, hook: Hook) -> Block {
+        Block { hook, ..self }
+    }
+
+    pub fn by_json(&self, name: &str) -> Option<&'static Member> {
+        self.members.iter().find(|m| m.json == name && !name.is_empty())
+    }
+
+    pub fn by_hcl(&self, name: &str) -> Option<&'static Member> {
+        self.members.iter().find(|m| m.hcl == name && !name.is_empty())
+    }
+}
+
+pub const fn member(hcl: &'static str, json: &'static str, shape: Shape, nullable: bool) -> Member {
+    Member {
+        hcl,
+        json,
+        shape,
+        nullable,
+        built: true,
+        omitted: false,
+        by_hand: false,
+        zero_for_none: !nullable,
+        change: Change::InPlace,
+        told: Told::AsSet,
+        constant: "",
+        filled: "",
+    }
+}
+
+/// A field of a struct, whose type says the shape. Null in a parse result when absent.
+pub const fn nullable(hcl: &'static str, json: &'static str) -> Member {
+    member(hcl, json, Shape::Ignored, true)
+}
+
+/// The same, but the type's zero when absent.
+pub const fn zeroed(hcl: &'static str, json: &'static str) -> Member {
+    member(hcl, json, Shape::Ignored, false)
+}
+
+/// A block that is kept; `block!` gives it its members.
+pub const fn named(name: &'static str, shown: &'static str) -> Block {
+    Block { name, shown, label: None, members: &[], hook: Hook::Nothing }
+}
+
+pub const fn plain(hcl: &'static str, json: &'static str, kind: Kind) -> Member {
+    member(hcl, json, Shape::Value(kind), false)
+}
+
+/// Null when absent.
+pub const fn maybe(hcl: &'static str, json: &'static str, kind: Kind) -> Member {
+    member(hcl, json, Shape::Value(kind), true)
+}
+
+pub const fn one(hcl: &'static str, json: &'static str, block: &'static Block) -> Member {
+    member(hcl, json, Shape::One(block), true)
+}
+
+pub const fn many(hcl: &'static str, json: &'static str, block: &'static Block) -> Member {
+    member(hcl, json, Shape::Many(block), true)
+}
+
+pub const fn by_label(hcl: &'static str, json: &'static str, block: &'static Block) -> Member {
+    member(hcl, json, Shape::ByLabel(block), true)
+}
+
+pub const fn ignored(json: &'static str) -> Member {
+    member("", json, Shape::Ignored, true)
+}
+
+/// Known to Nomad, not built here yet.
+pub const fn soon(m: Member) -> Member {
+    Member { built: false, ..m }
+}
+
+pub const fn filled(m: Member, by_nomad: &'static str) -> Member {
+    Member { filled: by_nomad, ..m }
+}
+
+pub const fn omitted(m: Member) -> Member {
+    m.omitted()
+}
+
+pub const fn block(name: &'static str, members: &'static [Member]) -> Block {
+    Block { name, shown: name, label: None, members, hook: Hook::Nothing }
+}
+
+pub const fn labelled(name: &'static str, label: &'static str, members: &'static [Member]) -> Block {
+    Block { name, shown: name, label: Some(label), members, hook: Hook::Nothing }
+}
+
+pub const fn hooked(b: Block, hook: Hook) -> Block {
+    Block { hook, ..b }
+}

@@ -1,0 +1,202 @@
+//! Jobs that run on every node (scheduler.md 12): each ready node that may run a group gets its allocations, and
+//! changes reach as many nodes at a time as the job's deployment allows.
+//!
+//! Refuses to know what the job should have where something is already, and how far it may go: `reconcile::system` decides.
+
+use super::super::proposal::Proposal;
+use super::super::reconcile::{
+    Fill, GroupRollout, Input, Replacement, SystemChanges, UPDATED, Update, reconcile_system,
+};
+use super::super::search::NodeCheck;
+use super::desired_updates::DesiredUpdates;
+use super::{EvalOutcome, Placement, Placer, apply_stops, reschedule_tracker};
+use model::alloc::{AllocMetric, Allocation, alloc_name};
+use model::job::TaskGroup;
+use std::collections::BTreeMap;
+
+impl<'a> Placer<'a> {
+    pub(super) fn reconcile_system(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
+        let mut desired = DesiredUpdates::default();
+        let eligible_nodes = self.eligible_nodes();
+        let mut all = reconcile_system(input, self.job, &eligible_nodes, &mut |alloc, group| {
+            let update = self.stays(alloc, group, proposal)?;
+            desired.follows(alloc, update);
+            Some(update)
+        });
+        self.join_updated(&all.changes, proposal);
+        apply_stops(&all.changes, proposal);
+        self.joined = std::mem::take(&mut all.changes.joined);
+        let outdated = std::mem::take(&mut all.changes.destructive);
+        all.changes.destructive = self.replace_some(outdated, &mut all.rollouts, &mut desired, proposal);
+        all.changes.missing = self.fill_seats(&mut all, proposal);
+        let changes = all.finish(input, self.job);
+        self.outcome.desired = desired.counted(&changes);
+        self.spare_needless(proposal);
+        reschedule_tracker::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
+        self.outcome.followups = reschedule_tracker::look(self.run, changes.followups, proposal);
+        self.outcome.deployment = changes.deployment;
+        self.outcome.deployment_updates = changes.deployment_updates;
+        if !self.outcome.failed.is_empty() {
+            self.outcome.eligibility = self.eligibility();
+        }
+        self.outcome
+    }
+
+    /// By group: how many nodes may run it.
+    fn eligible_nodes(&mut self) -> BTreeMap<&'a str, u64> {
+        let mut eligible_nodes = BTreeMap::new();
+        for group in self.job.spec.groups.iter().filter(|g| g.count > 0) {
+            eligible_nodes.insert(group.name.as_str(), self.feasible().candidates(group).0.len());
+        }
+        eligible_nodes
+    }
+
+    /// How an allocation follows the job; None: it must not stay. On a node that takes nothing new, nothing changes.
+    fn stays(
+        &mut self,
+        alloc: &'a Allocation,
+        group: &'a TaskGroup,
+        proposal: &mut Proposal<'a>,
+    ) -> Option<Update> {
+        let fleet = self.run.fleet;
+        let Some(slot) = fleet.slot(alloc.node_id).filter(|slot| fleet.ready_at(*slot)) else {
+            return Some(Update::Ignore);
+        };
+        let changed = alloc.job_modify_index != self.job.job_modify_index;
+        let feasible = self.feasible();
+        if !feasible.targeted(slot) || (changed && !feasible.node_passes(group, slot)) {
+            return None;
+        }
+        Some(self.classify(alloc, proposal))
+    }
+
+    /// Replaces as many as may be now, where the new one fits: nodes that have tried a version before are the first to try another.
+    /// Gives those that are no canaries.
+    fn replace_some(
+        &mut self,
+        mut outdated: Vec<Replacement<'a>>,
+        rollouts: &mut BTreeMap<&'a str, GroupRollout>,
+        desired: &mut DesiredUpdates,
+        proposal: &mut Proposal<'a>,
+    ) -> Vec<Replacement<'a>> {
+        outdated.sort_by_key(|one| (!one.alloc.is_canary(), one.alloc.id));
+        let mut replaced = Vec::new();
+        for one in outdated {
+            let (group, old) = (one.group, one.alloc);
+            let Some(group_rollout) = rollouts.get_mut(group.name.as_str()) else { continue };
+            let (Some(canary), Some(slot)) = (group_rollout.next(), self.run.fleet.slot(old.node_id)) else {
+                continue;
+            };
+            proposal.stop(old, UPDATED, None);
+            let placement = Placement { previous: Some(old), canary, ..self.seat_of(group, old.index()) };
+            if !self.seat(slot, placement, proposal) {
+                proposal.unstop(old);
+                group_rollout.lacks_room();
+                continue;
+            }
+            group_rollout.has_replaced();
+            match canary {
+                true => desired.tries(old),
+                false => replaced.push(one),
+            }
+        }
+        replaced
+    }
+
+    /// Places what is missing; gives how many of each group should have been. Nodes that may not run a group are passed over
+    /// in silence, unless nothing of the group is anywhere.
+    fn fill_seats(
+        &mut self,
+        all: &mut SystemChanges<'a>,
+        proposal: &mut Proposal<'a>,
+    ) -> Vec<(&'a TaskGroup, u64)> {
+        let (job, fleet) = (self.job, self.run.fleet);
+        let slots: Vec<u32> = self.feasible().ready.iter().collect();
+        let mut missing = Vec::new();
+        for group in job.spec.groups.iter().filter(|g| g.count > 0) {
+            let (mut placed, mut taken) = (0, 0);
+            let indexes = || 0..group.count as u64;
+            for (slot, index) in slots.iter().flat_map(|slot| indexes().map(move |i| (*slot, i))) {
+                let seat = (fleet.id_at(slot), group.name.as_str(), index);
+                let (fill, previous) = match all.seats.taken.contains(&seat) {
+                    true => (Fill::Nothing, None),
+                    false => all.fill(seat),
+                };
+                if fill == Fill::Nothing {
+                    taken += 1;
+                    continue;
+                }
+                let placement = self.filling(group, index, fill, previous);
+                placed += u64::from(self.seat(slot, placement, proposal));
+            }
+            if let Some(group_rollout) = all.rollouts.get_mut(group.name.as_str()) {
+                group_rollout.has_placed(placed);
+            }
+            let short = self.outcome.queued.get(&group.name).copied().unwrap_or_default();
+            missing.push((group, placed + short));
+            if placed + short + taken == 0 && !slots.is_empty() {
+                let metric = self.search(group, None, proposal).filtered();
+                self.outcome.filtered.insert(group.name.clone(), metric);
+            }
+        }
+        missing
+    }
+
+    fn filling(
+        &self,
+        group: &'a TaskGroup,
+        index: u64,
+        fill: Fill,
+        previous: Option<&'a Allocation>,
+    ) -> Placement<'a> {
+        let like = previous.filter(|_| fill == Fill::Like);
+        let kept = like.map(|alloc| self.version_for(Replacement { group, alloc, keeps_version: true }));
+        let (version, group) = kept.unwrap_or((None, group));
+        let canary = fill == Fill::Newest { canary: true };
+        Placement { previous, version, canary, ..self.seat_of(group, index) }
+    }
+
+    fn seat_of(&self, group: &'a TaskGroup, index: u64) -> Placement<'a> {
+        Placement::new(group, alloc_name(&self.job.spec.name, &group.name, index))
+    }
+
+    fn seat(&mut self, slot: u32, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
+        let group = placement.group;
+        match self.search(group, placement.version, proposal).check_node(proposal, slot) {
+            NodeCheck::Fits(metric) => {
+                let Some(resources) = self.held_on(slot, &placement, proposal) else { return false };
+                self.put((slot, resources, Vec::new()), placement, metric, proposal);
+                true
+            }
+            NodeCheck::Filtered => false,
+            NodeCheck::Exhausted(dimension) => {
+                match self.place_on_node_preempting(slot, &placement, proposal) {
+                    Some((place, metric)) => {
+                        self.put(place, placement, metric, proposal);
+                        true
+                    }
+                    None => {
+                        self.note_short(group, slot, &dimension, proposal);
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    /// All that failed of one group is told as one.
+    fn note_short(&mut self, group: &'a TaskGroup, slot: u32, dimension: &str, proposal: &Proposal<'a>) {
+        let known = self.outcome.failed.remove(&group.name);
+        let search = self.search(group, None, proposal);
+        let mut metric = match known {
+            Some(metric) => AllocMetric { coalesced_failures: metric.coalesced_failures + 1, ..metric },
+            None => search.filtered(),
+        };
+        search.count_short(&mut metric, slot, dimension);
+        self.outcome.failed.insert(group.name.clone(), metric);
+        *self.outcome.queued.entry(group.name.clone()).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Which allocations go when there are more than wanted (scheduler.md 8.5). Refuses to know why there are more.
+
+use super::{NameIndex, Set, Stop, group};
+use model::alloc::{Allocation, ClientStatus};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// A group's allocations that are or may be one too many.
+pub struct GroupAllocs<'s, 'a> {
+    pub untainted: &'s mut Set<'a>,
+    pub migrating: &'s mut Set<'a>,
+    /// Failed, to be placed again.
+    pub now: &'s mut Set<'a>,
+    /// Those that were promoted: empty while they are on trial.
+    pub canaries: &'s Set<'a>,
+}
+
+/// Takes out what is more than the count. First what has failed, so that nothing that runs is stopped for it; then what a
+/// promoted canary has replaced; then what has to leave its node anyway; then those whose names newer ones have; then those with the highest names, and any
+/// others. Work that was done stays, and so does what nobody knows the state of.
+pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
+    let GroupAllocs { untainted, migrating, now, canaries } = held;
+    let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count();
+    let mut surplus = ((known + migrating.len() + now.len()) as u64).saturating_sub(count);
+    if surplus == 0 {
+        return Vec::new();
+    }
+    let not_done = |a: &&Allocation| !matches!(a.client, ClientStatus::Complete | ClientStatus::Unknown);
+    let all = untainted.values().chain(now.values()).copied().filter(not_done);
+    let (ended, live): (Vec<_>, Vec<_>) = all.partition(|a| a.terminal());
+    let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).collect();
+    let succeeded = |a: &&Allocation| on_trial_names.contains(&a.index()) && !canaries.contains_key(&a.id);
+    let (replaced, live): (Vec<_>, Vec<_>) = live.into_iter().partition(succeeded);
+    let (doubled, live) = apart_from_namesakes(live);
+    let mut stopped = Vec::new();
+    for candidates in [ended, replaced, migrating.values().copied().collect(), doubled] {
+        let taken = highest_first(candidates, &mut surplus);
+        taken.iter().for_each(|a| names.let_go(a.index()));
+        stopped.extend(taken);
+    }
+    let highest: BTreeSet<u64> = names.highest(surplus).into_iter().collect();
+    let (named, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|a| highest.contains(&a.index()));
+    for candidates in [named, others] {
+        stopped.extend(highest_first(candidates, &mut surplus));
+    }
+    for alloc in &stopped {
+        untainted.remove(&alloc.id);
+        migrating.remove(&alloc.id);
+        now.remove(&alloc.id);
+    }
+    stopped.into_iter().map(group::not_needed).collect()
+}
+
+/// Splits off allocations whose name one of a newer version has, too.
+fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
+    live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
+    let mut names = BTreeSet::new();
+    live.into_iter().partition(|a| !names.insert(a.index()))
+}
+
+/// As many as are too many; `surplus` falls by them.
+fn highest_first<'a>(mut from: Vec<&'a Allocation>, surplus: &mut u64) -> Vec<&'a Allocation> {
+    from.sort_by_key(|a| (Reverse(a.index()), a.id));
+    from.truncate(usize::try_from(*surplus).unwrap_or(usize::MAX));
+    *surplus -= from.len() as u64;
+    from
+}
