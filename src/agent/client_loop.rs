@@ -3,6 +3,7 @@
 
 use super::dir_work::DirWork;
 use super::inbox;
+use super::messages::{ClientMessage, ServerMessage};
 use super::space::Space;
 use ::io::clock;
 use ::io::http::Published;
@@ -13,6 +14,7 @@ use async_channel::{Receiver, Sender, TrySendError};
 use client::effects::Grant;
 use client::effects::{Effect, Input};
 use client::{Client, ClientStatusReport};
+use model::id::NodeId;
 use model::time::{Mono, Span};
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -21,24 +23,9 @@ use wire::keeper::{Command, Event, PROTOCOL};
 use wire::request::Refusal;
 use wire::rpc::Peer;
 
-use super::server_loop;
-
-/// What reaches the client's thread.
-pub enum Mail {
-    Brain(Input),
-    Keeper(Notice),
-    Question(Question),
-    /// Answered: the thread is alive.
-    Ping(Sender<()>),
-}
-
-pub fn frame(from: Peer, bytes: Vec<u8>) -> Mail {
-    Mail::Brain(Input::Frame { from, bytes })
-}
-
 /// Where the client's effects go.
 pub struct Ways {
-    pub to_server: Sender<server_loop::Mail>,
+    pub to_server: Sender<ServerMessage>,
     pub keeper: Sender<Command>,
     pub report: Arc<Published<Option<ClientReport>>>,
     pub dirs: DirWork,
@@ -51,6 +38,8 @@ const KEEPER_RETRY: Span = Span::millis(10);
 
 pub struct ClientLoop {
     client: Client,
+    /// Its own id, which never changes.
+    node: NodeId,
     space: Space,
     ways: Ways,
     /// Commands that found the keeper's queue full, in order. Emptied when the connection breaks: the brain compares
@@ -65,6 +54,7 @@ pub struct ClientLoop {
 impl ClientLoop {
     pub fn new(client: Client, space: Space, ways: Ways) -> ClientLoop {
         ClientLoop {
+            node: client.status().node,
             client,
             space,
             ways,
@@ -76,7 +66,7 @@ impl ClientLoop {
     }
 
     /// Runs until the brain says that it is done.
-    pub fn run(mut self, mail: &Receiver<Mail>) -> Result<(), String> {
+    pub fn run(mut self, mail: &Receiver<ClientMessage>) -> Result<(), String> {
         loop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
@@ -84,10 +74,10 @@ impl ClientLoop {
             inputs.extend(self.space.news(clock::mono()).map(|free| Input::Space { free }));
             for letter in letters {
                 match letter {
-                    Mail::Brain(input) => inputs.push(input),
-                    Mail::Keeper(notice) => self.notice(notice, &mut inputs),
-                    Mail::Question(question) => inputs.push(self.enlist(question)),
-                    Mail::Ping(answer) => answer.try_send(()).unwrap_or_default(),
+                    ClientMessage::Input(input) => inputs.push(input),
+                    ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
+                    ClientMessage::Question(question) => inputs.push(self.enlist(question)),
+                    ClientMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
                 }
             }
             self.flush();
@@ -133,12 +123,11 @@ impl ClientLoop {
     fn obey(&mut self, effect: Effect) -> bool {
         match effect {
             Effect::Send { bytes, .. } => {
-                let from = Peer::Node(self.client.status().node);
-                let input = server::effects::Input::Frame { from, bytes };
+                let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
                 inbox::send_or_lose(
                     &self.ways.to_server,
                     "a frame to the server",
-                    server_loop::Mail::Brain(input),
+                    ServerMessage::Input(input),
                 );
             }
             Effect::Keeper(command) => {

@@ -1,9 +1,9 @@
 //! Allocations' directories, built and removed away from the client's thread: one thread at a time builds, another removes, each
 //! in the order in which it was asked. Many at once would only wait for each other at the directory that holds them all.
 
-use super::client_loop::Mail;
 use super::data_dir::DataDir;
 use super::inbox;
+use super::messages::ClientMessage;
 use ::io::aside;
 use ::io::dirs::AllocDirs;
 use ::io::keeper::users;
@@ -35,7 +35,7 @@ pub struct Places {
 
 impl DirWork {
     /// `own`: where results go.
-    pub fn start(executor: &smol::Executor<'static>, places: Places, own: &Sender<Mail>) -> DirWork {
+    pub fn start(executor: &smol::Executor<'static>, places: Places, own: &Sender<ClientMessage>) -> DirWork {
         let places = Arc::new(places);
         let (builds, to_build) = async_channel::bounded(QUEUED);
         let (removals, to_remove) = async_channel::bounded(QUEUED);
@@ -53,7 +53,7 @@ impl DirWork {
     }
 }
 
-async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Mail>) {
+async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<ClientMessage>) {
     while let Ok(first) = asked.recv().await {
         let mut batch = vec![first];
         while batch.len() < BUILDS_AT_ONCE
@@ -69,7 +69,7 @@ async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Ma
     }
 }
 
-async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<Mail>) {
+async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<ClientMessage>) {
     while let Ok(alloc) = asked.recv().await {
         let places = places.clone();
         let result = aside::unblock(move || places.remove(alloc)).await;
@@ -77,9 +77,9 @@ async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<M
     }
 }
 
-async fn tell(own: &Sender<Mail>, input: Input) {
+async fn tell(own: &Sender<ClientMessage>, input: Input) {
     // the brain is gone when the agent ends: nobody is left to be told
-    own.send(Mail::Brain(input)).await.unwrap_or_default();
+    own.send(ClientMessage::Input(input)).await.unwrap_or_default();
 }
 
 impl Places {

@@ -8,10 +8,12 @@ mod client_loop;
 pub mod config;
 mod data_dir;
 mod dir_work;
+mod http_service;
 mod identity;
 pub mod inbox;
 mod log_lines;
 mod logging;
+mod messages;
 mod reload;
 mod server_loop;
 mod signals;
@@ -21,7 +23,7 @@ mod supervisor;
 mod workers;
 
 use ::io::aside;
-use ::io::http::{self, Ask, Gate, Parts, Published};
+use ::io::http::{self, Published};
 use ::io::keeper_link::{self, Link, Starter};
 use ::io::machine::Observer;
 use ::io::{clock, entropy, node};
@@ -31,7 +33,9 @@ use client_loop::ClientLoop;
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use dir_work::{DirWork, Places};
+use http_service::{Ask, Connections, HttpService};
 use logging::Logging;
+use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
 pub use reload::Read;
 use reload::Reloading;
@@ -102,10 +106,11 @@ struct Agent {
     reloading: Reloading,
     dir: DataDir,
     executor: Arc<smol::Executor<'static>>,
-    gate: Arc<Gate>,
+    service: Arc<HttpService>,
+    http_settings: Arc<http::Settings>,
     listeners: Vec<TcpListener>,
-    server_mail: Sender<server_loop::Mail>,
-    client_mail: Sender<client_loop::Mail>,
+    server_mail: Sender<ServerMessage>,
+    client_mail: Sender<ClientMessage>,
     keeper: Sender<wire::keeper::Command>,
     /// A brain's thread ended, and why.
     ended: Receiver<(Part, Result<(), String>)>,
@@ -132,10 +137,15 @@ impl Agent {
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
         let agent = identity::agent_info(&config, &reloading.settings, dir.root());
-        let gate = gate(&config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
-        aside::spawn(&executor, forward(to_forward, server_mail.clone(), server_loop::Mail::Ask)).detach();
+        let service =
+            http_service(&executor, &config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
+        let http_settings = Arc::new(http::Settings {
+            response_headers: Published::new(response_headers(&config)),
+            limits: Published::new(limits(&config)),
+        });
+        aside::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Ask)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-        aside::spawn(&executor, forward(to_brain, client_mail.clone(), client_loop::Mail::Question)).detach();
+        aside::spawn(&executor, forward(to_brain, client_mail.clone(), ClientMessage::Question)).detach();
         let places =
             node::Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
         let answering = node::serve(executor.clone(), to_answer, questions, places);
@@ -146,12 +156,13 @@ impl Agent {
         let mut threads = vec![];
         let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
         for n in 0..config.server.num_schedulers {
-            let (tasks, results, gate) = (tasks.clone(), server_mail.clone(), gate.clone());
+            let (tasks, results, service) = (tasks.clone(), server_mail.clone(), service.clone());
             threads.push(spawn(&format!("scheduler-{n}"), move || {
-                workers::run(&tasks, &results, || gate.reader.get());
+                workers::run(&tasks, &results, || service.reader.get());
             })?);
         }
-        let ways = server_loop::Ways { to_node: client_mail.clone(), workers: work, gate: gate.clone() };
+        let ways =
+            server_loop::Ways { to_node: client_mail.clone(), workers: work, service: service.clone() };
         let server = ServerLoop::new(opened, ways);
         threads.push(spawn_part(Part::Server, tell_end.clone(), move || server.run(&to_server))?);
 
@@ -159,9 +170,9 @@ impl Agent {
         let ways = client_loop::Ways {
             to_server: server_mail.clone(),
             keeper: keeper.clone(),
-            report: gate.client.clone(),
+            report: service.client.clone(),
             dirs: DirWork::start(&executor, places, &client_mail),
-            servers: [(SERVER_ID, gate.agent.rpc_addr.clone())].into(),
+            servers: [(SERVER_ID, service.agent.rpc_addr.clone())].into(),
         };
         let client = ClientLoop::new(client, space, ways);
         threads.push(spawn_part(Part::Client, tell_end, move || client.run(&to_client))?);
@@ -172,7 +183,8 @@ impl Agent {
             reloading,
             dir,
             executor,
-            gate,
+            service,
+            http_settings,
             listeners,
             server_mail,
             client_mail,
@@ -192,7 +204,7 @@ impl Agent {
         let look = async move {
             let info = aside::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
-            mail.send(client_loop::Mail::Brain(input)).await.unwrap_or_default();
+            mail.send(ClientMessage::Input(input)).await.unwrap_or_default();
         };
         aside::spawn(&self.executor, look).detach();
     }
@@ -205,8 +217,13 @@ impl Agent {
             let http = self.listeners.first().and_then(|l| l.local_addr().ok()).ok_or("no HTTP address")?;
             for listener in std::mem::take(&mut self.listeners) {
                 let listener = smol::Async::new(listener).map_err(|e| e.to_string())?.into();
-                let serve =
-                    http::serve(self.executor.clone(), listener, self.gate.clone(), http_stops.clone());
+                let serve = http::serve(
+                    self.executor.clone(),
+                    listener,
+                    self.service.clone(),
+                    self.http_settings.clone(),
+                    http_stops.clone(),
+                );
                 servers.push(aside::spawn(&self.executor, serve));
             }
             tracing::info!(address = %format!("http://{http}"), "drover agent is up");
@@ -276,8 +293,8 @@ impl Agent {
         match self.reloading.again() {
             Ok(now) => {
                 self.logging.set(now.config.log.level);
-                self.gate.response_headers.set(response_headers(&now.config));
-                self.gate.limits.set(limits(&now.config));
+                self.http_settings.response_headers.set(response_headers(&now.config));
+                self.http_settings.limits.set(limits(&now.config));
                 now.tell();
             }
             Err(why) => tracing::error!(why, "the configuration is not reloaded"),
@@ -289,7 +306,7 @@ impl Agent {
     async fn stop_brains(&mut self) -> Result<(), String> {
         let kill_tasks = self.config.dev;
         let input = client::effects::Input::Shutdown { kill_tasks };
-        self.client_mail.try_send(client_loop::Mail::Brain(input)).unwrap_or_default();
+        self.client_mail.try_send(ClientMessage::Input(input)).unwrap_or_default();
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
             while let Ok((part, result)) = self.ended.recv().await {
@@ -311,7 +328,7 @@ impl Agent {
         if kill_tasks {
             self.end_keeper().await;
         }
-        self.server_mail.try_send(server_loop::Mail::Stop).unwrap_or_default();
+        self.server_mail.try_send(ServerMessage::Stop).unwrap_or_default();
         result
     }
 
@@ -355,15 +372,17 @@ fn open_data_dir(config: &Config) -> Result<DataDir, String> {
 }
 
 /// What stands between requests and the brains. `asks` goes to the server, `calls` to this agent's node.
-fn gate(
+fn http_service(
+    executor: &Arc<smol::Executor<'static>>,
     config: &Config,
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
     (asks, calls): (Sender<Ask>, Sender<node::Call>),
     logging: &Logging,
-) -> Result<Arc<Gate>, String> {
-    Ok(Arc::new(Gate::new(Parts {
+) -> Result<Arc<HttpService>, String> {
+    Ok(Arc::new(HttpService::new(Connections {
+        executor: executor.clone(),
         agent,
         reader,
         status: Arc::new(Published::new(ServerStatus::default())),
@@ -374,8 +393,6 @@ fn gate(
         explain: Arc::new(workers::explain),
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
-        response_headers: response_headers(config),
-        limits: limits(config),
         event_buffer_entries: event_buffer_entries(config),
         monitor: logging.monitor.clone(),
         machine: Arc::new(Observer::new(alloc_dir(config, dir.root()))),
@@ -437,11 +454,11 @@ fn link_keeper(
     executor: &smol::Executor<'static>,
     dir: &DataDir,
     starter: Starter,
-    mail: Sender<client_loop::Mail>,
+    mail: Sender<ClientMessage>,
 ) -> Sender<wire::keeper::Command> {
     let (Link { commands, notices }, drive) = keeper_link::open(dir.root().to_path_buf(), starter);
     aside::spawn(executor, drive).detach();
-    aside::spawn(executor, forward(notices, mail, client_loop::Mail::Keeper)).detach();
+    aside::spawn(executor, forward(notices, mail, ClientMessage::Keeper)).detach();
     commands
 }
 

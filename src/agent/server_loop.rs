@@ -1,11 +1,11 @@
 //! The thread of the server's brain: collects inputs, runs turns, obeys effects. A fault of the storage discards the brain
 //! and opens it again from its disk: what was not durable never happened, and whoever waits is told that nobody knows.
 
-use super::client_loop;
+use super::http_service::{Ask, HttpService, Reply};
 use super::inbox;
+use super::messages::{ClientMessage, ServerMessage};
 use super::space::Space;
 use ::io::disk::Disk;
-use ::io::http::{Ask, Gate, Reply};
 use ::io::{clock, entropy, keys, machine};
 use async_channel::{Receiver, Sender};
 use model::key::Seed;
@@ -21,20 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::rpc::Peer;
 
-/// What reaches the server's thread.
-pub enum Mail {
-    Brain(Input),
-    Ask(Ask),
-    /// Answered: the thread is alive.
-    Ping(Sender<()>),
-    Stop,
-}
-
 /// Where the server's effects go.
 pub struct Ways {
-    pub to_node: Sender<client_loop::Mail>,
+    pub to_node: Sender<ClientMessage>,
     pub workers: Sender<ScheduleTask>,
-    pub gate: Arc<Gate>,
+    pub service: Arc<HttpService>,
 }
 
 /// Reopenings without a good turn in between, after which the process ends and its supervisor decides.
@@ -77,7 +68,7 @@ impl ServerLoop {
     }
 
     /// Runs until told to stop, or until the storage is beyond help.
-    pub fn run(mut self, mail: &Receiver<Mail>) -> Result<(), String> {
+    pub fn run(mut self, mail: &Receiver<ServerMessage>) -> Result<(), String> {
         loop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
@@ -87,10 +78,10 @@ impl ServerLoop {
             let mut stop = false;
             for letter in letters {
                 match letter {
-                    Mail::Brain(input) => inputs.push(input),
-                    Mail::Ask(ask) => inputs.push(self.enlist(ask)),
-                    Mail::Ping(answer) => answer.try_send(()).unwrap_or_default(),
-                    Mail::Stop => stop = true,
+                    ServerMessage::Input(input) => inputs.push(input),
+                    ServerMessage::Ask(ask) => inputs.push(self.enlist(ask)),
+                    ServerMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
+                    ServerMessage::Stop => stop = true,
                 }
             }
             match self.opened.server.turn(clock::now(), inputs) {
@@ -121,11 +112,11 @@ impl ServerLoop {
         self.opened.server.end_turn(clock::mono());
         let status = self.opened.server.status();
         let applied = status.applied_index;
-        if *self.ways.gate.status.get() != status {
-            self.ways.gate.status.set(status);
+        if *self.ways.service.status.get() != status {
+            self.ways.service.status.set(status);
         }
-        self.ways.gate.waiting.notify(applied, &turn.changes);
-        self.ways.gate.events.publish(turn.events);
+        self.ways.service.waiting.notify(applied, &turn.changes);
+        self.ways.service.events.publish(turn.events);
         for effect in turn.effects {
             match effect {
                 Effect::Send { to: Peer::Node(_), bytes } => {
@@ -133,7 +124,7 @@ impl ServerLoop {
                     inbox::send_or_lose(
                         &self.ways.to_node,
                         "a frame to the node",
-                        client_loop::frame(from, bytes),
+                        ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
                     );
                 }
                 // the only server of its region has nobody else to talk to
@@ -168,7 +159,7 @@ impl ServerLoop {
         self.next.clear();
         let Opened { path, config, keep_reserve, .. } = &self.opened;
         self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
-        self.ways.gate.reader.set(self.opened.reader());
+        self.ways.service.reader.set(self.opened.reader());
         Ok(())
     }
 }

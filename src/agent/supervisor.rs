@@ -1,7 +1,7 @@
 //! What systemd is told: that the agent is up, that it is alive, that it stops. Without systemd, nobody is told. And what
 //! systemd told the agent alone: tasks do not see it.
 
-use super::{client_loop, server_loop};
+use super::messages::{ClientMessage, ServerMessage};
 use async_channel::Sender;
 use sd_notify::NotifyState;
 use smol::future::or;
@@ -60,15 +60,15 @@ fn notify(state: &[NotifyState<'_>]) {
 }
 
 /// Tells the watchdog that the agent is alive, as long as both brains answer. A brain that hangs lets it bite.
-pub async fn watchdog(server: Sender<server_loop::Mail>, client: Sender<client_loop::Mail>) {
+pub async fn watchdog(server: Sender<ServerMessage>, client: Sender<ClientMessage>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let pause = limit / 3;
     loop {
         smol::Timer::after(pause).await;
         let (ping, server_answers) = async_channel::bounded(1);
         let (pong, client_answers) = async_channel::bounded::<()>(1);
-        let asked = server.try_send(server_loop::Mail::Ping(ping)).is_ok()
-            && client.try_send(client_loop::Mail::Ping(pong)).is_ok();
+        let asked = server.try_send(ServerMessage::Ping(ping)).is_ok()
+            && client.try_send(ClientMessage::Ping(pong)).is_ok();
         let answered = async {
             server_answers.recv().await.unwrap_or_default();
             client_answers.recv().await.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Scheduler workers: threads that turn evaluations into decisions on a view of the state. The one place where a panic is
 //! caught: a poisonous evaluation must not kill one leader after the other.
 
-use super::server_loop::Mail;
+use super::messages::ServerMessage;
 use ::io::clock;
 use async_channel::{Receiver, Sender};
 use server::board;
@@ -26,14 +26,18 @@ pub fn panics_are_caught() -> bool {
 }
 
 /// Works until its sender is gone.
-pub fn run(tasks: &Receiver<ScheduleTask>, results: &Sender<Mail>, reader: impl Fn() -> Arc<Reader>) {
+pub fn run(
+    tasks: &Receiver<ScheduleTask>,
+    results: &Sender<ServerMessage>,
+    reader: impl Fn() -> Arc<Reader>,
+) {
     while let Ok(task) = tasks.recv_blocking() {
         let (eval, token) = (task.eval.id, task.token);
         GUARDED.set(true);
         let result = catch_unwind(AssertUnwindSafe(|| board::decide(&task, &reader())));
         GUARDED.set(false);
         let result = result.unwrap_or_else(|_| Err("the scheduler panicked on this evaluation".into()));
-        if results.send_blocking(Mail::Brain(Input::Planned { eval, token, result })).is_err() {
+        if results.send_blocking(ServerMessage::Input(Input::Planned { eval, token, result })).is_err() {
             return;
         }
     }
@@ -96,7 +100,7 @@ mod tests {
             Arc::new(region.store.reader())
         });
         let told = [1, 2].map(|n| match answers.recv_blocking() {
-            Ok(Mail::Brain(Input::Planned { token, result, .. })) => {
+            Ok(ServerMessage::Input(Input::Planned { token, result, .. })) => {
                 assert_eq!(token, EvalToken::from_random(n));
                 result.err()
             }

@@ -3,25 +3,31 @@
 use crate::answer::{self, Shape};
 use crate::output::{Failure, Outcome};
 use crate::settings::Settings;
-use crate::transport::{Answer, Ask, Fault, Patience, Wire};
-use ::io::entropy;
-use ::io::http::accept_key;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use async_tungstenite::WebSocketStream;
+use async_tungstenite::tungstenite::Error as WebSocketError;
+use async_tungstenite::tungstenite::handshake::client::generate_key;
 use serde_json::Value;
-use std::io::Read;
+use smol::Timer;
+use smol::future::or;
+use smol::net::TcpStream;
+use std::io::{self, Read};
 use std::time::Duration;
+use ureq::http::request::Builder;
+use ureq::http::{HeaderName, HeaderValue, Request, Response};
+use ureq::{Agent, AsSendBody, Body};
 
 /// The longest answer that is read whole.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 /// The longest error text that is shown.
 const MAX_ERROR_BYTES: u64 = 64 << 10;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Every answer but a stream comes whole within this.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A stream that is silent for longer has lost its agent: there is a heartbeat every second.
 const STREAM_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Client {
+    agent: Agent,
     address: String,
     region: String,
     namespace: String,
@@ -63,7 +69,17 @@ pub type Query<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
     pub fn new(settings: &Settings) -> Client {
+        // an agent is asked directly, whatever the environment says of proxies
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .user_agent(concat!("drover/", env!("CARGO_PKG_VERSION")))
+            .build();
         Client {
+            agent: Agent::new_with_config(config),
             address: settings.address.clone(),
             region: settings.region.clone(),
             namespace: settings.namespace.clone(),
@@ -103,14 +119,14 @@ impl Client {
     /// A page of a list, and the token of the next one: empty when there is none.
     pub fn get_page(&self, path: &str, query: Query<'_>) -> Result<(Value, String), RequestError> {
         let answer = self.ask("GET", path, query, None)?;
-        let next = answer.head.header("X-Nomad-NextToken").unwrap_or_default().to_string();
+        let next = header(&answer, "X-Nomad-NextToken").unwrap_or_default().to_string();
         Ok((self.whole(answer)?, next))
     }
 
     /// What is there, and the index of its last change.
     pub fn get_indexed(&self, path: &str, query: Query<'_>) -> Result<(Value, u64), RequestError> {
         let answer = self.ask("GET", path, query, None)?;
-        let index = answer.head.header("X-Nomad-Index").and_then(|index| index.parse().ok());
+        let index = header(&answer, "X-Nomad-Index").and_then(|index| index.parse().ok());
         Ok((self.whole(answer)?, index.unwrap_or(0)))
     }
 
@@ -143,10 +159,8 @@ impl Client {
 
     /// An answer that goes on for as long as there is something to say.
     pub fn stream(&self, path: &str, query: Query<'_>) -> Result<impl Read + Send + use<>, RequestError> {
-        let mut ask = self.request("GET", path, query);
-        ask.patience = Patience::Piece(STREAM_READ_TIMEOUT);
-        let answer = ask.send().map_err(|e| self.no_answer(e))?;
-        Ok(checked(answer)?.body)
+        let answer = self.run(self.request("GET", path, query).body(()), Wait::Piece)?;
+        Ok(checked(answer)?.into_body().into_reader())
     }
 
     pub fn address(&self) -> &str {
@@ -176,35 +190,65 @@ impl Client {
         headers: &[(String, String)],
         body: Option<Vec<u8>>,
     ) -> Result<RawAnswer, RequestError> {
-        let mut ask = self.authorized(method, url.to_string());
-        ask.headers.extend_from_slice(headers);
-        ask.body = body;
-        ask.patience = Patience::Piece(STREAM_READ_TIMEOUT);
-        let Answer { head, body } = ask.send().map_err(|e| self.no_answer(e))?;
-        let mut lines = vec![format!("{} {}", head.status, head.reason)];
-        lines.extend(head.headers.iter().map(|(name, value)| format!("{name}: {value}")));
-        Ok(RawAnswer { head: lines, body: Box::new(body) })
+        let mut request = self.authorized(Request::builder().method(method).uri(url));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let answer = match body {
+            Some(body) => self.run(request.body(body), Wait::Piece)?,
+            None => self.run(request.body(()), Wait::Piece)?,
+        };
+        let mut head = vec![answer.status().to_string()];
+        head.extend(answer.headers().iter().map(|(name, value)| line(name, value)));
+        Ok(RawAnswer { head, body: Box::new(answer.into_body().into_reader()) })
     }
 
     /// A connection that goes on as a websocket.
-    pub fn websocket(&self, path: &str, query: Query<'_>) -> Result<Wire, RequestError> {
-        let random = entropy::u128().map_err(|e| failed(format!("no random numbers: {e}")))?;
-        let key = STANDARD.encode(random.to_le_bytes());
-        let mut ask = self.request("GET", path, query);
+    pub fn websocket(
+        &self,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<WebSocketStream<TcpStream>, RequestError> {
+        let request = self.request("GET", path, query).body(()).map_err(|e| self.no_answer(&e.into()))?;
+        let (mut head, ()) = request.into_parts();
+        let host = head.uri.authority().map(|host| host.to_string()).unwrap_or_default();
+        let port = if head.uri.port().is_some() { "" } else { ":80" };
         for (name, value) in [
+            ("Host", host.as_str()),
             ("Connection", "Upgrade"),
             ("Upgrade", "websocket"),
             ("Sec-WebSocket-Version", "13"),
-            ("Sec-WebSocket-Key", &key),
+            ("Sec-WebSocket-Key", &generate_key()),
         ] {
-            ask.headers.push((name.to_string(), value.to_string()));
+            let value =
+                HeaderValue::from_str(value).map_err(|e| self.no_answer(&ureq::Error::Http(e.into())))?;
+            head.headers.insert(name, value);
         }
-        let answer = checked(ask.send().map_err(|e| self.no_answer(e))?)?;
-        let accepted = answer.head.header("Sec-WebSocket-Accept") == Some(accept_key(&key).as_str());
-        if answer.head.status != 101 || !accepted {
-            return Err(failed(format!("The agent at {} does not begin a session", self.address)));
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        head.uri = format!("ws://{host}{target}")
+            .parse()
+            .map_err(|_| failed(format!("The agent at {} cannot be asked for {path}", self.address)))?;
+        let place = format!("{host}{port}");
+        let begin = async {
+            let socket = TcpStream::connect(&place).await.map_err(ureq::Error::Io)?;
+            socket.set_nodelay(true).map_err(ureq::Error::Io)?;
+            Ok(async_tungstenite::client_async(Request::from_parts(head, ()), socket).await)
+        };
+        let late = async {
+            Timer::after(ANSWER_TIMEOUT).await;
+            Err(ureq::Error::Timeout(ureq::Timeout::Global))
+        };
+        match smol::block_on(or(begin, late)).map_err(|e| self.no_answer(&e))? {
+            Ok((socket, _)) => Ok(socket),
+            Err(WebSocketError::Http(answer)) => {
+                let (head, body) = answer.into_parts();
+                let text = String::from_utf8_lossy(&body.unwrap_or_default()).trim().to_string();
+                Err(RequestError::Status { code: head.status.as_u16(), text })
+            }
+            Err(error) => {
+                Err(failed(format!("The agent at {} does not begin a session: {error}", self.address)))
+            }
         }
-        Ok(answer.body.into_wire())
     }
 
     fn send(
@@ -223,17 +267,37 @@ impl Client {
         path: &str,
         query: Query<'_>,
         body: Option<&Value>,
-    ) -> Result<Answer, RequestError> {
-        let mut ask = self.request(method, path, query);
-        if let Some(body) = body {
-            ask.headers.push(("Content-Type".to_string(), "application/json".to_string()));
-            ask.body = Some(body.to_string().into_bytes());
-        }
-        checked(ask.send().map_err(|e| self.no_answer(e))?)
+    ) -> Result<Response<Body>, RequestError> {
+        let request = self.request(method, path, query);
+        checked(match body {
+            Some(body) => {
+                let request = request.header("Content-Type", "application/json");
+                self.run(request.body(body.to_string()), Wait::Whole)?
+            }
+            None => self.run(request.body(()), Wait::Whole)?,
+        })
     }
 
-    fn whole(&self, mut answer: Answer) -> Result<Value, RequestError> {
-        let bytes = answer.body.read_whole(MAX_ANSWER_BYTES).map_err(|e| self.no_answer(e))?;
+    fn run<B: AsSendBody>(
+        &self,
+        request: Result<Request<B>, ureq::http::Error>,
+        wait: Wait,
+    ) -> Result<Response<Body>, RequestError> {
+        let request = request.map_err(|e| self.no_answer(&e.into()))?;
+        if request.uri().scheme_str() != Some("http") {
+            return Err(self.no_answer(&ureq::Error::TlsRequired));
+        }
+        let config = self.agent.configure_request(request).allow_non_standard_methods(true);
+        let request = match wait {
+            Wait::Whole => config.timeout_global(Some(ANSWER_TIMEOUT)).build(),
+            Wait::Piece => config.timeout_per_read(Some(STREAM_READ_TIMEOUT)).build(),
+        };
+        self.agent.run(request).map_err(|e| self.no_answer(&e))
+    }
+
+    fn whole(&self, mut answer: Response<Body>) -> Result<Value, RequestError> {
+        let read = answer.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
+        let bytes = read.map_err(|e| self.no_answer(&e))?;
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
@@ -242,7 +306,7 @@ impl Client {
         })
     }
 
-    fn request(&self, method: &str, path: &str, query: Query<'_>) -> Ask {
+    fn request(&self, method: &str, path: &str, query: Query<'_>) -> Builder {
         let mut uri = format!("{}{path}", self.address);
         let common = [("region", self.region.as_str()), ("namespace", self.namespace.as_str())];
         let said = |name: &str| query.iter().any(|(n, _)| *n == name);
@@ -251,51 +315,80 @@ impl Client {
             let separator = if i == 0 { '?' } else { '&' };
             uri.push_str(&format!("{separator}{name}={}", encode(value)));
         }
-        self.authorized(method, uri)
+        self.authorized(Request::builder().method(method).uri(&uri))
     }
 
-    fn authorized(&self, method: &str, url: String) -> Ask {
-        let mut headers = vec![];
+    fn authorized(&self, mut request: Builder) -> Builder {
         if !self.token.is_empty() {
-            headers.push(("X-Nomad-Token".to_string(), self.token.clone()));
+            request = request.header("X-Nomad-Token", &self.token);
         }
         if let Some(authorization) = &self.authorization {
-            headers.push(("Authorization".to_string(), authorization.clone()));
+            request = request.header("Authorization", authorization);
         }
-        let patience = Patience::Whole(ANSWER_TIMEOUT);
-        Ask { method: method.to_string(), url, headers, body: None, patience }
+        request
     }
 
-    fn no_answer(&self, fault: Fault) -> RequestError {
+    fn no_answer(&self, error: &ureq::Error) -> RequestError {
         let address = &self.address;
-        failed(match fault {
-            Fault::Io(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => format!(
+        failed(match error {
+            ureq::Error::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => format!(
                 "No agent answers at {address} (connection refused). Is it running? Start one with \"drover agent -dev\", \
                  or name another with -address or DROVER_ADDR"
             ),
-            Fault::Late(what) => {
+            ureq::Error::Timeout(what) => {
                 format!("The agent at {address} did not answer in time ({what}). Is -address right?")
             }
-            Fault::UnknownHost => format!("The host of {address} is not known. Is -address right?"),
-            Fault::Unaskable(why) => format!("The agent at {address} cannot be asked: {why}"),
-            Fault::Malformed(why) => format!("The answer of the agent at {address} cannot be read: {why}"),
-            Fault::Io(e) => format!("Asking the agent at {address} failed: {e}"),
+            ureq::Error::HostNotFound => format!("The host of {address} is not known. Is -address right?"),
+            ureq::Error::Http(why) => format!("The agent at {address} cannot be asked: {why}"),
+            ureq::Error::BadUri(why) => format!("The agent at {address} cannot be asked: {why}"),
+            ureq::Error::TlsRequired => {
+                format!("The agent at {address} cannot be asked: it is no http:// address")
+            }
+            ureq::Error::Protocol(why) => {
+                format!("The answer of the agent at {address} cannot be read: {why}")
+            }
+            other => format!("Asking the agent at {address} failed: {other}"),
         })
     }
+}
+
+/// What has to come in time.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// The whole answer.
+    Whole,
+    /// Each piece of it.
+    Piece,
+}
+
+fn header<'a>(answer: &'a Response<Body>, name: &str) -> Option<&'a str> {
+    answer.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// A header as it is usually spelt.
+fn line(name: &HeaderName, value: &HeaderValue) -> String {
+    let mut text = name.as_str().to_string();
+    let mut begins = true;
+    for at in 0..text.len() {
+        if std::mem::replace(&mut begins, text.as_bytes()[at] == b'-') {
+            text[at..=at].make_ascii_uppercase();
+        }
+    }
+    format!("{text}: {}", String::from_utf8_lossy(value.as_bytes()))
 }
 
 fn failed(text: String) -> RequestError {
     RequestError::Failed(Failure::new(text))
 }
 
-fn checked(mut answer: Answer) -> Result<Answer, RequestError> {
-    let code = answer.head.status;
+fn checked(mut answer: Response<Body>) -> Result<Response<Body>, RequestError> {
+    let code = answer.status().as_u16();
     if code < 300 {
         return Ok(answer);
     }
     let mut bytes = vec![];
     // a status without its text is a status
-    let _broken = answer.body.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
+    let _broken = answer.body_mut().as_reader().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
     Err(RequestError::Status { code, text: String::from_utf8_lossy(&bytes).trim().to_string() })
 }
 
@@ -323,37 +416,4 @@ pub fn encode(part: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_and_queries_are_encoded() {
-        assert_eq!(encode("app/periodic-17 ä*"), "app%2Fperiodic-17%20%C3%A4%2A");
-        let settings = Settings {
-            address: "http://a:1".to_string(),
-            region: "r".to_string(),
-            namespace: "n s".to_string(),
-            ..Settings::default()
-        };
-        let client = Client::new(&settings);
-        let request = client.request("GET", "/v1/jobs", &[("prefix", "x&y"), ("namespace", "*")]);
-        assert_eq!(request.url, "http://a:1/v1/jobs?prefix=x%26y&namespace=%2A&region=r");
-    }
-
-    #[test]
-    fn urls_take_region_and_namespace() {
-        let settings = Settings {
-            address: "http://a:1".to_string(),
-            namespace: "n s".to_string(),
-            ..Settings::default()
-        };
-        let client = Client::new(&settings);
-        for (target, url) in [
-            ("/v1/jobs", "http://a:1/v1/jobs?namespace=n%20s"),
-            ("v1/jobs?prefix=x", "http://a:1/v1/jobs?prefix=x&namespace=n%20s"),
-            ("http://b:2/v1/x", "http://b:2/v1/x?namespace=n%20s"),
-        ] {
-            assert_eq!(client.url(target), url);
-        }
-    }
-}
+mod tests;

@@ -23,7 +23,6 @@ mod session;
 mod settings;
 mod shapes;
 mod status;
-mod transport;
 mod version;
 mod why;
 

@@ -28,11 +28,6 @@ pub fn http(bytes: &[u8]) {
     api::fuzz::request(bytes);
 }
 
-/// A connection's bytes, and how they are cut.
-pub fn message(bytes: &[u8]) {
-    ::io::http::fuzz::message(bytes);
-}
-
 /// Records that were stored or sent: a byte that chooses the kind, and the record.
 pub fn record(bytes: &[u8]) {
     wire::fuzz::record(bytes);

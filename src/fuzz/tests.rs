@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 type Target = fn(&[u8]);
 
 /// A target's name, and how many mutations are tried of its whole corpus: as many as take a second or two.
-const TARGETS: [(&str, Target, usize); 9] = [
+const TARGETS: [(&str, Target, usize); 8] = [
     ("hcl", super::hcl, 1500),
     ("json", super::json, 3000),
     ("filter", super::filter, 10_000),
     ("http", super::http, 5000),
-    ("message", super::message, 20_000),
     ("record", super::record, 20_000),
     ("keeper", super::keeper, 10_000),
     ("logs", super::logs, 300),
@@ -51,11 +50,6 @@ fn job_files_hold_their_properties() {
 #[test]
 fn jobs_hold_their_properties() {
     sweep("json");
-}
-
-#[test]
-fn messages_hold_their_properties() {
-    sweep("message");
 }
 
 #[test]

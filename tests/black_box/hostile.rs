@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn connect(node: &Node, bytes: &[u8]) -> TcpStream {
+pub fn connect(node: &Node, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", node.port)).expect("a connection");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.write_all(bytes).unwrap_or_default();
@@ -18,7 +18,7 @@ fn connect(node: &Node, bytes: &[u8]) -> TcpStream {
 }
 
 /// What comes until the agent closes the connection.
-fn rest(mut stream: TcpStream) -> String {
+pub fn rest(mut stream: TcpStream) -> String {
     let mut bytes = vec![];
     // a reset is an end too
     stream.read_to_end(&mut bytes).unwrap_or_default();

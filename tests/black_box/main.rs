@@ -32,6 +32,7 @@ mod ports;
 mod preemption;
 mod scaling;
 mod screen;
+mod smuggling;
 mod survival;
 mod synced;
 mod system;

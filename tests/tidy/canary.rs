@@ -213,6 +213,12 @@ fn a_tree_with_a_runtime_or_a_system_library_is_refused() {
     for name in ["tokio", "tokio-util", "aws-lc-sys"] {
         assert_eq!(tree::lock_file(&package(name)).len(), 1, "{name}");
     }
+    let needs = |name: &str, needed: &str| {
+        format!("[[package]]\nname = \"{name}\"\ndependencies = [\n \"{needed}\",\n]\n")
+    };
+    let leaf = needs("tokio", "pin-project-lite");
+    assert_eq!(tree::lock_file(&(leaf.clone() + &needs("hyper", "tokio"))), Vec::<String>::new());
+    assert_eq!(tree::lock_file(&(leaf + &needs("smol", "tokio"))).len(), 1, "hyper's alone");
     let registry = "[[package]]\nname = \"protobuf\"\nsource = \"registry+https://x\"\n";
     assert_eq!(tree::lock_file(registry).len(), 1);
 }

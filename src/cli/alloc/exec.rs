@@ -7,11 +7,9 @@ use crate::render::terminal;
 use crate::render::terminal::{Escape, Raw};
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
-use crate::transport::Wire;
 use argh::{ArgsInfo, FromArgs};
 use async_channel::{Receiver, Sender};
 use async_tungstenite::tungstenite::Message;
-use async_tungstenite::tungstenite::protocol::Role;
 use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +19,7 @@ use smol::future::or;
 use smol::io::AsyncReadExt;
 use smol::net::TcpStream;
 use smol::stream::StreamExt;
-use smol::{Async, Timer, Unblock};
+use smol::{Timer, Unblock};
 use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -103,8 +101,8 @@ impl Manner {
     /// To the end of the command, whose code is ours.
     pub fn converse(self, session: &Session, way: &str, mut query: Vec<(&str, &str)>) -> Outcome<ExitCode> {
         query.push(("tty", if self.tty { "true" } else { "false" }));
-        let wire = session.client.websocket(way, &query)?;
-        let code = smol::block_on(Ends { manner: self, out: &session.out }.converse(wire))?;
+        let socket = session.client.websocket(way, &query)?;
+        let code = smol::block_on(Ends { manner: self, out: &session.out }.converse(socket))?;
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 }
@@ -117,9 +115,7 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// The command's exit code.
-    async fn converse(&self, wire: Wire) -> Outcome<i32> {
-        let socket = TcpStream::from(Async::new(wire.socket)?);
-        let socket = WebSocketStream::from_partially_read(socket, wire.came, Role::Client, None).await;
+    async fn converse(&self, socket: WebSocketStream<TcpStream>) -> Outcome<i32> {
         let (mut to, mut from) = socket.split();
         let _raw = if self.manner.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
         let (queue, queued) = async_channel::bounded(QUEUED);

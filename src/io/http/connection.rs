@@ -1,364 +1,350 @@
-//! One connection: requests read within their limits, answers written, one after the other.
-//!
-//! What a request that waits costs is what is alive across its wait: `a_waiting_query_is_small` holds the size.
+//! One connection: hyper reads its requests and writes their answers, one after the other, within our limits.
 
-use super::encoding::{self, Squeezer};
-use super::gate::{Gate, Served};
-use super::head::{self, Framing, Head, MAX_HEAD_BYTES};
-use super::incoming::Incoming;
+use super::body::ReplyBody;
+use super::encoding::{self, GzipStream, Squeezed};
 use super::limits::Pass;
-use super::line::Line;
-use super::patience::{Patient, WRITE_TIMEOUT};
-use super::reply::{Length, ReplyHead};
-use super::{BODY_TIMEOUT, Bytes, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, events, monitor, websocket};
-use crate::aside;
+use super::service::{Answer, Service};
+use super::socket::{Phase, Progress, TimedSocket};
+use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, Settings, websocket};
 use crate::node::Session;
-use api::presentation::Presentation;
 use api::request::{MAX_BODY_BYTES, Method, Request};
 use api::response::Response;
 use async_channel::Receiver;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{
+    CACHE_CONTROL, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper::{StatusCode, Uri};
 use smol::Timer;
 use smol::future::or;
+use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::TcpStream;
-use std::io::{self, IoSlice};
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use wire::ask::Piece;
 
+/// How long a request's head may be: request line and headers together.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+const MAX_HEADERS: usize = 64;
 /// How much of a body that is too long is read and thrown away, for a peer that listens only when it has sent everything.
-const MAX_DISCARDED_BYTES: u64 = 16 << 20;
+const MAX_DISCARDED_BYTES: usize = 16 << 20;
+/// How long a peer that is not listened to any more may go on talking, so that it can read the last answer.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 pub struct Host {
     pub executor: Arc<smol::Executor<'static>>,
-    pub gate: Arc<Gate>,
+    pub service: Arc<dyn Service>,
+    pub settings: Arc<Settings>,
+    pub squeezed: Squeezed,
     /// Closed when the server is to end.
     pub stop: Receiver<()>,
+}
+
+/// What the requests of one connection share.
+struct Connection {
+    host: Arc<Host>,
+    pass: Pass,
+    progress: Arc<Progress>,
+    /// The session that takes the connection over once its answer was sent.
+    upgrade: Mutex<Option<(OnUpgrade, Session)>>,
 }
 
 /// Until it ends, or for as long as a stop leaves it.
 pub async fn serve(host: Arc<Host>, socket: TcpStream, pass: Pass) {
     // Small answers shall not wait for more to send with them.
     let _ = socket.set_nodelay(true);
-    let line = Line::new(Patient::new(socket, WRITE_TIMEOUT));
-    or(converse(&host, line, &pass), async {
-        let _ = host.stop.recv().await;
+    let stop = host.stop.clone();
+    let progress = Arc::new(Progress::new(HEAD_TIMEOUT));
+    let connection = Arc::new(Connection { host, pass, progress, upgrade: Mutex::default() });
+    or(connection.run(socket), async {
+        let _ = stop.recv().await;
         Timer::after(GRACE).await;
     })
     .await;
 }
 
-const CROWDED: &str = "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
-
 /// Tells a connection that there are too many, and closes it.
 pub async fn refuse(socket: TcpStream) {
-    let mut line = Line::new(Patient::new(socket, Duration::from_secs(1)));
-    let refused = Response::text(429, CROWDED);
-    let head = ReplyHead::new(429, &refused.headers, &[]).end(Length::Bytes(CROWDED.len()), Some("close"));
-    if line.write(&mut [IoSlice::new(&head), IoSlice::new(&refused.body)]).await.is_ok() {
-        line.part().await;
-    }
+    const CROWDED: &str =
+        "Your IP is issuing too many concurrent connections, please rate limit your calls\n";
+    close_with(socket, "429 Too Many Requests", CROWDED).await;
 }
 
-/// What becomes of a connection after an answer.
-enum After {
-    Again,
-    End,
-    Websocket(Session),
-}
-
-async fn converse(host: &Host, mut line: Line, pass: &Pass) {
-    let mut idle = HEAD_TIMEOUT;
-    loop {
-        let head = match next(host, &mut line, idle).await {
-            Some(Ok(head)) => head,
-            Some(Err(refused)) => {
-                if host.tell(&mut line, None, refused).await.is_ok() {
-                    line.part().await;
-                }
-                return;
-            }
-            None => return,
-        };
-        match exchange(host, &mut line, head).await {
-            Ok(After::Again) => {}
-            Ok(After::End) => return line.part().await,
-            Ok(After::Websocket(session)) => return Box::pin(websocket::converse(line, session)).await,
-            // A connection that ends badly ends all the same.
-            Err(_) => return,
-        }
-        idle = if pass.is_crowded(*host.gate.limits.get()) { HEAD_TIMEOUT } else { IDLE_TIMEOUT };
-    }
-}
-
-/// The next request's head; `None` when there will be none.
-async fn next(host: &Host, line: &mut Line, idle: Duration) -> Option<Result<Box<Head>, Response>> {
-    if line.came.is_empty() {
-        let silent = async {
-            or(Timer::after(idle), async {
-                let _ = host.stop.recv().await;
-                std::time::Instant::now()
-            })
-            .await;
-            Ok(false)
-        };
-        if !or(line.more(), silent).await.unwrap_or(false) {
-            return None;
-        }
-    }
-    or(whole_head(line), async {
-        Timer::after(HEAD_TIMEOUT).await;
-        Some(Err(Response::text(408, "the request's head did not come within 5 seconds")))
-    })
-    .await
-}
-
-async fn whole_head(line: &mut Line) -> Option<Result<Box<Head>, Response>> {
-    let mut looked = 0;
-    loop {
-        // Empty lines before a request mean nothing (RFC 9112 section 2.2).
-        let blank = line.came.iter().take_while(|b| b"\r\n".contains(b)).count();
-        if blank > 0 {
-            line.came.drain(..blank);
-        }
-        match head::end(&line.came, looked) {
-            Some(end) if end <= MAX_HEAD_BYTES => {
-                let bytes = line.take(end);
-                return Some(head::parse(&bytes).map(Box::new));
-            }
-            None if line.came.len() <= MAX_HEAD_BYTES => {}
-            _ => return Some(Err(head::too_long())),
-        }
-        if line.came.first().is_some_and(|b| !b.is_ascii_graphic()) {
-            return Some(Err(head::malformed("it does not begin with a method")));
-        }
-        looked = line.came.len();
-        if !line.more().await.unwrap_or(false) {
-            return None;
-        }
-    }
-}
-
-async fn exchange(host: &Host, line: &mut Line, mut head: Box<Head>) -> io::Result<After> {
-    if head.framing != Framing::Length(0) {
-        match Box::pin(body(line, &head)).await? {
-            Ok(body) => head.request.body = body,
-            Err(refused) => {
-                host.tell(line, None, refused).await?;
-                return Ok(After::End);
-            }
-        }
-    }
-    if let Some(preflight) = head.preflight.take() {
-        return host.tell(line, Some(&head), preflight).await;
-    }
-    // A write is done even if its caller does not wait for the answer.
-    let may_leave = matches!(head.request.method, Method::Get | Method::Head);
-    let answered = or(async { Some(host.answer(&head.request).await) }, async {
-        match may_leave {
-            true => line.left().await,
-            false => std::future::pending().await,
-        }
-        None
+/// An answer outside of any request, and the end of the connection.
+async fn close_with(mut socket: TcpStream, status: &str, text: &str) {
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{text}",
+        text.len()
+    );
+    let tell = or(async { socket.write_all(answer.as_bytes()).await.is_ok() }, async {
+        Timer::after(LINGER).await;
+        false
     });
-    match answered.await {
-        None => Err(io::ErrorKind::ConnectionAborted.into()),
-        Some(Answered::Whole(response)) => host.tell(line, Some(&head), response).await,
-        Some(Answered::Stream(content_type, chunks)) => host.stream(line, &head, content_type, chunks).await,
-        Some(Answered::Session(session)) => match head.offer.take() {
-            Some(offer) => {
-                let head = ReplyHead::new(101, &offer.answer(), &host.gate.response_headers.get());
-                line.write(&mut [IoSlice::new(&head.end(Length::Nothing, Some("Upgrade")))]).await?;
-                Ok(After::Websocket(session))
-            }
-            None => {
-                let refused = Response::text(400, "a session needs a websocket");
-                host.tell(line, Some(&head), refused).await
-            }
-        },
+    if tell.await {
+        linger(socket).await;
     }
 }
 
-/// The body, or why it was not taken.
-async fn body(line: &mut Line, head: &Head) -> io::Result<Result<Vec<u8>, Response>> {
-    let mut body = Incoming::new(head.framing, MAX_BODY_BYTES);
-    let announced = match head.framing {
-        Framing::Length(length) => length,
-        Framing::Chunks => 0,
-    };
-    // Who asks first is told before sending anything.
-    if announced > MAX_BODY_BYTES as u64 && (head.expects || announced > MAX_DISCARDED_BYTES) {
-        return Ok(Err(too_long()));
-    }
-    if head.expects && line.came.is_empty() {
-        line.write(&mut [IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")]).await?;
-    }
-    let came = async {
-        loop {
-            if let Err(why) = body.take(&mut line.came) {
-                return Ok(Err(head::malformed(why)));
-            }
-            if body.total > MAX_BODY_BYTES as u64 + MAX_DISCARDED_BYTES
-                || (body.is_whole() && body.is_too_long())
-            {
-                return Ok(Err(too_long()));
-            }
-            if body.is_whole() {
-                return Ok(Ok(std::mem::take(&mut body.bytes)));
-            }
-            if !line.more().await? {
-                return Ok(Err(head::malformed("its body ended early")));
-            }
+/// What the peer still sends is read: a reset would take the last answer from it.
+async fn linger(mut socket: TcpStream) {
+    let listen = async {
+        let mut chunk = [0; 1 << 10];
+        if socket.close().await.is_ok() {
+            while socket.read(&mut chunk).await.is_ok_and(|read| read > 0) {}
         }
     };
-    or(came, async {
-        Timer::after(BODY_TIMEOUT).await;
-        Ok(Err(Response::text(408, "the request body did not come within 30 seconds")))
+    or(listen, async {
+        Timer::after(LINGER).await;
     })
-    .await
+    .await;
 }
 
-fn too_long() -> Response {
-    Response::text(413, format!("the request body is longer than {MAX_BODY_BYTES} bytes"))
-}
-
-enum Answered {
-    Whole(Response),
-    /// A content type, and what comes until the stream ends.
-    Stream(&'static str, Receiver<Bytes>),
-    Session(Session),
-}
-
-impl Host {
-    async fn answer(&self, request: &Request) -> Answered {
-        let stream = match self.gate.answer(request).await {
-            Served::Whole(response) => return Answered::Whole(response),
-            Served::Session(session) => return Answered::Session(session),
-            Served::Pieces(pieces, presentation) => {
-                Ok((presentation.content_type(), shown(&self.executor, pieces, presentation)))
-            }
-            Served::Monitor(request) => monitor::log(&self.executor, &self.gate.monitor, request),
-            Served::Events(subscription) => events::events(&self.executor, &self.gate, subscription)
-                .map(|lines| ("application/json", lines)),
-        };
-        match stream {
-            Ok((content_type, chunks)) => Answered::Stream(content_type, chunks),
-            Err(refused) => Answered::Whole(refused),
+impl Connection {
+    async fn run(self: &Arc<Self>, socket: TcpStream) {
+        let served = self.exchanges(socket.clone()).await;
+        let session = self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((upgrade, session)) = session {
+            drop(socket);
+            return match upgrade.await {
+                Ok(upgraded) => Box::pin(websocket::converse(upgraded, session)).await,
+                Err(error) => tracing::warn!(%error, "a session's connection did not become a websocket"),
+            };
+        }
+        if self.progress.is_late() {
+            let why = format!("the request's head did not come within {} seconds", HEAD_TIMEOUT.as_secs());
+            return Box::pin(close_with(socket, "408 Request Timeout", &why)).await;
+        }
+        // what was malformed has its answer; a connection that broke has no reader
+        if !self.progress.has_left() && served.is_none_or(|error| error.is_parse()) {
+            Box::pin(linger(socket)).await;
         }
     }
 
-    /// Writes an answer; without the request's head, the connection's last one.
-    async fn tell(&self, line: &mut Line, head: Option<&Head>, response: Response) -> io::Result<After> {
-        let mut response = match head {
-            Some(head) if head.gzip => squeeze(response).await,
-            _ => response,
+    /// Until hyper is done with it, and why if that is a failure. A stop lets the request that is under way be answered.
+    async fn exchanges(self: &Arc<Self>, socket: TcpStream) -> Option<hyper::Error> {
+        let connection = self.clone();
+        let service = service_fn(move |request| {
+            let connection = connection.clone();
+            async move { Ok::<_, Infallible>(connection.exchange(request).await) }
+        });
+        let mut serving = pin!(
+            http1::Builder::new()
+                .title_case_headers(true)
+                .max_buf_size(MAX_HEAD_BYTES)
+                .max_headers(MAX_HEADERS)
+                .half_close(false)
+                .serve_connection(TimedSocket::new(socket, self.progress.clone()), service)
+                .with_upgrades()
+        );
+        let stopped = async {
+            let _ = self.host.stop.recv().await;
+            None
         };
-        response.headers.extend(head.iter().flat_map(|head| head.browser.clone()));
-        let length = match response.status {
-            204 => Length::Nothing,
-            _ => Length::Bytes(response.body.len()),
+        match or(async { Some(serving.as_mut().await) }, stopped).await {
+            Some(served) => served.err(),
+            None => {
+                serving.as_mut().graceful_shutdown();
+                serving.await.err()
+            }
+        }
+    }
+
+    async fn exchange(&self, mut request: hyper::Request<Incoming>) -> hyper::Response<ReplyBody> {
+        self.progress.enter(Phase::Body);
+        let offer = websocket::Offer::take(&mut request);
+        let (head, body) = request.into_parts();
+        let gzip = encoding::takes_gzip(&head.headers);
+        let answer = match Box::pin(read(&head, body, offer.is_some())).await {
+            Err(refused) => Answer::Whole(refused),
+            Ok(request) => {
+                self.progress.enter(match request.method {
+                    Method::Get | Method::Head => Phase::Read,
+                    // A write is done even if its caller does not wait for the answer.
+                    _ => Phase::Write,
+                });
+                let answering = self.host.service.clone().call(&request, &head.headers);
+                // hyper's buffer of the head is free again while the answer is waited for
+                drop(head);
+                answering.await
+            }
         };
-        let keeps = head.is_some_and(|head| head.keeps) && !self.stop.is_closed();
-        let reply = ReplyHead::new(response.status, &response.headers, &self.gate.response_headers.get());
-        let reply = reply.end(length, word(keeps, head));
-        let body = match head {
-            Some(head) if head.request.method == Method::Head => &[],
-            _ if length == Length::Nothing => &[],
-            _ => response.body.as_slice(),
-        };
-        line.write(&mut [IoSlice::new(&reply), IoSlice::new(body)]).await?;
-        Ok(if keeps { After::Again } else { After::End })
+        let mut reply = Box::pin(self.reply(answer, offer, gzip)).await;
+        for (name, value) in self.host.settings.response_headers.get().iter() {
+            replace(reply.headers_mut(), name, value);
+        }
+        let crowded = self.pass.is_crowded(*self.host.settings.limits.get());
+        self.progress.set_idle(if crowded { HEAD_TIMEOUT } else { IDLE_TIMEOUT });
+        reply
+    }
+
+    async fn reply(
+        &self,
+        answer: Answer,
+        offer: Option<websocket::Offer>,
+        gzip: bool,
+    ) -> hyper::Response<ReplyBody> {
+        match (answer, offer) {
+            (Answer::Whole(response), _) if gzip => self.whole(squeeze(response).await),
+            (Answer::Whole(response), _) => self.whole(response),
+            (Answer::Stream { headers, chunks }, _) => {
+                let gzip = if gzip { GzipStream::new(&self.host.squeezed) } else { None };
+                self.stream(&headers, chunks, gzip)
+            }
+            (Answer::Session(session), Some(offer)) => {
+                let mut reply = hyper::Response::new(ReplyBody::whole(vec![], self.progress.clone()));
+                let upgrade = offer.accept(&mut reply);
+                *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, session));
+                reply
+            }
+            (Answer::Session(_), None) => self.whole(Response::text(400, "a session needs a websocket")),
+        }
+    }
+
+    fn whole(&self, response: Response) -> hyper::Response<ReplyBody> {
+        let mut reply = hyper::Response::new(ReplyBody::whole(response.body, self.progress.clone()));
+        *reply.status_mut() =
+            StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in response.headers {
+            add(reply.headers_mut(), name, &value);
+        }
+        reply
     }
 
     /// What goes on for as long as there is something to say is never kept by anyone on the way.
-    async fn stream(
+    fn stream(
         &self,
-        line: &mut Line,
-        head: &Head,
-        content_type: &'static str,
+        more: &[(&'static str, String)],
         chunks: Receiver<Bytes>,
-    ) -> io::Result<After> {
-        let mut squeezer = if head.gzip { Squeezer::new(&self.gate.squeezed).map(Box::new) } else { None };
-        let keeps = head.keeps && !head.old && !self.stop.is_closed();
-        let reply = self.stream_head(head, content_type, squeezer.is_some(), keeps);
-        line.write(&mut [IoSlice::new(&reply)]).await?;
-        loop {
-            let next = or(async { Some(chunks.recv().await.ok()) }, async {
-                line.left().await;
-                None
-            });
-            let (last, bytes) = match next.await {
-                None => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Some(Some(bytes)) => (false, bytes),
-                Some(None) => (true, Bytes::default()),
-            };
-            let small = squeezer.as_mut().map(|squeezer| squeezer.chunk(&bytes));
-            write_chunk(line, head.old, small.as_ref().unwrap_or(&bytes)).await?;
-            if last {
-                let end = squeezer.map_or_else(Vec::new, |squeezer| squeezer.end());
-                write_chunk(line, head.old, &end).await?;
+        gzip: Option<GzipStream>,
+    ) -> hyper::Response<ReplyBody> {
+        let is_compressed = gzip.is_some();
+        let mut reply = hyper::Response::new(ReplyBody::stream(chunks, gzip, self.progress.clone()));
+        let headers = reply.headers_mut();
+        more.iter().for_each(|(name, value)| add(headers, name, value));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if is_compressed {
+            encoding::HEADERS.iter().for_each(|(name, value)| add(headers, name, value));
+        }
+        reply
+    }
+}
+
+/// Beside others of the same name. A header that cannot be written is left out.
+fn add(headers: &mut HeaderMap, name: &str, value: &str) {
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+        headers.append(name, value);
+    }
+}
+
+/// What the operator wants to have on every answer. Where an answer ends is for hyper to say.
+fn replace(headers: &mut HeaderMap, name: &str, value: &str) {
+    const HYPERS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value))
+        && !HYPERS.contains(&name.as_str())
+    {
+        headers.insert(name, value);
+    }
+}
+
+/// The request with its whole body, or why it was not taken.
+async fn read(head: &Parts, body: Incoming, websocket: bool) -> Result<Request, Response> {
+    check(head)?;
+    let announced = body.size_hint().lower();
+    // Who asks first is told before sending anything.
+    let asks_first = head.headers.contains_key(EXPECT);
+    if announced > MAX_BODY_BYTES as u64 && (asks_first || announced > MAX_DISCARDED_BYTES as u64) {
+        return Err(too_long());
+    }
+    let body = match body.is_end_stream() {
+        true => vec![],
+        false => {
+            or(collect(body), async {
+                Timer::after(BODY_TIMEOUT).await;
+                Err(closing(Response::text(408, "the request body did not come within 30 seconds")))
+            })
+            .await?
+        }
+    };
+    let (path, query) = target(&head.uri);
+    Ok(Request {
+        method: method(&head.method),
+        path: path.to_string(),
+        query: query.to_string(),
+        body,
+        websocket,
+    })
+}
+
+fn target(uri: &Uri) -> (&str, &str) {
+    (uri.path(), uri.query().unwrap_or_default())
+}
+
+/// What hyper would take and two readers could still take differently.
+fn check(head: &Parts) -> Result<(), Response> {
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if codings.next().is_some_and(|coding| !is_chunked(coding)) || codings.next().is_some() {
+        return Err(malformed("its transfer encoding is not known"));
+    }
+    if head.headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(malformed("it names two hosts"));
+    }
+    if !head.uri.path().starts_with(['/', '*']) {
+        return Err(malformed("its target is no path"));
+    }
+    Ok(())
+}
+
+/// A body that is too long is read on and thrown away for a while: a peer that is still sending would otherwise see its
+/// connection reset instead of the answer.
+async fn collect(mut body: Incoming) -> Result<Vec<u8>, Response> {
+    let (mut bytes, mut total) = (vec![], 0);
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|error| malformed(&format!("its body cannot be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        total += data.len();
+        if total <= MAX_BODY_BYTES {
+            bytes.extend_from_slice(&data);
+        } else {
+            bytes = vec![];
+            if total > MAX_BODY_BYTES + MAX_DISCARDED_BYTES {
                 break;
             }
         }
-        if !head.old {
-            line.write(&mut [IoSlice::new(b"0\r\n\r\n")]).await?;
-        }
-        Ok(if keeps { After::Again } else { After::End })
     }
-
-    fn stream_head(&self, head: &Head, content_type: &str, squeezed: bool, keeps: bool) -> Vec<u8> {
-        let mut headers =
-            vec![("Content-Type", content_type.to_string()), ("Cache-Control", "no-cache".to_string())];
-        if squeezed {
-            headers.extend(encoding::HEADERS.map(|(name, value)| (name, value.to_string())));
-        }
-        headers.extend(head.browser.iter().cloned());
-        let reply = ReplyHead::new(200, &headers, &self.gate.response_headers.get());
-        reply.end(if head.old { Length::Open } else { Length::Chunks }, word(keeps, Some(head)))
-    }
+    if total > MAX_BODY_BYTES { Err(too_long()) } else { Ok(bytes) }
 }
 
-/// What has to be said of the connection: each version of HTTP takes something else for granted.
-fn word(keeps: bool, head: Option<&Head>) -> Option<&'static str> {
-    match (keeps, head.is_some_and(|head| head.old)) {
-        (true, false) => None,
-        (true, true) => Some("keep-alive"),
-        (false, _) => Some("close"),
-    }
+fn too_long() -> Response {
+    closing(Response::text(413, format!("the request body is longer than {MAX_BODY_BYTES} bytes")))
 }
 
-/// One without bytes would end the body.
-async fn write_chunk(line: &mut Line, old: bool, bytes: &[u8]) -> io::Result<()> {
-    if bytes.is_empty() {
-        return Ok(());
-    }
-    if old {
-        return line.write(&mut [IoSlice::new(bytes)]).await;
-    }
-    let size = format!("{:x}\r\n", bytes.len());
-    line.write(&mut [IoSlice::new(size.as_bytes()), IoSlice::new(bytes), IoSlice::new(b"\r\n")]).await
+fn malformed(why: &str) -> Response {
+    closing(Response::text(400, format!("the request cannot be read: {why}")))
 }
 
-/// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
-fn shown(
-    executor: &smol::Executor<'static>,
-    pieces: Receiver<Piece>,
-    presentation: Presentation,
-) -> Receiver<Bytes> {
-    let (sender, chunks) = async_channel::bounded(1);
-    let pass_on = async move {
-        while let Ok(piece) = pieces.recv().await {
-            let sent = match presentation.bytes(piece) {
-                Some(bytes) => sender.send(bytes.into()).await.is_ok(),
-                None => !sender.is_closed(),
-            };
-            if !sent {
-                return;
-            }
-        }
-    };
-    aside::spawn(executor, pass_on).detach();
-    chunks
+/// Where the next request would begin is not known, or not waited for.
+fn closing(response: Response) -> Response {
+    response.with(CONNECTION.as_str(), "close")
+}
+
+fn method(method: &hyper::Method) -> Method {
+    match *method {
+        hyper::Method::GET => Method::Get,
+        hyper::Method::PUT => Method::Put,
+        hyper::Method::POST => Method::Post,
+        hyper::Method::DELETE => Method::Delete,
+        hyper::Method::HEAD => Method::Head,
+        hyper::Method::OPTIONS => Method::Options,
+        _ => Method::Other,
+    }
 }
 
 async fn squeeze(response: Response) -> Response {

@@ -3,10 +3,11 @@
 //! Invariants: a stream's chunk can be read as soon as it was sent; at most `MAX_STREAMS` streams are compressed at once,
 //! as each costs some 300 KiB, and the others go out as they are.
 
-use super::head::Headers;
 use crate::aside;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use hyper::HeaderMap;
+use hyper::header::ACCEPT_ENCODING;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,8 +22,8 @@ const MAX_STREAMS: usize = 16;
 pub const HEADERS: [(&str, &str); 2] = [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")];
 
 /// Whether the caller takes gzip.
-pub fn takes_gzip(headers: Headers<'_>) -> bool {
-    let listed = headers.all("Accept-Encoding").filter_map(|value| std::str::from_utf8(value).ok());
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
+    let listed = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     listed.flat_map(|value| value.split(',')).any(|one| {
         let mut parts = one.split(';').map(str::trim);
         let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip") || name == "*");
@@ -62,18 +63,18 @@ impl Drop for Place {
 }
 
 /// The compressor of one stream.
-pub struct Squeezer {
+pub struct GzipStream {
     encoder: GzEncoder<Vec<u8>>,
     _place: Place,
 }
 
-impl Squeezer {
+impl GzipStream {
     /// `None` when there are enough of them.
-    pub fn new(squeezed: &Squeezed) -> Option<Squeezer> {
+    pub fn new(squeezed: &Squeezed) -> Option<GzipStream> {
         let one_more = |n| (n < MAX_STREAMS).then_some(n + 1);
         squeezed.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
         let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        Some(Squeezer { encoder, _place: Place(squeezed.clone()) })
+        Some(GzipStream { encoder, _place: Place(squeezed.clone()) })
     }
 
     /// Everything up to and with this chunk.
@@ -93,6 +94,7 @@ impl Squeezer {
 mod tests {
     use super::*;
     use flate2::read::GzDecoder;
+    use hyper::header::HeaderValue;
     use std::io::Read;
 
     #[test]
@@ -106,10 +108,11 @@ mod tests {
             ("br", false),
             ("", false),
         ] {
-            let headers = [httparse::Header { name: "accept-encoding", value: value.as_bytes() }];
-            assert_eq!(takes_gzip(Headers::new(&headers)), takes, "{value}");
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(takes_gzip(&headers), takes, "{value}");
         }
-        assert!(!takes_gzip(Headers::new(&[])));
+        assert!(!takes_gzip(&HeaderMap::new()));
     }
 
     #[test]
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn a_chunk_can_be_read_before_the_next_one_and_streams_are_bounded() {
         let squeezed = Squeezed::default();
-        let mut squeezer = Squeezer::new(&squeezed).unwrap();
+        let mut squeezer = GzipStream::new(&squeezed).unwrap();
         let mut sent = squeezer.chunk(b"first ");
         let mut partly = [0; 6];
         GzDecoder::new(&sent[..]).read_exact(&mut partly).unwrap();
@@ -138,9 +141,9 @@ mod tests {
         let mut all = String::new();
         GzDecoder::new(&sent[..]).read_to_string(&mut all).unwrap();
         assert_eq!(all, "first second");
-        let mut many: Vec<_> = (0..MAX_STREAMS).filter_map(|_| Squeezer::new(&squeezed)).collect();
-        assert_eq!((many.len(), Squeezer::new(&squeezed).is_none()), (MAX_STREAMS, true));
+        let mut many: Vec<_> = (0..MAX_STREAMS).filter_map(|_| GzipStream::new(&squeezed)).collect();
+        assert_eq!((many.len(), GzipStream::new(&squeezed).is_none()), (MAX_STREAMS, true));
         many.pop();
-        assert!(Squeezer::new(&squeezed).is_some(), "its place is given back");
+        assert!(GzipStream::new(&squeezed).is_some(), "its place is given back");
     }
 }

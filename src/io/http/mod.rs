@@ -1,38 +1,27 @@
 //! The HTTP server: sockets in, `api` requests out, and their answers back.
 //!
 //! Refuses to know: routes and shapes. Invariants: connections are bounded, in all and per address; a head has to come
-//! within `HEAD_TIMEOUT`, a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; readers of
-//! events and of the agent's log are bounded; after a stop every connection ends within `GRACE`.
+//! within `HEAD_TIMEOUT`, a body within `BODY_TIMEOUT` and `MAX_BODY_BYTES`; a stream holds a few chunks; after a stop every connection ends within `GRACE`.
 
-mod answer;
+mod body;
 mod connection;
 mod encoding;
-mod events;
-#[cfg(any(test, feature = "testing"))]
-pub mod fuzz;
-mod gate;
-mod head;
-mod incoming;
 mod limits;
-mod line;
-mod monitor;
-mod patience;
-mod reply;
-#[cfg(test)]
-mod tests;
-mod waiting;
+mod published;
+mod service;
+mod socket;
 mod websocket;
 
-pub use answer::AnswerHead;
-pub use gate::{Ask, Gate, Parts, Published, Reply};
-pub use head::{Framing, MAX_HEAD_BYTES, end as end_of_head};
-pub use incoming::Incoming;
+pub use hyper::HeaderMap;
+pub use hyper::body::Bytes;
 pub use limits::Limits;
-pub use websocket::accept_key;
+pub use published::Published;
+pub use service::{Answer, Answering, Service};
 
 use crate::aside;
 use async_channel::{Receiver, Sender};
 use connection::Host;
+use encoding::Squeezed;
 use limits::{Admission, Turnstile};
 use smol::Timer;
 use smol::future::or;
@@ -42,34 +31,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a request's head may take, and a connection to begin its first one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection that was used is kept for its next request, unless there are many.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a request's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long connections may go on after a stop.
-const GRACE: Duration = Duration::from_secs(2);
+pub const GRACE: Duration = Duration::from_secs(2);
 /// How long is waited after a failed accept: a process without free descriptors gets some back by waiting.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A piece of an answer that several readers may share.
-type Bytes = Arc<Vec<u8>>;
-
 /// So many may knock at once. The kernel lets those beyond wait for a second, or for three.
 const KNOCKING: i32 = 1024;
+
+/// What may change while the server runs.
+pub struct Settings {
+    /// Added to every answer.
+    pub response_headers: Published<Vec<(String, String)>>,
+    pub limits: Published<Limits>,
+}
 
 /// Serves until `stop` is closed, then until every connection has ended, at most `GRACE`.
 pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
     listener: TcpListener,
-    gate: Arc<Gate>,
+    service: Arc<dyn Service>,
+    settings: Arc<Settings>,
     stop: Receiver<()>,
 ) {
     let turnstile = Arc::<Turnstile>::default();
     if let Err(error) = rustix::net::listen(&listener, KNOCKING) {
         tracing::warn!(%error, "only a few connections can be opened at the same moment");
     }
-    let host = Arc::new(Host { executor, gate, stop });
+    let host = Arc::new(Host { executor, service, settings, squeezed: Squeezed::default(), stop });
     // Never used to send: it is closed once every connection has dropped its end.
     let (alive, all_ended) = async_channel::bounded::<()>(1);
     loop {
@@ -99,7 +93,7 @@ async fn pause_after(error: &io::Error) {
 fn admit(host: &Arc<Host>, turnstile: &Arc<Turnstile>, socket: TcpStream, alive: &Sender<()>) {
     let Ok(peer) = socket.peer_addr() else { return };
     let alive = alive.clone();
-    match turnstile.enter(peer.ip(), *host.gate.limits.get()) {
+    match turnstile.enter(peer.ip(), *host.settings.limits.get()) {
         Admission::In(pass) => {
             let serving = connection::serve(host.clone(), socket, pass);
             let serve = async move {

@@ -2,19 +2,23 @@
 //!
 //! Refuses to know: what is said; `api::session` does.
 
-use super::head::Headers;
-use super::line::Line;
-use super::patience::Patient;
+use super::body::ReplyBody;
+use super::socket::TimedSocket;
 use crate::node::Session;
 use api::session::{self, MAX_MESSAGE_BYTES};
 use async_channel::{Receiver, Sender};
+use async_tungstenite::tungstenite::handshake::derive_accept_key;
 use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use async_tungstenite::tungstenite::{Error, Message};
 use async_tungstenite::{WebSocketReceiver, WebSocketSender, WebSocketStream};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use sha1::{Digest, Sha1};
+use hyper::body::Incoming;
+use hyper::header::{
+    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Method, StatusCode, Version};
 use smol::Timer;
 use smol::future::or;
 use smol::stream::StreamExt;
@@ -28,42 +32,55 @@ const MAX_REASON_BYTES: usize = 123;
 
 /// A caller's offer to go on by websocket.
 pub struct Offer {
-    accept: String,
+    upgrade: OnUpgrade,
+    accept: HeaderValue,
 }
 
 impl Offer {
-    pub fn read(headers: Headers<'_>) -> Option<Offer> {
-        let is_offer = headers.lists("Upgrade", "websocket") && headers.lists("Sec-WebSocket-Version", "13");
-        if !is_offer || is_foreign(headers.get("Origin"), headers.get("Host")) {
+    pub fn take(request: &mut hyper::Request<Incoming>) -> Option<Offer> {
+        let headers = request.headers();
+        let is_offer = lists(headers, UPGRADE, "websocket") && lists(headers, SEC_WEBSOCKET_VERSION, "13");
+        let may_upgrade = request.method() == Method::GET && request.version() == Version::HTTP_11;
+        if !is_offer || !may_upgrade || is_foreign(headers) {
             return None;
         }
-        Some(Offer { accept: accept_key(headers.get("Sec-WebSocket-Key")?) })
+        let accept = derive_accept_key(headers.get(SEC_WEBSOCKET_KEY)?.as_bytes());
+        let accept = HeaderValue::from_str(&accept).ok()?;
+        Some(Offer { upgrade: hyper::upgrade::on(request), accept })
     }
 
-    /// What accepts it.
-    pub fn answer(self) -> [(&'static str, String); 2] {
-        [("Upgrade", "websocket".to_string()), ("Sec-WebSocket-Accept", self.accept)]
+    /// Makes this answer accept it; the connection comes once the answer was sent.
+    pub fn accept(self, reply: &mut hyper::Response<ReplyBody>) -> OnUpgrade {
+        *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = reply.headers_mut();
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept);
+        self.upgrade
     }
 }
 
-/// What shows that an offer was understood (RFC 6455 section 4.2.2).
-pub fn accept_key(key: &str) -> String {
-    STANDARD.encode(Sha1::digest(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11")))
+/// Whether one of the words of this header, which lists words, is `word`.
+fn lists(headers: &HeaderMap, name: HeaderName, word: &str) -> bool {
+    let texts = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
 /// A browser says whose page asks, and would let any page of the world have a session with this machine.
-fn is_foreign(origin: Option<&str>, own: Option<&str>) -> bool {
-    let Some(origin) = origin else { return false };
+fn is_foreign(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(origin) = text(ORIGIN) else { return false };
     let host = origin.split_once("://").map_or(origin, |(_, host)| host);
-    !host.eq_ignore_ascii_case(own.unwrap_or_default())
+    !host.eq_ignore_ascii_case(text(HOST).unwrap_or_default())
 }
 
-pub async fn converse(line: Line, session: Session) {
+pub async fn converse(upgraded: Upgraded, session: Session) {
+    let Ok(parts) = upgraded.downcast::<TimedSocket>() else { return };
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
-    let Line { socket, came } = line;
-    let socket = WebSocketStream::from_partially_read(socket, came, Role::Server, Some(config)).await;
+    let read = parts.read_buf.to_vec();
+    let socket = WebSocketStream::from_partially_read(parts.io, read, Role::Server, Some(config)).await;
     let (mut sender, mut receiver) = socket.split();
     let Session { input, output } = session;
     let last = or(listen(&mut receiver, &input), tell(&mut sender, &output)).await;
@@ -74,7 +91,10 @@ pub async fn converse(line: Line, session: Session) {
 }
 
 /// Until the caller leaves, or says what cannot be understood.
-async fn listen(from: &mut WebSocketReceiver<Patient>, input: &Sender<SessionInput>) -> Option<CloseFrame> {
+async fn listen(
+    from: &mut WebSocketReceiver<TimedSocket>,
+    input: &Sender<SessionInput>,
+) -> Option<CloseFrame> {
     loop {
         let said = or(async { from.next().await }, async {
             Timer::after(SILENCE).await;
@@ -102,7 +122,7 @@ async fn listen(from: &mut WebSocketReceiver<Patient>, input: &Sender<SessionInp
 }
 
 /// Until the session's last word.
-async fn tell(to: &mut WebSocketSender<Patient>, output: &Receiver<SessionOutput>) -> Option<CloseFrame> {
+async fn tell(to: &mut WebSocketSender<TimedSocket>, output: &Receiver<SessionOutput>) -> Option<CloseFrame> {
     while let Ok(said) = output.recv().await {
         let last = matches!(said, SessionOutput::Exited { .. });
         match session::output(said) {
@@ -135,14 +155,11 @@ mod tests {
             (Some("http://localhost:4646.evil.example"), true),
             (Some("null"), true),
         ] {
-            assert_eq!(is_foreign(origin, Some("localhost:4646")), foreign, "{origin:?}");
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("localhost:4646"));
+            headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
+            assert_eq!(is_foreign(&headers), foreign, "{origin:?}");
         }
-    }
-
-    /// The example of RFC 6455, section 1.3.
-    #[test]
-    fn an_offer_is_accepted_with_its_key() {
-        assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

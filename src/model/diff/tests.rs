@@ -4,7 +4,7 @@ use super::*;
 use crate::constraint::Constraint;
 use crate::family::Periodic;
 use crate::family::dispatch::{Parameterized, PayloadRule};
-use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction, Ui, UiLink};
+use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
 use crate::plan::GroupChanges;
 use crate::preference::{Affinity, Spread, SpreadTarget};
 use crate::resources::{Hook, Lifecycle};

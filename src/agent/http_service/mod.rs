@@ -1,25 +1,30 @@
-//! What stands between requests and the brains: the state's reader, the published values, the queue of actions and the
-//! sleeping queries. Whoever runs the agent makes one and keeps it current.
+//! What answers the agent's HTTP requests: the state's reader, the published values, the queue of actions and the sleeping
+//! queries behind `api`'s routes.
+//!
+//! Refuses to know: sockets and the form of messages, which are `io::http`'s.
 
-use super::encoding::Squeezed;
-use super::events::Streams;
-use super::limits::Limits;
-use super::waiting::Waiting;
-use crate::aside;
-use crate::machine::Observer;
-use crate::monitor::Monitor;
-use crate::node::{self, Answered, Call, Session};
-use crate::zones;
+mod cors;
+mod events;
+mod monitor;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use ::io::aside;
+use ::io::http::{Answer, Answering, Bytes, HeaderMap, Published, Service};
+use ::io::machine::Observer;
+use ::io::monitor::Monitor;
+use ::io::node::{self, Answered, Call};
+use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
-use api::events::Subscription;
 use api::metrics::Metrics;
-use api::monitor::MonitorRequest;
 use api::presentation::Presentation;
 use api::request::Request;
 use api::response::Response;
 use api::watch::NotRegistered;
 use api::{Context, Outcome, Wait, WaitState, route};
 use async_channel::{Receiver, Sender, TrySendError};
+use events::Streams;
 use model::id::AllocId;
 use model::time::Mono;
 use smol::Timer;
@@ -27,32 +32,15 @@ use smol::future::or;
 use smol::lock::Semaphore;
 use state::store::Reader;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use waiting::Waiting;
 use wire::ask::{NodeAnswer, NodeAsk, Piece};
 use wire::measured::Series;
 use wire::rehearsal::{Rehearsal, Rehearse};
 use wire::request::{Action, Done, Refusal, RefusalKind};
 use wire::status::ServerStatus;
 use wire::why::{Subject, Why};
-
-/// A value that is replaced whole and read without waiting for its writer.
-#[derive(Debug)]
-pub struct Published<T>(RwLock<Arc<T>>);
-
-impl<T> Published<T> {
-    pub fn new(value: T) -> Published<T> {
-        Published(RwLock::new(Arc::new(value)))
-    }
-
-    pub fn set(&self, value: T) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
-    }
-
-    pub fn get(&self) -> Arc<T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// A write on its way to the servers' turn.
 pub struct Ask {
@@ -79,8 +67,9 @@ pub type Explaining = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Se
 /// So many are found out at the same time: each costs as much as an evaluation.
 const REHEARSALS_AT_ONCE: usize = 2;
 
-/// What a gate is made of.
-pub struct Parts {
+/// What the service asks, and where it sends what is to be done.
+pub struct Connections {
+    pub executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
     /// Of the store that is open now; set anew when it is opened again.
     pub reader: Reader,
@@ -97,16 +86,14 @@ pub struct Parts {
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
     pub seed: u64,
-    /// Added to every response.
-    pub response_headers: Vec<(String, String)>,
-    pub limits: Limits,
     /// How many entries' events are kept for those who stream them.
     pub event_buffer_entries: usize,
     pub monitor: Arc<Monitor>,
     pub machine: Arc<Observer>,
 }
 
-pub struct Gate {
+pub struct HttpService {
+    executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
     pub reader: Published<Reader>,
     pub status: Arc<Published<ServerStatus>>,
@@ -124,9 +111,6 @@ pub struct Gate {
     seed: AtomicU64,
     /// Requests that no brain hears of.
     reads: Mutex<Series>,
-    pub response_headers: Published<Vec<(String, String)>>,
-    pub limits: Published<Limits>,
-    pub(super) squeezed: Squeezed,
 }
 
 /// How long a caller waits for the servers' answer to a write.
@@ -137,19 +121,24 @@ const MEASURING_TIMEOUT: Duration = Duration::from_secs(8);
 /// So many allocations are measured at once.
 const MEASURED_AT_ONCE: usize = 64;
 
-/// What becomes of a request.
-pub enum Served {
-    Whole(Response),
-    Events(Subscription),
-    Monitor(MonitorRequest),
-    Session(Session),
-    /// An answer that comes in pieces.
-    Pieces(Receiver<Piece>, Presentation),
+impl Service for HttpService {
+    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> Answering<'a> {
+        let (more, preflight) = cors::check(request, headers);
+        Box::pin(async move {
+            let mut answer = match preflight {
+                Some(response) => Answer::Whole(response),
+                None => self.answer(request).await,
+            };
+            cors::add(&mut answer, more);
+            answer
+        })
+    }
 }
 
-impl Gate {
-    pub fn new(parts: Parts) -> Gate {
-        Gate {
+impl HttpService {
+    pub fn new(parts: Connections) -> HttpService {
+        HttpService {
+            executor: parts.executor,
             agent: parts.agent,
             reader: Published::new(parts.reader),
             status: parts.status,
@@ -166,14 +155,11 @@ impl Gate {
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             reads: Mutex::default(),
-            response_headers: Published::new(parts.response_headers),
-            limits: Published::new(parts.limits),
-            squeezed: Squeezed::default(),
         }
     }
 
     /// Takes a request to its answer, through as many waits as it needs.
-    pub async fn answer(&self, request: &Request) -> Served {
+    async fn answer(self: &Arc<Self>, request: &Request) -> Answer {
         let mut state = WaitState::default();
         loop {
             // Boxed, so that a request that waits holds nothing but its wait.
@@ -182,27 +168,39 @@ impl Gate {
                 Err(wait) => {
                     state = wait.state;
                     if let Err(refusal) = self.wait(wait).await {
-                        return Served::Whole(refusal.into());
+                        return Answer::Whole(refusal.into());
                     }
                 }
             }
         }
     }
 
-    async fn carry_out(&self, outcome: Outcome) -> Result<Served, Wait> {
+    async fn carry_out(self: &Arc<Self>, outcome: Outcome) -> Result<Answer, Wait> {
         if !matches!(outcome, Outcome::Act(..) | Outcome::Wait(_)) {
             self.reads().add(1, (self.clock)());
         }
-        Ok(Served::Whole(match outcome {
+        Ok(Answer::Whole(match outcome {
             Outcome::Wait(wait) => return Err(wait),
             Outcome::Respond(response) => response,
-            Outcome::Events(subscription) => return Ok(Served::Events(subscription)),
-            Outcome::Monitor(request) => return Ok(Served::Monitor(request)),
+            Outcome::Events(subscription) => {
+                return Ok(stream("application/json", events::events(&self.executor, self, subscription)));
+            }
+            Outcome::Monitor(request) => {
+                return Ok(match monitor::log(&self.executor, &self.monitor, request) {
+                    Ok((content_type, chunks)) => stream(content_type, Ok(chunks)),
+                    Err(refused) => Answer::Whole(refused),
+                });
+            }
             Outcome::Ask(ask, presentation) => match node::ask(&self.node, |reply| Call { ask, reply }).await
             {
                 Ok(Answered::Whole(answer)) => presentation.response(&answer),
-                Ok(Answered::Session(session)) => return Ok(Served::Session(session)),
-                Ok(Answered::Pieces(pieces)) => return Ok(Served::Pieces(pieces, presentation)),
+                Ok(Answered::Session(session)) => return Ok(Answer::Session(session)),
+                Ok(Answered::Pieces(pieces)) => {
+                    return Ok(stream(
+                        presentation.content_type(),
+                        Ok(shown(&self.executor, pieces, presentation)),
+                    ));
+                }
                 Err(refusal) => refusal.into(),
             },
             Outcome::Metrics(mut metrics) => {
@@ -351,4 +349,33 @@ impl Gate {
         }
         Ok(())
     }
+}
+
+fn stream(content_type: &str, chunks: Result<Receiver<Bytes>, Response>) -> Answer {
+    match chunks {
+        Ok(chunks) => Answer::Stream { headers: vec![("Content-Type", content_type.to_string())], chunks },
+        Err(refused) => Answer::Whole(refused),
+    }
+}
+
+/// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
+fn shown(
+    executor: &smol::Executor<'static>,
+    pieces: Receiver<Piece>,
+    presentation: Presentation,
+) -> Receiver<Bytes> {
+    let (sender, chunks) = async_channel::bounded(1);
+    let pass_on = async move {
+        while let Ok(piece) = pieces.recv().await {
+            let sent = match presentation.bytes(piece) {
+                Some(bytes) => sender.send(bytes.into()).await.is_ok(),
+                None => !sender.is_closed(),
+            };
+            if !sent {
+                return;
+            }
+        }
+    };
+    aside::spawn(executor, pass_on).detach();
+    chunks
 }

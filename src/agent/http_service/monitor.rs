@@ -1,8 +1,8 @@
 //! The agent's own log on its way out: frames or plain lines, as they are written (http-api.md 8).
 
-use super::Bytes;
-use crate::aside;
-use crate::monitor::{Following, Monitor};
+use ::io::aside;
+use ::io::http::Bytes;
+use ::io::monitor::{Following, Monitor};
 use api::monitor::MonitorRequest;
 use api::presentation::data_frame;
 use api::response::Response;

@@ -1,9 +1,9 @@
 //! Streams of events on their way out: every reader goes through the ring at its own pace, woken when there is more, and
 //! is ended with a sentence when the ring has moved past it.
 
-use super::Bytes;
-use super::gate::Gate;
-use crate::aside;
+use super::HttpService;
+use ::io::aside;
+use ::io::http::Bytes;
 use api::events::{HEARTBEAT, Next, Ring, Subscription};
 use api::response::Response;
 use async_channel::{Receiver, Sender};
@@ -48,7 +48,7 @@ struct Shown {
 
 /// A place among the readers, given up when dropped.
 struct Reader {
-    gate: Arc<Gate>,
+    service: Arc<HttpService>,
     number: u64,
     place: u64,
     woken: Receiver<()>,
@@ -96,17 +96,17 @@ impl Streams {
 /// The lines of a stream; refused when there are too many readers.
 pub fn events(
     executor: &Arc<smol::Executor<'static>>,
-    gate: &Arc<Gate>,
+    service: &Arc<HttpService>,
     subscription: Subscription,
 ) -> Result<Receiver<Bytes>, Response> {
-    let reader = enter(gate, subscription.index)?;
+    let reader = enter(service, subscription.index)?;
     let (sender, lines) = async_channel::bounded(LINES);
     aside::spawn(executor, pump(reader, subscription, sender)).detach();
     Ok(lines)
 }
 
-fn enter(gate: &Arc<Gate>, index: u64) -> Result<Reader, Response> {
-    let mut inner = gate.events.inner();
+fn enter(service: &Arc<HttpService>, index: u64) -> Result<Reader, Response> {
+    let mut inner = service.events.inner();
     if inner.wakers.len() >= MAX_READERS {
         let why = format!("{MAX_READERS} event streams are open already: close one, or try again later");
         return Err(Response::text(429, why));
@@ -117,12 +117,12 @@ fn enter(gate: &Arc<Gate>, index: u64) -> Result<Reader, Response> {
     inner.wakers.insert(number, waker);
     let place = inner.ring.begin(index);
     drop(inner);
-    Ok(Reader { gate: gate.clone(), number, place, woken })
+    Ok(Reader { service: service.clone(), number, place, woken })
 }
 
 /// Until the reader leaves or falls behind, or the server goes.
 async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Bytes>) {
-    let mut line = Bytes::new(HEARTBEAT.to_vec());
+    let mut line = Bytes::from_static(HEARTBEAT);
     loop {
         if sender.send(line).await.is_err() {
             return;
@@ -131,7 +131,7 @@ async fn pump(mut reader: Reader, subscription: Subscription, sender: Sender<Byt
             Some(line) => line,
             None => {
                 // it may have left by now
-                sender.send(Bytes::new(TOO_SLOW.to_vec())).await.unwrap_or_default();
+                sender.send(Bytes::from_static(TOO_SLOW)).await.unwrap_or_default();
                 return;
             }
         };
@@ -142,10 +142,10 @@ impl Reader {
     /// The next line or heartbeat; `None` when it is lost.
     async fn next_line(&mut self, subscription: &Subscription) -> Option<Bytes> {
         loop {
-            let next = self.gate.events.inner().ring.at(self.place);
+            let next = self.service.events.inner().ring.at(self.place);
             match next {
                 Next::Events(events) => {
-                    let line = self.gate.events.line(self.place, &events, subscription);
+                    let line = self.service.events.line(self.place, &events, subscription);
                     self.place += 1;
                     if line.is_some() {
                         return line;
@@ -153,7 +153,7 @@ impl Reader {
                 }
                 Next::Lost => return None,
                 Next::Nothing if self.wait().await => {}
-                Next::Nothing => return Some(Bytes::new(HEARTBEAT.to_vec())),
+                Next::Nothing => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }
     }
@@ -170,6 +170,6 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.gate.events.inner().wakers.remove(&self.number);
+        self.service.events.inner().wakers.remove(&self.number);
     }
 }

@@ -1,18 +1,21 @@
 //! The server over real sockets on this machine: limits, waits, writes and streams.
 
 mod encoding;
+mod event_streams;
 mod protocol;
 mod reads;
 
 use super::waiting::Waiting;
 use super::*;
-use crate::node::{self, Question};
+use ::io::http::{self, GRACE, HEAD_TIMEOUT, Limits, Settings};
+use ::io::node::Question;
 use api::agent::{AgentInfo, ClientReport};
 use api::request::MAX_BODY_BYTES;
 use client::effects::Grant;
 use model::alloc::ClientStatus;
 use model::id::{EvalId, JobKey};
 use model::time::{Mono, Span};
+use smol::net::TcpListener;
 use state::samples::{AT, Region, alloc, alloc_id, eval, eval_id, node_id, place, register, report, spec};
 use std::fs;
 use std::io::{Read, Write};
@@ -29,10 +32,10 @@ use wire::request::{Action, Done};
 use wire::request::{Refusal, RefusalKind};
 use wire::status::ServerStatus;
 
-/// A server on a port of its own, and what its gate is connected to.
+/// A server on a port of its own, and what its service is connected to.
 struct Server {
     address: SocketAddr,
-    gate: Arc<Gate>,
+    service: Arc<HttpService>,
     region: Region,
     asks: Receiver<Ask>,
     stop: Option<Sender<()>>,
@@ -45,6 +48,7 @@ struct Server {
 impl Server {
     fn start(name: &str, limits: Limits) -> Server {
         let region = Region::default();
+        let executor = Arc::new(smol::Executor::new());
         let (actions, asks) = async_channel::bounded(1);
         let (calls, to_answer) = async_channel::bounded(1);
         let (brain, questions) = async_channel::bounded(1);
@@ -65,7 +69,8 @@ impl Server {
             job_max_priority: 100,
             ..AgentInfo::default()
         };
-        let gate = Arc::new(Gate::new(Parts {
+        let service = Arc::new(HttpService::new(Connections {
+            executor: executor.clone(),
             rehearse: Arc::new(|_, _| Ok(Rehearsal::default())),
             explain: Arc::new(|_, _| Err(Refusal::new(RefusalKind::NotFound, "job not found"))),
             agent,
@@ -76,23 +81,36 @@ impl Server {
             node: calls,
             clock: Box::new(move || Mono(began.elapsed().as_nanos() as u64)),
             seed: 1,
-            response_headers: vec![("X-Extra".into(), "yes".into()), ("bad\n".into(), "left out".into())],
-            limits,
             event_buffer_entries: 4,
             monitor: Arc::default(),
-            machine: Arc::new(crate::machine::Observer::new(alloc_dir.clone())),
+            machine: Arc::new(Observer::new(alloc_dir.clone())),
         }));
+        let settings = Arc::new(Settings {
+            response_headers: Published::new(vec![
+                ("X-Extra".into(), "yes".into()),
+                ("bad\n".into(), "left out".into()),
+            ]),
+            limits: Published::new(limits),
+        });
         let (stop, stopped) = async_channel::bounded(1);
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let served = gate.clone();
+        let served = service.clone();
         let places = node::Places { data_dir: alloc_dir.clone(), alloc_dir: alloc_dir.clone() };
         let thread = std::thread::spawn(move || {
-            let executor = Arc::new(smol::Executor::new());
             executor.spawn(node::serve(executor.clone(), to_answer, brain, places)).detach();
-            smol::block_on(executor.run(serve(executor.clone(), listener, served, stopped)));
+            smol::block_on(executor.run(http::serve(executor.clone(), listener, served, settings, stopped)));
         });
-        Server { address, gate, region, asks, stop: Some(stop), thread: Some(thread), alloc_dir, questions }
+        Server {
+            address,
+            service,
+            region,
+            asks,
+            stop: Some(stop),
+            thread: Some(thread),
+            alloc_dir,
+            questions,
+        }
     }
 
     /// One request on a connection of its own: the whole answer.
@@ -118,8 +136,8 @@ impl Server {
     fn run(&mut self, command: &Command) {
         let outcome = self.region.run(command);
         outcome.reply.unwrap();
-        self.gate.waiting.notify(outcome.index, &outcome.changes);
-        self.gate.events.publish(outcome.events.into_iter().collect());
+        self.service.waiting.notify(outcome.index, &outcome.changes);
+        self.service.events.publish(outcome.events.into_iter().collect());
     }
 
     /// Job `web` with allocation 1, whose task runs on this node.
@@ -295,11 +313,11 @@ fn a_blocking_query_is_woken_by_its_change_only() {
     let mut socket = server.send(&get("/v1/job/web?index=1&wait=60s"));
     let began = Instant::now();
     // Notices for other objects must not wake it; the one for its own must.
-    while server.gate.waiting.sleeping() == 0 {
+    while server.service.waiting.sleeping() == 0 {
         std::thread::yield_now();
     }
     server.run(&register(spec("other", 1), None));
-    assert_eq!(server.gate.waiting.sleeping(), 1);
+    assert_eq!(server.service.waiting.sleeping(), 1);
     let mut changed = spec("web", 1);
     changed.priority = 60;
     server.run(&register(changed, None));
@@ -307,7 +325,7 @@ fn a_blocking_query_is_woken_by_its_change_only() {
     assert_eq!(status(&answer), "200");
     assert!(answer.contains("X-Nomad-Index: 3") && answer.contains("\"Priority\":60"), "{answer}");
     assert!(began.elapsed() < Duration::from_secs(20));
-    assert_eq!(server.gate.waiting.sleeping(), 0);
+    assert_eq!(server.service.waiting.sleeping(), 0);
 }
 
 #[test]
@@ -315,12 +333,12 @@ fn a_caller_that_leaves_gives_its_place_up() {
     let mut server = Server::start("leaving", Limits::default());
     server.run(&register(spec("web", 1), None));
     let socket = server.send(&get("/v1/jobs?index=1"));
-    while server.gate.waiting.sleeping() == 0 {
+    while server.service.waiting.sleeping() == 0 {
         std::thread::yield_now();
     }
     drop(socket);
     let began = Instant::now();
-    while server.gate.waiting.sleeping() > 0 {
+    while server.service.waiting.sleeping() > 0 {
         assert!(began.elapsed() < Duration::from_secs(10), "it still sleeps");
         std::thread::yield_now();
     }
@@ -414,7 +432,7 @@ fn a_stop_ends_idle_connections_and_sleeping_queries() {
     let mut server = Server::start("stop", Limits::default());
     server.run(&register(spec("web", 1), None));
     let mut sleeping = server.send(&get("/v1/jobs?index=1&wait=60s"));
-    while server.gate.waiting.sleeping() == 0 {
+    while server.service.waiting.sleeping() == 0 {
         std::thread::yield_now();
     }
     let began = Instant::now();
@@ -436,71 +454,4 @@ fn notices_carry_their_keys() {
     waiting.notify(3, &[Change::Job { job: key }]);
     smol::block_on(asleep.woken());
     assert_eq!(waiting.sleeping(), 0);
-}
-
-/// A reader that takes nothing while the ring moves on is ended with a sentence; one that reads is not.
-#[test]
-fn a_slow_reader_of_events_is_told_and_ended() {
-    let mut server = Server::start("slow-events", Limits::default());
-    let subscription =
-        "GET /v1/event/stream?topic=Evaluation HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    let mut slow = server.send(subscription);
-    let mut first = [0; 1];
-    slow.read_exact(&mut first).unwrap();
-    // far more than sockets and queues hold
-    let long = "x".repeat(1 << 20);
-    for n in 1..40 {
-        let mut evaluation = eval(n, "web");
-        evaluation.status_description.clone_from(&long);
-        server.run(&Command::UpdateEvals { evals: vec![evaluation], at: AT });
-    }
-    let mut rest = Vec::new();
-    slow.read_to_end(&mut rest).unwrap();
-    let rest = String::from_utf8_lossy(&rest);
-    assert!(rest.contains("\"Error\":\"this reader was too slow"), "{} bytes", rest.len());
-}
-
-/// Lines are made once for those who follow the same; who follows something else gets its own.
-#[test]
-fn readers_of_events_get_what_they_follow() {
-    let mut server = Server::start("topics", Limits::default());
-    let follow = |topic: &str| {
-        let mut reader =
-            server.send(&format!("GET /v1/event/stream?topic={topic} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        move |part: &str| {
-            let mut text = Vec::new();
-            while !String::from_utf8_lossy(&text).contains(part) {
-                let mut byte = [0; 1];
-                reader.read_exact(&mut byte).unwrap();
-                text.push(byte[0]);
-            }
-            String::from_utf8_lossy(&text).into_owned()
-        }
-    };
-    let mut readers = ["Job", "Evaluation", "Job", "Job:other"].map(follow);
-    readers.iter_mut().for_each(|line| drop(line("{}\n")));
-    server.run(&Command::UpdateEvals { evals: vec![eval(1, "web")], at: AT });
-    server.run(&register(spec("web", 1), None));
-    server.run(&register(spec("other", 1), None));
-    for (reader, begins, without) in
-        [(0, "\"Key\":\"web\"", "Evaluation"), (2, "\"Key\":\"web\"", "Evaluation")]
-    {
-        assert!(!readers[reader](begins).contains(without));
-    }
-    readers[1]("\"Topic\":\"Evaluation\"");
-    assert!(!readers[3]("\"Key\":\"other\"").contains("\"Key\":\"web\""));
-}
-
-#[test]
-fn readers_of_events_are_bounded() {
-    let server = Server::start("many-events", Limits::default());
-    let subscription = "GET /v1/event/stream HTTP/1.1\r\nHost: a\r\n\r\n";
-    let mut readers: Vec<Socket> = (0..events::MAX_READERS).map(|_| server.send(subscription)).collect();
-    for reader in &mut readers {
-        let mut head = [0; 15];
-        reader.read_exact(&mut head).unwrap();
-        assert_eq!(&head, b"HTTP/1.1 200 OK");
-    }
-    let refused = server.get("/v1/event/stream");
-    assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("are open already"), "{refused}");
 }

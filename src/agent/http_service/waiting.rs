@@ -43,7 +43,7 @@ impl Waiting {
     }
 
     /// How many queries sleep at present.
-    #[cfg(any(test, feature = "testing"))]
+    #[cfg(test)]
     pub fn sleeping(&self) -> usize {
         self.inner().watchers.waiting()
     }

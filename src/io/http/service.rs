@@ -1,0 +1,30 @@
+//! What a connection is served with: a request comes in, an answer goes out.
+
+use crate::node::Session;
+use api::request::Request;
+use api::response::Response;
+use async_channel::Receiver;
+use hyper::body::Bytes;
+use hyper::header::HeaderMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// An answer that is still to come.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+pub trait Service: Send + Sync + 'static {
+    /// Dropped when the caller of a read leaves. `headers`: the request's; they are gone while the answer is waited for.
+    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> Answering<'a>;
+}
+
+/// What becomes of a request.
+pub enum Answer {
+    Whole(Response),
+    /// What comes until the stream ends; `head` has its headers.
+    Stream {
+        headers: Vec<(&'static str, String)>,
+        chunks: Receiver<Bytes>,
+    },
+    /// The connection goes on as this session, if the caller offered a websocket.
+    Session(Session),
+}

@@ -1,0 +1,307 @@
+//! A connection's socket under its timeouts, as hyper reads and writes it.
+//!
+//! Refuses to know: HTTP beyond where a connection is between two requests. Invariants: a connection that says nothing, a
+//! head that does not come and a write that does not move have an end each; memory that hyper offers is touched only where
+//! bytes have come.
+
+use super::HEAD_TIMEOUT;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use smol::Timer;
+use smol::io::{AsyncRead, AsyncWrite};
+use smol::net::TcpStream;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// How long a write may not move: long enough for somebody who stopped their terminal to read.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
+/// How often the end of a request's bytes is kept back, so that its handler has come as far as they go.
+const TURNS_BEFORE_END: u8 = 3;
+/// Read at a time.
+const CHUNK_BYTES: usize = 8 << 10;
+
+/// Where a connection is. What is read while a request is handled belongs to the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Between requests.
+    Idle,
+    /// A head has begun to come.
+    Head,
+    Body,
+    /// Handled; the answer is dropped when the peer leaves.
+    Read,
+    /// Handled, and answered though the peer says no more.
+    Write,
+}
+
+const PHASES: [Phase; 5] = [Phase::Idle, Phase::Head, Phase::Body, Phase::Read, Phase::Write];
+
+/// What a connection's socket and its requests tell each other.
+#[derive(Debug)]
+pub struct Progress {
+    phase: AtomicU8,
+    idle_millis: AtomicU64,
+    /// Something of the next request came while this one was handled.
+    is_ahead: AtomicBool,
+    has_left: AtomicBool,
+    is_late: AtomicBool,
+}
+
+impl Progress {
+    pub fn new(idle: Duration) -> Progress {
+        Progress {
+            phase: AtomicU8::new(Phase::Idle as u8),
+            idle_millis: AtomicU64::new(idle.as_millis() as u64),
+            is_ahead: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        PHASES[usize::from(self.phase.load(Ordering::Relaxed)) % PHASES.len()]
+    }
+
+    pub fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// The answer is on its way. `idle`: how long the next request may take to begin.
+    pub fn answered(&self) {
+        let next = if self.is_ahead.swap(false, Ordering::Relaxed) { Phase::Head } else { Phase::Idle };
+        self.enter(next);
+    }
+
+    pub fn set_idle(&self, idle: Duration) {
+        self.idle_millis.store(idle.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// The peer has said everything.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+    }
+
+    /// A head began and did not come whole.
+    pub fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+    }
+
+    fn read_timeout(&self, phase: Phase) -> Option<Duration> {
+        match phase {
+            Phase::Idle => Some(Duration::from_millis(self.idle_millis.load(Ordering::Relaxed))),
+            Phase::Head => Some(HEAD_TIMEOUT),
+            // a body's time is its reader's
+            Phase::Body | Phase::Read | Phase::Write => None,
+        }
+    }
+}
+
+pub struct TimedSocket {
+    socket: TcpStream,
+    progress: std::sync::Arc<Progress>,
+    write_timeout: Duration,
+    /// Runs while a read waits, for the phase in which it began.
+    read_timer: Option<(Phase, Timer)>,
+    /// Runs while a write waits.
+    write_timer: Option<Timer>,
+    /// How often the end was kept back.
+    turns: u8,
+}
+
+impl TimedSocket {
+    pub fn new(socket: TcpStream, progress: std::sync::Arc<Progress>) -> TimedSocket {
+        TimedSocket {
+            socket,
+            progress,
+            write_timeout: WRITE_TIMEOUT,
+            read_timer: None,
+            write_timer: None,
+            turns: 0,
+        }
+    }
+
+    /// The peer says no more. hyper gives up a request as soon as it hears that, also one that has come whole a moment ago and
+    /// is a write, which is to be done: its handler has a few turns to say so.
+    fn poll_end(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<io::Result<usize>> {
+        match phase {
+            // what wakes the connection again is the answer
+            Phase::Write => return Poll::Pending,
+            Phase::Head | Phase::Body if self.turns < TURNS_BEFORE_END => {
+                self.turns += 1;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            _ => {}
+        }
+        self.progress.has_left.store(true, Ordering::Relaxed);
+        Poll::Ready(Ok(0))
+    }
+
+    /// Something came: a head begins, or goes on, or is read ahead.
+    fn came(&mut self, phase: Phase) {
+        match phase {
+            Phase::Idle => {
+                self.read_timer = None;
+                self.progress.enter(Phase::Head);
+            }
+            Phase::Read | Phase::Write => self.progress.is_ahead.store(true, Ordering::Relaxed),
+            Phase::Head | Phase::Body => {}
+        }
+    }
+
+    /// Nothing came yet: the end of the time for it is an end of the connection.
+    fn poll_silence(&mut self, cx: &mut Context<'_>, phase: Phase) -> Poll<io::Result<usize>> {
+        let Some(timeout) = self.progress.read_timeout(phase) else {
+            self.read_timer = None;
+            return Poll::Pending;
+        };
+        if self.read_timer.as_ref().is_none_or(|(of, _)| *of != phase) {
+            self.read_timer = Some((phase, Timer::after(timeout)));
+        }
+        if let Some((_, timer)) = &mut self.read_timer {
+            ready!(Pin::new(timer).poll(cx));
+        }
+        if phase == Phase::Idle {
+            return Poll::Ready(Ok(0));
+        }
+        self.progress.is_late.store(true, Ordering::Relaxed);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// What a write came to, or the end of the time in which it has to move.
+    fn limit<T>(&mut self, cx: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if write.is_ready() {
+            self.write_timer = None;
+            return write;
+        }
+        let timeout = self.write_timeout;
+        let timer = self.write_timer.get_or_insert_with(|| Timer::after(timeout));
+        ready!(Pin::new(timer).poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for TimedSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let phase = self.progress.phase();
+        match Pin::new(&mut self.socket).poll_read(cx, buffer) {
+            Poll::Pending => self.poll_silence(cx, phase),
+            Poll::Ready(Ok(0)) => self.poll_end(cx, phase),
+            Poll::Ready(Ok(read)) => {
+                self.turns = 0;
+                self.came(phase);
+                Poll::Ready(Ok(read))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl AsyncWrite for TimedSocket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.limit(cx, write)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.socket).poll_write_vectored(cx, parts);
+        self.limit(cx, write)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flush = Pin::new(&mut self.socket).poll_flush(cx);
+        self.limit(cx, flush)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let close = Pin::new(&mut self.socket).poll_close(cx);
+        self.limit(cx, close)
+    }
+}
+
+impl Read for TimedSocket {
+    /// hyper offers 8 KiB that nobody has touched. Only what has come is put there, so that a connection that waits costs no
+    /// page which it does not use.
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut to: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut chunk = [0; CHUNK_BYTES];
+        let room = to.remaining().min(CHUNK_BYTES);
+        let read = ready!(AsyncRead::poll_read(self, cx, &mut chunk[..room]))?;
+        to.put_slice(&chunk[..read]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for TimedSocket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        AsyncWrite::poll_write(self, cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_flush(self, cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_close(self, cx)
+    }
+
+    /// Head and body go out as they lie: otherwise hyper copies each body behind its head.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        AsyncWrite::poll_write_vectored(self, cx, parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smol::io::AsyncWriteExt;
+    use smol::net::TcpListener;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_peer_that_never_reads_is_given_up() {
+        let result = smol::block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let _silent = TcpStream::connect(listener.local_addr()?).await?;
+            let (socket, _) = listener.accept().await?;
+            let mut timed = TimedSocket::new(socket, Arc::new(Progress::new(HEAD_TIMEOUT)));
+            timed.write_timeout = Duration::from_millis(50);
+            timed.write_all(&vec![0; 64 << 20]).await
+        });
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn what_was_read_ahead_is_the_next_head() {
+        let progress = Progress::new(HEAD_TIMEOUT);
+        for (ahead, next) in [(false, Phase::Idle), (true, Phase::Head), (false, Phase::Idle)] {
+            progress.enter(Phase::Read);
+            progress.is_ahead.store(ahead, Ordering::Relaxed);
+            progress.answered();
+            assert_eq!(progress.phase(), next);
+        }
+    }
+}
