@@ -98,6 +98,13 @@ impl Decoder<'_> {
         }
     }
 
+    fn put_word(&mut self, word: &mut dyn Word, given: &str, path: &str) {
+        if !word.set(given) {
+            let known = word.known().join(", ");
+            self.checker.wrong(format!("{path}: {given:?} is unknown; it is one of {known}"));
+        }
+    }
+
     /// An empty text or word means the default.
     fn put(&mut self, slot: Slot<'_>, value: &Value, path: &str, name: &str) {
         match (slot, value) {
@@ -107,10 +114,7 @@ impl Decoder<'_> {
             (Slot::Span(span), _) => *span = value.as_i64().map_or(*span, Span::nanos),
             (Slot::MaybeSpan(span), _) => *span = value.as_i64().map(Span::nanos),
             (Slot::Word(word), Value::String(given)) if !given.is_empty() => {
-                if !word.set(given) {
-                    let (at, known) = (below(path, name), word.known().join(", "));
-                    self.checker.wrong(format!("{at}: {given:?} is unknown; it is one of {known}"));
-                }
+                self.put_word(word, given, &below(path, name));
             }
             (Slot::Texts(texts), Value::Array(items)) => {
                 *texts = items.iter().filter_map(Value::as_str).map(str::to_string).collect();

@@ -41,7 +41,9 @@ fn modules_for_tests(sources: &[Source]) -> Vec<String> {
         let code = source.text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
         let lines: Vec<&str> = code.collect();
         let folder = source.path.trim_end_matches("mod.rs").trim_end_matches(".rs").trim_end_matches('/');
-        for pair in lines.windows(2).filter(|pair| pair[0].starts_with("#[cfg(any(test")) {
+        for pair in
+            lines.windows(2).filter(|pair| pair[0].starts_with("#[cfg(any(test") || pair[0] == "#[cfg(test)]")
+        {
             let name =
                 pair[1].trim_start_matches("pub ").strip_prefix("mod ").and_then(|m| m.strip_suffix(';'));
             found.extend(name.map(|name| format!("{folder}/{name}")));

@@ -1,3 +1,5 @@
+//! Counted and timed: what a turn, a plan, an evaluation and a request add to the figures that dashboards read.
+
 use super::*;
 use crate::effects::{Effect, Input};
 use crate::testing::Alone;

@@ -14,7 +14,8 @@ fn says(info: &NodeInfo, request: NodeRequest) -> Input {
 
 #[test]
 fn a_ready_node_that_changes_is_news_to_system_jobs() {
-    let changes: [(&str, &str, fn(&mut NodeInfo)); 2] = [
+    type Case = (&'static str, &'static str, fn(&mut NodeInfo));
+    let changes: [Case; 2] = [
         ("${meta.rack}", "r1", |info| drop(info.meta.insert("rack".into(), "r1".into()))),
         ("${node.class}", "r1", |info| info.class = "r1".into()),
     ];

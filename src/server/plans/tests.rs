@@ -226,7 +226,8 @@ fn what_a_plan_in_flight_claims_is_refused_to_the_next() {
         let ask = DeviceAsk { name: "gpu".into(), count: 1, ..DeviceAsk::default() };
         spec.groups[0].tasks[0].asks.devices = vec![ask];
     };
-    let claims: [(&str, &dyn Fn(&mut JobSpec)); 2] = [("port", &port), ("device", &device)];
+    type Claim<'c> = (&'static str, &'c dyn Fn(&mut JobSpec));
+    let claims: [Claim<'_>; 2] = [("port", &port), ("device", &device)];
     for (name, claims) in claims {
         let mut alone = Alone::with(|config| config.workers = 2);
         alone.add_node(equipped(1));
