@@ -39,6 +39,7 @@ use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
 pub use reload::Read;
 use reload::Reloading;
+use server::effects::ScheduleTask;
 use server_loop::ServerLoop;
 use signals::{Signal, Signals};
 use smol::future::or;
@@ -153,14 +154,8 @@ impl Agent {
 
         let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
         let (tell_end, ended) = async_channel::bounded(2);
-        let mut threads = vec![];
         let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
-        for n in 0..config.server.num_schedulers {
-            let (tasks, results, service) = (tasks.clone(), server_mail.clone(), service.clone());
-            threads.push(spawn(&format!("scheduler-{n}"), move || {
-                workers::run(&tasks, &results, || service.reader.get());
-            })?);
-        }
+        let mut threads = start_workers(config.server.num_schedulers, &tasks, &server_mail, &service)?;
         let ways =
             server_loop::Ways { to_node: client_mail.clone(), workers: work, service: service.clone() };
         let server = ServerLoop::new(opened, ways);
@@ -460,6 +455,19 @@ fn link_keeper(
     aside::spawn(executor, drive).detach();
     aside::spawn(executor, forward(notices, mail, ClientMessage::Keeper)).detach();
     commands
+}
+
+fn start_workers(
+    count: u32,
+    tasks: &Receiver<ScheduleTask>,
+    results: &Sender<ServerMessage>,
+    service: &Arc<HttpService>,
+) -> Result<Vec<JoinHandle<()>>, String> {
+    let start = |n: u32| {
+        let (tasks, results, service) = (tasks.clone(), results.clone(), service.clone());
+        spawn(&format!("scheduler-{n}"), move || workers::run(&tasks, &results, || service.reader.get()))
+    };
+    (0..count).map(start).collect()
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {

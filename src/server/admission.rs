@@ -22,28 +22,28 @@ impl Server {
             return Ok(());
         }
         let view = self.log.reader().view()?;
+        self.admit(token, action, &view, now)
+    }
+
+    fn admit(&mut self, token: u64, action: Action, view: &View, now: Now) -> Result<(), Fault> {
         let at = self.stamp(now);
         match action {
             Action::RegisterJob { spec, enforce_index, eval_priority, preserve_counts, submission } => {
-                if let Some(refusal) = misplaced(&spec, &view)? {
-                    self.reply(token, Err(refusal));
-                    return Ok(());
-                }
-                let priority = eval_priority.unwrap_or(spec.priority);
-                let eval = self.eval(spec.key(), spec.job_type, priority, Trigger::JobRegister, at);
+                let (submission, tracked_versions) = (submission.map(|s| *s), self.config.tracked_versions);
+                let (spec, eval) = (*spec, None);
                 let order = RegisterJob {
-                    spec: *spec,
+                    spec,
                     enforce_index,
                     preserve_counts,
-                    submission: submission.map(|s| *s),
-                    eval: Some(eval),
-                    tracked_versions: self.config.tracked_versions,
+                    submission,
+                    eval,
+                    tracked_versions,
                     at,
                 };
-                self.propose(&Command::RegisterJob(Box::new(order)), Op::Reply { token });
+                self.register_job(token, order, eval_priority, view)?;
             }
             Action::RevertJob { job, version, enforce_prior_version } => {
-                self.revert_job(token, job, version, enforce_prior_version, &view, at)?
+                self.revert_job(token, job, version, enforce_prior_version, view, at)?
             }
             Action::SetStability { job, version, stable } => {
                 self.propose(&Command::SetStability { job, version, stable }, Op::Reply { token });
@@ -53,7 +53,7 @@ impl Server {
                 self.propose(&Command::TagVersion(Box::new(order)), Op::Reply { token });
             }
             Action::DeregisterJob { job, purge, eval_priority, hurry } => {
-                self.deregister_job(token, job, (purge, hurry), eval_priority, &view, at)?;
+                self.deregister_job(token, job, (purge, hurry), eval_priority, view, at)?;
             }
             Action::UpsertNamespace { namespace } => {
                 self.propose(&Command::UpsertNamespace { namespace }, Op::Reply { token });
@@ -71,24 +71,40 @@ impl Server {
                 self.propose(&Command::ConfigureScheduler { settings, cas }, Op::Reply { token });
             }
             Action::DeleteEvals { ids, skip_needed } => {
-                self.delete_for_user(token, ids, skip_needed, &view)?;
+                self.delete_for_user(token, ids, skip_needed, view)?
             }
-            Action::CollectGarbage => self.collect_for_user(token, &view, now.mono),
-            Action::StopAlloc { alloc, transition } => {
-                self.stop_alloc(token, alloc, transition, &view, at)?
-            }
-            Action::ScaleJob(wish) => self.scale_job(token, *wish, &view, at)?,
+            Action::CollectGarbage => self.collect_for_user(token, view, now.mono),
+            Action::StopAlloc { alloc, transition } => self.stop_alloc(token, alloc, transition, view, at)?,
+            Action::ScaleJob(wish) => self.scale_job(token, *wish, view, at)?,
             Action::ForceLaunch { job } => self.force_launch(token, job, at),
             Action::DispatchJob { wish } => self.dispatch_job(token, *wish, at),
             Action::EvaluateJob { job, force_reschedule } => {
-                self.evaluate_job(token, job, force_reschedule, &view, at)?
+                self.evaluate_job(token, job, force_reschedule, view, at)?
             }
-            Action::EvaluateNode { node } => self.evaluate_node(token, node, &view, at)?,
-            Action::ChangeNode { node, wish } => self.change_node(token, node, wish, &view, at)?,
+            Action::EvaluateNode { node } => self.evaluate_node(token, node, view, at)?,
+            Action::ChangeNode { node, wish } => self.change_node(token, node, wish, view, at)?,
             Action::StepDeployment { deployment, step } => {
-                self.step_for_user(token, deployment, step, &view, at)?;
+                self.step_for_user(token, deployment, step, view, at)?;
             }
         }
+        Ok(())
+    }
+
+    fn register_job(
+        &mut self,
+        token: u64,
+        mut order: RegisterJob,
+        eval_priority: Option<i64>,
+        view: &View,
+    ) -> Result<(), Fault> {
+        if let Some(refusal) = misplaced(&order.spec, view)? {
+            self.reply(token, Err(refusal));
+            return Ok(());
+        }
+        let priority = eval_priority.unwrap_or(order.spec.priority);
+        let (job, job_type) = (order.spec.key(), order.spec.job_type);
+        order.eval = Some(self.eval(job, job_type, priority, Trigger::JobRegister, order.at));
+        self.propose(&Command::RegisterJob(Box::new(order)), Op::Reply { token });
         Ok(())
     }
 

@@ -94,7 +94,7 @@ fn the_start_is_told_in_the_known_layout() {
     let bound = format!("        Bind Addrs: HTTP: 127.0.0.1:{}\n", node.port);
     let order = [
         at(&bound),
-        at("         Log Level: INFO\n"),
+        at("         Log Level: DEBUG\n"),
         at("            Region: global (DC: dc1)\n"),
         at("==> drover agent started! Log data will stream in below:\n"),
         at(&format!("==> HTTP API: http://127.0.0.1:{}\n", node.port)),
@@ -102,7 +102,7 @@ fn the_start_is_told_in_the_known_layout() {
         at("finished with status \"complete\"\n"),
     ];
     assert!(order.is_sorted(), "{order:?}: {printed}");
-    assert!(!printed.contains("DEBUG"), "{printed}");
+    assert!(printed.contains("[DEBUG]") && !printed.contains("[TRACE]"), "{printed}");
 }
 
 #[test]

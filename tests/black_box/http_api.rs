@@ -29,7 +29,7 @@ fn lists_and_objects_carry_their_index() {
     assert!(ttl.ends_with('s') && ttl != "0s", "{client}");
     assert!(node.get("/v1/regions").json() == json!(["global"]));
     let (pretty, plain) = (node.get("/v1/regions?pretty").text(), node.get("/v1/regions").text());
-    assert_eq!((pretty.as_str(), plain.as_str()), ("[\n    \"global\"\n]", "[\"global\"]"));
+    assert_eq!((pretty.as_str(), plain.as_str()), ("[\n    \"global\"\n]\n", "[\"global\"]"));
 }
 
 #[test]

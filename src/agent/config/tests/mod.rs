@@ -57,7 +57,7 @@ fn dev_mode_needs_nothing_else() {
     let config = load(&sources(true, &[], &[])).unwrap().config;
     assert!(config.dev && config.server.enabled && config.client.enabled && config.client.raw_exec_enabled);
     assert_eq!(config.http.addresses, [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
-    assert_eq!((config.log.level, config.data_dir), (LogLevel::Info, None));
+    assert_eq!((config.log.level, config.data_dir), (LogLevel::Debug, None));
     assert_eq!(config.client.network_interface.as_deref(), Some("lo"));
     let told = &config.telemetry;
     assert!(config.enable_debug && told.prometheus && told.publish_node && told.publish_allocations);
@@ -312,7 +312,7 @@ fn the_banner_is_aligned_to_the_right() {
    Advertise Addrs: HTTP: 127.0.0.1:4646
         Bind Addrs: HTTP: 127.0.0.1:4646
             Client: true
-         Log Level: INFO
+         Log Level: DEBUG
            Node Id: 1234
             Region: global (DC: dc1)
             Server: true
