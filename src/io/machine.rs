@@ -99,7 +99,7 @@ fn cpu_times(stat: &str) -> Vec<CpuTimes> {
     stat.lines().filter_map(of_line).collect()
 }
 
-/// Of processors that were there both times, if any time has passed.
+/// The use of each processor that was there both times, if any time has passed.
 fn cpu_use(before: &[CpuTimes], after: &[CpuTimes]) -> Vec<CpuUse> {
     let of_one = |now: &CpuTimes| {
         let was = before.iter().find(|w| w.name == now.name)?;

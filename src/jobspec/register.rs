@@ -15,7 +15,7 @@ pub struct Register {
     pub flaws: Flaws,
     /// Register only if the stored job's job modify index is this one; 0: only if there is no such job.
     pub enforce_index: Option<u64>,
-    /// Of the evaluation, instead of the job's own. 1 to 100.
+    /// The evaluation's priority, instead of the job's own: 1 to 100.
     pub eval_priority: Option<i64>,
     /// Groups that exist keep the count they have.
     pub preserve_counts: bool,

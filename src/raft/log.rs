@@ -20,7 +20,7 @@ pub struct Saved {
 }
 
 pub struct Log {
-    /// Of index `truncated.0 + 1` and following.
+    /// The entries from index `truncated.0 + 1` on.
     entries: VecDeque<Entry>,
     truncated: (u64, u64),
     hard_state: HardState,

@@ -139,7 +139,7 @@ impl Server {
         self.propose(&Command::DispatchJob(Box::new(order)), Op::Reply { token });
     }
 
-    /// Of what is not there, applying tells.
+    /// Reverts a job; `apply` tells whether job and version exist.
     fn revert_job(
         &mut self,
         token: u64,
@@ -164,7 +164,7 @@ impl Server {
         Ok(())
     }
 
-    /// Of what does not fit the job, applying tells.
+    /// Scales a job; `apply` tells whether the wish fits it.
     fn scale_job(&mut self, token: u64, wish: ScaleWish, view: &View, at: Wall) -> Result<(), Fault> {
         let known = view.job(&wish.job)?.filter(|_| wish.count.is_some());
         let eval = known.map(|known| {

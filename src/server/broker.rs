@@ -40,7 +40,7 @@ pub struct Broker {
     failed: VecDeque<Evaluation>,
     superseded: VecDeque<Evaluation>,
     ties: Stream,
-    /// Of this turn.
+    /// The time of this turn.
     now: Mono,
 }
 
@@ -298,7 +298,7 @@ impl Broker {
         }
     }
 
-    /// Of each type of job: how many are ready, how many are with workers.
+    /// By type of job: how many evaluations are ready, how many are with workers.
     pub fn by_type(&self) -> BTreeMap<JobType, (usize, usize)> {
         let mut found: BTreeMap<JobType, (usize, usize)> = BTreeMap::new();
         for (job_type, queue) in &self.ready {

@@ -356,7 +356,7 @@ fn promotes_itself(deployment: &Deployment, allocs: &[Allocation]) -> bool {
         })
 }
 
-/// Of a report: the jobs whose deployments can go on because something has become healthy.
+/// The jobs of a report whose deployments can go on because something has become healthy.
 pub(super) fn proven<'a>(
     allocs: impl Iterator<Item = &'a Allocation>,
     view: &View,

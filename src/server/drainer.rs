@@ -276,7 +276,7 @@ impl Server {
 struct Here<'v> {
     view: &'v View,
     node: NodeId,
-    /// Of system jobs, unless they may stay.
+    /// Allocations of system jobs, unless the drain leaves them.
     system: Vec<Allocation>,
     others: Vec<Allocation>,
 }

@@ -136,7 +136,7 @@ impl Log {
         }
     }
 
-    /// Of entries that are applied: the store lets them go when what they did is durable.
+    /// The entries that are applied: the store drops them when what they did is durable.
     fn compaction(&mut self) -> Option<(u64, u64)> {
         let applied = self.store.applied();
         let surplus = applied.saturating_sub(self.compacted);

@@ -319,7 +319,7 @@ impl All {
         Ok(())
     }
 
-    /// Of the dead, some may be gone.
+    /// Checks the counts of children; dead ones may have been collected.
     fn children(&self, key: &JobKey, job: &JobRow) -> Result<(), String> {
         let mut there = Children::default();
         for (child, row) in &self.jobs {
@@ -437,7 +437,7 @@ impl All {
     }
 }
 
-/// Of a job: which of its parts a row is, and where its key says so.
+/// Which part of a job a row is, and where its key says so.
 fn part(key: &[u8]) -> Option<(u8, usize)> {
     let (_, rest) = tables::split_job(key.strip_prefix(&[Kind::OfJob as u8])?)?;
     Some((*rest.first()?, key.len() - rest.len()))

@@ -24,7 +24,7 @@ pub struct JobHead {
     pub node_pool: String,
     pub stop: bool,
     pub create_index: u64,
-    /// Of the newest version.
+    /// The newest version's row.
     pub version: VersionRow,
     pub summary: JobSummary,
     pub kinship: Kinship,
@@ -136,7 +136,7 @@ fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHead, Fault> {
     })
 }
 
-/// Of an older version's record all is read.
+/// The beginning of a record; one of an older version is read whole.
 fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
     if let Some(beginning) = record::beginning::<JobSpec, _>(record)? {
         return Ok(beginning);

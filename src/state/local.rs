@@ -80,7 +80,7 @@ pub struct LocalTask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WantedRestart {
     Alone,
-    /// Of all tasks: none starts before all have ended.
+    /// All tasks restart together: none starts before all have ended.
     WithAll,
 }
 

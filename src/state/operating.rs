@@ -51,7 +51,7 @@ impl View {
         Ok(out)
     }
 
-    /// Of all jobs whose newest version is of at most this priority, but for jobs of which nothing lives.
+    /// Allocations of all jobs whose newest version has at most this priority; jobs of which nothing lives are left out.
     pub fn each_alloc_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) -> Result<(), Fault> {
         tables::each_job(&self.rows, &[], None, |_, bytes| {
             let Some(row) = self.job_row(bytes)?.filter(|row| row.live_allocs > 0) else { return Ok(true) };

@@ -154,7 +154,7 @@ pub fn eval(n: u128, job: &str) -> Evaluation {
     Evaluation::pending(eval_id(n), key(job), JobType::Service, 50, Trigger::JobRegister, AT)
 }
 
-/// Of the job's newest version, the first of group `g`.
+/// An allocation of the job's newest version, the first of group `g`.
 pub fn alloc(n: u128, job: &Job, node: NodeId, eval: EvalId) -> Allocation {
     let group = &job.spec.groups[0];
     Allocation {

@@ -16,7 +16,7 @@ impl View {
         Ok(self.ids(Kind::ScalingPolicy, prefix, limit)?.into_iter().map(ScalingPolicyId).collect())
     }
 
-    /// Of one group.
+    /// The scaling events of one group.
     pub fn scaling_events(&self, job: &JobKey, group: &str) -> Result<ScalingEvents, Fault> {
         let key = tables::scaling_events_key(&tables::job_bytes(job), group);
         Ok(tables::get(&self.rows, &key)?.unwrap_or_default())

@@ -47,7 +47,7 @@ pub type Medium = Box<dyn StorageBackend>;
 
 pub struct Segments {
     media: [Medium; 2],
-    /// Of the files. Known, and not asked for: a file that was looked at since it was written has its new time stamped by the
+    /// The size of the files. It is kept here rather than asked for: a file that was looked at since it was written has its new time stamped by the
     /// next write, and that would be a second block for each sync.
     lengths: [u64; 2],
     at: Position,
@@ -68,7 +68,7 @@ struct Position {
 /// What the segments hold, oldest first.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Of the segment before the one that is written. Incomplete, or empty, when that one was being begun anew.
+    /// The frames of the segment before the one that is written. Incomplete, or empty, when that one was being begun anew.
     pub before: Vec<Vec<u8>>,
     pub current: Vec<Vec<u8>>,
 }
@@ -165,7 +165,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Of the segment that is written.
+    /// The size of the segment that is written.
     pub fn bytes(&self) -> u64 {
         self.at.offset
     }

@@ -88,7 +88,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Of the log, with the batch: it tells of which turn this is.
+    /// The last index of the log, with the batch: it tells which turn this is.
     pub fn last_index(&self) -> u64 {
         self.last_index
     }
@@ -123,7 +123,7 @@ pub enum OpenError {
 }
 
 impl Recovered {
-    /// Of the log; the compacted one's index when it is empty.
+    /// The last index of the log; the compacted one's index when it is empty.
     pub fn last_index(&self) -> u64 {
         let compacted = self.truncated.map_or(0, |(index, _)| index);
         self.entries.last().map_or(compacted, |(index, _)| *index)
@@ -160,14 +160,14 @@ pub struct Store {
     options: Options,
     /// What a new segment of the log begins with.
     book: LogBatch,
-    /// Of what the segment before the one that is written holds.
+    /// The last index in the segment before the one that is written.
     last_before: u64,
     /// As of the last commit, durable or not.
     applied: Applied,
     /// Changed since the last durable commit.
     unsaved_rows: usize,
     fleet: Fleet,
-    /// Of the log; the compacted one's index when it is empty.
+    /// The last index of the log; the compacted one's index when it is empty.
     last_index: u64,
 }
 
@@ -196,7 +196,7 @@ impl Store {
     /// an allocation each (43 MB, unoptimised build), so that redb's quick-repair, which writes more and syncs twice in
     /// each commit, stays off.
     ///
-    /// Of a database whose creation was cut off, nothing was ever promised: the caller
+    /// A database whose creation was cut off never acknowledged anything: the caller
     /// may remove a file that was never opened before and that does not open now.
     pub fn open<S: StorageBackend>(
         media: Media<S>,
@@ -325,7 +325,7 @@ impl Store {
         self.applied.index
     }
 
-    /// Of all replicated rows, whatever the order in which they were written: equal on replicas at an equal index.
+    /// The digest of all replicated rows, in whatever order they were written: equal on replicas at an equal index.
     #[cfg(any(test, feature = "testing"))]
     pub fn digest(&self) -> u64 {
         self.applied.digest

@@ -22,7 +22,7 @@ use wire::record::{self, Record};
 pub(super) const BOOK: TableDefinition<&[u8], &[u8]> = TableDefinition::new("book");
 pub(super) const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");
 
-/// Of the store as a whole. Another one is refused.
+/// The format version of the store as a whole. Another one is refused.
 pub(super) const FORMAT: u32 = 1;
 
 /// Keys of `BOOK`.
@@ -325,7 +325,7 @@ pub struct VersionRow {
     pub stable: bool,
     /// Listed as one of the job's versions. Others are kept for the allocations that name them.
     pub tracked: bool,
-    /// Of the job as it was while this version was the newest.
+    /// The job's status while this version was the newest.
     pub status: JobStatus,
     pub submit_time: Wall,
     pub job_modify_index: u64,

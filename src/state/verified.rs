@@ -79,7 +79,7 @@ struct Known {
     opened: bool,
     /// The first page as redb wrote it while the store was being opened.
     unwritten: Option<Vec<u8>>,
-    /// Of the header as it was last written.
+    /// The flags of the header as it was last written.
     flags: Option<u8>,
     /// The opening failed at its last step: nothing more reaches the medium.
     given_up: bool,

@@ -190,7 +190,7 @@ impl View {
         Ok(self.job_row(&tables::job_bytes(key))?.map(|row| row.summary))
     }
 
-    /// Of every job, with the id of its parent, ordered by namespace, then id. Decodes no job.
+    /// The summary of every job, with the id of its parent, ordered by namespace, then id. Decodes no job.
     pub fn job_summaries(&self) -> Result<Vec<(JobKey, String, JobStatus, JobSummary)>, Fault> {
         let mut out = Vec::new();
         tables::each_job(&self.rows, &[], None, |job, bytes| {

@@ -133,7 +133,7 @@ pub enum NodeAnswer {
 pub enum SessionInput {
     Stdin(Vec<u8>),
     CloseStdin,
-    /// Of its terminal.
+    /// The size of the session's terminal.
     Size {
         rows: u16,
         columns: u16,

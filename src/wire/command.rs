@@ -243,7 +243,7 @@ pub struct LaunchJob {
     /// The version whose times name that moment: of another one nothing happens. The launches up to that moment are decided by
     /// this, and none of them happens once more. `None`: a user wants it, whatever the times say.
     pub timed_by: Option<u64>,
-    /// Of the child.
+    /// The child's evaluation.
     pub eval: Evaluation,
     pub tracked_versions: u32,
     pub at: Wall,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AllocFigures {
-    /// Of the tasks that run.
+    /// By the name of each task that runs.
     pub tasks: BTreeMap<String, TaskFigures>,
     pub at: Wall,
 }

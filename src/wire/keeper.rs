@@ -45,7 +45,7 @@ pub enum Command {
 pub enum Event {
     Welcome {
         protocol: u32,
-        /// Of the machine's boot: runs of another boot are gone.
+        /// The machine's boot id: runs of another boot are gone.
         boot_id: Uuid,
         keeper_pid: u32,
         runs: Vec<RunReport>,

@@ -171,7 +171,7 @@ impl Series {
         self.window = window;
     }
 
-    /// Of what is counted in two places.
+    /// The sum of what is counted in two places.
     pub fn plus(mut self, mut other: Series) -> Series {
         let window = self.window.max(other.window);
         self.enter(window);
@@ -184,7 +184,7 @@ impl Series {
         }
     }
 
-    /// Of the last window that is over at `now`.
+    /// The aggregate of the last window that is over at `now`.
     pub fn last(&self, now: Mono) -> Aggregate {
         match window(now).checked_sub(self.window) {
             Some(0) => self.previous,
@@ -231,7 +231,7 @@ impl Aggregate {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Of a sample, so divided by one less than there are values.
+    /// The sample standard deviation: divided by one less than there are values.
     pub fn standard_deviation(&self) -> f64 {
         if self.count < 2 {
             return 0.0;

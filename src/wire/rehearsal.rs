@@ -32,6 +32,6 @@ pub struct Rehearsal {
     /// What would look again later.
     pub created: Vec<Evaluation>,
     pub next_launch: Option<Wall>,
-    /// Of the state that was looked at.
+    /// The index of the state that was read.
     pub index: u64,
 }

@@ -18,11 +18,11 @@ pub struct Why {
     pub summary: String,
     /// As in the job's file.
     pub groups: Vec<GroupWhy>,
-    /// Of an allocation that was placed: the best nodes as they were then, best first.
+    /// For an allocation that was placed: the best nodes as they were then, best first.
     pub then: Vec<(NodeScore, String)>,
     /// How it came to be so, oldest first.
     pub history: Vec<Link>,
-    /// Of the state that was looked at.
+    /// The index of the state that was read.
     pub index: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct Reason {
     pub amount: Option<Wanted>,
 }
 
-/// Of an amount that a group asks for.
+/// For an amount that a group asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub asked: i64,
@@ -90,7 +90,7 @@ pub struct Link {
     pub at: Wall,
     /// `job`, `evaluation`, `plan`, `deployment`, `node`, `allocation` or `task`.
     pub kind: &'static str,
-    /// Of the object, if it has one; it may be forgotten by now.
+    /// The id of the object, if it has one; it may have been collected by now.
     pub id: String,
     pub text: String,
 }

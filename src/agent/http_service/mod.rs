@@ -71,7 +71,7 @@ const REHEARSALS_AT_ONCE: usize = 2;
 pub struct Connections {
     pub executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
-    /// Of the store that is open now; set anew when it is opened again.
+    /// Reads the store that is open now; set anew when it is opened again.
     pub reader: Reader,
     pub status: Arc<Published<ServerStatus>>,
     /// `None` inside: this agent runs no node.

@@ -211,7 +211,7 @@ impl<'a> ResourcesShape<'a> {
         }
     }
 
-    /// Of an allocation's task.
+    /// The resources that an allocation's task holds.
     pub fn held(t: &'a TaskResources) -> Self {
         ResourcesShape {
             cores: t.held.cores.len() as i64,

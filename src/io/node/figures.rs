@@ -140,7 +140,7 @@ fn memory(info: &str) -> HostMemory {
     }
 }
 
-/// Of each processor, from two readings of /proc/stat.
+/// The use of each processor, from two readings of /proc/stat.
 fn cpus(before: &str, after: &str, core_mhz: f64) -> Vec<HostCpu> {
     let before: BTreeMap<String, [u64; 8]> = cpu_lines(before).collect();
     let cpu = |(name, now): (String, [u64; 8])| {

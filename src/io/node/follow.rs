@@ -23,7 +23,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What can be read piece by piece, on a thread that may wait for the disk.
 pub trait Source: Send + 'static {
-    /// Of at most `CHUNK_BYTES`. `None`: nothing more at present.
+    /// The next piece, at most `CHUNK_BYTES`. `None`: nothing more at present.
     fn next(&mut self) -> Result<Option<Piece>, Errno>;
 }
 

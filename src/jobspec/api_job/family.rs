@@ -10,7 +10,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Of a task. Empty: it wants none.
+    /// A task's payload file. Empty: it wants none.
     pub(super) fn payload_file(&mut self, t: Given<'_>, path: &str) -> String {
         let Some(block) = t.inner("DispatchPayload") else { return String::new() };
         let file = block.owned("File");

@@ -161,7 +161,7 @@ fn range(args: &Arguments<'_>) -> Outcome {
     Ok(Value::Array(out))
 }
 
-/// Of a text only, as measured there.
+/// Reverses a text; a list is refused, as measured there.
 fn reverse(args: &Arguments<'_>) -> Outcome {
     args.exactly(1)?;
     Ok(Value::String(args.text(0)?.chars().rev().collect()))

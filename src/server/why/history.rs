@@ -14,11 +14,11 @@ use wire::why::Link;
 
 /// A screen has not many more lines.
 const MOST_LINKS: usize = 18;
-/// Of them, so many stay of the beginning; then the newest.
+/// How many of the first events stay; then come the newest.
 const BEGINNING: usize = 2;
-/// Of an id, as much as tells it from others.
+/// How much of an id is shown.
 const SHORT_ID: usize = 8;
-/// Of one task: its newest.
+/// How many events of one task are shown: its newest.
 const MOST_OF_A_TASK: usize = 6;
 
 fn link(at: Wall, kind: &'static str, id: String, text: String) -> Link {

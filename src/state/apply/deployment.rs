@@ -349,7 +349,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Of the job.
+    /// How many deployments of the job are active.
     fn active_deployments(&self, job: &[u8]) -> Result<usize, Fault> {
         let mut active = 0;
         for index_key in tables::keys(&self.rows, &Part::Deployment.key(job, &[]))? {

@@ -154,7 +154,7 @@ impl Turn<'_> {
         Ok(index)
     }
 
-    /// Of the newest version.
+    /// Keeps the text that the newest version was made from.
     pub(super) fn put_submission(&mut self, key: &JobKey, submission: &Submission) -> Result<(), Fault> {
         let Some(row) = self.job(key)? else { return Ok(()) };
         let (create_index, version) = (row.create_index, row.newest()?.version);

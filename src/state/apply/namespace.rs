@@ -48,7 +48,7 @@ impl Turn<'_> {
         self.changes.push(Change::Namespace);
     }
 
-    /// Of the jobs whose keys begin so and that are meant. `None`: all of them are dead, or there is none.
+    /// The region of a live job among those whose keys begin so. `None`: all of them are dead, or there is none.
     pub(super) fn region_of_a_living_job(
         &self,
         prefix: &[u8],

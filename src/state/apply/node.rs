@@ -16,7 +16,7 @@ use wire::event::Object;
 use wire::request::{Refusal, RefusalKind};
 
 impl Turn<'_> {
-    /// Of a known node only the description changes.
+    /// Registers a node; for a known node only the description changes.
     pub(super) fn register_node(
         &mut self,
         info: NodeInfo,

@@ -18,7 +18,7 @@ fn clock(prohibit_overlap: bool) -> JobSpec {
     JobSpec { job_type: JobType::Batch, periodic: Some(periodic), ..spec("clock", 1) }
 }
 
-/// Of the job's first version in a new region, unless it is forced.
+/// A launch of the job's first version in a new region, unless it is forced.
 fn launch(minutes: i64, forced: bool) -> Command {
     launch_of(if forced { None } else { Some(1) }, minutes)
 }
