@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_have_their_modes_and_building_twice_changes_nothing() {
+    fn alloc_dirs_have_their_modes_and_build_twice() {
         let (base, dirs, alloc) = world("modes");
         let paths = dirs.build(alloc, "web", None).expect("built");
         let mode = |p: &Path| fs::metadata(p).expect("there").mode() & 0o7777;

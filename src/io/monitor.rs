@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_get_their_level_and_form_and_the_log_hears_what_is_wanted() {
+    fn monitor_readers_get_their_level_and_format() {
         let monitor = Arc::new(Monitor::default());
         let heard = Arc::new(Mutex::new(vec![]));
         let hear = heard.clone();

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_worker_loses_its_evaluation_unless_its_plan_is_under_way() {
+    fn a_silent_worker_is_nacked_unless_its_plan_is_queued() {
         let mut b = Broker::new(1);
         let e = eval(1, "a", 50, 1);
         b.enqueue(e.clone(), T0);

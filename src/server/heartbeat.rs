@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ttl_grows_with_the_fleet_and_silence_is_noticed_after_ttl_and_grace() {
+    fn ttl_grows_with_the_fleet_and_grace_is_added() {
         let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
         let ttl = h.heard(node(1), Mono(0));
         assert!(ttl >= Span::seconds(10) && ttl < Span::seconds(20), "{ttl}");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn each_beat_moves_the_deadline_and_a_failover_gives_five_minutes() {
+    fn a_heartbeat_moves_the_deadline_and_failover_extends_it() {
         let mut h = Heartbeats::new(HeartbeatRules::default(), 7);
         h.expect_after_failover(node(1), Mono(0));
         assert_eq!(h.next_deadline(), Some(Mono(0).after(Span::minutes(5))));

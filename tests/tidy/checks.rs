@@ -16,6 +16,9 @@ const SLACK_LINES: usize = 60;
 /// No function is longer, from `fn` to its closing brace.
 const FUNCTION_LINES: usize = 70;
 
+/// No function's name is longer.
+const NAME_CHARACTERS: usize = 60;
+
 /// Unfinished or fragile work, as it stands in code.
 const BANNED_CODE: &[(&str, &str)] = &[
     ("todo!", "build it, or refuse it with \"not supported yet: ...\""),
@@ -103,6 +106,26 @@ pub fn banned_words(source: &Source) -> Vec<String> {
         }
     }
     found
+}
+
+/// A comment says what a thing is, instead of hanging on to the name below it.
+pub fn bare_of(source: &Source) -> Vec<String> {
+    let lines: Vec<&str> = source.comments.lines().map(str::trim_start).collect();
+    let opens = |at: usize| {
+        let begins = at == 0 || !lines[at - 1].starts_with("//");
+        begins && lines[at].trim_start_matches(['/', '!']).starts_with(" Of ")
+    };
+    let found = (0..lines.len()).filter(|at| opens(*at));
+    found.map(|at| format!("{}:{}: opens with a bare \"Of\": say what it is", source.path, at + 1)).collect()
+}
+
+/// Names of tests say the behaviour, at a length that a reader takes in at once.
+pub fn long_names(source: &Source) -> Vec<String> {
+    let long = source.functions().into_iter().filter(|function| function.name.len() > NAME_CHARACTERS);
+    long.map(|f| {
+        format!("{}:{}: `{}` has more than {NAME_CHARACTERS} characters", source.path, f.line, f.name)
+    })
+    .collect()
 }
 
 fn may_pause(source: &Source, line: usize) -> bool {

@@ -85,6 +85,12 @@ fn no_mark_of_unfinished_or_fragile_work() {
 }
 
 #[test]
+fn comments_and_names_are_plain() {
+    assert_tidy(checks::bare_of);
+    assert_tidy(checks::long_names);
+}
+
+#[test]
 fn module_names_say_something() {
     assert_tidy(checks::module_names);
 }

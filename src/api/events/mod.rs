@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_bounded_and_the_newest_entry_is_kept_whatever_its_size() {
+    fn the_event_buffer_is_bounded_but_keeps_the_newest() {
         let mut ring = Ring::new(100);
         for index in 1..=5 {
             ring.push(events(index, MAX_OBJECTS / 4));

@@ -152,7 +152,7 @@ fn metrics_have_the_names_of_the_field() {
 }
 
 #[test]
-fn children_are_told_with_their_parents_unless_they_were_dispatched_and_that_is_unwanted() {
+fn metrics_of_children_are_labelled_with_their_parent() {
     let mut world = World::running();
     for (id, parent) in
         [("clock/periodic-170", "clock"), ("form/dispatch-170-1a", "form"), ("form/other", "")]

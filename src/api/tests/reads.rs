@@ -218,7 +218,7 @@ fn an_agent_tells_of_itself() {
 }
 
 #[test]
-fn a_job_that_was_registered_anew_hides_the_allocations_of_the_old_one() {
+fn a_job_registered_anew_hides_the_old_ones_allocs() {
     let world = World::running();
     assert_eq!(world.json("/v1/job/web/allocations").as_array().unwrap().len(), 1);
     assert_eq!(world.json("/v1/job/web/allocations?all=true").as_array().unwrap().len(), 1);

@@ -15,7 +15,7 @@ fn tokens_of_a_revert_are_taken_with_a_warning() {
 }
 
 #[test]
-fn coming_back_to_a_version_is_an_action_answered_like_a_registration() {
+fn revert_is_answered_like_a_registration() {
     let world = World::running();
     for method in [Method::Put, Method::Post] {
         let body = r#"{"JobID":"web","JobVersion":3,"EnforcePriorVersion":5,"ConsulToken":""}"#;

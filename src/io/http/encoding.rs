@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_can_be_read_before_the_next_one_and_streams_are_bounded() {
+    fn gzip_chunks_are_readable_one_by_one() {
         let squeezed = Squeezed::default();
         let mut squeezer = GzipStream::new(&squeezed).unwrap();
         let mut sent = squeezer.chunk(b"first ");

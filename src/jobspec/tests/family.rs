@@ -45,7 +45,7 @@ fn times_are_read_with_their_defaults() {
 }
 
 #[test]
-fn times_of_another_kind_are_refused_and_servers_alone_name_parents() {
+fn periodic_takes_cron_only_and_no_parent() {
     let refused = decode_job(&changed("/Periodic", json!({"SpecType": "moon"}))).expect_err("no such kind");
     assert!(refused.to_string().contains("Unknown periodic specification type \"moon\""), "{refused}");
     assert_eq!(decode(&changed("/ParentID", json!("other"))).parent, "");

@@ -59,7 +59,7 @@ fn judge(deployment: &Deployment, job: &Job, allocs: &[Allocation], late: bool) 
 }
 
 #[test]
-fn what_is_unhealthy_may_be_tried_again_as_often_as_its_policy_says() {
+fn unhealthy_allocs_are_retried_as_their_policy_says() {
     let (mut deployment, job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
     let bad = allocs[1].id;
     let found = judge(&deployment, &job, &allocs, false);
@@ -82,7 +82,7 @@ fn what_is_unhealthy_may_be_tried_again_as_often_as_its_policy_says() {
 }
 
 #[test]
-fn what_is_for_one_node_only_is_tried_there_once_more_if_it_has_ended() {
+fn system_allocs_are_retried_once_on_their_node() {
     let (deployment, mut job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
     (job.spec.job_type, job.spec.groups[0].reschedule) = (JobType::System, None);
     let found = judge(&deployment, &job, &allocs, false);
@@ -137,7 +137,7 @@ fn canaries_promote_themselves_once_all_of_them_are_healthy() {
 }
 
 #[test]
-fn a_deadline_is_as_far_away_as_it_was_meant_whatever_the_clock_says() {
+fn progress_deadlines_survive_wrong_clocks() {
     let (deployment, ..) = case(&[]);
     let (now, later) = (Mono(0).after(Span::seconds(1)), Mono(0).after(Span::seconds(601)));
     for (wall, due) in [(AT, later), (Wall(1), later), (AT + Span::hours(9), now)] {

@@ -10,7 +10,7 @@ use state::samples::{AT, eval};
 use wire::request::Action;
 
 #[test]
-fn in_a_pause_nothing_is_handed_out_and_afterwards_everything_that_is_open() {
+fn a_paused_broker_hands_out_nothing_until_resumed() {
     let mut alone = Alone::new(SchedulerSettings::default());
     assert_eq!(alone.register("a").len(), 1, "the only worker has it");
     alone.register("b");

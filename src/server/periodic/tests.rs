@@ -110,7 +110,7 @@ fn a_clock_that_steps_back_repeats_nothing() {
 }
 
 #[test]
-fn stopped_or_switched_off_nothing_comes_and_another_time_counts_from_its_version() {
+fn stopped_or_disabled_periodic_jobs_launch_nothing() {
     let mut alone = timed("* * * * *");
     alone.wait(30);
     let job = key("clock");

@@ -114,7 +114,7 @@ fn no_plan_brings_more_allocations_than_a_node_takes() {
 }
 
 #[test]
-fn who_makes_way_is_evicted_and_its_job_looked_at_again_in_one_entry() {
+fn preempted_jobs_are_evaluated_in_the_plans_entry() {
     let mut alone = crowded();
     let low = only_alloc(&alone, "low");
     alone.work(vec![registers(sized("high", 30, 900))]);
@@ -177,7 +177,7 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
 }
 
 #[test]
-fn what_makes_way_is_neither_changed_nor_counted_twice_by_plans_that_do_not_know_it() {
+fn plans_unaware_of_a_preemption_change_nothing_of_it() {
     let mut alone = crowded();
     let low = only_alloc(&alone, "low");
     let place = |alloc: Allocation| NodePlan { node_id: low.node_id, stops: vec![], places: vec![alloc] };
@@ -265,7 +265,7 @@ fn a_plan_in_the_turn_of_a_drain_places_nothing_there() {
 }
 
 #[test]
-fn a_worker_that_falls_silent_after_a_part_was_refused_is_given_up() {
+fn a_silent_worker_with_a_partial_plan_is_given_up() {
     let mut alone = Alone::new(SchedulerSettings::default());
     for n in 1..=2 {
         let mut info = info(n);

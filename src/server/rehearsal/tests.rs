@@ -91,7 +91,7 @@ fn each_change_is_counted_as_what_it_is() {
 }
 
 #[test]
-fn what_finds_no_node_is_told_with_the_evaluation_that_would_wait_for_one() {
+fn a_plan_without_room_names_its_blocked_evaluation() {
     let region = Region::default();
     let said = foretold(&region, &spec("a", 3));
     assert_eq!(said.failed["g"].coalesced_failures, 2);

@@ -119,7 +119,7 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
 }
 
 #[test]
-fn what_finds_no_place_is_explained_and_what_is_not_there_is_refused() {
+fn why_explains_missing_places_and_refuses_unknown_ids() {
     let mut r = moved();
     let mut large = spec("large", 1);
     large.groups[0].tasks[0].memory_mb = 1024 - 64 + 12;
@@ -206,7 +206,7 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
 }
 
 #[test]
-fn what_makes_others_and_what_became_of_a_dead_job_is_said_first() {
+fn why_begins_with_parents_and_dead_jobs() {
     use model::family::Periodic;
     use model::family::dispatch::{Parameterized, PayloadRule};
     let mut r = Region::default();
