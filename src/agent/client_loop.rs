@@ -5,10 +5,10 @@ use super::dir_work::DirWork;
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
 use super::space::Space;
+use ::io::client_rpc::GrantRequest;
 use ::io::clock;
 use ::io::http::Published;
-use ::io::keeper_link::Notice;
-use ::io::node::Question;
+use ::io::keeper_connection::KeeperNotice;
 use api::agent::ClientReport;
 use async_channel::{Receiver, Sender, TrySendError};
 use client::effects::Grant;
@@ -96,15 +96,15 @@ impl ClientLoop {
         self.client.next_deadline().into_iter().chain(retry).chain(self.space.deadline()).min()
     }
 
-    fn notice(&mut self, notice: Notice, inputs: &mut Vec<Input>) {
+    fn notice(&mut self, notice: KeeperNotice, inputs: &mut Vec<Input>) {
         match notice {
-            Notice::Up { boot_id, keeper_pid, runs } => {
+            KeeperNotice::Up { boot_id, keeper_pid, runs } => {
                 self.backlog.clear();
                 inputs.push(Input::KeeperUp);
                 inputs.push(Input::Keeper(Event::Welcome { protocol: PROTOCOL, boot_id, keeper_pid, runs }));
             }
-            Notice::Event(event) => inputs.push(Input::Keeper(event)),
-            Notice::Down { reason } => {
+            KeeperNotice::Event(event) => inputs.push(Input::Keeper(event)),
+            KeeperNotice::Down { reason } => {
                 tracing::warn!(reason, "no keeper: running tasks go on, nothing is started");
                 self.backlog.clear();
                 inputs.push(Input::KeeperDown { why: reason });
@@ -113,7 +113,7 @@ impl ClientLoop {
     }
 
     /// Every question is answered in its turn.
-    fn enlist(&mut self, question: Question) -> Input {
+    fn enlist(&mut self, question: GrantRequest) -> Input {
         self.next_token += 1;
         self.asking.insert(self.next_token, question.reply);
         Input::Ask { token: self.next_token, ask: question.ask }

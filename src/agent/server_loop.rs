@@ -6,15 +6,15 @@ use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
 use super::space::Space;
 use ::io::disk::Disk;
-use ::io::{clock, entropy, keys, machine};
+use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
 use model::key::Seed;
 use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::{Config, Server, Turn};
 use state::fault::Fault;
-use state::segments::Medium;
-use state::store::{Media, Options, Reader, Store};
+use state::store::{Options, Reader, Store, StoreFiles};
+use state::wal::WalFile;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -167,12 +167,12 @@ impl ServerLoop {
 fn open_server(path: &Path, config: &Config, keep_reserve: bool) -> Result<(Server, Space), String> {
     let named = |e: &dyn Display| format!("{}: {e}", path.display());
     let disk = Disk::open(path, keep_reserve).map_err(|e| named(&e))?;
-    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
-    let log = |name: &str| disk.beside(name).map(|file| Box::new(file) as Medium).map_err(|e| named(&e));
+    let (space, pending_create) = (Space::new(disk.reserve()), disk.pending_create());
+    let log = |name: &str| disk.sibling(name).map(|file| Box::new(file) as WalFile).map_err(|e| named(&e));
     let log = [log("log.0")?, log("log.1")?];
-    let options = Options::on_machine(machine::memory_bytes());
-    let (store, recovered) = Store::open(Media { state: disk, log }, options).map_err(|e| named(&e))?;
-    birth.complete().map_err(|e| named(&e))?;
+    let options = Options::on_machine(host_stats::memory_bytes());
+    let (store, recovered) = Store::open(StoreFiles { state: disk, log }, options).map_err(|e| named(&e))?;
+    pending_create.complete().map_err(|e| named(&e))?;
     let seed = entropy::u64().map_err(|e| named(&e))?;
     let server = Server::new(config.clone(), store, recovered, seed).map_err(|e| named(&e))?;
     Ok((server, space))

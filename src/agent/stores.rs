@@ -9,7 +9,7 @@ use super::{SERVER_ID, alloc_dir, supervisor};
 use ::io::{clock, entropy, zones};
 use client::{self, Client};
 use server::heartbeat::HeartbeatRules;
-use state::local::LocalStore;
+use state::client_store::ClientStore;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -55,9 +55,9 @@ fn open_client(config: &Config, dir: &DataDir, node: identity::Node) -> Result<(
     let path = client_store(config, dir.root());
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let disk = ::io::disk::Disk::open(&path, !config.dev).map_err(|e| named(&e))?;
-    let (space, birth) = (Space::new(disk.reserve()), disk.birth());
-    let (store, recovered) = LocalStore::open(disk).map_err(|e| named(&e))?;
-    birth.complete().map_err(|e| named(&e))?;
+    let (space, pending_create) = (Space::new(disk.reserve()), disk.pending_create());
+    let (store, recovered) = ClientStore::open(disk).map_err(|e| named(&e))?;
+    pending_create.complete().map_err(|e| named(&e))?;
     let settings = client_config(config, node, &alloc_dir(config, dir.root()));
     let seed = entropy::u64().map_err(|e| named(&e))?;
     Ok((Client::new(settings, store, recovered, seed, clock::now()), space))

@@ -16,7 +16,7 @@ use state::samples::{
     AT, Region, alloc, eval, eval_id, namespace, node_id, place, register, report, spec, submit,
 };
 use wire::command::Command;
-use wire::measured::Measured;
+use wire::metrics::MetricsSnapshot;
 use wire::record;
 use wire::status::ServerStatus;
 
@@ -162,7 +162,7 @@ impl World {
             allocations: 1,
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
-            measured: Measured::default(),
+            measured: MetricsSnapshot::default(),
         };
         let status =
             ServerStatus { id: 7, leader: Some(7), ready: true, voters: vec![7], ..ServerStatus::default() };

@@ -1,7 +1,7 @@
 //! The HTTP API without sockets: a request and what is known at present in, an answer or the work that leads to one out.
 //!
 //! Refuses to know: sockets, files, clocks and who runs it. Reads go through a view of the state and the published
-//! status; writes become an `Action` for the servers. Invariants: nothing here panics on any request; a view lives for
+//! status; writes become a `WriteRequest` for the servers. Invariants: nothing here panics on any request; a view lives for
 //! one call only, a waiting query holds no more than its keys, an index and a deadline; every refusal is a sentence.
 
 pub mod agent;
@@ -47,9 +47,9 @@ use routes::{alloc, deployment, eval, namespace, node, scheduler_config};
 use state::store::Reader;
 use state::view::View;
 use watch::WatchKey;
-use wire::ask::NodeAsk;
-use wire::rehearsal::Rehearse;
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::client_rpc::ClientRequest;
+use wire::job_plan::JobPlanRequest;
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 use wire::why::Subject;
 
@@ -70,9 +70,9 @@ pub struct Context<'a> {
 pub enum Outcome {
     Respond(Response),
     /// A write: give it to the servers, and their answer to `Answer::response`.
-    Act(Action, Answer),
+    Act(WriteRequest, Answer),
     /// Something to be found out, without writing: give it to the scheduler, and what it says to `Planned::response`.
-    Rehearse(Rehearse, Planned),
+    Rehearse(JobPlanRequest, Planned),
     /// Why something is as it is: to be found out in the same way.
     Explain(Subject, Explained),
     /// Nothing to tell yet: ask again, with `state`, once a key changed past `seen` or `wake_at` has come.
@@ -88,7 +88,7 @@ pub enum Outcome {
     /// An answer that takes long to work out: beside the thread that serves other requests.
     Compute(Box<dyn FnOnce() -> Response + Send>),
     /// A question to this agent's node: its answer is shown as `Presentation` says.
-    Ask(NodeAsk, Presentation),
+    Ask(ClientRequest, Presentation),
 }
 
 impl Outcome {
@@ -156,7 +156,7 @@ enum AnswerKind {
 }
 
 impl Answer {
-    pub fn response(self, result: Result<Done, Refusal>) -> Response {
+    pub fn response(self, result: Result<WriteReply, Refusal>) -> Response {
         match result {
             Err(refusal) => refusal.into(),
             Ok(done) => match self.kind {

@@ -15,10 +15,14 @@ use scheduler::{self, Attempt};
 use state::fault::Fault;
 use state::view::View;
 use std::sync::Arc;
-use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 
-pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
+pub fn rehearse(
+    view: &View,
+    asked: &JobPlanRequest,
+    at: Wall,
+) -> Result<Result<JobPlanReply, Refusal>, Fault> {
     let mut spec = JobSpec::clone(&asked.spec);
     let before = view.job(&spec.key())?;
     if let Some(job) = &before {
@@ -57,7 +61,7 @@ pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehear
         let job = view.job(&alloc.job)?;
         preempted.push((alloc, job));
     }
-    Ok(Ok(Rehearsal {
+    Ok(Ok(JobPlanReply {
         before,
         preempted,
         desired: decision.desired,

@@ -11,7 +11,7 @@ use api::{Answer, Context, Outcome, WaitState, route};
 use model::job::{JobSpec, JobType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 /// What HTTP users remember.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// The action that a registration by HTTP comes to. `None`: no leader just now.
-    pub fn register_over_http(&mut self, token: u64, spec: &JobSpec) -> Result<Option<Action>, String> {
+    pub fn register_over_http(&mut self, token: u64, spec: &JobSpec) -> Result<Option<WriteRequest>, String> {
         let body = json!({ "Job": job(spec) }).to_string().into_bytes();
         self.write_over_http(token, Method::Put, "/v1/jobs".into(), String::new(), body)
     }
@@ -72,7 +72,7 @@ impl World {
         token: u64,
         id: &str,
         purge: bool,
-    ) -> Result<Option<Action>, String> {
+    ) -> Result<Option<WriteRequest>, String> {
         let (path, query) = (format!("/v1/job/{id}"), format!("purge={purge}"));
         self.write_over_http(token, Method::Delete, path, query, Vec::new())
     }
@@ -84,7 +84,7 @@ impl World {
         path: String,
         query: String,
         body: Vec<u8>,
-    ) -> Result<Option<Action>, String> {
+    ) -> Result<Option<WriteRequest>, String> {
         match self.ask(&Request { method, path, query, body, websocket: false }) {
             Some(Outcome::Act(action, answer)) => {
                 self.readers.answers.insert(token, answer);
@@ -104,9 +104,9 @@ impl World {
     pub fn respond(
         &mut self,
         token: u64,
-        result: &Result<Done, wire::request::Refusal>,
+        result: &Result<WriteReply, wire::request::Refusal>,
     ) -> Result<(), String> {
-        let runs_nothing = matches!(result, Ok(Done::Job { eval: None, .. }));
+        let runs_nothing = matches!(result, Ok(WriteReply::Job { eval: None, .. }));
         if let Ok(done) = result
             && !runs_nothing
         {

@@ -10,11 +10,11 @@ mod monitor;
 mod tests;
 mod waiting;
 
-use ::io::aside;
+use ::io::client_rpc::{self, CallResult, RpcCall};
+use ::io::executor;
+use ::io::host_stats::HostStatsCollector;
 use ::io::http::{Answer, Answering, Bytes, HeaderMap, Published, Service};
-use ::io::machine::Observer;
 use ::io::monitor::Monitor;
-use ::io::node::{self, Answered, Call};
 use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
 use api::metrics::Metrics;
@@ -35,31 +35,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use waiting::Waiting;
-use wire::ask::{NodeAnswer, NodeAsk, Piece};
-use wire::measured::Series;
-use wire::rehearsal::{Rehearsal, Rehearse};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
+use wire::metrics::Series;
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 use wire::why::{Subject, Why};
 
 /// A write on its way to the servers' turn.
 pub struct Ask {
-    pub action: Action,
+    pub action: WriteRequest,
     pub reply: Reply,
 }
 
 /// Where the answer to an action goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
-pub struct Reply(Sender<Result<Done, Refusal>>);
+pub struct Reply(Sender<Result<WriteReply, Refusal>>);
 
 impl Reply {
     /// The caller may have left: then this does nothing.
-    pub fn send(self, result: Result<Done, Refusal>) {
+    pub fn send(self, result: Result<WriteReply, Refusal>) {
         let _ = self.0.try_send(result);
     }
 }
 
 /// Finds out what a job would come to, on the state that is open now; a panic of it ends nothing.
-pub type Rehearsing = Arc<dyn Fn(&Reader, &Rehearse) -> Result<Rehearsal, Refusal> + Send + Sync>;
+pub type Rehearsing = Arc<dyn Fn(&Reader, &JobPlanRequest) -> Result<JobPlanReply, Refusal> + Send + Sync>;
 
 /// Finds out why something is as it is, in the same way.
 pub type Explaining = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
@@ -79,7 +79,7 @@ pub struct Connections {
     /// Bounded; when it is full, callers are told to come back.
     pub actions: Sender<Ask>,
     /// Questions to this agent's node. Bounded, as `actions`.
-    pub node: Sender<Call>,
+    pub node: Sender<RpcCall>,
     pub rehearse: Rehearsing,
     pub explain: Explaining,
     /// The process's monotonic time.
@@ -89,7 +89,7 @@ pub struct Connections {
     /// How many entries' events are kept for those who stream them.
     pub event_buffer_entries: usize,
     pub monitor: Arc<Monitor>,
-    pub machine: Arc<Observer>,
+    pub machine: Arc<HostStatsCollector>,
 }
 
 pub struct HttpService {
@@ -101,9 +101,9 @@ pub struct HttpService {
     pub waiting: Waiting,
     pub events: Streams,
     pub monitor: Arc<Monitor>,
-    machine: Arc<Observer>,
+    machine: Arc<HostStatsCollector>,
     actions: Sender<Ask>,
-    node: Sender<Call>,
+    node: Sender<RpcCall>,
     rehearse: Rehearsing,
     explain: Explaining,
     rehearsals: Arc<Semaphore>,
@@ -191,27 +191,28 @@ impl HttpService {
                     Err(refused) => Answer::Whole(refused),
                 });
             }
-            Outcome::Ask(ask, presentation) => match node::ask(&self.node, |reply| Call { ask, reply }).await
-            {
-                Ok(Answered::Whole(answer)) => presentation.response(&answer),
-                Ok(Answered::Session(session)) => return Ok(Answer::Session(session)),
-                Ok(Answered::Pieces(pieces)) => {
-                    return Ok(stream(
-                        presentation.content_type(),
-                        Ok(shown(&self.executor, pieces, presentation)),
-                    ));
+            Outcome::Ask(ask, presentation) => {
+                match client_rpc::call(&self.node, |reply| RpcCall { ask, reply }).await {
+                    Ok(CallResult::Reply(answer)) => presentation.response(&answer),
+                    Ok(CallResult::Session(session)) => return Ok(Answer::Session(session)),
+                    Ok(CallResult::Stream(pieces)) => {
+                        return Ok(stream(
+                            presentation.content_type(),
+                            Ok(shown(&self.executor, pieces, presentation)),
+                        ));
+                    }
+                    Err(refusal) => refusal.into(),
                 }
-                Err(refusal) => refusal.into(),
-            },
+            }
             Outcome::Metrics(mut metrics) => {
                 self.measure(&mut metrics).await;
                 metrics.take_reads(*self.reads());
                 let machine = self.machine.clone();
-                metrics.response(&aside::unblock(move || machine.look()).await)
+                metrics.response(&executor::unblock(move || machine.collect()).await)
             }
             Outcome::Host(request) => {
                 let machine = self.machine.clone();
-                request.response(aside::unblock(move || machine.host()).await)
+                request.response(executor::unblock(move || machine.host()).await)
             }
             Outcome::Act(action, answer) => answer.response(self.ask(action).await),
             Outcome::Rehearse(asked, planned) => {
@@ -241,7 +242,8 @@ impl HttpService {
             for batch in ids.chunks(MEASURED_AT_ONCE) {
                 let under_way: Vec<_> = batch.iter().map(|id| (*id, self.ask_figures(*id))).collect();
                 for (id, answered) in under_way {
-                    if let Ok(Ok(Answered::Whole(NodeAnswer::AllocFigures(figures)))) = answered.recv().await
+                    if let Ok(Ok(CallResult::Reply(ClientReply::AllocResourceUsage(figures)))) =
+                        answered.recv().await
                     {
                         metrics.take_figures(id, &figures);
                     }
@@ -255,10 +257,10 @@ impl HttpService {
     }
 
     /// A question that finds the queue full is not asked: its answer is closed.
-    fn ask_figures(&self, alloc: AllocId) -> Receiver<Result<Answered, Refusal>> {
+    fn ask_figures(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
         let (reply, answered) = async_channel::bounded(1);
-        let ask = NodeAsk::AllocFigures { alloc, task: None };
-        self.node.try_send(Call { ask, reply }).unwrap_or_default();
+        let ask = ClientRequest::AllocResourceUsage { alloc, task: None };
+        self.node.try_send(RpcCall { ask, reply }).unwrap_or_default();
         answered
     }
 
@@ -276,7 +278,7 @@ impl HttpService {
         route(request, &context, state)
     }
 
-    async fn ask(&self, action: Action) -> Result<Done, Refusal> {
+    async fn ask(&self, action: WriteRequest) -> Result<WriteReply, Refusal> {
         let unavailable = |message: &str| Refusal::new(RefusalKind::Unavailable, message);
         let (reply, answered) = async_channel::bounded(1);
         match self.actions.try_send(Ask { action, reply: Reply(reply) }) {
@@ -315,7 +317,7 @@ impl HttpService {
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
         let reader = self.reader.get();
-        let found = aside::unblock(move || {
+        let found = executor::unblock(move || {
             let found = work(&reader);
             drop(place);
             found
@@ -361,7 +363,7 @@ fn stream(content_type: &str, chunks: Result<Receiver<Bytes>, Response>) -> Answ
 /// Pieces as their caller wants to see them. Ends with them, or when the caller leaves.
 fn shown(
     executor: &smol::Executor<'static>,
-    pieces: Receiver<Piece>,
+    pieces: Receiver<StreamFrame>,
     presentation: Presentation,
 ) -> Receiver<Bytes> {
     let (sender, chunks) = async_channel::bounded(1);
@@ -376,6 +378,6 @@ fn shown(
             }
         }
     };
-    aside::spawn(executor, pass_on).detach();
+    executor::spawn(executor, pass_on).detach();
     chunks
 }

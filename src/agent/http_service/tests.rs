@@ -7,8 +7,8 @@ mod reads;
 
 use super::waiting::Waiting;
 use super::*;
+use ::io::client_rpc::GrantRequest;
 use ::io::http::{self, GRACE, HEAD_TIMEOUT, Limits, Settings};
-use ::io::node::Question;
 use api::agent::{AgentInfo, ClientReport};
 use api::request::MAX_BODY_BYTES;
 use client::effects::Grant;
@@ -26,10 +26,10 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use wire::change::Change;
 use wire::command::Command;
-use wire::measured::Measured;
-use wire::rehearsal::Rehearsal;
-use wire::request::{Action, Done};
+use wire::job_plan::JobPlanReply;
+use wire::metrics::MetricsSnapshot;
 use wire::request::{Refusal, RefusalKind};
+use wire::request::{WriteReply, WriteRequest};
 use wire::status::ServerStatus;
 
 /// A server on a port of its own, and what its service is connected to.
@@ -42,7 +42,7 @@ struct Server {
     thread: Option<JoinHandle<()>>,
     alloc_dir: PathBuf,
     /// What is asked of the node's brain.
-    questions: Receiver<Question>,
+    questions: Receiver<GrantRequest>,
 }
 
 impl Server {
@@ -60,7 +60,7 @@ impl Server {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::ZERO,
-            measured: Measured::default(),
+            measured: MetricsSnapshot::default(),
         };
         let status = ServerStatus { id: 1, leader: Some(1), ready: true, ..ServerStatus::default() };
         let agent = AgentInfo {
@@ -71,7 +71,7 @@ impl Server {
         };
         let service = Arc::new(HttpService::new(Connections {
             executor: executor.clone(),
-            rehearse: Arc::new(|_, _| Ok(Rehearsal::default())),
+            rehearse: Arc::new(|_, _| Ok(JobPlanReply::default())),
             explain: Arc::new(|_, _| Err(Refusal::new(RefusalKind::NotFound, "job not found"))),
             agent,
             reader: region.store.reader(),
@@ -83,7 +83,7 @@ impl Server {
             seed: 1,
             event_buffer_entries: 4,
             monitor: Arc::default(),
-            machine: Arc::new(Observer::new(alloc_dir.clone())),
+            machine: Arc::new(HostStatsCollector::new(alloc_dir.clone())),
         }));
         let settings = Arc::new(Settings {
             response_headers: Published::new(vec![
@@ -96,9 +96,9 @@ impl Server {
         let listener = smol::block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let served = service.clone();
-        let places = node::Places { data_dir: alloc_dir.clone(), alloc_dir: alloc_dir.clone() };
+        let places = client_rpc::NodeDirs { data_dir: alloc_dir.clone(), alloc_dir: alloc_dir.clone() };
         let thread = std::thread::spawn(move || {
-            executor.spawn(node::serve(executor.clone(), to_answer, brain, places)).detach();
+            executor.spawn(client_rpc::serve(executor.clone(), to_answer, brain, places)).detach();
             smol::block_on(executor.run(http::serve(executor.clone(), listener, served, settings, stopped)));
         });
         Server {
@@ -352,8 +352,8 @@ fn writes_go_to_the_servers_and_come_back() {
     let server = Server::start("writes", Limits::default());
     let mut socket = server.send(&put("/v1/jobs", JOB));
     let Ask { action, reply } = smol::block_on(server.asks.recv()).unwrap();
-    assert!(matches!(action, Action::RegisterJob { .. }));
-    reply.send(Ok(Done::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
+    assert!(matches!(action, WriteRequest::RegisterJob { .. }));
+    reply.send(Ok(WriteReply::Job { eval: Some(EvalId::default()), job_modify_index: 3, index: 4 }));
     let answer = read_until(&mut socket, |_| false);
     assert!(answer.contains("\"JobModifyIndex\":3") && answer.contains("X-Nomad-Index: 4"), "{answer}");
 }

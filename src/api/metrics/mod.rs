@@ -21,8 +21,8 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use wire::figures::AllocFigures;
-use wire::measured::{Measured, Sample, Series};
+use wire::metrics::{MetricsSnapshot, Sample, Series};
+use wire::resource_usage::AllocResourceUsage;
 
 /// What a request for metrics found, before the machine is looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,7 +156,7 @@ fn job_labels(key: &JobKey, parent: &str) -> Labels {
 }
 
 impl Metrics {
-    fn take(&mut self, measured: &Measured, labels: &Labels) {
+    fn take(&mut self, measured: &MetricsSnapshot, labels: &Labels) {
         for (name, value) in &measured.gauges {
             self.gauge(name, labels, *value as f64);
         }
@@ -206,7 +206,7 @@ impl Metrics {
     }
 
     /// What an allocation of `allocs` uses; one that ended meanwhile is left out.
-    pub fn take_figures(&mut self, id: AllocId, figures: &AllocFigures) {
+    pub fn take_figures(&mut self, id: AllocId, figures: &AllocResourceUsage) {
         let alloc = self.running.iter().find(|alloc| alloc.id == id);
         self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures)));
     }

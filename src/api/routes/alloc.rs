@@ -16,7 +16,7 @@ use state::view::{Table, View};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
@@ -214,12 +214,12 @@ pub fn stop(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let migrate = Some(Leave::AtOnce);
     let transition = Transition { migrate, reschedule, no_shutdown_delay, ..Transition::default() };
     let answer = Answer { kind: AnswerKind::AllocStopped, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::StopAlloc { alloc, transition }, answer))
+    Ok(Outcome::Act(WriteRequest::StopAlloc { alloc, transition }, answer))
 }
 
-pub fn stopped(done: &Done, pretty: bool) -> Response {
+pub fn stopped(done: &WriteReply, pretty: bool) -> Response {
     let eval = match done {
-        Done::Evals { evals, .. } => evals.first().map(ToString::to_string),
+        WriteReply::Evals { evals, .. } => evals.first().map(ToString::to_string),
         _ => None,
     };
     let shape = StoppedShape { eval_id: eval.unwrap_or_default(), index: done.index() };

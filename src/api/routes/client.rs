@@ -9,7 +9,7 @@ use crate::{Call, Outcome, json};
 use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
-use wire::ask::{LogStream, NodeAsk, Position, RestartScope};
+use wire::client_rpc::{ClientRequest, LogStream, Position, RestartScope};
 
 /// Ways to look at an allocation's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let (from, follow) = (position(call)?, q.flag("follow", false)?);
     let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
     started(&on_this_node(call, alloc)?, task)?;
-    let ask = NodeAsk::Logs { alloc, task: task.to_string(), stream, from, follow };
+    let ask = ClientRequest::Logs { alloc, task: task.to_string(), stream, from, follow };
     Ok(asking(call, ask, form))
 }
 
@@ -47,17 +47,19 @@ pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Respon
     };
     let whole = Position::FromStart(0);
     let (ask, form) = match how {
-        FilesAsk::List => (NodeAsk::List { alloc, path }, Form::Json),
-        FilesAsk::Stat => (NodeAsk::Stat { alloc, path }, Form::Json),
-        FilesAsk::Cat => (NodeAsk::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text),
+        FilesAsk::List => (ClientRequest::List { alloc, path }, Form::Json),
+        FilesAsk::Stat => (ClientRequest::Stat { alloc, path }, Form::Json),
+        FilesAsk::Cat => {
+            (ClientRequest::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text)
+        }
         FilesAsk::ReadAt => {
             // to the end, unless it is above zero
             let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);
-            (NodeAsk::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
+            (ClientRequest::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
         }
         FilesAsk::Stream => {
             let (from, follow) = (position(call)?, q.flag("follow", true)?);
-            (NodeAsk::File { alloc, path, from, limit: None, follow }, Form::Frames)
+            (ClientRequest::File { alloc, path, from, limit: None, follow }, Form::Frames)
         }
     };
     on_this_node(call, alloc)?;
@@ -79,7 +81,7 @@ pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         (None, false) => RestartScope::Running,
     };
     on_this_node(call, alloc)?;
-    Ok(asking(call, NodeAsk::Restart { alloc, scope }, Form::Json))
+    Ok(asking(call, ClientRequest::Restart { alloc, scope }, Form::Json))
 }
 
 /// `{Task, Signal}`; without a task every one that runs.
@@ -89,7 +91,7 @@ pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
     let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
     on_this_node(call, alloc)?;
-    Ok(asking(call, NodeAsk::Signal { alloc, task, signal }, Form::Json))
+    Ok(asking(call, ClientRequest::Signal { alloc, task, signal }, Form::Json))
 }
 
 /// `command` is a JSON list of texts.
@@ -109,11 +111,11 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     };
     let tty = q.flag("tty", false)?;
     on_this_node(call, alloc)?;
-    session(call, NodeAsk::Exec { alloc, task: task.to_string(), command, tty })
+    session(call, ClientRequest::Exec { alloc, task: task.to_string(), command, tty })
 }
 
 /// What is asked for goes both ways.
-pub fn session(call: &Call<'_>, ask: NodeAsk) -> Result<Outcome, Response> {
+pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<Outcome, Response> {
     if !call.request.websocket {
         return Err(bad(
             "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
@@ -126,7 +128,7 @@ pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let alloc = alloc_id(id)?;
     let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
     on_this_node(call, alloc)?;
-    Ok(asking(call, NodeAsk::AllocFigures { alloc, task }, Form::Json))
+    Ok(asking(call, ClientRequest::AllocResourceUsage { alloc, task }, Form::Json))
 }
 
 /// There are no checks, so no allocation has any.
@@ -142,17 +144,17 @@ pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
         Some(alloc) => drop(on_this_node(call, alloc)?),
         None => this_node(call, call.query.text("node_id"))?,
     }
-    Ok(asking(call, NodeAsk::Collect { alloc }, Form::Nothing))
+    Ok(asking(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
 }
 
 pub fn host_figures(call: &Call<'_>) -> Result<Outcome, Response> {
     this_node(call, call.query.text("node_id"))?;
-    Ok(asking(call, NodeAsk::HostFigures, Form::Json))
+    Ok(asking(call, ClientRequest::HostStats, Form::Json))
 }
 
 pub fn metadata(call: &Call<'_>) -> Result<Outcome, Response> {
     this_node(call, call.query.text("node_id"))?;
-    Ok(asking(call, NodeAsk::Metadata, Form::Json))
+    Ok(asking(call, ClientRequest::Metadata, Form::Json))
 }
 
 /// `{NodeID, Meta}`; a key whose value is null is unset.
@@ -171,7 +173,7 @@ pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
         _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
     };
     let changes = given.iter().map(change).collect::<Result<_, _>>()?;
-    Ok(asking(call, NodeAsk::SetMetadata { changes }, Form::Json))
+    Ok(asking(call, ClientRequest::SetMetadata { changes }, Form::Json))
 }
 
 /// This agent's node is the one that is meant: by its id, or because nobody else is.
@@ -189,7 +191,7 @@ fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
     Err(Response::text(404, "No path to node"))
 }
 
-fn asking(call: &Call<'_>, ask: NodeAsk, form: Form) -> Outcome {
+fn asking(call: &Call<'_>, ask: ClientRequest, form: Form) -> Outcome {
     Outcome::Ask(ask, Presentation { form, pretty: call.query.pretty })
 }
 

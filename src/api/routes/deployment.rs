@@ -1,6 +1,6 @@
 //! Deployments: the list, one, those of a job, and what users do with one.
 //!
-//! Refuses to know: when a deployment goes on. A request becomes a wish; the servers decide.
+//! Refuses to know: when a deployment goes on. A request becomes a `DeploymentRequest`; the servers decide.
 
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
@@ -12,7 +12,7 @@ use model::deployment::Deployment;
 use model::id::{AllocId, DeploymentId, JobKey};
 use serde_json::{Map, Value};
 use state::view::{Table, View};
-use wire::request::{Action, DeploymentWish, Done};
+use wire::request::{DeploymentRequest, WriteReply, WriteRequest};
 
 /// What users do with a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,29 +120,29 @@ pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> 
         _ => {}
     }
     let step = match verb {
-        Verb::Fail => DeploymentWish::Fail,
-        Verb::Pause if json::flag(&body, "Pause")? => DeploymentWish::Pause,
-        Verb::Pause => DeploymentWish::Resume,
+        Verb::Fail => DeploymentRequest::Fail,
+        Verb::Pause if json::flag(&body, "Pause")? => DeploymentRequest::Pause,
+        Verb::Pause => DeploymentRequest::Resume,
         Verb::Promote => promotion(&body)?,
         Verb::AllocationHealth => health(&body)?,
         // a deployment waits for other regions only if its job is in several
         Verb::Unblock => return Err(unblocked(call, deployment)?),
     };
     let answer = Answer { kind: AnswerKind::DeploymentStepped, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::StepDeployment { deployment, step }, answer))
+    Ok(Outcome::Act(WriteRequest::StepDeployment { deployment, step }, answer))
 }
 
-fn promotion(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
+fn promotion(body: &Map<String, Value>) -> Result<DeploymentRequest, Response> {
     let groups: Vec<String> = json::texts(body, "Groups")?.into_iter().map(str::to_string).collect();
     match (json::flag(body, "All")?, groups.is_empty()) {
-        (true, true) => Ok(DeploymentWish::Promote { groups: None }),
-        (false, false) => Ok(DeploymentWish::Promote { groups: Some(groups) }),
+        (true, true) => Ok(DeploymentRequest::Promote { groups: None }),
+        (false, false) => Ok(DeploymentRequest::Promote { groups: Some(groups) }),
         (true, false) => Err(Response::text(400, "name groups or all of them, not both")),
         (false, true) => Err(Response::text(400, "name the groups to promote, or say that all are meant")),
     }
 }
 
-fn health(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
+fn health(body: &Map<String, Value>) -> Result<DeploymentRequest, Response> {
     let ids = |name| -> Result<Vec<AllocId>, Response> {
         json::texts(body, name)?.into_iter().map(|id| page::full_id("alloc", id)).collect()
     };
@@ -153,7 +153,7 @@ fn health(body: &Map<String, Value>) -> Result<DeploymentWish, Response> {
     if let Some(both) = healthy.iter().find(|id| unhealthy.contains(id)) {
         return Err(Response::text(400, format!("allocation {both} cannot be healthy and unhealthy")));
     }
-    Ok(DeploymentWish::SetHealth { healthy, unhealthy })
+    Ok(DeploymentRequest::SetHealth { healthy, unhealthy })
 }
 
 fn unblocked(call: &Call<'_>, id: DeploymentId) -> Result<Response, Response> {
@@ -165,9 +165,9 @@ fn unblocked(call: &Call<'_>, id: DeploymentId) -> Result<Response, Response> {
     Ok(Response::text(500, why))
 }
 
-pub fn stepped(done: &Done, pretty: bool) -> Response {
+pub fn stepped(done: &WriteReply, pretty: bool) -> Response {
     let (eval, reverted) = match done {
-        Done::Deployment { eval, reverted, .. } => (*eval, *reverted),
+        WriteReply::Deployment { eval, reverted, .. } => (*eval, *reverted),
         _ => (None, None),
     };
     let index = done.index();

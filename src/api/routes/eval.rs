@@ -13,7 +13,7 @@ use model::id::{EvalId, JobKey};
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     one_filter(call)?;
@@ -97,9 +97,9 @@ pub fn delete(call: &Call<'_>) -> Result<Outcome, Response> {
     }
     let named = ids(&body)?;
     let action = match (named.is_empty(), filter) {
-        (false, _) => Action::DeleteEvals { ids: named, skip_needed: false },
+        (false, _) => WriteRequest::DeleteEvals { ids: named, skip_needed: false },
         (true, "") => return Err(Response::text(400, "evals must be deleted by either ID or filter")),
-        (true, filter) => Action::DeleteEvals { ids: matching(call, filter)?, skip_needed: true },
+        (true, filter) => WriteRequest::DeleteEvals { ids: matching(call, filter)?, skip_needed: true },
     };
     Ok(Outcome::Act(action, Answer { kind: AnswerKind::EvalsDeleted, pretty: call.query.pretty }))
 }
@@ -135,9 +135,9 @@ fn matching(call: &Call<'_>, filter: &str) -> Result<Vec<EvalId>, Response> {
     Ok(ids)
 }
 
-pub fn deleted(done: &Done, pretty: bool) -> Response {
+pub fn deleted(done: &WriteReply, pretty: bool) -> Response {
     let index = done.index();
-    let count = if let Done::Deleted { count, .. } = done { *count } else { 0 };
+    let count = if let WriteReply::Deleted { count, .. } = done { *count } else { 0 };
     Response::json(&DeletedShape { count, index }, pretty).with("X-Nomad-Index", index.max(1))
 }
 

@@ -10,7 +10,7 @@ use model::namespace::{Capabilities, NamespaceSpec};
 use serde_json::{Map, Value};
 use state::view::Table;
 use std::collections::BTreeMap;
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
@@ -43,21 +43,21 @@ pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
         let shown: String = namespace.name.chars().take(MAX_SHOWN_CHARS).collect();
         return Err(Response::text(500, format!("Invalid namespace {shown:?}: {problems}")));
     }
-    Ok(act(call, Action::UpsertNamespace { namespace: Box::new(namespace) }))
+    Ok(act(call, WriteRequest::UpsertNamespace { namespace: Box::new(namespace) }))
 }
 
 /// How much of a refused name the refusal repeats.
 const MAX_SHOWN_CHARS: usize = 128;
 
 pub fn delete(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
-    Ok(act(call, Action::DeleteNamespace { name: name.to_string() }))
+    Ok(act(call, WriteRequest::DeleteNamespace { name: name.to_string() }))
 }
 
-fn act(call: &Call<'_>, action: Action) -> Outcome {
+fn act(call: &Call<'_>, action: WriteRequest) -> Outcome {
     Outcome::Act(action, Answer { kind: AnswerKind::Written, pretty: call.query.pretty })
 }
 
-pub fn written(done: &Done) -> Response {
+pub fn written(done: &WriteReply) -> Response {
     Response::text(200, "").with("X-Nomad-Index", done.index().max(1))
 }
 

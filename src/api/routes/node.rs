@@ -1,6 +1,6 @@
 //! Nodes: the list, one, and what users want of one.
 //!
-//! Refuses to know: how a node is drained. A request becomes a wish; the servers decide.
+//! Refuses to know: how a node is drained. A request becomes a `NodeUpdateRequest`; the servers decide.
 
 use crate::filter::LeftOut;
 use crate::page::{self, Page};
@@ -19,8 +19,8 @@ use model::time::Span;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::sync::Arc;
-use wire::command::NodeWish;
-use wire::request::{Action, Done};
+use wire::command::NodeUpdateRequest;
+use wire::request::{WriteReply, WriteRequest};
 
 /// `pool`: `None` for every node.
 pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
@@ -75,40 +75,40 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let node: NodeId = page::full_id("node", id)?;
     let answer = Answer { kind: AnswerKind::NodeEvaluated, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::EvaluateNode { node }, answer))
+    Ok(Outcome::Act(WriteRequest::EvaluateNode { node }, answer))
 }
 
 pub fn purge(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
-    change(call, id, NodeWish::Purge, AnswerKind::NodeEvaluated)
+    change(call, id, NodeUpdateRequest::Purge, AnswerKind::NodeEvaluated)
 }
 
 pub fn eligibility(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
-    let wish = match json::text(&body, "Eligibility")?.unwrap_or_default() {
-        "eligible" => NodeWish::Eligible(true),
-        "ineligible" => NodeWish::Eligible(false),
+    let request = match json::text(&body, "Eligibility")?.unwrap_or_default() {
+        "eligible" => NodeUpdateRequest::Eligible(true),
+        "ineligible" => NodeUpdateRequest::Eligible(false),
         other => {
             let why = format!("invalid scheduling eligibility {other:?}: say \"eligible\" or \"ineligible\"");
             return Err(Response::text(500, why));
         }
     };
-    change(call, id, wish, AnswerKind::NodeChanged)
+    change(call, id, request, AnswerKind::NodeChanged)
 }
 
 /// Without a `DrainSpec` the drain ends.
 pub fn drain(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let body = json::object(call.body()?)?;
     let meta = namespace::meta(&body)?;
-    let wish = match json::member(&body, "DrainSpec") {
-        None => NodeWish::EndDrain { mark_eligible: json::flag(&body, "MarkEligible")?, meta },
-        Some(Value::Object(spec)) => NodeWish::Drain {
+    let request = match json::member(&body, "DrainSpec") {
+        None => NodeUpdateRequest::EndDrain { mark_eligible: json::flag(&body, "MarkEligible")?, meta },
+        Some(Value::Object(spec)) => NodeUpdateRequest::Drain {
             deadline: duration(spec, "Deadline")?,
             ignore_system: json::flag(spec, "IgnoreSystemJobs")?,
             meta,
         },
         Some(_) => return Err(Response::text(400, "member DrainSpec must be an object or null")),
     };
-    change(call, id, wish, AnswerKind::NodeChanged)
+    change(call, id, request, AnswerKind::NodeChanged)
 }
 
 /// Nanoseconds, or a text as in job files. Absent: zero.
@@ -122,26 +122,31 @@ fn duration(object: &Map<String, Value>, name: &str) -> Result<Span, Response> {
     given.ok_or_else(|| Response::text(400, why()))
 }
 
-fn change(call: &Call<'_>, id: &str, wish: NodeWish, kind: AnswerKind) -> Result<Outcome, Response> {
+fn change(
+    call: &Call<'_>,
+    id: &str,
+    request: NodeUpdateRequest,
+    kind: AnswerKind,
+) -> Result<Outcome, Response> {
     let node: NodeId = page::full_id("node", id)?;
     let answer = Answer { kind, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::ChangeNode { node, wish }, answer))
+    Ok(Outcome::Act(WriteRequest::UpdateNode { node, request }, answer))
 }
 
-pub fn changed(done: &Done, pretty: bool) -> Response {
+pub fn changed(done: &WriteReply, pretty: bool) -> Response {
     let (evals, node_modify_index) = evals_of(done);
     let shape = NodeChangedShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
-fn evals_of(done: &Done) -> (&[EvalId], u64) {
+fn evals_of(done: &WriteReply) -> (&[EvalId], u64) {
     match done {
-        Done::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
+        WriteReply::Evals { evals, modify_index, .. } => (evals.as_slice(), *modify_index),
         _ => (&[][..], 0),
     }
 }
 
-pub fn evaluated(done: &Done, pretty: bool) -> Response {
+pub fn evaluated(done: &WriteReply, pretty: bool) -> Response {
     let (evals, node_modify_index) = evals_of(done);
     let shape = NodeEvaluatedShape::new(evals, node_modify_index, done.index());
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))

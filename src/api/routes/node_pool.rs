@@ -14,7 +14,7 @@ use model::pool::{NodePool, NodePoolSpec, is_built_in};
 use model::scheduling::PoolScheduling;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
@@ -70,17 +70,17 @@ pub fn write(call: &Call<'_>, name: Option<&str>) -> Result<Outcome, Response> {
     if is_built_in(&pool.name) {
         return Err(Response::text(400, format!("modifying node pool {shown:?} is not allowed")));
     }
-    Ok(act(call, Action::UpsertNodePool { pool: Box::new(pool) }))
+    Ok(act(call, WriteRequest::UpsertNodePool { pool: Box::new(pool) }))
 }
 
 /// How much of a refused name the refusal repeats.
 const MAX_SHOWN_CHARS: usize = 128;
 
 pub fn delete(call: &Call<'_>, name: &str) -> Result<Outcome, Response> {
-    Ok(act(call, Action::DeleteNodePool { name: name.to_string() }))
+    Ok(act(call, WriteRequest::DeleteNodePool { name: name.to_string() }))
 }
 
-fn act(call: &Call<'_>, action: Action) -> Outcome {
+fn act(call: &Call<'_>, action: WriteRequest) -> Outcome {
     Outcome::Act(action, Answer { kind: AnswerKind::Written, pretty: call.query.pretty })
 }
 

@@ -5,7 +5,7 @@
 use crate::response::Response;
 use crate::shape::operator::{AutopilotShape, RaftShape};
 use crate::{Answer, AnswerKind, Call, Outcome};
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 pub fn raft_configuration(call: &Call<'_>) -> Result<Outcome, Response> {
     let shape = RaftShape::new(call.ctx.agent, call.ctx.status);
@@ -22,7 +22,7 @@ pub fn autopilot_health(call: &Call<'_>) -> Result<Outcome, Response> {
 /// Answered as soon as the collector is on its way.
 pub fn collect_garbage(call: &Call<'_>) -> Result<Outcome, Response> {
     let answer = Answer { kind: AnswerKind::Written, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::CollectGarbage, answer))
+    Ok(Outcome::Act(WriteRequest::CollectGarbage, answer))
 }
 
 /// Every entry of the log leaves the summaries of jobs exact: there is nothing to count anew.

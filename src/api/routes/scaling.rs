@@ -16,7 +16,7 @@ use model::scaling::ScalingPolicy;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::collections::BTreeMap;
-use wire::request::{Action, ScaleWish};
+use wire::request::{ScaleRequest, WriteRequest};
 
 /// Message and meta of an event may be so long together: the newest of them are kept.
 const MAX_EVENT_BYTES: usize = 16 << 10;
@@ -43,7 +43,7 @@ pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
             "Message and Meta must not have more than {MAX_EVENT_BYTES} bytes together"
         )));
     }
-    let wish = ScaleWish {
+    let request = ScaleRequest {
         job: JobKey::new(namespace, id),
         group,
         count,
@@ -53,7 +53,7 @@ pub fn scale(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         enforce_index: json::number(&body, "JobModifyIndex")?.filter(|index| *index > 0),
     };
     let kind = AnswerKind::Registered { warnings: String::new() };
-    Ok(Outcome::Act(Action::ScaleJob(Box::new(wish)), Answer { kind, pretty: call.query.pretty }))
+    Ok(Outcome::Act(WriteRequest::ScaleJob(Box::new(request)), Answer { kind, pretty: call.query.pretty }))
 }
 
 /// What else the body names is what the request is for.

@@ -8,7 +8,7 @@ use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
 use model::scheduling::{Algorithm, Preemption, SchedulerSettings};
 use model::validate::multi_warning;
 use serde_json::{Map, Value};
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 pub fn configuration(call: &Call<'_>) -> Result<Outcome, Response> {
     let view = call.view()?;
@@ -42,7 +42,7 @@ pub fn configure(call: &Call<'_>) -> Result<Outcome, Response> {
         None | Some(0 | DEFAULT_NODE_LIMIT) => String::new(),
         Some(_) => multi_warning(&[LIMIT_WITHOUT_EFFECT.to_string()]),
     };
-    let action = Action::ConfigureScheduler { settings, cas };
+    let action = WriteRequest::ConfigureScheduler { settings, cas };
     let kind = AnswerKind::SchedulerConfigured { warnings };
     Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
 }
@@ -82,8 +82,8 @@ pub fn algorithm(body: &Map<String, Value>) -> Result<Option<Algorithm>, Respons
     }
 }
 
-pub fn configured(done: &Done, warnings: String, pretty: bool) -> Response {
-    let updated = matches!(done, Done::SchedulerConfig { updated: true, .. });
+pub fn configured(done: &WriteReply, warnings: String, pretty: bool) -> Response {
+    let updated = matches!(done, WriteReply::SchedulerConfig { updated: true, .. });
     let index = done.index();
     Response::json(&ConfiguredShape { updated, warnings, index }, pretty).with("X-Nomad-Index", index.max(1))
 }

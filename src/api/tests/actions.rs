@@ -63,7 +63,7 @@ fn the_task_that_has_the_action_is_asked() {
     let mut world = acting();
     let (alloc, other) = (alloc_id(1), alloc_id(9));
     let session = |task: &str, action: &str, tty| {
-        Ok(NodeAsk::Action { alloc, task: task.into(), action: action.into(), tty })
+        Ok(ClientRequest::Action { alloc, task: task.into(), action: action.into(), tty })
     };
     let asked = |world: &World, job: &str, query: &str| {
         let target = format!("/v1/job/{job}/action?{}", query.replace("@", &alloc.to_string()));

@@ -30,10 +30,10 @@ use model::eval::EvalStatus;
 use model::time::{Mono, Span};
 use serde_json::Value;
 use state::samples::{AT, Region, alloc, eval, eval_id, node_id, place, register, report, spec};
-use wire::ask::NodeAsk;
+use wire::client_rpc::ClientRequest;
 use wire::command::Command;
-use wire::measured::Measured;
-use wire::request::Action;
+use wire::metrics::MetricsSnapshot;
+use wire::request::WriteRequest;
 use wire::status::ServerStatus;
 
 /// A region with its leader, a node and what these tests register.
@@ -71,7 +71,7 @@ impl World {
             allocations: 0,
             since_heartbeat: None,
             heartbeat_ttl: Span::seconds(10),
-            measured: Measured::default(),
+            measured: MetricsSnapshot::default(),
         };
         World {
             region: Region::default(),
@@ -164,7 +164,7 @@ impl World {
         serde_json::from_slice(&response.body).unwrap()
     }
 
-    fn act(&self, method: Method, target: &str, body: &str) -> (Action, Answer) {
+    fn act(&self, method: Method, target: &str, body: &str) -> (WriteRequest, Answer) {
         match self.step(&request(method, target, body), WaitState::default()) {
             Outcome::Act(action, answer) => (action, answer),
             Outcome::Respond(response) => panic!("{target}: {} {}", response.status, text(&response)),
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(NodeAsk, Presentation), String> {
+    fn ask(&self, method: Method, target: &str, body: &str) -> Result<(ClientRequest, Presentation), String> {
         match self.step(&request(method, target, body), WaitState::default()) {
             Outcome::Ask(ask, presentation) => Ok((ask, presentation)),
             Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),

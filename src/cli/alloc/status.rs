@@ -8,7 +8,9 @@ use crate::output::{Failure, Objects, Outcome, objects};
 use crate::render::layout;
 use crate::render::template::with_left_out;
 use crate::session::{Session, path};
-use crate::shapes::{Alloc, AllocFigures, AllocGroup, AllocMetric, Eval, Task, TaskEvent, TaskState, Usage};
+use crate::shapes::{
+    Alloc, AllocGroup, AllocMetric, AllocResourceUsage, Eval, Task, TaskEvent, TaskState, Usage,
+};
 use api::shape::alloc::LEFT_OUT;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeMap;
@@ -272,7 +274,7 @@ fn used(session: &Session, alloc: &Alloc) -> BTreeMap<String, Usage> {
         return BTreeMap::new();
     }
     let stats = format!("{}/stats", path("client/allocation", &alloc.id));
-    let answer: Result<AllocFigures, _> = session.client.get(&stats, &[]);
+    let answer: Result<AllocResourceUsage, _> = session.client.get(&stats, &[]);
     match answer {
         Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).collect(),
         Err(e) => {

@@ -13,7 +13,7 @@ use model::alloc::Allocation;
 use model::id::JobKey;
 use model::job::{Task, TaskGroup, no_action};
 use state::view::Table;
-use wire::ask::NodeAsk;
+use wire::client_rpc::ClientRequest;
 
 pub fn list(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let key = JobKey::new(call.namespace(), id);
@@ -37,7 +37,10 @@ pub fn run(call: &Call<'_>, job: &str) -> Result<Outcome, Response> {
     let group = spec.as_ref().and_then(|spec| spec.group(&alloc.group));
     let group = group.ok_or_else(|| bad(format!("allocation \"{id}\" is of a version that is gone")))?;
     let task = task_meant(group, given(call, "task"), action)?;
-    session(call, NodeAsk::Action { alloc: id, task: task.name.clone(), action: action.to_string(), tty })
+    session(
+        call,
+        ClientRequest::Action { alloc: id, task: task.name.clone(), action: action.to_string(), tty },
+    )
 }
 
 fn given<'a>(call: &'a Call<'_>, name: &str) -> Option<&'a str> {

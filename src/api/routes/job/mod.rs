@@ -27,9 +27,9 @@ use model::id::JobKey;
 use model::job::{Job, JobSpec};
 use model::validate::{Limits, Validation, scaling, validate};
 use serde_json::Value;
-use state::heads::JobHead;
+use state::job_headers::JobHeader;
 use state::view::{Table, View};
-use wire::request::{Action, Done};
+use wire::request::{WriteReply, WriteRequest};
 
 /// `pool`: only those of this node pool.
 pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
@@ -39,7 +39,7 @@ pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
     let index = view.table_index(Table::Jobs);
     blocking::answer(call, index, vec![watched(call)], view.index(), || {
         let page = page_of(call, &view, pool)?;
-        let whole = |head: &JobHead| if with_meta { view.job(&head.key) } else { Ok(None) };
+        let whole = |head: &JobHeader| if with_meta { view.job(&head.key) } else { Ok(None) };
         let jobs = page.items.iter().map(whole).collect::<Result<Vec<_>, _>>()?;
         let rows = page.items.iter().zip(&jobs).map(|(head, job)| (head, job.as_deref()));
         if call.query.pretty {
@@ -61,23 +61,23 @@ fn watched(call: &Call<'_>) -> WatchKey {
     }
 }
 
-fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobHead>, Response> {
+fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobHeader>, Response> {
     let q = &call.query;
     let from = match q.next_token.split_once('.') {
         Some((namespace, id)) => Some(JobKey::new(namespace, id)),
         None if q.next_token.is_empty() => None,
         None => return Err(Response::text(400, "next_token is not one that this list gives out")),
     };
-    let rows = page::rows(|last: Option<&JobHead>| {
-        Ok(view.job_heads(call.namespaces(), &q.prefix, last.map(|head| &head.key), CHUNK)?)
+    let rows = page::rows(|last: Option<&JobHeader>| {
+        Ok(view.job_headers(call.namespaces(), &q.prefix, last.map(|head| &head.key), CHUNK)?)
     });
-    let name = |head: &JobHead| format!("{}.{}", head.key.namespace, head.key.id);
+    let name = |head: &JobHeader| format!("{}.{}", head.key.namespace, head.key.id);
     // a filter sees the whole job
-    let chosen = |head: &JobHead| match q.filter {
+    let chosen = |head: &JobHeader| match q.filter {
         None => Ok(true),
         Some(_) => view.job(&head.key)?.map_or(Ok(false), |job| matches(call, &job)),
     };
-    let in_pool = |head: &JobHead| pool.is_none_or(|pool| head.node_pool == pool);
+    let in_pool = |head: &JobHeader| pool.is_none_or(|pool| head.node_pool == pool);
     let rows = rows.filter(|row| row.as_ref().map_or(true, in_pool));
     page::cut(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
 }
@@ -125,7 +125,7 @@ pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> 
     let mut validation = accepted(call, &mut wanted)?;
     validation.warnings.append(&mut wanted.warnings);
     let submission = submission::kept(call, submission, &mut validation.warnings);
-    let action = Action::RegisterJob {
+    let action = WriteRequest::RegisterJob {
         spec: Box::new(wanted.spec),
         enforce_index: wanted.enforce_index,
         eval_priority: wanted.eval_priority,
@@ -221,7 +221,7 @@ pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     }
     let job = JobKey::new(call.namespace(), id);
     let answer = Answer { kind: AnswerKind::JobEvaluated, pretty: call.query.pretty };
-    Ok(Outcome::Act(Action::EvaluateJob { job, force_reschedule }, answer))
+    Ok(Outcome::Act(WriteRequest::EvaluateJob { job, force_reschedule }, answer))
 }
 
 pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
@@ -231,8 +231,8 @@ pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     let purge = flag("purge")?;
     // In every region of the job: it has only this one.
     flag("global")?;
-    let hurry = flag("no_shutdown_delay")?;
-    if hurry && purge {
+    let no_shutdown_delay = flag("no_shutdown_delay")?;
+    if no_shutdown_delay && purge {
         return Err(Response::not_supported("job deregistration with both purge and no_shutdown_delay"));
     }
     let eval_priority = q.integer("eval_priority").map_err(|bad| bad.status(500))?.filter(|p| *p != 0);
@@ -240,25 +240,25 @@ pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         return Err(Response::text(400, "Eval priority must be between 1 and 100 inclusively"));
     }
     let job = JobKey::new(call.namespace(), id);
-    let action = Action::DeregisterJob { job, purge, eval_priority, hurry };
+    let action = WriteRequest::DeregisterJob { job, purge, eval_priority, no_shutdown_delay };
     Ok(Outcome::Act(action, Answer { kind: AnswerKind::Deregistered, pretty: q.pretty }))
 }
 
 /// What a done action says of its job: evaluation, where that was created, and the job's modify index.
-pub fn of_job(done: &Done) -> (String, u64, u64) {
+pub fn of_job(done: &WriteReply) -> (String, u64, u64) {
     match done {
-        Done::Job { eval: Some(eval), job_modify_index, index } => {
+        WriteReply::Job { eval: Some(eval), job_modify_index, index } => {
             (eval.to_string(), *index, *job_modify_index)
         }
-        Done::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
-        Done::Evals { evals, modify_index, index } => {
+        WriteReply::Job { eval: None, job_modify_index, .. } => (String::new(), 0, *job_modify_index),
+        WriteReply::Evals { evals, modify_index, index } => {
             (evals.first().map(ToString::to_string).unwrap_or_default(), *index, *modify_index)
         }
         _ => (String::new(), 0, 0),
     }
 }
 
-pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
+pub fn registered(done: &WriteReply, warnings: String, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let shape = RegisteredShape {
         eval_id,
@@ -274,10 +274,10 @@ pub fn registered(done: &Done, warnings: String, pretty: bool) -> Response {
 }
 
 /// An unknown job is no error: nothing was done, and the index is 0 (http-api.md 1.1.9).
-pub fn deregistered(done: &Done, pretty: bool) -> Response {
+pub fn deregistered(done: &WriteReply, pretty: bool) -> Response {
     let (eval_id, eval_create_index, job_modify_index) = of_job(done);
     let index = match done {
-        Done::Job { index, .. } | Done::Evals { index, .. } => *index,
+        WriteReply::Job { index, .. } | WriteReply::Evals { index, .. } => *index,
         _ => 0,
     };
     let shape = DeregisteredShape {

@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 /// Looks at the machine, and remembers how busy its processors were when it last looked.
 #[derive(Debug)]
-pub struct Observer {
+pub struct HostStatsCollector {
     /// The disk that tasks write to is the one that holds this.
     dir: PathBuf,
     last: Mutex<Vec<CpuTimes>>,
@@ -32,13 +32,13 @@ struct CpuTimes {
     total: u64,
 }
 
-impl Observer {
-    pub fn new(dir: PathBuf) -> Observer {
-        Observer { dir, last: Mutex::new(cpu_times(&read("/proc/stat"))) }
+impl HostStatsCollector {
+    pub fn new(dir: PathBuf) -> HostStatsCollector {
+        HostStatsCollector { dir, last: Mutex::new(cpu_times(&read("/proc/stat"))) }
     }
 
     /// Reads files: to be called where that may take its time.
-    pub fn look(&self) -> Machine {
+    pub fn collect(&self) -> Machine {
         let now = cpu_times(&read("/proc/stat"));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let cpus = cpu_use(&last, &now);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_figures() {
-        let seen = Observer::new(std::env::temp_dir()).look();
+        let seen = HostStatsCollector::new(std::env::temp_dir()).collect();
         assert!(seen.memory.is_some_and(|m| m.total_bytes > m.free_bytes), "{seen:?}");
         assert!(seen.process.resident_memory_bytes.is_some_and(|b| b > 1 << 20), "{seen:?}");
         assert!(seen.disks.iter().all(|d| d.size_bytes > 0 && d.used_percent <= 100.0), "{seen:?}");
