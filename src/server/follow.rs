@@ -166,7 +166,7 @@ impl Server {
         self.collector.take_office(now.mono);
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());
-        for key in view.jobs_to_follow()? {
+        for key in view.system_and_periodic_jobs()? {
             self.follow_job(&key)?;
         }
         for node in view.nodes()? {

@@ -257,7 +257,7 @@ impl ClientStore {
         cache_bytes: usize,
     ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
         let db = checksummed::open(backend, cache_bytes)?;
-        prepare(&db)?;
+        check_format(&db)?;
         let mut store = ClientStore {
             db,
             ended: BTreeSet::new(),
@@ -302,13 +302,13 @@ impl ClientStore {
         let mut found = BTreeMap::new();
         for row in rows.range([ALLOC_ROW].as_slice()..&[DYNAMIC_META_ROW + 1])? {
             let (key, value) = row?;
-            self.take(key.value(), value.value(), &mut found);
+            self.load_row(key.value(), value.value(), &mut found);
         }
         Ok(found.into_values().collect())
     }
 
     /// An allocation's row comes before those of its tasks.
-    fn take(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
+    fn load_row(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
         if let [DYNAMIC_META_ROW] = key {
             match record::decode(value) {
                 Ok(meta) => self.dynamic_meta = meta,
@@ -316,7 +316,7 @@ impl ClientStore {
             }
             return;
         }
-        let Some((kind, id, name)) = parts_of(key) else {
+        let Some((kind, id, name)) = split_key(key) else {
             self.unreadable_rows.push(format!("a row with a key of {} bytes that nobody reads", key.len()));
             return;
         };
@@ -343,7 +343,7 @@ impl ClientStore {
 }
 
 /// Checks the format, or writes it into a new store.
-fn prepare(db: &Database) -> Result<(), ClientStoreOpenError> {
+fn check_format(db: &Database) -> Result<(), ClientStoreOpenError> {
     let tx = db.begin_read()?;
     let rows = match tx.open_table(ROWS) {
         Err(redb::TableError::TableDoesNotExist(_)) if tx.list_tables()?.next().is_none() => {
@@ -399,7 +399,7 @@ fn key_of(kind: u8, id: AllocId, task: &str) -> Vec<u8> {
     [&[kind], id.0.as_bytes().as_slice(), task.as_bytes()].concat()
 }
 
-fn parts_of(key: &[u8]) -> Option<(u8, AllocId, &str)> {
+fn split_key(key: &[u8]) -> Option<(u8, AllocId, &str)> {
     let (kind, rest) = key.split_first()?;
     let (id, task) = rest.split_first_chunk::<16>()?;
     Some((*kind, AllocId(Uuid::from_bytes(*id)), str::from_utf8(task).ok()?))

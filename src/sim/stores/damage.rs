@@ -70,7 +70,7 @@ fn read_everything(reader: &Reader) -> Result<(), Fault> {
         note(view.allocs_of_job(&job).map(drop));
         note(view.allocs_of_eval(eval_id(n)).map(drop));
         note(view.allocs_of_node(node_id(n)).map(drop));
-        note(view.wanted_of(node_id(n)).map(drop));
+        note(view.alloc_indexes_of_node(node_id(n)).map(drop));
         note(view.node(node_id(n)).map(drop));
     }
     note(view.jobs(None, "", None, 100).map(drop));

@@ -1,13 +1,13 @@
 //! Jobs: registering, stopping, purging; versions, status and summary (server.md 3.1, server.md 3.2, server.md 8).
 //! Refuses to know why a job's allocations and evaluations move: it only counts what they come to.
 
-use super::super::family::must_read_spec;
+use super::super::cluster_config;
+use super::super::dispatched_spec::must_read_spec;
 use super::super::fault::Fault;
-use super::super::operating;
 use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
 use super::scaling::keep_counts;
-use super::{JobEdit, Reply, Turn, less};
+use super::{ApplyTxn, JobEdit, Reply, checked_decrement};
 use model::alloc::ClientStatus;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -30,7 +30,7 @@ pub(super) enum End {
     Purge,
 }
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn register_job(&mut self, order: RegisterJobCommand) -> Result<Reply, Fault> {
         let RegisterJobCommand {
             mut spec,
@@ -43,7 +43,7 @@ impl Turn<'_> {
         } = order;
         let key = spec.key();
         let index = self.index();
-        if let Some(refusal) = self.homeless(&spec)? {
+        if let Some(refusal) = self.check_namespace_and_pool(&spec)? {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
@@ -74,14 +74,14 @@ impl Turn<'_> {
     }
 
     /// What the job names has to be there.
-    pub(super) fn homeless(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
+    pub(super) fn check_namespace_and_pool(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let refuse = |kind, name: &str| {
             Ok(Some(Refusal::new(RefusalKind::Validation, nonexistent(&spec.id, kind, name))))
         };
         if view::read_namespace(&self.rows, &spec.namespace)?.is_none() {
             return refuse("namespace", &spec.namespace);
         }
-        if operating::read_node_pool(&self.rows, &spec.node_pool)?.is_none() {
+        if cluster_config::read_node_pool(&self.rows, &spec.node_pool)?.is_none() {
             return refuse("node pool", &spec.node_pool);
         }
         Ok(None)
@@ -126,7 +126,7 @@ impl Turn<'_> {
             kinship,
         };
         add_groups(&mut row.summary, spec);
-        self.follow_scaling(key, None, Some(spec))?;
+        self.update_scaling(key, None, Some(spec))?;
         self.put_spec(&tables::job_bytes(key), index, 0, spec)?;
         self.edit_job(key)?.now = Some(row);
         Ok(index)
@@ -142,7 +142,7 @@ impl Turn<'_> {
         at: Wall,
     ) -> Result<u64, Fault> {
         let index = self.index();
-        self.follow_scaling(key, Some(was), Some(spec))?;
+        self.update_scaling(key, Some(was), Some(spec))?;
         let Some(row) = self.job(key)? else { return Ok(index) };
         let mut next = version(row.newest()?.version + 1, index, at);
         next.status = row.newest()?.status;
@@ -203,9 +203,9 @@ impl Turn<'_> {
         let bytes = tables::job_bytes(key);
         self.job_event(&bytes, row, true)?;
         let spec = self.newest_spec(key, row)?;
-        self.follow_scaling(key, Some(&spec), None)?;
+        self.update_scaling(key, Some(&spec), None)?;
         // what it was made of may go with it: nothing can be read of it then
-        self.forget_dispatch(key, &spec)?;
+        self.remove_dispatch_records(key, &spec)?;
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
@@ -236,7 +236,7 @@ impl Turn<'_> {
     }
 
     /// Writes every job that the entry touched, with the status that follows from the entry.
-    pub(super) fn settle_jobs(&mut self) -> Result<(), Fault> {
+    pub(super) fn write_jobs(&mut self) -> Result<(), Fault> {
         // a parent is before its children, and comes once more when they have moved
         while let Some((key, edit)) = self.jobs.pop_first() {
             let bytes = tables::job_bytes(&key);
@@ -245,15 +245,15 @@ impl Turn<'_> {
                 (None, None) => false,
                 (Some(was), None) => {
                     self.remove(&row_key)?;
-                    self.tell_parent(&key, Some(&was), None)?;
+                    self.count_child_in_parent(&key, Some(&was), None)?;
                     true
                 }
                 (was, Some(mut now)) => {
                     self.drop_unused_versions(&bytes, &mut now)?;
-                    self.settle_job(&bytes, was.as_ref(), &mut now)?;
+                    self.update_job_status(&bytes, was.as_ref(), &mut now)?;
                     self.put(&row_key, &now)?;
-                    self.tell_parent(&key, was.as_ref(), Some(&now))?;
-                    let visible = was.is_none_or(|was| seen(&was) != seen(&now));
+                    self.count_child_in_parent(&key, was.as_ref(), Some(&now))?;
+                    let visible = was.is_none_or(|was| visible_fields(&was) != visible_fields(&now));
                     if visible {
                         self.job_event(&bytes, &now, false)?;
                     }
@@ -261,7 +261,7 @@ impl Turn<'_> {
                 }
             };
             if visible {
-                self.moved(Table::Jobs);
+                self.set_table_index(Table::Jobs);
                 self.changes.push(Change::Job { job: key });
             }
         }
@@ -274,7 +274,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn settle_job(&mut self, bytes: &[u8], was: Option<&JobRow>, now: &mut JobRow) -> Result<(), Fault> {
+    fn update_job_status(
+        &mut self,
+        bytes: &[u8],
+        was: Option<&JobRow>,
+        now: &mut JobRow,
+    ) -> Result<(), Fault> {
         let index = self.index();
         let status = self.status_of(bytes, now)?;
         if let Some(newest) = now.versions.last_mut()
@@ -323,7 +328,7 @@ impl Turn<'_> {
 }
 
 /// What readers see of a job's row: allocation counts are ours alone.
-fn seen(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
+fn visible_fields(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
     let tracked = || row.versions.iter().filter(|v| v.tracked);
     let moved = tracked().map(|v| v.modify_index).max();
@@ -408,13 +413,13 @@ pub(super) fn count(
     match was {
         Some(ClientStatus::Complete | ClientStatus::Failed) => {}
         Some(was) => {
-            let bin = bin(g, was);
-            *bin = less(*bin, 1, "allocations of a group")?;
+            let bucket = bucket(g, was);
+            *bucket = checked_decrement(*bucket, 1, "allocations of a group")?;
         }
         None if now == ClientStatus::Pending => g.queued = g.queued.saturating_sub(1),
         None => {}
     }
-    *bin(g, now) += 1;
+    *bucket(g, now) += 1;
     Ok(())
 }
 
@@ -423,13 +428,13 @@ pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) 
     if let Some(g) = summary.groups.get_mut(group)
         && !was.is_terminal()
     {
-        let bin = bin(g, was);
-        *bin = less(*bin, 1, "allocations of a group")?;
+        let bucket = bucket(g, was);
+        *bucket = checked_decrement(*bucket, 1, "allocations of a group")?;
     }
     Ok(())
 }
 
-fn bin(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
+fn bucket(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
     match status {
         ClientStatus::Pending => &mut g.starting,
         ClientStatus::Running => &mut g.running,

@@ -2,10 +2,10 @@
 
 use super::super::fault::Fault;
 use super::super::tables::{self, Kind};
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::key::SigningKey;
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     /// The first key stays: a second leader may have made one, too, before it saw the first one's.
     pub(super) fn add_signing_key(&mut self, key: SigningKey) -> Result<Reply, Fault> {
         if !tables::any(&self.rows, &Kind::SigningKey.key(&[]))? {

@@ -5,7 +5,7 @@ use super::super::fault::Fault;
 use super::super::tables;
 use super::super::view::{self, Table};
 use super::job::conflict;
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::id::{EvalId, JobKey};
 use model::job::JobSpec;
 use model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policies, refuses_count};
@@ -16,7 +16,7 @@ use wire::change::Change;
 use wire::command::ScaleJobCommand;
 use wire::request::{Refusal, RefusalKind, ScaleRequest};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn scale_job(&mut self, order: ScaleJobCommand) -> Result<Reply, Fault> {
         let ScaleJobCommand { request, eval, tracked_versions, at } = order;
         let (key, group) = (&request.job, &request.group);
@@ -79,7 +79,7 @@ impl Turn<'_> {
     }
 
     /// A job that was `was` is `now`. Policies are there while it is not stopped, events while it has their group.
-    pub(super) fn follow_scaling(
+    pub(super) fn update_scaling(
         &mut self,
         key: &JobKey,
         was: Option<&JobSpec>,
@@ -98,7 +98,7 @@ impl Turn<'_> {
         kept.extend(wanted.iter().map(ScalingPolicy::id));
         for gone in all(was).iter().map(ScalingPolicy::id).filter(|id| !kept.contains(id)) {
             self.remove(&tables::scaling_policy_key(gone))?;
-            self.moved(Table::ScalingPolicies);
+            self.set_table_index(Table::ScalingPolicies);
         }
         wanted.into_iter().try_for_each(|policy| self.put_policy(policy))
     }
@@ -113,7 +113,7 @@ impl Turn<'_> {
             }
             policy.create_index = known.create_index;
         }
-        self.moved(Table::ScalingPolicies);
+        self.set_table_index(Table::ScalingPolicies);
         self.put(&place, &policy)
     }
 }

@@ -33,9 +33,9 @@ fn a_range_ends_after_its_prefix() {
 
 #[test]
 fn places_and_numbers_are_read_back_or_refused() {
-    let place = Place { create_index: 0x0102, id: Uuid::from_random(7) };
-    assert_eq!(Place::at_end(&alloc_key(place)), Ok(place));
-    assert!(Place::at_end(&[0; 23]).is_err() && id_at_end(&[0; 15]).is_err());
+    let place = CreationKey { create_index: 0x0102, id: Uuid::from_random(7) };
+    assert_eq!(CreationKey::from_key_end(&alloc_key(place)), Ok(place));
+    assert!(CreationKey::from_key_end(&[0; 23]).is_err() && id_at_end(&[0; 15]).is_err());
     assert_eq!(decode_pair(&encode_pair(1, u64::MAX)), Ok((1, u64::MAX)));
     assert!(decode_pair(&[0; 7]).is_err() && decode_pair(&[0; 17]).is_err() && number(&[0; 9]).is_err());
 }
@@ -119,7 +119,7 @@ fn rows_are_written_and_read_as_ever() {
         "010707070707070707070707070707070702",
     );
     opens_as(
-        Described { info: crate::samples::info(1), computed_class: "v1:x".into() },
+        NodeInfoRow { info: crate::samples::info(1), computed_class: "v1:x".into() },
         "010000000000004001800000000000000100000000000040008000000000000001066e6f64652d31036463310764656661756c74000003086370752e617263680561726d36340f6472697665722e7261775f6578656301310b6b65726e656c2e6e616d65056c696e757800c03e8010a09c01000000040001087261775f657865630101074865616c746879008080d0e2c6bfce972f000000a09c0180fa01000000000000000476313a78",
     );
 }

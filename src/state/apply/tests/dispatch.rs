@@ -266,7 +266,7 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
     assert!(!evaluated, "it waits for its time");
     assert_eq!(region.view().launched(&key(&child)).expect("reads"), Some(AT));
     assert_eq!(region.job(&child).status, JobStatus::Running);
-    assert_eq!(region.view().jobs_to_follow().expect("reads"), [key(&child)]);
+    assert_eq!(region.view().system_and_periodic_jobs().expect("reads"), [key(&child)]);
     let launch = wire::command::LaunchJobCommand {
         job: key(&child),
         moment: AT + Span::minutes(1),
