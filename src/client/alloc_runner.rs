@@ -1,6 +1,7 @@
 //! The allocation runner: its directory, its task runners in the order of their lifecycle, and how they are killed
 //! (client.md 5, client.md 6, client.md 10).
 
+mod health;
 mod updates;
 
 use super::driver;

@@ -2,17 +2,11 @@
 //! `min_healthy_time` without a restart before `healthy_deadline` (client.md 11). The verdict is found once for each
 //! deployment that the allocation becomes part of.
 
-use super::alloc_runner::AllocRunner;
-use super::events;
 use super::lifecycle::Role;
-use super::task_runner::{Context, Dirty};
-use model::alloc::DesiredStatus;
-use model::deployment::Verdict;
 use model::id::DeploymentId;
 use model::job::{HealthCheck, JobType};
 use model::task::{TaskPhase, TaskState};
 use model::time::{Mono, Span};
-use state::client_store::{HealthResult, Retention};
 use wire::rpc::Assignment;
 
 /// Measured times. They begin anew when the agent starts: no clock tells how long tasks ran without an agent.
@@ -143,60 +137,6 @@ fn broken(tasks: &[(Role, &TaskState)]) -> Option<HealthCheckResult> {
         (true, true) => return None,
     };
     Some(HealthCheckResult::Unhealthy { why: why.to_string(), tasks })
-}
-
-impl AllocRunner {
-    /// Checks health if there is no verdict yet. An allocation that is being stopped has none.
-    pub(super) fn check_health(&mut self, ctx: &Context<'_>) {
-        self.health_check_at = None;
-        let assignment = &self.head.assignment;
-        let Some(rules) = HealthRules::of(assignment).filter(|_| self.is_to_run()) else { return };
-        let deployment = assignment.deployment;
-        let tasks: Vec<_> = self.tasks.iter().map(|t| (t.role, &t.local.state)).collect();
-        if self.health_result().is_some() {
-            return self.health_watcher.measure(&tasks, ctx.now.mono);
-        }
-        match self.health_watcher.look(deployment, rules, &tasks, ctx.now.mono) {
-            HealthCheckResult::Open { until } => self.health_check_at = Some(until),
-            // only the keeper knows whether the tasks still run
-            HealthCheckResult::Healthy if ctx.boot.is_none() => {}
-            HealthCheckResult::Healthy => self.set_health(HealthResult { deployment, healthy: true }),
-            HealthCheckResult::Unhealthy { why, tasks } => {
-                for index in tasks.into_iter().filter(|_| deployment.is_some()) {
-                    self.tasks[index].add_event(events::alloc_unhealthy(ctx.now.stamp(), &why));
-                }
-                self.set_health(HealthResult { deployment, healthy: false });
-            }
-        }
-    }
-
-    /// It is not being stopped.
-    fn is_to_run(&self) -> bool {
-        let leaves = self.plan.is_some_and(|plan| plan.skip_delays);
-        self.head.assignment.desired == DesiredStatus::Run
-            && self.head.retention == Retention::Kept
-            && !leaves
-    }
-
-    fn set_health(&mut self, found: HealthResult) {
-        self.head.found = Some(found);
-        self.head_dirty = Dirty::Durable;
-    }
-
-    fn acknowledged_health(&self) -> Option<HealthResult> {
-        self.acknowledged.and_then(|t| t.found)
-    }
-
-    /// The verdict for its present deployment.
-    pub(super) fn health_result(&self) -> Option<HealthResult> {
-        self.head.found.filter(|f| f.deployment == self.head.assignment.deployment)
-    }
-
-    /// The verdict, if the servers have not acknowledged it.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
-        let found = self.health_result().filter(|f| self.acknowledged_health() != Some(*f))?;
-        Some(Verdict { alloc: self.id(), deployment: found.deployment, healthy: found.healthy })
-    }
 }
 
 #[cfg(test)]

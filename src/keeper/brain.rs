@@ -3,180 +3,17 @@
 //! Refuses to know: how effects are carried out. A turn's later effects can only be had for a `Durable`, which the
 //! driver makes once the turn's journal bytes are on disk.
 
+use super::effects::{ClientId, Effect, Input, Restored, Sessions, TurnOutput, Write};
 use super::journal::{self, Entry, Process};
 use super::mark::Marked;
-use super::restore::{self, Adopted, Runs, Stray, UNSEEN};
+use super::restore::{self, Runs, UNSEEN};
 use super::run::{self, Phase, Run};
-use super::sessions::Sessions;
+
 use model::id::{RunId, Uuid};
 use model::task::Exit;
 use model::time::{Mono, Span, Wall};
 use std::collections::BTreeSet;
 use wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
-
-/// A connection, named by the driver; never used twice.
-pub type ClientId = u64;
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    Command {
-        client: ClientId,
-        command: Command,
-    },
-    Gone {
-        client: ClientId,
-    },
-    /// A process exists for the run and waits to be released.
-    Spawned {
-        run: RunId,
-        pid: u32,
-        start_ticks: u64,
-    },
-    /// The run's `Waiting` entry is durable.
-    Kept {
-        run: RunId,
-    },
-    /// The released process has become the command.
-    Executed {
-        run: RunId,
-    },
-    /// There is no process, or it could not become the command.
-    SpawnFailed {
-        run: RunId,
-        message: String,
-        retryable: bool,
-    },
-    /// The main process ended.
-    Exited {
-        run: RunId,
-        exit: Exit,
-    },
-    /// The session's command could not be executed.
-    SessionFailed {
-        client: ClientId,
-        message: String,
-    },
-    SessionEnded {
-        client: ClientId,
-        exit: Exit,
-    },
-    /// What a sweep found: whether nothing of the run is left.
-    Swept {
-        run: RunId,
-        empty: bool,
-    },
-    /// The agent that this keeper shall not outlive is gone.
-    AgentGone,
-    /// The journal can (`None`) or cannot be written.
-    Journal {
-        fault: Option<String>,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Make a process that waits for its release. Answered by `Spawned` or `SpawnFailed`.
-    Spawn {
-        run: RunId,
-        spec: Box<RunSpec>,
-    },
-    /// Say that this turn is durable. Answered by `Kept`.
-    Keep {
-        run: RunId,
-    },
-    /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
-    Release {
-        run: RunId,
-    },
-    /// Make a process beside the run, and give its descriptors to the client. Answered by `SessionFailed` or, when it has
-    /// ended, `SessionEnded`.
-    Exec {
-        client: ClientId,
-        run: RunId,
-        spec: Box<RunSpec>,
-        tty: bool,
-    },
-    /// SIGKILL to everything of the session.
-    EndSession {
-        client: ClientId,
-    },
-    /// Sends a signal to the main process.
-    Signal {
-        run: RunId,
-        signal: i32,
-    },
-    /// SIGKILL to everything of the run.
-    Kill {
-        run: RunId,
-    },
-    /// SIGKILL to what the ended main process left behind, or to all of a stray. Answered by `Swept`.
-    Sweep {
-        run: RunId,
-    },
-    /// Nothing of the run is needed any more: take in what its pipes still hold, close and remove them and the cgroup.
-    Close {
-        run: RunId,
-    },
-    Send {
-        client: ClientId,
-        event: Event,
-    },
-    /// Once what was sent has left.
-    Disconnect {
-        client: ClientId,
-    },
-    /// Once everything that was sent has left.
-    Exit,
-}
-
-/// What to do with the journal.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    Nothing,
-    /// `sync`: something waits for its durability.
-    Append {
-        bytes: Vec<u8>,
-        sync: bool,
-    },
-    /// Atomically, and durable.
-    Replace(Vec<u8>),
-}
-
-/// Said by the driver: the turn's journal bytes are on disk.
-pub struct Durable;
-
-#[must_use]
-pub struct Turn {
-    /// May be carried out at once.
-    pub now: Vec<Effect>,
-    pub write: Write,
-    later: Vec<Effect>,
-}
-
-impl Turn {
-    /// Nothing has to be made durable, and no effect waits for it.
-    pub fn is_idle(&self) -> bool {
-        self.write == Write::Nothing && self.later.is_empty()
-    }
-
-    pub fn later(self, _: Durable) -> Vec<Effect> {
-        self.later
-    }
-}
-
-/// What the driver does first when a keeper starts.
-#[derive(Debug, PartialEq)]
-pub struct Restored {
-    /// To be adopted; a process that is gone is answered by `Exited` with `ExitStatus::Unknown`.
-    pub running: Vec<Adopted>,
-    /// Runs that are over or never were; what they left behind is to be killed before the keeper answers anyone.
-    pub ended: Vec<(RunId, String)>,
-    /// Known to be alive, and unknown to the journal. `Sweep` ends them.
-    pub strays: Vec<Stray>,
-    /// Written before anything else.
-    pub write: Write,
-    pub lost_bytes: usize,
-}
 
 /// How long after a kill leftovers are looked for again.
 const SWEEP_EVERY: Span = Span::millis(20);
@@ -253,7 +90,7 @@ impl Keeper {
         !self.runs.values().any(|r| r.is_passing() || matches!(r.phase, Phase::Sweeping { .. }))
     }
 
-    pub fn turn(&mut self, now: Mono, wall: Wall, inputs: Vec<Input>) -> Turn {
+    pub fn turn(&mut self, now: Mono, wall: Wall, inputs: Vec<Input>) -> TurnOutput {
         for input in inputs {
             self.take(now, wall, input);
         }
@@ -266,7 +103,7 @@ impl Keeper {
         let starts = |e: &Effect| matches!(e, Effect::Keep { .. } | Effect::Release { .. });
         let journaled = write != Write::Nothing || !self.later.iter().any(starts);
         assert!(journaled, "a process is released only with a journal entry that says so");
-        Turn { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
+        TurnOutput { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
     }
 
     fn take(&mut self, now: Mono, wall: Wall, input: Input) {

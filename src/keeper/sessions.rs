@@ -3,15 +3,12 @@
 //!
 //! Refuses to know: what flows through a session. Its descriptors go to whoever asked for it.
 
-use super::brain::{ClientId, Effect, Keeper};
+use super::brain::Keeper;
+use super::effects::{ClientId, Effect};
 use super::run::{self, Phase};
 use model::id::RunId;
 use model::task::Exit;
-use std::collections::BTreeMap;
 use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
-
-/// The run that each session is beside, by connection: a connection has one at most.
-pub type Sessions = BTreeMap<ClientId, RunId>;
 
 impl Keeper {
     pub(super) fn exec(&mut self, client: ClientId, run: RunId, spec: Box<RunSpec>, tty: bool) {

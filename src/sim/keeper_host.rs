@@ -3,7 +3,8 @@
 
 use super::processes::ProcessEnd;
 use super::world::{Event, Who, World};
-use ::keeper::brain::{self as keeper, Keeper};
+use ::keeper::brain::Keeper;
+use ::keeper::effects as keeper;
 use client::effects::Input;
 use model::id::RunId;
 use model::task::{Exit, ExitStatus};
@@ -16,11 +17,11 @@ const JOURNAL_RETRY: Span = Span::seconds(1);
 
 pub struct Stalled {
     write: keeper::Write,
-    turns: Vec<keeper::Turn>,
+    turns: Vec<keeper::TurnOutput>,
 }
 
 impl Stalled {
-    fn add(&mut self, turn: keeper::Turn) {
+    fn add(&mut self, turn: keeper::TurnOutput) {
         self.write = joined(std::mem::replace(&mut self.write, keeper::Write::Nothing), turn.write.clone());
         self.turns.push(turn);
     }
@@ -171,7 +172,7 @@ impl World {
         Ok(())
     }
 
-    fn finish_keeper_turn(&mut self, n: usize, turn: keeper::Turn) -> Result<(), String> {
+    fn finish_keeper_turn(&mut self, n: usize, turn: keeper::TurnOutput) -> Result<(), String> {
         if let Some(stalled) = &mut self.nodes[n].stalled {
             stalled.add(turn);
             return Ok(());
@@ -216,7 +217,7 @@ impl World {
         }
     }
 
-    fn obey_turns(&mut self, n: usize, turns: Vec<keeper::Turn>) -> Result<(), String> {
+    fn obey_turns(&mut self, n: usize, turns: Vec<keeper::TurnOutput>) -> Result<(), String> {
         for effect in turns.into_iter().flat_map(|t| t.later(keeper::Durable)) {
             if self.dies_in_a_start(n, &effect) {
                 break;

@@ -5,7 +5,7 @@
 //! after a crash, because an entry leaves the log only after a durable commit of what it did; a reader sees rows and
 //! fleet of one index. After a fault the store is to be dropped and opened again.
 
-use super::apply::{self, Applying, FleetEdit};
+use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
 use super::checksummed;
 use super::fault::Fault;
 use super::log_batch::{LogBatch, Replay};
@@ -18,10 +18,7 @@ use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
 use scheduler::fleet::{Fleet, Snapshot};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use wire::change::Change;
-use wire::event::Events;
 use wire::record;
-use wire::request::{Refusal, WriteReply};
 
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
@@ -92,24 +89,6 @@ impl Receipt {
     pub fn last_index(&self) -> u64 {
         self.last_index
     }
-}
-
-/// A committed entry of the log.
-#[derive(Clone, Copy, Debug)]
-pub struct Committed<'a> {
-    pub index: u64,
-    /// `None`: the entry concerns raft alone, and changes nothing.
-    pub command: Option<&'a [u8]>,
-}
-
-/// What became of one entry.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ApplyResult {
-    pub index: u64,
-    pub reply: Result<WriteReply, Refusal>,
-    pub changes: Vec<Change>,
-    /// `None`: nothing that has events changed.
-    pub events: Option<Events>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

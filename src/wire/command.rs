@@ -1,7 +1,6 @@
 //! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
-use crate::request::ScaleRequest;
 use model::alloc::{ClientStatus, Transition};
 use model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use model::drain::Drain;
@@ -19,6 +18,7 @@ use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::task::TaskState;
 use model::time::{Span, Wall};
+use model::value::Value;
 use model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -267,6 +267,19 @@ pub struct DispatchJobCommand {
     /// The child's evaluation. The child is named after it.
     pub eval: EvalId,
     pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScaleRequest {
+    pub job: JobKey,
+    pub group: String,
+    /// Not negative. `None`: there is only something to be said.
+    pub count: Option<i64>,
+    pub message: String,
+    pub error: bool,
+    pub meta: BTreeMap<String, Value>,
+    /// With a count: the job must have this `job_modify_index`.
+    pub enforce_index: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! What an API asks of the servers, what they answer, and how they refuse.
 
-use crate::command::NodeUpdateRequest;
+use crate::command::{NodeUpdateRequest, ScaleRequest};
 use model::alloc::Transition;
 use model::family::dispatch::DispatchRequest;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
@@ -10,9 +10,7 @@ use model::pool::NodePoolSpec;
 use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::time::Wall;
-use model::value::Value;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.
@@ -113,19 +111,6 @@ pub enum WriteRequest {
         deployment: DeploymentId,
         step: DeploymentRequest,
     },
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScaleRequest {
-    pub job: JobKey,
-    pub group: String,
-    /// Not negative. `None`: there is only something to be said.
-    pub count: Option<i64>,
-    pub message: String,
-    pub error: bool,
-    pub meta: BTreeMap<String, Value>,
-    /// With a count: the job must have this `job_modify_index`.
-    pub enforce_index: Option<u64>,
 }
 
 /// What a user may want of a deployment.

@@ -13,15 +13,15 @@ const ONE_TYPE: &[&str] = &["sim"];
 const LEFT: &[(&str, usize)] = &[
     ("api", 2),
     ("cli", 12),
-    ("client", 2),
-    ("io", 10),
-    ("jobspec", 8),
-    ("keeper", 2),
-    ("model", 7),
+    ("client", 0),
+    ("io", 0),
+    ("jobspec", 0),
+    ("keeper", 0),
+    ("model", 0),
     ("scheduler", 4),
     ("server", 2),
-    ("state", 4),
-    ("wire", 2),
+    ("state", 0),
+    ("wire", 0),
 ];
 
 /// A module: the steps from its room's root.

@@ -16,7 +16,8 @@ use model::scaling::ScalingPolicy;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::collections::BTreeMap;
-use wire::request::{ScaleRequest, WriteRequest};
+use wire::command::ScaleRequest;
+use wire::request::WriteRequest;
 
 /// Message and meta of an event may be so long together: the newest of them are kept.
 const MAX_EVENT_BYTES: usize = 16 << 10;

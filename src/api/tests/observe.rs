@@ -5,7 +5,7 @@ use crate::events::Subscription;
 use crate::metrics::Filter;
 use crate::monitor::{LogLevel, MonitorRequest};
 use model::job::JobSpec;
-use state::store::ApplyResult as Applied;
+use state::apply::ApplyResult as Applied;
 use wire::metrics::MetricsSnapshot;
 use wire::resource_usage::{AllocResourceUsage, ResourceUsage, TaskResourceUsage};
 

@@ -11,27 +11,19 @@ use super::output::View;
 use super::sessions::Sessions;
 use super::signals::{Signals, Told};
 use super::tasks::Tasks;
-use super::{home, mark, process, upgrade};
-use keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
+use super::{Options, home, log, mark, process, upgrade};
+use keeper::brain::Keeper;
+use keeper::effects::{Durable, Effect, Input, Restored, TurnOutput, Write};
 use model::id::RunId;
 use model::time::{Mono, Span, Wall};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
-
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub data_dir: PathBuf,
-    /// The read end of a pipe whose write end only the agent has: when it closes, everything ends.
-    pub dev_fd: Option<RawFd>,
-    /// Given by a keeper that replaced its own binary: the listening socket.
-    pub listen_fd: Option<RawFd>,
-}
 
 /// Agents and command lines, and one for each session.
 const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
@@ -48,13 +40,6 @@ pub fn run(options: Options) -> Result<(), String> {
     let mut driver = Driver::start(options)?;
     drop(inherited);
     driver.serve().map_err(|e| format!("the keeper cannot go on: {e}"))
-}
-
-/// One line to standard error: the journal of systemd, or the keeper's log file.
-pub fn log(line: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    // Nobody is left to tell when even this fails.
-    let _ = writeln!(io::stderr(), "drover keeper: {line}");
 }
 
 struct Driver {
@@ -82,13 +67,13 @@ struct Driver {
 
 struct Stalled {
     write: Write,
-    turns: Vec<Turn>,
+    turns: Vec<TurnOutput>,
     retry: Mono,
 }
 
 impl Stalled {
     /// The tasks outlive a keeper that ends because it would have to remember too much.
-    fn add(&mut self, turn: Turn) -> io::Result<()> {
+    fn add(&mut self, turn: TurnOutput) -> io::Result<()> {
         self.write = joined(std::mem::replace(&mut self.write, Write::Nothing), turn.write.clone());
         if !turn.is_idle() {
             self.turns.push(turn);
@@ -318,7 +303,7 @@ impl Driver {
         Ok(())
     }
 
-    fn stall(&mut self, turn: Turn, error: &io::Error) {
+    fn stall(&mut self, turn: TurnOutput, error: &io::Error) {
         log(format_args!("the journal cannot be written: {error}; starts wait until it can"));
         self.inputs.push(Input::Journal { fault: Some(error.to_string()) });
         let retry = self.now().after(JOURNAL_RETRY);

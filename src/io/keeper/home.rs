@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: what is said over the socket, and what the name is for.
 
-use super::driver::Options;
+use super::Options;
 use model::id::Uuid;
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, flock, statx};
 use rustix::io::retry_on_intr;

@@ -21,11 +21,21 @@ pub mod users;
 
 pub use cgroup::{Cgroups, Group};
 pub use client::MAX_FDS;
-pub use driver::{Options, run};
+pub use driver::run;
 pub use home::connect;
 
 use model::id::RunId;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data_dir: PathBuf,
+    /// The read end of a pipe whose write end only the agent has: when it closes, everything ends.
+    pub dev_fd: Option<RawFd>,
+    /// Given by a keeper that replaced its own binary: the listening socket.
+    pub listen_fd: Option<RawFd>,
+}
 
 /// Where the keeper of `data_dir` keeps its files.
 pub fn dir(data_dir: &Path) -> PathBuf {
@@ -63,6 +73,13 @@ fn clear_away(options: &Options, agent_lives: bool) {
         && options.data_dir.join(THROW_AWAY).exists()
         && let Err(error) = std::fs::remove_dir_all(&options.data_dir)
     {
-        driver::log(format_args!("{}: {error}", options.data_dir.display()));
+        log(format_args!("{}: {error}", options.data_dir.display()));
     }
+}
+
+/// One line to standard error: the journal of systemd, or the keeper's log file.
+pub fn log(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    // Nobody is left to tell when even this fails.
+    let _ = writeln!(std::io::stderr(), "drover keeper: {line}");
 }

@@ -139,7 +139,7 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 /// What loses its parents shall come to this process. Where that cannot be had (an emulator), control groups still hold it.
 pub fn adopt_orphans() {
     if let Err(e) = set_child_subreaper(Some(getpid())) {
-        super::driver::log(format_args!(
+        super::log(format_args!(
             "orphans of tasks are found by control group only: this is no subreaper: {e}"
         ));
     }

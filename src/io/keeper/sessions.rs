@@ -5,7 +5,7 @@
 use super::cgroup::Group;
 use super::process;
 use super::spawn::{self, Executed, Failure, Stdio, Waiting};
-use keeper::brain::{ClientId, Input};
+use keeper::effects::{ClientId, Input};
 use model::task::{Exit, ExitStatus};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};

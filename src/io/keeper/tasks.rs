@@ -3,13 +3,12 @@
 //! Refuses to know: the journal, clients, and why anything is started or killed.
 
 use super::cgroup::{Cgroups, Group};
-use super::driver::log;
 use super::epoll::{Epoll, Token};
 use super::output::{Output, TaskEnds, View};
 use super::sessions::Sessions;
 use super::spawn::{self, Executed, Failure, Stdio, Waiting};
-use super::{mark, process};
-use keeper::brain::Input;
+use super::{log, mark, process};
+use keeper::effects::Input;
 use keeper::mark::value as mark_value;
 use keeper::restore::{Adopted, Stray};
 use model::id::RunId;

@@ -2,7 +2,8 @@
 
 mod lost;
 
-use super::brain::*;
+use super::brain::Keeper;
+use super::effects::*;
 use super::journal::{self, Entry, Process};
 use super::mark::Marked;
 use super::restore::UNSEEN;

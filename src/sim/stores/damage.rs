@@ -6,12 +6,13 @@ use model::eval::EvalStatus;
 use model::id::EvalId;
 use model::random::Stream;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use state::apply::Committed;
 use state::check::consistent;
 use state::checksummed;
 use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::samples::*;
-use state::store::{Committed, Options, Reader, Store};
+use state::store::{Options, Reader, Store};
 use wire::command::Command;
 use wire::record;
 

@@ -6,7 +6,6 @@ use super::super::dispatched_spec::must_read_spec;
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
-use super::scaling::keep_counts;
 use super::{ApplyTxn, JobEdit, Reply, checked_decrement};
 use model::alloc::ClientStatus;
 use model::deployment::Deployment;
@@ -442,5 +441,16 @@ fn bucket(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
         ClientStatus::Failed => &mut g.failed,
         ClientStatus::Lost => &mut g.lost,
         ClientStatus::Unknown => &mut g.unknown,
+    }
+}
+
+/// Groups that the job has already keep their count, as far as their new limits let them.
+fn keep_counts(spec: &mut JobSpec, old: &JobSpec) {
+    let known = old.groups_by_name();
+    for group in &mut spec.groups {
+        if let Some(old) = known.get(group.name.as_str()) {
+            let limits = group.scaling.as_ref().map_or((0, i64::MAX), |s| (s.min, s.max));
+            group.count = old.count.max(limits.0).min(limits.1);
+        }
     }
 }

@@ -22,7 +22,6 @@ mod scaling;
 mod version;
 
 use super::fault::Fault;
-use super::store::{ApplyResult, Committed};
 use super::tables::{self, Applied, JobRow, Kind, Region};
 use super::view::Table;
 use job::End;
@@ -37,6 +36,24 @@ use wire::command::Command;
 use wire::event::{Events, Object};
 use wire::record::{self, Record};
 use wire::request::{Refusal, WriteReply};
+
+/// A committed entry of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed<'a> {
+    pub index: u64,
+    /// `None`: the entry concerns raft alone, and changes nothing.
+    pub command: Option<&'a [u8]>,
+}
+
+/// What became of one entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyResult {
+    pub index: u64,
+    pub reply: Result<WriteReply, Refusal>,
+    pub changes: Vec<Change>,
+    /// `None`: nothing that has events changed.
+    pub events: Option<Events>,
+}
 
 type Reply = Result<WriteReply, Refusal>;
 

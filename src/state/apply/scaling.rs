@@ -14,7 +14,8 @@ use model::validate::{Limits, names};
 use std::collections::BTreeSet;
 use wire::change::Change;
 use wire::command::ScaleJobCommand;
-use wire::request::{Refusal, RefusalKind, ScaleRequest};
+use wire::command::ScaleRequest;
+use wire::request::{Refusal, RefusalKind};
 
 impl ApplyTxn<'_> {
     pub(super) fn scale_job(&mut self, order: ScaleJobCommand) -> Result<Reply, Fault> {
@@ -115,16 +116,5 @@ impl ApplyTxn<'_> {
         }
         self.set_table_index(Table::ScalingPolicies);
         self.put(&place, &policy)
-    }
-}
-
-/// Groups that the job has already keep their count, as far as their new limits let them.
-pub(super) fn keep_counts(spec: &mut JobSpec, old: &JobSpec) {
-    let known = old.groups_by_name();
-    for group in &mut spec.groups {
-        if let Some(old) = known.get(group.name.as_str()) {
-            let limits = group.scaling.as_ref().map_or((0, i64::MAX), |s| (s.min, s.max));
-            group.count = old.count.max(limits.0).min(limits.1);
-        }
     }
 }

@@ -369,7 +369,7 @@ fn reports_touch_the_clients_half_only() {
 #[test]
 fn nodes_register_again_without_losing_what_servers_know() {
     let mut r = Region::default();
-    let opened = |out: &crate::store::ApplyResult| {
+    let opened = |out: &crate::apply::ApplyResult| {
         out.changes.iter().find_map(|c| match c {
             Change::Node(n) => Some(n.opened),
             _ => None,

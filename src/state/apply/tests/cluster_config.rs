@@ -1,6 +1,6 @@
 //! Node pools, the scheduler's configuration, and evaluations that are deleted.
 
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use super::*;
 use crate::check;
 use model::pool::NodePoolSpec;

@@ -1,7 +1,7 @@
 //! Deployments in the state: what is counted, what each step changes, and what it refuses.
 
 use super::super::super::samples::*;
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use model::alloc::{Allocation, ClientStatus, Health};
 use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus as S, DeploymentStep, DeploymentUpdate, Failure, Verdict,

@@ -1,13 +1,13 @@
 //! Groups that get other counts, their policies and what is left of it.
 
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use super::*;
 use crate::check;
 use model::eval::Evaluation;
 use model::eval::Trigger;
 use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
 use wire::command::ScaleJobCommand;
-use wire::request::ScaleRequest;
+use wire::command::ScaleRequest;
 
 fn limits(min: i64, max: i64) -> Option<Scaling> {
     Some(Scaling { min, max, enabled: true, ..Scaling::default() })

@@ -1,6 +1,6 @@
 //! Coming back to older versions, and which of them are good.
 
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use super::*;
 use crate::check;
 use model::alloc::Allocation;
