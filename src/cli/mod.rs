@@ -8,8 +8,8 @@ mod agent;
 mod alloc;
 mod answer;
 mod commands;
-mod completion;
 mod deployment;
+mod error;
 mod eval;
 mod flags;
 mod frames;
@@ -27,8 +27,9 @@ mod version;
 mod why;
 
 use commands::{COMMANDS, Command, NOT_SUPPORTED};
+use error::{CommandError, CommandResult};
 use jobspec::nearest::nearest;
-use output::{Failure, Outcome, Output};
+use output::Output;
 use session::Session;
 use settings::Settings;
 use std::io::Write as _;
@@ -40,7 +41,7 @@ const UNKNOWN_SUBCOMMAND: u8 = 1;
 
 /// A parsed command.
 pub trait Run {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode>;
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode>;
 }
 
 /// Text for the user, and the end.
@@ -58,7 +59,7 @@ pub struct Prepared {
     run: Ready,
 }
 
-type Ready = Box<dyn FnOnce(&mut Session) -> Outcome<ExitCode>>;
+type Ready = Box<dyn FnOnce(&mut Session) -> CommandResult<ExitCode>>;
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -154,11 +155,11 @@ fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared,
     Ok(Prepared { settings, run })
 }
 
-fn finish(command: &Command, settings: &Settings, outcome: Outcome<ExitCode>) -> ExitCode {
+fn finish(command: &Command, settings: &Settings, outcome: CommandResult<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
-        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
-        Err(Failure::Message { text, hint }) => {
+        Err(CommandError::OutputClosed) => ExitCode::SUCCESS,
+        Err(CommandError::Message { text, hint }) => {
             let out = Output::new(settings);
             out.error(&text);
             if hint {

@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::alloc::tail::Tailing;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::render::layout;
 use crate::session::{Session, path};
 use crate::shapes::File;
@@ -46,12 +46,12 @@ pub struct AllocFs {
 }
 
 impl Run for AllocFs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (target, path_there) = match &self.target[..] {
             [target] => (target, "/"),
             [target, path] => (target, path.as_str()),
             _ => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "This command takes one or two arguments: <alloc-id> (<job> with -job), <path>",
                 ));
             }
@@ -77,7 +77,7 @@ impl Run for AllocFs {
 }
 
 impl AllocFs {
-    fn print(&self, session: &Session, tailing: &Tailing, id: &str, path_there: &str) -> Outcome<()> {
+    fn print(&self, session: &Session, tailing: &Tailing, id: &str, path_there: &str) -> CommandResult<()> {
         let (_, origin, offset) = tailing.beginning();
         let offset = offset.to_string();
         let follow = if self.follow { "true" } else { "false" };

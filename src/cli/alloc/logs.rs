@@ -2,8 +2,8 @@
 
 use crate::Run;
 use crate::alloc::tail::{Tailing, write_out};
+use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk};
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
@@ -51,9 +51,9 @@ pub struct AllocLogs {
 }
 
 impl Run for AllocLogs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (Some(target), true) = (self.target.first(), self.target.len() <= 2) else {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "This command takes one or two arguments: <alloc-id> (<job> with -job), <task>",
             ));
         };
@@ -80,10 +80,10 @@ impl Run for AllocLogs {
 }
 
 impl AllocLogs {
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> CommandResult<()> {
         self.tailing().check()?;
         if self.task.is_some() && self.target.len() > 1 {
-            return Err(Failure::usage("the task is named twice: by -task and by an argument"));
+            return Err(CommandError::usage("the task is named twice: by -task and by an argument"));
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn open(&self, kind: &str, origin: &str, offset: i64) -> Outcome<impl Read + Send + use<>> {
+    fn open(&self, kind: &str, origin: &str, offset: i64) -> CommandResult<impl Read + Send + use<>> {
         let offset = offset.to_string();
         let follow = if self.command.follow { "true" } else { "false" };
         let query = [
@@ -115,14 +115,14 @@ impl Request<'_> {
     }
 
     /// One stream of the task, to our own stdout or stderr.
-    fn one(&self, kind: &str, to: &str) -> Outcome<()> {
+    fn one(&self, kind: &str, to: &str) -> CommandResult<()> {
         let tailing = self.command.tailing();
         let (_, origin, offset) = tailing.beginning();
         tailing.copy(&self.session.out, to, self.open(kind, origin, offset)?)
     }
 
     /// Both streams followed at once, each chunk whole.
-    fn both(&self) -> Outcome<()> {
+    fn both(&self) -> CommandResult<()> {
         let (_, origin, offset) = self.command.tailing().beginning();
         // without -tail from the beginning of the newest log file (http-api.md 3.2.2)
         let origin = if self.command.tail { origin } else { "end" };

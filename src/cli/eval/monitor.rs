@@ -2,10 +2,10 @@
 //!
 //! `Tale` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
 
-use crate::alloc::status::alloc_table;
+use crate::error::{CommandError, CommandResult};
 use crate::eval::watch::{Seen, Watch, is_terminal};
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
+use crate::render::lists::alloc_table;
 use crate::render::screen::{Page, Screen, Size};
 use crate::session::Session;
 use crate::shapes::{Alloc, AllocMetric, Eval};
@@ -20,7 +20,7 @@ const MAX_FOLLOWED: usize = 32;
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Follows `eval_id` and the evaluations after it. The value is the exit code.
-pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
+pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> CommandResult<u8> {
     let mut code = 0;
     let mut next = eval_id.to_string();
     for _ in 0..MAX_FOLLOWED {
@@ -40,10 +40,10 @@ pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
         std::thread::sleep(wait);
         next = eval.next_eval;
     }
-    Err(Failure::new(format!("Stopped monitoring after {MAX_FOLLOWED} evaluations in a row")))
+    Err(CommandError::new(format!("Stopped monitoring after {MAX_FOLLOWED} evaluations in a row")))
 }
 
-fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
+fn follow_one(session: &Session, id: &str, verbose: bool) -> CommandResult<Eval> {
     if session.out.is_terminal() {
         return watch_one(session, id, verbose);
     }
@@ -63,7 +63,7 @@ fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
 }
 
 /// The same on a terminal, in place, and a little longer: until the tasks have started, or ended.
-fn watch_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
+fn watch_one(session: &Session, id: &str, verbose: bool) -> CommandResult<Eval> {
     let (mut screen, mut watch) = (Screen::default(), Watch::default());
     let until = Instant::now() + MAX_WATCHED;
     loop {
@@ -96,11 +96,11 @@ pub fn is_settled(alloc: &Alloc) -> bool {
     }
 }
 
-fn end(session: &Session, eval: &Eval, verbose: bool) -> Outcome<()> {
+fn end(session: &Session, eval: &Eval, verbose: bool) -> CommandResult<()> {
     ending(eval, verbose).iter().try_for_each(|line| say(session, line))
 }
 
-fn say(session: &Session, line: &Line) -> Outcome<()> {
+fn say(session: &Session, line: &Line) -> CommandResult<()> {
     let now = session.time(session.now());
     match line {
         Line::Info(text) => session.out.line(&session.out.bold(&format!("==> {now}: {text}"))),

@@ -1,7 +1,7 @@
 //! Looks at an evaluation and the allocations of its job again whenever they have changed: blocking queries, no polling.
 
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::output::Outcome;
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Eval};
 
@@ -23,7 +23,7 @@ pub struct Seen {
 
 impl Watch {
     /// At once the first time; then when something has changed, or a second later.
-    pub fn next(&mut self, session: &Session, eval: &str) -> Outcome<Seen> {
+    pub fn next(&mut self, session: &Session, eval: &str) -> CommandResult<Seen> {
         let eval = self.eval(session, eval)?;
         let target = format!("{}/allocations", path("job", &eval.job_id));
         // as long as the evaluation is under way, it is waited for; then its allocations are
@@ -36,7 +36,7 @@ impl Watch {
         Ok(Seen { eval, allocs })
     }
 
-    fn eval(&mut self, session: &Session, id: &str) -> Outcome<Eval> {
+    fn eval(&mut self, session: &Session, id: &str) -> CommandResult<Eval> {
         let after = if self.allocs_index == 0 { 0 } else { self.eval_index };
         let (value, index) = changed(session, &path("evaluation", id), &[], after)?;
         let eval: Eval = decode(&value)?;
@@ -56,7 +56,7 @@ pub fn changed(
     target: &str,
     query: &[(&str, &str)],
     after: u64,
-) -> Outcome<(serde_json::Value, u64)> {
+) -> CommandResult<(serde_json::Value, u64)> {
     changed_within(session, target, query, after, LOOK_AGAIN)
 }
 
@@ -67,7 +67,7 @@ pub fn changed_within(
     query: &[(&str, &str)],
     after: u64,
     time: &str,
-) -> Outcome<(serde_json::Value, u64)> {
+) -> CommandResult<(serde_json::Value, u64)> {
     let after = after.to_string();
     let wait = [("index", after.as_str()), ("wait", time)];
     let waiting = if after == "0" { &[][..] } else { &wait[..] };

@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::alloc::exec::Manner;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, argument, at_home, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
@@ -42,7 +42,7 @@ pub struct JobAction {
 }
 
 impl Run for JobAction {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let action = argument(&self.action, "action")?;
         let manner = Manner::new(self.interactive, self.tty, &self.escape)?;
         let alloc = match &self.alloc {
@@ -58,29 +58,30 @@ impl Run for JobAction {
 }
 
 impl JobAction {
-    fn named(&self, session: &Session, prefix: &str) -> Outcome<Alloc> {
+    fn named(&self, session: &Session, prefix: &str) -> CommandResult<Alloc> {
         let alloc: Alloc = session.client.get(&path("allocation", &session.alloc_id(prefix)?), &[])?;
         match &self.job {
             Some(job) if !alloc.job_id.starts_with(job) => {
                 let (id, own) = (&alloc.id, &alloc.job_id);
-                Err(Failure::new(format!("Allocation {id} is one of job {own:?}, not of {job:?}")))
+                Err(CommandError::new(format!("Allocation {id} is one of job {own:?}, not of {job:?}")))
             }
             _ => Ok(alloc),
         }
     }
 
     /// The newest of the group that runs.
-    fn any(&self, session: &Session) -> Outcome<Alloc> {
+    fn any(&self, session: &Session) -> CommandResult<Alloc> {
         let missing =
-            |what| move || Failure::usage(format!("{what} is required if no allocation is provided"));
+            |what| move || CommandError::usage(format!("{what} is required if no allocation is provided"));
         let job = self.job.as_deref().ok_or_else(missing("A job ID"))?;
         let group = self.group.as_deref().ok_or_else(missing("A group name"))?;
         let stub = session.job(job)?;
         let list = format!("{}/allocations", path("job", &stub.id));
         let allocs: Vec<Alloc> = session.client.get(&list, &at_home(&stub))?;
         let running = allocs.into_iter().filter(|a| a.task_group == group && a.client_status == "running");
-        let none =
-            || Failure::new(format!("No allocation of job {:?} and group {group:?} is running", stub.id));
+        let none = || {
+            CommandError::new(format!("No allocation of job {:?} and group {group:?} is running", stub.id))
+        };
         running.max_by_key(|a| a.create_index).ok_or_else(none)
     }
 }

@@ -1,10 +1,11 @@
 //! `drover job allocs` and `drover job eval`: a job's allocations, and a fresh look at where they should be.
 
 use crate::Run;
-use crate::alloc::status::alloc_table;
 use crate::deployment::change::follow_both;
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::output::{Outcome, objects};
+use crate::output::objects;
+use crate::render::lists::alloc_table;
 use crate::session::{Session, argument, at_home, path};
 use crate::shapes::{Alloc, RegisterAnswer};
 use argh::{ArgsInfo, FromArgs};
@@ -51,7 +52,7 @@ pub struct JobEval {
 }
 
 impl Run for JobAllocs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let objects = objects(self.json, self.template.as_deref())?;
         let all = if self.all { "true" } else { "false" };
@@ -72,7 +73,7 @@ impl Run for JobAllocs {
 }
 
 impl Run for JobEval {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({"JobID": stub.id, "EvalOptions": {"ForceReschedule": self.force_reschedule}});
         let target = format!("{}/evaluate", path("job", &stub.id));

@@ -1,10 +1,10 @@
 //! `drover job dispatch`: runs a parameterized job once more, with a payload and metadata (cli.md 2.1.1, 2.1.8).
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::eval::watch::changed;
 use crate::http::decode;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
 use crate::shapes::{Alloc, DispatchAnswer, Job};
@@ -54,15 +54,19 @@ pub struct JobDispatch {
 }
 
 impl Run for JobDispatch {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         refuse_unbuilt(&[(self.ui, "-ui")])?;
         if self.wait && self.detach {
-            return Err(Failure::usage("-wait and -detach exclude each other"));
+            return Err(CommandError::usage("-wait and -detach exclude each other"));
         }
         let (job, input) = match &self.target[..] {
             [job] => (job, None),
             [job, input] => (job, Some(input)),
-            _ => return Err(Failure::usage("This command takes one or two arguments: <job> [input source]")),
+            _ => {
+                return Err(CommandError::usage(
+                    "This command takes one or two arguments: <job> [input source]",
+                ));
+            }
         };
         let payload = input.map_or(Ok(Vec::new()), |input| read(input))?;
         let known = [("filter", "ParentID == \"\" and ParameterizedJob is not nil")];
@@ -90,7 +94,7 @@ impl Run for JobDispatch {
 }
 
 /// However long that takes; what found no room may still find some.
-fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> Outcome<ExitCode> {
+fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> CommandResult<ExitCode> {
     let (target, mut after) = (path("job", id), 0);
     let job: Job = loop {
         let (value, index) = changed(session, &target, home, after)?;
@@ -120,7 +124,7 @@ fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> Outcome<Exit
 }
 
 impl JobDispatch {
-    fn body(&self, job: &str, payload: &[u8]) -> Outcome<Value> {
+    fn body(&self, job: &str, payload: &[u8]) -> CommandResult<Value> {
         let mut meta = Map::new();
         for pair in &self.meta {
             let (key, value) = meta_pair(pair)?;
@@ -137,9 +141,9 @@ impl JobDispatch {
 }
 
 /// A whole file, of bytes of any kind. What is too long is the servers' to refuse, but is not read to its end.
-fn read(source: &str) -> Outcome<Vec<u8>> {
+fn read(source: &str) -> CommandResult<Vec<u8>> {
     let fail =
-        |e: std::io::Error| Failure::new(format!("Error reading input data {source}: {}", os_error(&e)));
+        |e: std::io::Error| CommandError::new(format!("Error reading input data {source}: {}", os_error(&e)));
     let input: Box<dyn Read> = match source {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(std::fs::File::open(path).map_err(fail)?),
@@ -147,7 +151,7 @@ fn read(source: &str) -> Outcome<Vec<u8>> {
     let (mut bytes, most) = (Vec::new(), MAX_PAYLOAD_BYTES as u64);
     input.take(most + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() > MAX_PAYLOAD_BYTES {
-        return Err(Failure::new(format!("{source} is too long for a payload: more than {most} bytes")));
+        return Err(CommandError::new(format!("{source} is too long for a payload: more than {most} bytes")));
     }
     Ok(bytes)
 }

@@ -1,9 +1,10 @@
 //! `drover job inspect` and `drover job history`: what a job is and was.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::job::file::{shell_word, spelled};
-use crate::output::{Failure, Outcome, objects};
+use crate::output::objects;
 use crate::render::diff;
 use crate::render::layout;
 use crate::session::{Session, argument, at_home, path};
@@ -67,13 +68,13 @@ pub struct JobHistory {
 }
 
 impl Run for JobInspect {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.with_vars && !self.hcl {
-            return Err(Failure::usage("-with-vars needs -hcl"));
+            return Err(CommandError::usage("-with-vars needs -hcl"));
         }
         let objects = objects(self.json, self.template.as_deref())?;
         if self.hcl && objects.is_some() {
-            return Err(Failure::usage("-hcl excludes -json and -t"));
+            return Err(CommandError::usage("-hcl excludes -json and -t"));
         }
         let Some(prefix) = &self.job else {
             if let Some(objects) = objects {
@@ -82,7 +83,7 @@ impl Run for JobInspect {
             }
             let sentence =
                 "This command takes one argument: <job> (only with -json or -t it may be left out)";
-            return Err(Failure::usage(sentence));
+            return Err(CommandError::usage(sentence));
         };
         let stub = session.job(prefix)?;
         if self.hcl {
@@ -99,18 +100,20 @@ impl Run for JobInspect {
 }
 
 impl JobInspect {
-    fn object(&self, session: &Session, stub: &JobStub) -> Outcome<Value> {
+    fn object(&self, session: &Session, stub: &JobStub) -> CommandResult<Value> {
         match self.version {
             None => Ok(session.client.get_value(&path("job", &stub.id), &at_home(stub))?),
             Some(wanted) => Ok(versions(session, stub, Some(wanted))?.remove(0)),
         }
     }
 
-    fn source(&self, session: &Session, stub: &JobStub) -> Outcome<()> {
+    fn source(&self, session: &Session, stub: &JobStub) -> CommandResult<()> {
         let job: Job = decode(&self.object(session, stub)?)?;
         let kept = kept(session, stub, job.version)?.ok_or_else(|| {
             let (id, version) = (&stub.id, job.version);
-            Failure::new(format!("The file that version {version} of job {id:?} was made from was not kept"))
+            CommandError::new(format!(
+                "The file that version {version} of job {id:?} was made from was not kept"
+            ))
         })?;
         let kept: Submission = decode(&kept)?;
         session.out.text(&format!("{}\n", kept.source.trim_end()))?;
@@ -122,7 +125,7 @@ impl JobInspect {
 }
 
 /// What the version was made from, as the API's object, if that was kept.
-pub fn kept(session: &Session, stub: &JobStub, version: u64) -> Outcome<Option<Value>> {
+pub fn kept(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Option<Value>> {
     let version = version.to_string();
     let query: Vec<_> = at_home(stub).into_iter().chain([("version", version.as_str())]).collect();
     match session.client.get_value(&format!("{}/submission", path("job", &stub.id)), &query) {
@@ -149,7 +152,7 @@ fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
 }
 
 /// As they come, newest first; with `wanted` only that one.
-pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<Vec<Value>> {
+pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> CommandResult<Vec<Value>> {
     let target = format!("{}/versions", path("job", &stub.id));
     let all: Versions = session.client.get(&target, &at_home(stub))?;
     let Some(wanted) = wanted else { return Ok(all.versions) };
@@ -158,23 +161,23 @@ pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outco
     Ok(vec![versions.swap_remove(at)])
 }
 
-fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> Outcome<usize> {
+fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> CommandResult<usize> {
     let numbers: Vec<u64> = versions.iter().map(|job| job["Version"].as_u64().unwrap_or(0)).collect();
     numbers.iter().position(|n| *n == wanted).ok_or_else(|| {
         let known: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        Failure::new(format!("Job {:?} has no version {wanted}; it has {}", stub.id, known.join(", ")))
+        CommandError::new(format!("Job {:?} has no version {wanted}; it has {}", stub.id, known.join(", ")))
     })
 }
 
 impl Run for JobHistory {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let bases = [(self.diff_version.is_some(), "-diff-version"), (self.diff_tag.is_some(), "-diff-tag")];
         match (bases, self.diff) {
             ([(true, _), (true, _)], _) => {
-                return Err(Failure::usage("-diff-version and -diff-tag exclude each other"));
+                return Err(CommandError::usage("-diff-version and -diff-tag exclude each other"));
             }
             ([(true, flag), _] | [_, (true, flag)], false) => {
-                return Err(Failure::usage(format!("{flag} needs -p")));
+                return Err(CommandError::usage(format!("{flag} needs -p")));
             }
             _ => {}
         }
@@ -204,7 +207,7 @@ impl Run for JobHistory {
 
 impl JobHistory {
     /// The versions that are asked for, with their differences if those are, too.
-    fn found(&self, session: &Session, stub: &JobStub) -> Outcome<Versions> {
+    fn found(&self, session: &Session, stub: &JobStub) -> CommandResult<Versions> {
         let base = self.diff_version.map(|v| v.to_string());
         let mut query = at_home(stub);
         query.extend(self.diff.then_some(("diffs", "true")));

@@ -2,8 +2,8 @@
 //! (cli.md 3.2.1, 3.2.3).
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::eval::monitor;
-use crate::output::Outcome;
 use crate::render::layout;
 use crate::render::screen::Page;
 use crate::session::{Session, argument, at_home, job_state, path};
@@ -31,7 +31,7 @@ pub struct JobPeriodicForce {
 }
 
 impl Run for JobPeriodicForce {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let periodic = [("filter", "Periodic is not nil")];
         let stub = session.job_among(argument(&self.job, "job id")?, &periodic)?;
         let target = format!("{}/periodic/force", path("job", &stub.id));
@@ -102,7 +102,12 @@ const PARAMETERIZED: Words = Words {
 };
 
 /// The children of a job that makes some.
-pub fn children(session: &Session, parent: &JobStub, summary: &JobSummary, page: &mut Page) -> Outcome<()> {
+pub fn children(
+    session: &Session,
+    parent: &JobStub,
+    summary: &JobSummary,
+    page: &mut Page,
+) -> CommandResult<()> {
     let words = if parent.parameterized_job { &PARAMETERIZED } else { &PERIODIC };
     page.section(words.summary);
     let children = &summary.children;

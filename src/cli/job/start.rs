@@ -2,10 +2,10 @@
 
 use crate::Run;
 use crate::deployment::change::follow_both;
+use crate::error::{CommandError, CommandResult};
 use crate::job::inspect::{kept, versions};
 use crate::job::run::{register, registered, warn};
 use crate::job::stop::each;
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, at_home};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
@@ -28,7 +28,7 @@ pub struct JobStart {
 }
 
 impl Run for JobStart {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let start = |prefix: &str| self.start(session, prefix);
         each(session, &self.job, &start, &|eval| follow_both(session, eval, self.verbose))
     }
@@ -36,12 +36,12 @@ impl Run for JobStart {
 
 impl JobStart {
     /// The evaluation to be followed, if there is one.
-    fn start(&self, session: &Session, prefix: &str) -> Outcome<Option<String>> {
+    fn start(&self, session: &Session, prefix: &str) -> CommandResult<Option<String>> {
         let stub = session.job(prefix)?;
         let mut versions = versions(session, &stub, None)?;
         let mut job = versions.remove(0);
         if job["Stop"] != json!(true) {
-            return Err(Failure::new(format!("Job {:?} has not been stopped", stub.id)));
+            return Err(CommandError::new(format!("Job {:?} has not been stopped", stub.id)));
         }
         job["Stop"] = json!(false);
         let request = json!({
@@ -59,7 +59,7 @@ impl JobStart {
 }
 
 /// The text that this very job was made from, if one of its older versions has it.
-fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> Outcome<Option<Value>> {
+fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> CommandResult<Option<Value>> {
     let wanted = substance(job);
     for version in older.iter().filter(|version| substance(version) == wanted) {
         if let Some(kept) = kept(session, stub, version["Version"].as_u64().unwrap_or(0))? {

@@ -1,8 +1,8 @@
 //! `drover job tag apply` and `drover job tag unset`: names for versions (cli.md 2.1.1, http-api.md 1.1.17).
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::encode;
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, argument, at_home, path};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
@@ -40,7 +40,7 @@ pub struct JobTagUnset {
 }
 
 impl Run for JobTagApply {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({
@@ -53,7 +53,7 @@ impl Run for JobTagApply {
 }
 
 impl Run for JobTagUnset {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;
         let _none: Value = session.client.delete(&target(&stub, name), &at_home(&stub))?;
@@ -62,8 +62,8 @@ impl Run for JobTagUnset {
     }
 }
 
-fn given(name: &Option<String>) -> Outcome<&str> {
-    let missing = || Failure::usage("-name is missing: a tag has a name");
+fn given(name: &Option<String>) -> CommandResult<&str> {
+    let missing = || CommandError::usage("-name is missing: a tag has a name");
     name.as_deref().filter(|name| !name.is_empty()).ok_or_else(missing)
 }
 

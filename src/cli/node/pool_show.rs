@@ -1,14 +1,14 @@
 //! `drover node pool list`, `node pool info`, `node pool nodes` and `node pool jobs`.
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::node;
-use crate::node::list::Columns;
 use crate::node::shapes::NodeStub;
 use crate::operator;
 use crate::operator::found_by_name::Named;
-use crate::output::{Outcome, objects};
+use crate::output::objects;
 use crate::render::layout;
+use crate::render::lists::{NodeColumns, node_table};
 use crate::render::pages;
 use crate::render::pages::Page;
 use crate::session::{Session, argument, job_table, path};
@@ -111,14 +111,14 @@ fn page<'a>(filter: &'a Option<String>, per_page: Option<u32>, token: &'a Option
 }
 
 /// The list of what is in the pool.
-fn of_pool(session: &Session, given: &Option<String>, what: &str) -> Outcome<String> {
+fn of_pool(session: &Session, given: &Option<String>, what: &str) -> CommandResult<String> {
     let found = operator::found_by_name::find(session, LIST, "node pool", argument(given, "node-pool")?)?;
     let name = found["Name"].as_str().unwrap_or_default();
     Ok(format!("{}/{what}", path("node/pool", name)))
 }
 
 impl Run for NodePoolList {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let page = page(&self.filter, self.per_page, &self.page_token);
         pages::show(session, LIST, page, objects, |value| {
@@ -129,16 +129,16 @@ impl Run for NodePoolList {
 }
 
 impl Run for NodePoolNodes {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let list = of_pool(session, &self.pool, "nodes")?;
         let page = page(&self.filter, self.per_page, &self.page_token);
         pages::show(session, &list, page, objects, |value| {
             let nodes: Vec<NodeStub> = decode(value)?;
-            let columns = Columns { os: false, verbose: self.verbose };
+            let columns = NodeColumns { os: false, verbose: self.verbose };
             match nodes.is_empty() {
                 true => session.out.line("No nodes"),
-                false => session.out.text(&node::list::table(&nodes, None, columns)),
+                false => session.out.text(&node_table(&nodes, None, columns)),
             }
         })?;
         Ok(ExitCode::SUCCESS)
@@ -146,7 +146,7 @@ impl Run for NodePoolNodes {
 }
 
 impl Run for NodePoolJobs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let list = of_pool(session, &self.pool, "jobs")?;
         let page = page(&self.filter, self.per_page, &self.page_token);
@@ -162,7 +162,7 @@ impl Run for NodePoolJobs {
 }
 
 impl Run for NodePoolInfo {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value =
             operator::found_by_name::find(session, LIST, "node pool", argument(&self.pool, "node-pool")?)?;

@@ -1,13 +1,14 @@
 //! `drover node status`: the list, and one node (cli.md 3.6).
 
 use crate::Run;
-use crate::alloc::status::alloc_table;
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::node;
 use crate::node::shapes::Node;
 use crate::node::usage::HostUse;
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::output::{Objects, objects};
 use crate::render::layout;
+use crate::render::lists::alloc_table;
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
@@ -81,12 +82,12 @@ impl NodeStatus {
 }
 
 impl Run for NodeStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         show(session, &self)
     }
 }
 
-pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
+pub fn show(session: &Session, command: &NodeStatus) -> CommandResult<ExitCode> {
     let objects = objects(command.json, command.template.as_deref())?;
     let one_node = command.node.is_some() || command.this;
     let for_lists = [
@@ -98,16 +99,16 @@ pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
         (command.page_token.is_some(), "-page-token"),
     ];
     if let Some((_, flag)) = for_lists.iter().find(|(given, _)| *given && one_node) {
-        return Err(Failure::usage(format!("{flag} is for the list of nodes: leave the node out")));
+        return Err(CommandError::usage(format!("{flag} is for the list of nodes: leave the node out")));
     }
     if command.stats && !one_node {
-        return Err(Failure::usage("-stats is for one node: name it, or say -self"));
+        return Err(CommandError::usage("-stats is for one node: name it, or say -self"));
     }
     if command.short && !one_node {
-        return Err(Failure::usage("-short is for one node: name it, or say -self"));
+        return Err(CommandError::usage("-short is for one node: name it, or say -self"));
     }
     match &command.node {
-        Some(_) if command.this => return Err(Failure::usage("-self takes no node id")),
+        Some(_) if command.this => return Err(CommandError::usage("-self takes no node id")),
         None if command.this => one(session, command, objects, &own_node(session)?)?,
         None => node::list::show(session, command, objects)?,
         Some(prefix) => one(session, command, objects, &session.node_id(prefix)?)?,
@@ -115,20 +116,20 @@ pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn own_node(session: &Session) -> Outcome<String> {
+pub fn own_node(session: &Session) -> CommandResult<String> {
     let agent = session.client.get_value("/v1/agent/self", &[])?;
     let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str).filter(|id| !id.is_empty());
     id.map(str::to_string)
-        .ok_or_else(|| Failure::new("The agent that was asked is no client: it has no node"))
+        .ok_or_else(|| CommandError::new("The agent that was asked is no client: it has no node"))
 }
 
-pub fn allocs_of(session: &Session, node: &str) -> Outcome<Vec<Alloc>> {
+pub fn allocs_of(session: &Session, node: &str) -> CommandResult<Vec<Alloc>> {
     Ok(session.client.get(&format!("{}/allocations", path("node", node)), &[])?)
 }
 
-fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> Outcome<()> {
+fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> CommandResult<()> {
     let value = session.client.get_value(&path("node", id), &[]).map_err(|e| match e.is_not_found() {
-        true => Failure::new(format!("No node(s) with prefix or id {id:?} found")),
+        true => CommandError::new(format!("No node(s) with prefix or id {id:?} found")),
         false => e.into(),
     })?;
     if let Some(objects) = objects {

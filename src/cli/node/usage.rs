@@ -1,8 +1,8 @@
 //! What a machine and its allocations use at present, as `node status` shows it (cli.md 3.6.2, 3.6.3). A node that does not answer
 //! leaves its sections out, with a warning.
 
+use crate::error::{CommandError, CommandResult};
 use crate::node::shapes::Node;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Usage};
@@ -70,14 +70,20 @@ pub fn ask(session: &Session, node: &Node) -> Option<HostUse> {
     match session.client.get("/v1/client/stats", &[("node_id", &node.id)]) {
         Ok(figures) => Some(figures),
         Err(e) => {
-            session.out.warning(&format!("What the node uses is not known: {}", Failure::from(e)));
+            session.out.warning(&format!("What the node uses is not known: {}", CommandError::from(e)));
             None
         }
     }
 }
 
 /// The sections on what is used; with `detailed` each processor and each disk, too.
-pub fn show(session: &Session, node: &Node, host: &HostUse, allocs: &[Alloc], detailed: bool) -> Outcome<()> {
+pub fn show(
+    session: &Session,
+    node: &Node,
+    host: &HostUse,
+    allocs: &[Alloc],
+    detailed: bool,
+) -> CommandResult<()> {
     session.out.section("Allocation Resource Utilization")?;
     session.out.text(&of_allocs(&used(session, allocs), node))?;
     session.out.section("Host Resource Utilization")?;

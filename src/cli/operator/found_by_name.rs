@@ -1,7 +1,7 @@
 //! What is found by its name and described by a line: namespaces and node pools.
 
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, ambiguous};
 use serde::Deserialize;
@@ -15,13 +15,13 @@ pub struct Named {
 }
 
 /// The object of this name, or the only one whose name begins so. `list`: where they are listed.
-pub fn find(session: &Session, list: &str, noun: &str, prefix: &str) -> Outcome<Value> {
+pub fn find(session: &Session, list: &str, noun: &str, prefix: &str) -> CommandResult<Value> {
     let value = session.client.get_value(list, &[("prefix", prefix)])?;
     let found: Vec<Named> = decode(&value)?;
     let place = found.iter().position(|one| one.name == prefix);
     let subject = noun[..1].to_uppercase() + &noun[1..];
     match (&found[..], place) {
-        ([], _) => Err(Failure::new(format!("{subject} {prefix:?} matched no {noun}s"))),
+        ([], _) => Err(CommandError::new(format!("{subject} {prefix:?} matched no {noun}s"))),
         (_, Some(at)) => Ok(value[at].clone()),
         ([_], None) => Ok(value[0].clone()),
         (many, None) => Err(ambiguous(prefix, &format!("{noun}s"), &table(many))),

@@ -2,7 +2,7 @@
 //!
 //! Pure. Refuses to know which members drover has built: the agent says that.
 
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use agent::config::syntax::{self, Item, Node, Value as Written};
 use jobspec::nearest::nearest;
 use jobspec::{self, Diagnostic, Source};
@@ -71,11 +71,11 @@ impl Kind {
 }
 
 /// `name`: of the file, for what is wrong with it.
-pub fn read(kind: Kind, name: &str, text: &str, json: bool) -> Outcome<Value> {
+pub fn read(kind: Kind, name: &str, text: &str, json: bool) -> CommandResult<Value> {
     let noun = kind.noun();
     if json {
         let parsed = serde_json::from_str(text);
-        return parsed.map_err(|e| Failure::new(format!("Error parsing {noun} file {name}: {e}")));
+        return parsed.map_err(|e| CommandError::new(format!("Error parsing {noun} file {name}: {e}")));
     }
     let place = Source { name, text };
     let found = syntax::parse(text)
@@ -83,7 +83,7 @@ pub fn read(kind: Kind, name: &str, text: &str, json: bool) -> Outcome<Value> {
         .and_then(|items| kind.body(place, &items));
     found.map_err(|wrong| {
         let shown = jobspec::render(&[wrong]);
-        Failure::new(format!("Error parsing {noun} file {name}:\n{}", shown.trim_end()))
+        CommandError::new(format!("Error parsing {noun} file {name}:\n{}", shown.trim_end()))
     })
 }
 

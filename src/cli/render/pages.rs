@@ -1,6 +1,7 @@
 //! Lists of the API that come in pages: what is asked for, and what is said of the rest.
 
-use crate::output::{Objects, Outcome};
+use crate::error::CommandResult;
+use crate::output::Objects;
 use crate::session::Session;
 use serde_json::Value;
 
@@ -18,8 +19,8 @@ pub fn show(
     list: &str,
     page: Page<'_>,
     objects: Option<Objects<'_>>,
-    show: impl FnOnce(&Value) -> Outcome<()>,
-) -> Outcome<()> {
+    show: impl FnOnce(&Value) -> CommandResult<()>,
+) -> CommandResult<()> {
     let per_page = page.per_page.map(|n| n.to_string());
     let given = [("filter", page.filter), ("per_page", per_page.as_deref()), ("next_token", page.token)];
     let query: Vec<_> = given.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();

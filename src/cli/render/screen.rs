@@ -3,7 +3,8 @@
 //!
 //! `frame` is pure. Refuses to know: what the lines say.
 
-use crate::output::{Outcome, Output};
+use crate::error::CommandResult;
+use crate::output::Output;
 
 /// A terminal that does not tell its size.
 const USUAL: Size = Size { rows: 24, columns: 80 };
@@ -59,7 +60,7 @@ impl Page {
     }
 
     /// All of it, once.
-    pub fn print(&self, out: &Output) -> Outcome<()> {
+    pub fn print(&self, out: &Output) -> CommandResult<()> {
         let shown = |line: &Line| if line.title { out.bold(&line.text) } else { line.text.clone() };
         let text: String = self.lines.iter().map(|line| shown(line) + "\n").collect();
         out.text(&text)
@@ -75,7 +76,7 @@ pub struct Screen {
 
 impl Screen {
     /// Draws `page` where the last one stood. The same lines at the same size are left as they are.
-    pub fn draw(&mut self, out: &Output, page: &Page, size: Size) -> Outcome<()> {
+    pub fn draw(&mut self, out: &Output, page: &Page, size: Size) -> CommandResult<()> {
         let lines = fit(page, size);
         if self.drawn == lines && self.size == Some(size) {
             return Ok(());

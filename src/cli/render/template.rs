@@ -3,8 +3,9 @@
 //! Pure. Refuses to know: which command asks. What does not fit into a terminal's patience is cut off with an error: an answer is
 //! at most `MAX_OUTPUT_BYTES` long, and a template goes round at most `MAX_ROUNDS` times.
 
-use crate::output::{Failure, Outcome, pretty};
-use api::filter::LeftOut;
+use crate::error::{CommandError, CommandResult};
+use crate::render::json::pretty;
+use api::filter::OmitEmpty;
 use gotmpl::{MissingKey, Template, TemplateError, Value};
 use serde_json::{Map, Number, Value as Json};
 use std::fmt;
@@ -15,18 +16,18 @@ const MAX_TEMPLATE_BYTES: usize = 1 << 20;
 
 /// What `template` makes of `objects`. A name that an object does not have is an error, as a field that a Go type does not have;
 /// `index` asks for what may be missing.
-pub fn render(template: &str, objects: &Json) -> Outcome<String> {
+pub fn render(template: &str, objects: &Json) -> CommandResult<String> {
     if template.len() > MAX_TEMPLATE_BYTES {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "The template is longer than {MAX_TEMPLATE_BYTES} bytes: shorten it"
         )));
     }
     let mut out = Bounded(String::new());
     let failed = |e: TemplateError| match e {
-        TemplateError::Write => Failure::new(format!(
+        TemplateError::Write => CommandError::new(format!(
             "Error formatting the data: it is longer than {MAX_OUTPUT_BYTES} bytes; choose less of it"
         )),
-        other => Failure::new(format!("Error formatting the data: {other}")),
+        other => CommandError::new(format!("Error formatting the data: {other}")),
     };
     let parsed = parse(template).map_err(failed)?;
     balanced(template)?;
@@ -43,7 +44,7 @@ fn parse(text: &str) -> Result<Template, TemplateError> {
 
 /// The engine takes the end of the text for any `{{ end }}` that is missing, and what follows one too many for nothing. A definition
 /// behind the text is found at the right depth only.
-fn balanced(text: &str) -> Outcome<()> {
+fn balanced(text: &str) -> CommandResult<()> {
     const MARK: &str = "drover mark";
     let reaches = |end: &str| {
         let marked = parse(&format!("{text}{end}{{{{ define {MARK:?} }}}}{{{{ end }}}}"));
@@ -54,7 +55,7 @@ fn balanced(text: &str) -> Outcome<()> {
         (true, true) => "unexpected EOF: an {{ end }} is missing",
         (false, _) => "unexpected {{ end }} or {{ else }}: nothing is open that it belongs to",
     };
-    Err(Failure::new(format!("Error formatting the data: template: format: {what}")))
+    Err(CommandError::new(format!("Error formatting the data: template: format: {what}")))
 }
 
 struct Bounded(String);
@@ -70,13 +71,13 @@ impl fmt::Write for Bounded {
 }
 
 /// Writes the members that the API leaves out when they are empty, as the Go client's types have them.
-pub fn with_left_out(mut object: Json, left_out: &LeftOut) -> Json {
+pub fn with_omitted(mut object: Json, omit_empty: &OmitEmpty) -> Json {
     let Json::Object(members) = &mut object else { return object };
     let kinds = [
-        (left_out.text, Json::String(String::new())),
-        (left_out.numbers, 0.into()),
-        (left_out.flags, false.into()),
-        (left_out.others, Json::Null),
+        (omit_empty.text, Json::String(String::new())),
+        (omit_empty.numbers, 0.into()),
+        (omit_empty.flags, false.into()),
+        (omit_empty.others, Json::Null),
     ];
     for (names, empty) in kinds {
         for name in names {

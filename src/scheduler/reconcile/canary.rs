@@ -3,7 +3,7 @@
 
 use super::rollout::Rollout;
 use super::tainted::{self, Tainted};
-use super::{Changes, Input, Set, Stop, group, reschedule};
+use super::{Changes, Input, MIGRATING, Set, Stop, reschedule, stop_not_needed};
 use model::alloc::Allocation;
 use model::deployment::DeploymentGroup;
 use model::job::TaskGroup;
@@ -36,11 +36,11 @@ pub fn sort_out<'a>(
     let (on_trial, unneeded): (Set, Set) = canaries.into_iter().partition(|(_, a)| rollout.is_on_trial(a));
     let unneeded = unneeded.into_iter().filter(|(_, a)| !a.server_terminal()).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(unneeded, None, input);
-    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
+    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(stop_not_needed));
     changes.stops.extend(lost.into_values().map(tainted::stop_lost));
     let on_trial = on_trial.into_iter().filter(|(_, a)| !a.server_terminal() && a.next.is_none()).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(on_trial, None, input);
-    let leave = |alloc| Stop { alloc, description: group::MIGRATING, client: None };
+    let leave = |alloc| Stop { alloc, description: MIGRATING, client: None };
     changes.stops.extend(migrating.into_values().map(leave));
     changes.stops.extend(lost.into_values().map(tainted::stop_lost));
     let reschedule::Split { untainted, now, later } = reschedule::split(input, group, untainted);

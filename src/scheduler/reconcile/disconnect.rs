@@ -1,7 +1,7 @@
 //! Allocations whose node did not answer for a while (scheduler.md 10): which of two stays when it answers again,
 //! and how long the place of one that its node stops by itself is kept free. Refuses to know when nodes disconnect.
 
-use super::{Set, Stop, group};
+use super::{NOT_NEEDED, Set, Stop};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::job::{DisconnectPolicy, Job, Reconcile, TaskGroup};
 use model::resources::Hook;
@@ -21,7 +21,7 @@ pub fn settle<'a>(job: &Job, group: &TaskGroup, back: &Set<'a>, all: &Set<'a>) -
         let stop = if alloc.client == ClientStatus::Failed && !alloc.server_terminal() {
             Some((*alloc, FAILED))
         } else if outdated(job, alloc) {
-            Some((*alloc, group::NOT_NEEDED))
+            Some((*alloc, NOT_NEEDED))
         } else {
             replacement.map(|r| (if replacement_stays(group, alloc, r) { *alloc } else { *r }, RECONNECTED))
         };

@@ -4,7 +4,10 @@ use super::canary::Canaries;
 use super::rollout::Rollout;
 use super::stop::{self, GroupAllocs};
 use super::tainted::{self, Tainted};
-use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
+use super::{
+    Changes, Input, MIGRATING, NameIndex, Replacement, Set, Stop, UPDATED, Update, desired_count,
+    is_of_version,
+};
 use super::{canary, disconnect, reschedule};
 use model::alloc::{Allocation, ClientStatus, Leave};
 use model::deployment::DeploymentGroup;
@@ -13,10 +16,6 @@ use model::job::{Job, TaskGroup};
 use model::time::Wall;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-
-pub const NOT_NEEDED: &str = "alloc not needed due to job update";
-pub const UPDATED: &str = "alloc is being updated due to job update";
-pub const MIGRATING: &str = "alloc is being migrated";
 
 /// How an allocation that stays follows the job.
 pub type Classify<'c, 'a> = dyn FnMut(&'a Allocation) -> Update + 'c;
@@ -66,7 +65,7 @@ impl<'a> Work<'_, 'a> {
     /// Whether nothing is left to be done for the group and its part of the deployment.
     pub fn compute(mut self, allocs: Set<'a>, classify: &mut Classify<'_, 'a>) -> bool {
         let (mut state, existed) = self.rollout.state_of(self.group);
-        let runs_already = allocs.values().any(|a| is_of(a, self.job));
+        let runs_already = allocs.values().any(|a| is_of_version(a, self.job));
         let held = self.held_until(&allocs);
         let mut sets = self.sort_out(allocs);
         let mut names = name_index(self.group, &sets);
@@ -148,7 +147,7 @@ impl<'a> Work<'_, 'a> {
             migrating: &mut sets.migrating,
             now: &mut sets.now,
         };
-        self.changes.stops.extend(stop::stop(wanted(self.group), held, names));
+        self.changes.stops.extend(stop::stop(desired_count(self.group), held, names));
     }
 
     /// Places `n` more canaries (scheduler.md 8.2.15).
@@ -223,10 +222,6 @@ impl<'a> Work<'_, 'a> {
     }
 }
 
-pub fn is_of(alloc: &Allocation, job: &Job) -> bool {
-    (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
-}
-
 /// A batch allocation that ended under an older version says nothing about this one (scheduler.md 8.2.3).
 fn drop_older_terminal<'a>(job: &Job, mut allocs: Set<'a>) -> Set<'a> {
     let older = |a: &Allocation| a.job_version < job.version || a.job_create_index < job.create_index;
@@ -237,11 +232,7 @@ fn drop_older_terminal<'a>(job: &Job, mut allocs: Set<'a>) -> Set<'a> {
 /// Which names are taken (scheduler.md 8.2.11).
 fn name_index(group: &TaskGroup, sets: &Sets) -> NameIndex {
     let all = [&sets.untainted, &sets.migrating, &sets.now, &sets.lost];
-    NameIndex::new(wanted(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
-}
-
-pub fn not_needed(alloc: &Allocation) -> Stop<'_> {
-    Stop { alloc, description: NOT_NEEDED, client: None }
+    NameIndex::new(desired_count(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
 }
 
 /// Those that have to be replaced, in the order of their names; and how many were updated in place
@@ -263,7 +254,7 @@ fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<
 /// missing then gets new names, or, while nothing new may be placed, is what was stopped before and found no room.
 fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>, names: &NameIndex, ready: bool) -> Placements<'a> {
     let existing = (sets.untainted.len() + sets.migrating.len() + sets.now.len()) as u64;
-    let missing = wanted(group).saturating_sub(existing);
+    let missing = desired_count(group).saturating_sub(existing);
     let mut lost: Vec<_> = sets.lost.values().copied().collect();
     if !ready {
         lost.extend(sets.owed.iter().copied().filter(|a| !names.is_taken(a.index())));
@@ -289,9 +280,4 @@ fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
     out.sort_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
     out.dedup_by_key(|a| a.index());
     out
-}
-
-/// A count below zero wants nothing.
-pub fn wanted(group: &TaskGroup) -> u64 {
-    u64::try_from(group.count).unwrap_or(0)
 }

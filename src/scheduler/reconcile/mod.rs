@@ -18,7 +18,6 @@ mod system_rollout;
 mod tainted;
 
 pub use disconnect::UNKNOWN;
-pub use group::{MIGRATING, UPDATED};
 pub use name_index::NameIndex;
 pub use reschedule::Followup;
 pub use system::{SystemChanges, reconcile_system};
@@ -36,6 +35,10 @@ use model::time::Wall;
 use rollout::Rollout;
 use std::collections::BTreeMap;
 use tainted::Tainted;
+
+const NOT_NEEDED: &str = "alloc not needed due to job update";
+pub const UPDATED: &str = "alloc is being updated due to job update";
+pub const MIGRATING: &str = "alloc is being migrated";
 
 /// Allocations by id.
 type Set<'a> = BTreeMap<AllocId, &'a Allocation>;
@@ -128,7 +131,7 @@ pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Chan
     let mut rollout = Rollout::new(input, &mut changes);
     let mut complete = true;
     if let Some(job) = input.job.filter(|j| !j.spec.stop) {
-        for group in job.spec.groups.iter().filter(|g| group::wanted(g) > 0) {
+        for group in job.spec.groups.iter().filter(|g| desired_count(g) > 0) {
             let allocs = matrix.remove(group.name.as_str()).unwrap_or_default();
             let work = Work { input, job, group, rollout: &mut rollout, changes: &mut changes };
             complete &= work.compute(allocs, classify);
@@ -153,8 +156,22 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
 fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
     let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(running, None, input);
-    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
+    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(stop_not_needed));
     changes.stops.extend(lost.into_values().map(tainted::stop_lost));
+}
+
+fn stop_not_needed(alloc: &Allocation) -> Stop<'_> {
+    Stop { alloc, description: NOT_NEEDED, client: None }
+}
+
+/// The allocation runs this version of the job.
+fn is_of_version(alloc: &Allocation, job: &Job) -> bool {
+    (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
+}
+
+/// A count below zero wants nothing.
+fn desired_count(group: &TaskGroup) -> u64 {
+    u64::try_from(group.count).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which allocations go when there are more than wanted (scheduler.md 8.5). Refuses to know why there are more.
 
-use super::{NameIndex, Set, Stop, group};
+use super::{NameIndex, Set, Stop, stop_not_needed};
 use model::alloc::{Allocation, ClientStatus};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) ->
         migrating.remove(&alloc.id);
         now.remove(&alloc.id);
     }
-    stopped.into_iter().map(group::not_needed).collect()
+    stopped.into_iter().map(stop_not_needed).collect()
 }
 
 /// Splits off allocations whose name one of a newer version has, too.

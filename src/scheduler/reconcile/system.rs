@@ -3,11 +3,13 @@
 //!
 //! Refuses to know: which nodes could run the job. The `follow` argument decides that for nodes that hold something of it.
 
-use super::group::{MIGRATING, is_of, not_needed};
 use super::rollout::Rollout;
 use super::system_rollout::{Fill, GroupProgress, GroupRollout};
 use super::tainted::{self, Tainted};
-use super::{Changes, Followup, Input, Replacement, Set, Stop, Update, by_group, reschedule, stop_all};
+use super::{
+    Changes, Followup, Input, MIGRATING, Replacement, Set, Stop, Update, by_group, is_of_version, reschedule,
+    stop_all, stop_not_needed,
+};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
 use model::id::NodeId;
@@ -98,10 +100,10 @@ pub fn reconcile_system<'a>(
         surplus.retain(|_, a| a.index() >= count);
         stop_all(input, &surplus, &mut all.changes);
         let eligible_nodes = eligible_nodes.get(name).copied().unwrap_or_default();
-        let known = named.values().any(|a| is_of(a, job));
+        let known = named.values().any(|a| is_of_version(a, job));
         let mut found = GroupProgress::new(eligible_nodes, known);
         let stagger = group.update.map_or(Span::ZERO, |u| u.stagger);
-        for alloc in named.values().filter(|a| is_of(a, job) && a.previous.is_some()) {
+        for alloc in named.values().filter(|a| is_of_version(a, job) && a.previous.is_some()) {
             found.note_replacement(alloc, stagger, input.now);
         }
         for alloc in all.split(input, group, named, &mut found).into_values() {
@@ -165,7 +167,7 @@ impl<'a> SystemChanges<'a> {
             false => None,
         };
         match update {
-            None => return self.changes.stops.push(not_needed(alloc)),
+            None => return self.changes.stops.push(stop_not_needed(alloc)),
             Some(Update::Destructive) => {
                 self.changes.destructive.push(Replacement { group, alloc, keeps_version: false });
                 found.outdated += 1;

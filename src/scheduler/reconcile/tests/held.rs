@@ -47,7 +47,7 @@ fn what_found_no_room_is_owed_though_it_was_stopped_long_ago() {
         replaced[1].next = Some(alloc_id(99));
         assert!(case.changes(&replaced).replacements.is_empty(), "{how:?}: it has a successor");
         let mut unwanted = allocs.clone();
-        unwanted[1].desired_description = group::NOT_NEEDED.into();
+        unwanted[1].desired_description = NOT_NEEDED.into();
         assert!(case.changes(&unwanted).replacements.is_empty(), "{how:?}: nobody missed it");
         let mut ancient = allocs.clone();
         ancient[0].job_version += 1;

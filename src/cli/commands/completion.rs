@@ -5,9 +5,9 @@
 
 use crate::Run;
 use crate::commands::{COMMANDS, Command, unalias};
+use crate::error::{CommandError, CommandResult};
 use crate::flags::{GLOBAL_FLAGS, takes_value};
 use crate::node::shapes::NodeStub;
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, JobAction, JobStub};
 use argh::{ArgsInfo, FromArgs};
@@ -51,15 +51,15 @@ pub struct Completion {
 }
 
 impl Run for Completion {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let script = match self.shell.as_deref() {
             Some("bash") => BASH,
             Some("zsh") => ZSH,
             Some("fish") => FISH,
             Some(other) => {
-                return Err(Failure::usage(format!("not supported yet: completion for {other:?}")));
+                return Err(CommandError::usage(format!("not supported yet: completion for {other:?}")));
             }
-            None => return Err(Failure::usage("This command takes one argument: bash, zsh or fish")),
+            None => return Err(CommandError::usage("This command takes one argument: bash, zsh or fish")),
         };
         session.out.text(script)?;
         Ok(ExitCode::SUCCESS)
@@ -76,7 +76,7 @@ pub struct Complete {
 }
 
 impl Run for Complete {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (last, before) = match self.word.split_last() {
             Some((last, before)) => (last.as_str(), before),
             None => ("", &[][..]),
