@@ -64,7 +64,7 @@ pub enum Effect {
         result: Result<Grant, Refusal>,
     },
     /// After `Shutdown`: nothing more will come.
-    Done,
+    ShutdownComplete,
 }
 
 /// `<alloc dir>/<alloc id>` with its shared directory and one for each task (client.md 13.1).
@@ -103,9 +103,9 @@ pub enum Grant {
         run: RunId,
         spec: Box<RunSpec>,
     },
-    /// The allocation's files may be read. `over`: nothing more will be written to them.
+    /// The allocation's files may be read. `ended`: nothing more will be written to them.
     Files {
-        over: bool,
+        ended: bool,
     },
 }
 

@@ -89,7 +89,7 @@ pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
     set("unique.storage.bytestotal", disk.total_bytes.to_string());
     set("unique.storage.bytesfree", disk.free_bytes.to_string());
 
-    let cgroups = Cgroups::survey();
+    let cgroups = Cgroups::detect();
     if let Some(version) = cgroups.version() {
         set("os.cgroups.version", version.to_string());
         set("unique.cgroup.version", format!("v{version}"));

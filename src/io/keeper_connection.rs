@@ -59,11 +59,11 @@ const MAX_QUEUED: usize = 1024;
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// Failures in a row before they are reported, about 0.3 s.
-const QUIET_FAILURES: u32 = 5;
+const UNREPORTED_FAILURES: u32 = 5;
 /// Different reasons reported until a connection stands again.
-const MAX_TOLD: usize = 16;
+const MAX_REPORTED_REASONS: usize = 16;
 /// A keeper that does not greet within this is not one.
-const GREETING: Duration = Duration::from_secs(10);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// The link, and the future that drives it until the link is dropped.
@@ -113,8 +113,8 @@ impl Driver {
                 return;
             }
             // A keeper that is just coming up is nothing to report; the same reasons, coming in turn, are reported once.
-            let worth_telling = broke || failures >= QUIET_FAILURES;
-            if worth_telling && told.len() < MAX_TOLD && !told.contains(&reason) {
+            let worth_telling = broke || failures >= UNREPORTED_FAILURES;
+            if worth_telling && told.len() < MAX_REPORTED_REASONS && !told.contains(&reason) {
                 told.push(reason.clone());
                 if self.tell.send(KeeperNotice::Down { reason }).await.is_err() {
                     return;
@@ -139,7 +139,7 @@ impl Driver {
             read(&stream).await
         };
         let late = async {
-            Timer::after(GREETING).await;
+            Timer::after(GREETING_TIMEOUT).await;
             Err(io::Error::from(io::ErrorKind::TimedOut))
         };
         match future::or(greeted, late).await {

@@ -31,7 +31,7 @@ pub enum Input {
         start_ticks: u64,
     },
     /// The run's `Waiting` entry is durable.
-    Kept {
+    Journaled {
         run: RunId,
     },
     /// The released process has become the command.
@@ -78,8 +78,8 @@ pub enum Effect {
         run: RunId,
         spec: Box<RunSpec>,
     },
-    /// Say that this turn is durable. Answered by `Kept`.
-    Keep {
+    /// Say that this turn is durable. Answered by `Journaled`.
+    ConfirmJournaled {
         run: RunId,
     },
     /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
@@ -157,7 +157,7 @@ impl TurnOutput {
         self.write == Write::Nothing && self.later.is_empty()
     }
 
-    pub fn later(self, _: Durable) -> Vec<Effect> {
+    pub fn deferred(self, _: Durable) -> Vec<Effect> {
         self.later
     }
 }

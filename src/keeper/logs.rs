@@ -50,7 +50,7 @@ impl Rotation {
             if self.bytes >= self.max_bytes {
                 self.rotate(&mut steps);
             }
-            match self.fitting(&chunk[from..]) {
+            match self.bytes_that_fit(&chunk[from..]) {
                 0 => self.rotate(&mut steps),
                 n => {
                     steps.push(Step::Write { index: self.index, from, to: from + n });
@@ -63,7 +63,7 @@ impl Rotation {
     }
 
     /// How much of `rest` the present file takes; 0 when the next line belongs into the next file.
-    fn fitting(&self, rest: &[u8]) -> usize {
+    fn bytes_that_fit(&self, rest: &[u8]) -> usize {
         let free = self.max_bytes - self.bytes;
         let fits = usize::try_from(free).unwrap_or(usize::MAX);
         if rest.len() <= fits {

@@ -380,7 +380,7 @@ fn an_older_index_is_doubted_for_a_minute_then_believed() {
 #[test]
 fn what_a_full_node_cannot_take_is_told_as_failed() {
     let tasks = [task("web")];
-    let most = crate::MAX_HELD + crate::config::DEFAULT_MAX_ENDED;
+    let most = crate::MAX_LIVE_ALLOCS + crate::config::DEFAULT_MAX_ENDED;
     let many: Vec<_> = (0..=most as u128)
         .map(|n| {
             let mut a = assignment(1, &tasks);

@@ -48,7 +48,7 @@ const MAX_SHARES: u64 = 262_144;
 
 impl Cgroups {
     /// Finds the control groups that can be written; changes nothing.
-    pub fn survey() -> Cgroups {
+    pub fn detect() -> Cgroups {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let version = find(&mounts, &own);

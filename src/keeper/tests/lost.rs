@@ -51,7 +51,7 @@ fn only_a_run_that_was_not_released_may_start_again() {
         next.turn(vec![Input::Spawned { run, pid: 2, start_ticks: 1 }]);
         journal = next.journal;
     }
-    w.turn(vec![Input::Kept { run }]);
+    w.turn(vec![Input::Journaled { run }]);
     let (mut next, restored) = World::from(BOOT, w.journal.clone());
     assert_eq!(restored.running.len(), 1);
     next.turn(vec![start(run)]);
@@ -65,7 +65,7 @@ fn after_a_reboot_a_run_that_waited_counts_as_ended() {
     w.turn(vec![start(run)]);
     w.turn(vec![Input::Spawned { run, pid: 1, start_ticks: 1 }]);
     let (mut next, _) = World::from(OTHER_BOOT, w.journal);
-    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNSEEN, at: Wall(1000) }));
+    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) }));
 }
 
 /// What is lost of the journal of one living run, and whether its process must be ended for it.
@@ -111,7 +111,7 @@ fn a_stray_is_ended_and_its_end_told_as_unseen() {
     assert!((10..20).contains(&looks), "{looks} in 10 s");
     w.turn(vec![Input::Swept { run, empty: true }]);
     assert_eq!((&w.did[..], w.synced), (&[Effect::Close { run }][..], true));
-    assert_eq!(w.told, [send(Event::Exited { run, exit: UNSEEN, at: Wall(500) })]);
+    assert_eq!(w.told, [send(Event::Exited { run, exit: UNKNOWN_EXIT, at: Wall(500) })]);
     let (mut next, restored) = World::among(BOOT, w.journal.clone(), &[]);
     next.turn(vec![start(run)]);
     assert!(restored.strays.is_empty() && next.did.is_empty() && next.told.len() == 1);
@@ -126,10 +126,10 @@ fn of_a_damaged_start_nobody_knows_whether_it_executed() {
     let (mut next, restored) = World::from(BOOT, journal);
     assert_eq!(restored.strays[0].processes, [process(1)]);
     next.turn(vec![Input::Swept { run, empty: true }]);
-    assert_eq!(next.told, [send(Event::Exited { run, exit: UNSEEN, at: Wall(500) })]);
+    assert_eq!(next.told, [send(Event::Exited { run, exit: UNKNOWN_EXIT, at: Wall(500) })]);
     let journal = without(&w.journal, |e| matches!(e, Entry::Waiting { .. }));
     let (mut next, _) = World::from(BOOT, journal);
-    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNSEEN, at: Wall(1000) }));
+    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) }));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::brain::Keeper;
 use super::effects::*;
 use super::journal::{self, Entry, Process};
 use super::mark::Marked;
-use super::restore::UNSEEN;
+use super::restore::UNKNOWN_EXIT;
 use super::run::sample as spec;
 use model::id::{RunId, Uuid};
 use model::task::{Exit, ExitStatus};
@@ -60,7 +60,7 @@ impl World {
         let mut turn = self.keeper.turn(self.now, Wall(500), inputs);
         self.did = std::mem::take(&mut turn.now);
         self.write(turn.write.clone());
-        self.told = turn.later(Durable);
+        self.told = turn.deferred(Durable);
     }
 
     fn after(&mut self, span: Span) {
@@ -80,7 +80,7 @@ impl World {
     /// From its fork to its release.
     fn released(&mut self, run: RunId, pid: u32) {
         self.turn(vec![Input::Spawned { run, pid, start_ticks: 1 }]);
-        self.turn(vec![Input::Kept { run }]);
+        self.turn(vec![Input::Journaled { run }]);
         assert_eq!(self.told, [Effect::Release { run }]);
     }
 
@@ -138,9 +138,9 @@ fn a_run_from_start_to_forgotten() {
     // Its process is let go only once it is journaled, and after the journal says so; and told only once it executed.
     w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
     assert!(w.did.is_empty() && w.synced);
-    assert_eq!(w.told, [Effect::Keep { run }]);
+    assert_eq!(w.told, [Effect::ConfirmJournaled { run }]);
     let waiting = w.journal.len();
-    w.turn(vec![Input::Kept { run }]);
+    w.turn(vec![Input::Journaled { run }]);
     assert!(w.did.is_empty() && !w.synced && w.journal.len() > waiting);
     assert_eq!(w.told, [Effect::Release { run }]);
     w.turn(vec![Input::Executed { run }]);
@@ -168,14 +168,14 @@ fn nothing_happens_twice_and_idling_writes_nothing() {
     assert_eq!((w.did.len(), w.told.len()), (0, 1), "told what it came to");
     w.turn(vec![
         Input::Spawned { run, pid: 9, start_ticks: 9 },
-        Input::Kept { run },
+        Input::Journaled { run },
         Input::Executed { run },
     ]);
     assert!(w.did.is_empty() && w.told.is_empty());
     let before = w.journal.clone();
     w.after(Span::hours(24));
     assert!(w.did.is_empty() && w.told.is_empty() && w.journal == before);
-    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNSEEN }]);
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNKNOWN_EXIT }]);
     w.turn(vec![Input::Swept { run, empty: true }, Input::Swept { run, empty: true }]);
     assert_eq!(w.told, [send(Event::Exited { run, exit: CODE_0, at: Wall(500) })]);
     w.turn(vec![stop(run, Span::ZERO)]);
@@ -319,9 +319,9 @@ fn another_keeper_of_the_same_boot_goes_on() {
     next.turn(vec![start(running), start(ended)]);
     assert!(next.did.is_empty() && next.told.len() == 2);
     // The process was not found: an end that nobody saw.
-    next.turn(vec![Input::Exited { run: running, exit: UNSEEN }]);
+    next.turn(vec![Input::Exited { run: running, exit: UNKNOWN_EXIT }]);
     next.turn(vec![Input::Swept { run: running, empty: true }]);
-    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNSEEN, at: Wall(500) })]);
+    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNKNOWN_EXIT, at: Wall(500) })]);
 }
 
 #[test]
@@ -332,7 +332,10 @@ fn after_a_reboot_every_run_has_ended_unseen() {
     assert!(restored.running.is_empty() && matches!(restored.write, Write::Replace(_)));
     assert_eq!(
         next.states(),
-        [RunState::Exited { exit: UNSEEN, at: Wall(1000) }, RunState::Exited { exit: CODE_0, at: Wall(500) }]
+        [
+            RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) },
+            RunState::Exited { exit: CODE_0, at: Wall(500) }
+        ]
     );
     next.turn(vec![start(running), start(ended)]);
     assert!(next.did.is_empty());

@@ -16,7 +16,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// How long another keeper of the same directory may take to go.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub fn create(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
@@ -47,7 +47,7 @@ pub fn lock(dir: &Path) -> Result<File, String> {
         // nobody receives it any more: then it is closed, and free again
         locked.is_ok().then(|| sender.send(file))
     });
-    held.recv_timeout(LOCK_PATIENCE).map_err(|_| {
+    held.recv_timeout(LOCK_TIMEOUT).map_err(|_| {
         format!(
             "another keeper runs in {}: one data directory has one keeper (drover keeper status shows it)",
             dir.display()

@@ -39,14 +39,14 @@ type Processes = BTreeMap<u32, Process>;
 /// `core_mhz`: of one core.
 pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocResourceUsage {
     let (began, first, runs) = executor::unblock(move || {
-        let cgroups = Cgroups::survey();
+        let cgroups = Cgroups::detect();
         let look = |run: &RunningTask| processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
         (Instant::now(), runs.iter().map(look).collect::<Vec<_>>(), runs)
     })
     .await;
     Timer::after(MOMENT).await;
     executor::unblock(move || {
-        let cgroups = Cgroups::survey();
+        let cgroups = Cgroups::detect();
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
         let task = |(run, before): (&RunningTask, &Processes)| {
             let now = processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
