@@ -169,7 +169,7 @@ impl AllocRunner {
                 self.record_dirty = self.record_dirty.max(Dirty::Lazy);
             }
             Err(why) => {
-                // What runs goes on; for what would start next it is tried again.
+                // Running tasks continue; the directory is built again before the next start.
                 self.dir = Dir::Building { again: ctx.now.mono.after(DIR_RETRY) };
                 let why = format!("failed to setup alloc: pre-run hook \"alloc_dir\" failed: {why}");
                 self.fail_setup(ctx.now.stamp(), &why);

@@ -231,7 +231,7 @@ impl Client {
             Input::Space { free } => {
                 self.disk_has_space = free;
                 if free {
-                    // what waited shall wait no longer
+                    // deferred reports are sent at once
                     writes.require_durable();
                 }
                 self.allocs.values_mut().for_each(AllocRunner::disk_space_changed);

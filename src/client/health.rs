@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn healthy_is_what_runs_long_enough_without_a_new_start() {
+    fn healthy_after_min_healthy_time_without_a_restart() {
         let running = |restarts| [(Role::Main, task(TaskPhase::Running, false, restarts))];
         let mut health_watcher = HealthWatcher::new(at(0));
         assert_eq!(look(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn unhealthy_is_what_fails_ends_or_takes_too_long() {
+    fn unhealthy_after_a_failure_an_end_or_the_deadline() {
         let main = |phase, failed| [(Role::Main, task(phase, failed, 0))];
         let cases = [
             (main(TaskPhase::Dead, true), 1, "Unhealthy because of failed task"),

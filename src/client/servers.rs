@@ -18,7 +18,7 @@ use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer, WATCH_HOLD};
 
-/// How long an answer may take.
+/// The timeout of a request.
 const REQUEST_TIMEOUT: Span = Span::seconds(5);
 const WATCH_TIMEOUT: Span = Span(WATCH_HOLD.0 + REQUEST_TIMEOUT.0);
 /// For this long after a first failure a request is repeated quickly: an election takes about that time.
@@ -96,7 +96,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `seen`: the newest index that this node has seen of the servers.
+    /// `seen`: the newest index of the servers that this node has stored.
     pub fn new(list: Vec<u64>, seen: u64, random: &mut Stream) -> Servers {
         Servers {
             list,

@@ -220,7 +220,7 @@ fn backoff(failures: u32) -> Duration {
     (FIRST_BACKOFF * (1 << failures.min(10))).min(MAX_BACKOFF)
 }
 
-/// What the agent is told of a command that no message can hold.
+/// The answer to a command that is too long for a message.
 fn too_long(command: Command, bytes: usize) -> Event {
     let message =
         format!("{bytes} bytes of command, args and env are too many: {MAX_MESSAGE_BYTES} are allowed");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_comes_back_and_says_so() {
+    fn the_keeper_connection_reconnects_and_reports_it() {
         let dir = std::env::temp_dir().join(format!("drover-link-{}", std::process::id()));
         fs::create_dir_all(keeper::dir(&dir)).expect("a directory");
         let listener = Async::<UnixListener>::bind(keeper::socket_path(&dir)).expect("a socket");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_badly_is_reported_once() {
+    fn a_bad_answer_is_reported_once() {
         let dir = std::env::temp_dir().join(format!("drover-link-none-{}", std::process::id()));
         let (link, driver) = open(dir, KeeperStartMode::External);
         let script = async {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_grows_up_to_a_bound() {
+    fn reconnect_backoff_grows_up_to_a_bound() {
         assert_eq!(backoff(0), Duration::from_millis(10));
         assert_eq!(backoff(3), Duration::from_millis(80));
         assert_eq!(backoff(u32::MAX), MAX_BACKOFF);

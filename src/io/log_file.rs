@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_grow_whatever_the_clock_says() {
+    fn log_file_numbers_grow_whatever_the_clock_says() {
         let dir = Dir::new("clock");
         let mut file = log(&dir, 1, Duration::ZERO, Some(2));
         let of_the_future = wall_nanos() * 2;

@@ -14,14 +14,14 @@ const MAX_READERS: usize = 16;
 /// So many lines wait for a reader.
 const LINES: usize = 512;
 
-/// Told the most talkative level that a reader wants; `None`: nobody reads.
+/// Called with the most verbose level that a reader wants; `None`: there are no readers.
 type Listener = Box<dyn Fn(Option<LogLevel>) + Send + Sync>;
 
 #[derive(Default)]
 pub struct Monitor {
     readers: Mutex<Readers>,
     listener: OnceLock<Listener>,
-    /// Held while the listener is told, so that it hears the newest word last.
+    /// Held while the listener is called, so that its last call has the newest level.
     telling: Mutex<()>,
 }
 

@@ -21,7 +21,7 @@ const SWEEP_EVERY: Span = Span::millis(20);
 const SWEEP_FOR: Span = Span::seconds(10);
 /// A main process that outlives its SIGKILL gets another this often.
 const KILL_AGAIN: Span = Span::seconds(1);
-/// What tasks get to end when the agent that the keeper may not outlive is gone.
+/// The kill timeout of tasks when the agent that the keeper must not outlive has ended.
 const AGENT_GONE_GRACE: Span = Span::millis(500);
 const SIGTERM: i32 = 15;
 /// A journal below this size is never rewritten.
@@ -320,7 +320,7 @@ impl Keeper {
                 *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
                 self.now.push(Effect::Signal { run, signal });
             }
-            // Told once it is swept.
+            // Its exit is sent once it is swept.
             Phase::Sweeping { .. } | Phase::Stray { .. } => {}
             Phase::Ended { .. } | Phase::Failed { .. } => {
                 let event = held.state().map(|state| run::event_of(run, state));
@@ -331,7 +331,7 @@ impl Keeper {
 
     fn forget(&mut self, client: ClientId, run: RunId) {
         match self.runs.get(&run) {
-            // Forgetting twice is forgetting.
+            // It was forgotten already: nothing to do.
             None => {}
             Some(held) if held.has_ended() => {
                 self.runs.remove(&run);
@@ -377,7 +377,7 @@ impl Keeper {
         }
     }
 
-    /// Whoever has a session hears of nothing else.
+    /// Clients with a session get the events of that session only.
     fn broadcast(&mut self, event: Event) {
         let send = |client: &ClientId| Effect::Send { client: *client, event: event.clone() };
         let others = self.clients.iter().filter(|client| !self.sessions.contains_key(client));

@@ -63,7 +63,7 @@ pub enum Input {
         run: RunId,
         empty: bool,
     },
-    /// The agent that this keeper shall not outlive is gone.
+    /// The agent that this keeper must not outlive has ended.
     AgentGone,
     /// The journal can (`None`) or cannot be written.
     Journal {
@@ -78,7 +78,7 @@ pub enum Effect {
         run: RunId,
         spec: Box<RunSpec>,
     },
-    /// Say that this turn is durable. Answered by `Journaled`.
+    /// Asks the driver to confirm that this turn is durable. Answered by `Journaled`.
     ConfirmJournaled {
         run: RunId,
     },
@@ -119,11 +119,11 @@ pub enum Effect {
         client: ClientId,
         event: Event,
     },
-    /// Once what was sent has left.
+    /// Once all events are sent.
     Disconnect {
         client: ClientId,
     },
-    /// Once everything that was sent has left.
+    /// Once all events to all clients are sent.
     Exit,
 }
 

@@ -18,9 +18,9 @@ pub enum Entry {
     Started { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
     /// The run's main process ended.
     Ended { run: RunId, label: String, exit: Exit, at: Wall },
-    /// The run came to no process.
+    /// The run could not be started.
     Failed { run: RunId, label: String, message: String, retryable: bool },
-    /// The agent knows the end.
+    /// The agent has stored the end of the run.
     Forgotten { run: RunId },
     /// The run has a process that waits to be let go. It executes nothing before this entry is durable.
     Waiting { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_standard_one() {
+    fn the_checksum_is_crc32() {
         assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn journal_entries_round_trip() {
         assert_eq!(read(&written(&entries())), JournalContents { entries: entries(), lost_bytes: 0 });
         assert_eq!(read(&[]), JournalContents::default());
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_journal_and_no_panic() {
+    fn random_bytes_are_no_journal_entry() {
         let mut seed = 42;
         for length in [1, 8, 9, 10, 1000, 5000] {
             let noise: Vec<u8> = (0..length).map(|_| next(&mut seed) as u8).collect();

@@ -1,4 +1,4 @@
-//! What a keeper begins with: the journal of the one before it, and the marks of what lives.
+//! How a keeper starts: from the journal of the keeper before it, and the marks of live processes.
 //!
 //! Refuses to know: how processes are found, watched and ended. The journal decides; marks settle what it does not say.
 //! A process whose run no entry names is a stray, and is ended: what was lost with the entry (its output, how to treat
@@ -92,7 +92,7 @@ impl RecoveredRuns {
             let stray = strays.entry(run).or_insert(Stray { run, label, processes: vec![] });
             stray.processes.push(mark.process);
         }
-        // no keeper has started more: what is beyond was made up by a program
+        // no keeper has started more than `MAX_RUNS`: further marks are forged
         let room = MAX_RUNS.saturating_sub(self.runs.len());
         for stray in strays.into_values().take(room) {
             let Some(first) = stray.processes.iter().min_by_key(|p| (p.start_ticks, p.pid)) else { continue };

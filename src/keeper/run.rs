@@ -97,19 +97,19 @@ impl Run {
         matches!(self.phase, Phase::Ended { .. } | Phase::Failed { .. })
     }
 
-    /// It is being started.
+    /// It has no running process yet.
     pub fn is_starting(&self) -> bool {
         matches!(self.phase, Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. })
     }
 
-    /// A journal says that a waiting process was let go.
+    /// The journal says that a waiting process was released.
     pub fn release(&mut self) {
         if let Phase::Waiting { logs, process, .. } = &mut self.phase {
             self.phase = Phase::Running { logs: logs.take(), process: *process, kill_at: None };
         }
     }
 
-    /// Sets when its leftovers are looked for again.
+    /// Sets when the next sweep is due.
     pub fn schedule_sweep(&mut self, now: Mono, every: Span) {
         match &mut self.phase {
             Phase::Sweeping { next, .. } => *next = now.after(every),
@@ -121,7 +121,7 @@ impl Run {
         }
     }
 
-    /// When this run wants to be looked at again.
+    /// The next deadline of this run.
     pub fn deadline(&self) -> Option<Mono> {
         match &self.phase {
             Phase::Running { kill_at, .. } => *kill_at,
@@ -195,7 +195,7 @@ pub fn truncate(mut text: String, limit: usize) -> String {
     text
 }
 
-/// How a state is told to clients.
+/// The event that reports a state to clients.
 pub fn event_of(run: RunId, state: RunState) -> Event {
     match state {
         RunState::Running { pid, since } => Event::Started { run, pid, at: since },

@@ -149,7 +149,7 @@ fn signals_go_to_one_task_or_to_all_that_run() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_requests_are_refused() {
     let mut a = assignment(1, &[task("web"), task("brief")]);
     a.job_type = JobType::Batch;
     let mut w = World::new(&[a]);

@@ -92,7 +92,7 @@ async fn begin(data_dir: PathBuf, exec: Command) -> io::Result<SessionStart> {
         match event {
             Event::SessionStarted => return Ok(SessionStart::Started(stream, SessionFds::of(fds)?)),
             Event::Refused { message, .. } => return Ok(SessionStart::Refused(message)),
-            // until its session stands, this connection hears of every run
+            // until its session has begun, this connection gets the events of every run
             _ => {}
         }
     }
@@ -230,7 +230,7 @@ async fn forward_output(
     }
 }
 
-/// Until nobody says anything any more. What the process does not want to hear is thrown away.
+/// Until the input ends. Input that the process does not read is dropped.
 async fn forward_input(stdin: Async<File>, tty: bool, input: &Receiver<SessionInput>) {
     const END_OF_INPUT: &[u8] = &[4];
     let mut stdin = Some(stdin);

@@ -20,7 +20,7 @@ use wire::request::{Refusal, RefusalKind};
 /// The most that one listing holds.
 const MAX_ENTRIES: usize = 10_000;
 const MAX_PATH_BYTES: usize = 4095;
-/// What a content type is judged by.
+/// How many bytes the content type is detected from.
 const SNIFFED_BYTES: usize = 512;
 /// A path that is moved while it is resolved is resolved again.
 const ATTEMPTS: usize = 8;
@@ -68,7 +68,7 @@ impl Files {
                 let most = "entries, the most that is listed: name a directory below it";
                 return Err(invalid(format!("{path:?} holds more than {MAX_ENTRIES} {most}")));
             }
-            // gone since
+            // deleted since
             let Ok(stat) = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             entries.push(info(&name.to_string_lossy(), &stat));
         }
@@ -144,7 +144,7 @@ impl ResolvedFile {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
 
-    /// In a task's own directory, `secrets` and `private` are the task's alone.
+    /// `secrets` and `private` in a task's directory are not served.
     fn is_secret(&self) -> bool {
         let mut parts = self.real.iter();
         parts.next().is_some_and(|first| first != "alloc")
@@ -344,7 +344,7 @@ mod tests {
 
     /// What a task may put below its directory, and what callers may write, to get at something else.
     #[test]
-    fn nothing_leads_out_and_secrets_are_not_read() {
+    fn paths_cannot_escape_and_secrets_are_not_read() {
         let dir = TestDir::new("hostile");
         for (link, target) in [
             ("alloc/absolute", "/etc/passwd"),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_hears_of_growth_truncation_and_deletion() {
+    fn a_follower_gets_growth_truncation_and_deletion() {
         let dir = TestDir::new("follow");
         let file = "alloc/f".to_string();
         let mut reader = dir.files().read("/alloc/f", Position::FromEnd(0), None, true).unwrap();

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_put_there_is_not_trusted() {
+    fn files_planted_by_tasks_are_not_trusted() {
         let dir = Logs::new("foreign");
         let logs = dir.0.path().join("alloc/logs");
         std::os::unix::fs::symlink("/etc/passwd", logs.join("t.stdout.0")).unwrap();

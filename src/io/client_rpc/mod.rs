@@ -31,18 +31,18 @@ use std::time::Duration;
 use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
 use wire::request::{Refusal, RefusalKind};
 
-/// How long a question may wait for its answer.
+/// How long a call may wait for its reply.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Questions whose answer has not begun.
+/// The most calls that have no reply yet.
 const MAX_CONCURRENT_CALLS: usize = 128;
 
-/// A question on its way to the node.
+/// A call to the node, and where its reply goes.
 pub struct RpcCall {
     pub ask: ClientRequest,
     pub reply: Sender<Result<CallResult, Refusal>>,
 }
 
-/// How an answer comes within one process.
+/// The reply to a call within one process.
 pub enum CallResult {
     Reply(ClientReply),
     /// Until they end.
@@ -50,13 +50,13 @@ pub enum CallResult {
     Session(Session),
 }
 
-/// A question on its way to the client's brain.
+/// Asks the client's brain for a reply or a grant.
 pub struct GrantRequest {
     pub ask: ClientRequest,
     pub reply: Sender<Result<Grant, Refusal>>,
 }
 
-/// Puts a question into a queue, and waits for its answer.
+/// Queues a call, and waits for its reply.
 pub async fn call<Q, A>(
     queue: &Sender<Q>,
     question: impl FnOnce(Sender<Result<A, Refusal>>) -> Q,
@@ -82,7 +82,7 @@ pub async fn call<Q, A>(
     .await
 }
 
-/// The way to the client's brain.
+/// Sends requests to the client's brain.
 #[derive(Clone)]
 pub struct BrainHandle(Sender<GrantRequest>);
 
@@ -92,7 +92,7 @@ impl BrainHandle {
     }
 }
 
-/// Where things lie on this node.
+/// The directories of this node.
 #[derive(Clone)]
 pub struct NodeDirs {
     /// With the keeper's socket.
@@ -101,7 +101,7 @@ pub struct NodeDirs {
     pub alloc_dir: PathBuf,
 }
 
-/// Answers questions until nobody asks any more.
+/// Serves calls until their queue is closed.
 pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
     calls: Receiver<RpcCall>,

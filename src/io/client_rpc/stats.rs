@@ -18,11 +18,11 @@ use wire::resource_usage::{
     TaskResourceUsage,
 };
 
-/// Between the two looks.
+/// Between the two samples.
 const MOMENT: Duration = Duration::from_millis(200);
-/// Disks that are told of.
+/// The most disks that are reported.
 const MAX_DISKS: usize = 64;
-/// Processes of a task that are told one by one.
+/// The most processes of a task that are reported one by one.
 const MAX_PROCESSES: usize = 1024;
 
 /// Clock ticks that a process has used, and the memory that it holds.
@@ -67,7 +67,7 @@ fn now() -> Wall {
 fn between(before: &Processes, now: &Processes, ticks: f64, core_mhz: f64) -> TaskResourceUsage {
     let mut figures = TaskResourceUsage::default();
     for (pid, process) in now {
-        // another's number before counts as nothing
+        // a reused pid has no earlier sample
         let then = before.get(pid).filter(|p| p.start_ticks == process.start_ticks);
         let percent = |count: fn(&Process) -> u64| {
             let used = then.map_or(0, |then| count(process).saturating_sub(count(then)));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_figures() {
+    fn this_machine_has_stats() {
         let host = smol::block_on(of_host(std::env::temp_dir(), 1000.0));
         assert!(
             host.memory.total_bytes > 0 && !host.cpus.is_empty() && host.alloc_dir.size_bytes > 0,

@@ -12,13 +12,13 @@ use smol::Timer;
 use std::time::{Duration, Instant};
 use wire::client_rpc::{ClientRequest, StreamFrame};
 
-/// At most so many bytes are given at a time.
+/// The most bytes of one frame.
 pub const CHUNK_BYTES: usize = 64 << 10;
-/// So many pieces wait for a slow reader.
+/// The most frames that wait for a slow reader.
 const MAX_QUEUED_FRAMES: usize = 4;
-/// How often a follower looks for more.
+/// How often a followed file is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// A follower that has nothing to send says that it is there.
+/// A stream without news sends a heartbeat after this time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What can be read piece by piece, on a thread that may wait for the disk.

@@ -34,7 +34,7 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
 /// How much of a body that is too long is read and thrown away, for a peer that listens only when it has sent everything.
 const MAX_DISCARDED_BYTES: usize = 16 << 20;
-/// How long a peer that is not listened to any more may go on talking, so that it can read the last answer.
+/// How long input is still read and dropped after the last answer, so that the peer can read it.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What all connections share.
@@ -217,7 +217,7 @@ impl Connection {
         reply
     }
 
-    /// What goes on for as long as there is something to say is never kept by anyone on the way.
+    /// Streams must not be cached.
     fn stream(
         &self,
         more: &[(&'static str, String)],
@@ -257,7 +257,7 @@ fn replace(headers: &mut HeaderMap, name: &str, value: &str) {
 async fn read(head: &Parts, body: Incoming, websocket: bool) -> Result<Request, Response> {
     check(head)?;
     let announced = body.size_hint().lower();
-    // Who asks first is told before sending anything.
+    // A request with `Expect` is answered before its body is sent.
     let asks_first = head.headers.contains_key(EXPECT);
     if announced > MAX_BODY_BYTES as u64 && (asks_first || announced > MAX_DISCARDED_BYTES as u64) {
         return Err(too_long());

@@ -53,7 +53,7 @@ fn compressed(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
 #[derive(Clone, Debug, Default)]
 pub struct ActiveCompressions(Arc<AtomicUsize>);
 
-/// Given back when dropped.
+/// Released when dropped.
 struct CompressionPermit(ActiveCompressions);
 
 impl Drop for CompressionPermit {

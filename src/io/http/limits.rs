@@ -18,7 +18,7 @@ impl Default for Limits {
     }
 }
 
-/// So many refusals may be on their way at once; beyond that a connection is just closed.
+/// The most refusals that are being sent at once; beyond that a connection is closed without one.
 const REFUSALS: usize = 32;
 
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub enum Admission {
     Dropped,
 }
 
-/// Gives its place back when dropped.
+/// A permit for one connection, released when dropped.
 pub struct ConnectionPermit {
     limiter: Arc<ConnectionLimiter>,
     kind: PermitKind,
@@ -82,7 +82,7 @@ impl ConnectionLimiter {
 }
 
 impl ConnectionPermit {
-    /// More than half of the places are taken.
+    /// More than half of the permits are taken.
     pub fn is_crowded(&self, limits: Limits) -> bool {
         self.limiter.counts().all > limits.connections / 2
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_by_address_and_given_back() {
+    fn permits_are_counted_by_address_and_released() {
         let limiter = Arc::<ConnectionLimiter>::default();
         let first = enter(&limiter, "10.0.0.1").unwrap();
         let _second = enter(&limiter, "::ffff:10.0.0.1").unwrap();

@@ -36,12 +36,12 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a request's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long connections may go on after a stop.
+/// How long connections may finish after a stop.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// How long is waited after a failed accept: a process without free descriptors gets some back by waiting.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// So many may knock at once. The kernel lets those beyond wait for a second, or for three.
+/// The backlog of listen(2). The kernel retries connections beyond it after one second, then three.
 const ACCEPT_BACKLOG: i32 = 1024;
 
 /// What may change while the server runs.

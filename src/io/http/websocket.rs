@@ -1,4 +1,4 @@
-//! A connection that goes on as a websocket, and carries a session with a process.
+//! Websockets: the upgrade of a connection, and the session with a process that it carries.
 //!
 //! Refuses to know: what is said; `api::session` does.
 
@@ -30,7 +30,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(60);
 /// The longest reason that fits into a close frame (RFC 6455 section 5.5).
 const MAX_REASON_BYTES: usize = 123;
 
-/// A caller's offer to go on by websocket.
+/// A caller's request to upgrade to a websocket.
 pub struct Upgrade {
     upgrade: OnUpgrade,
     accept: HeaderValue,

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_ends_the_connection_with_a_sentence() {
+    fn malformed_frames_end_the_connection_with_a_reason() {
         for bytes in [framed(b"\xffnonsense"), u32::MAX.to_le_bytes().to_vec(), framed(b"")] {
             let (mut client, mut peer) = pair();
             peer.write_all(&bytes).expect("write");

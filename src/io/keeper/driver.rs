@@ -31,7 +31,7 @@ const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
 const JOURNAL_RETRY: Span = Span::seconds(1);
 /// Turns held back while the journal cannot be written.
 const MAX_STALLED_TURNS: usize = 20_000;
-/// How long answers may take to leave before the process ends.
+/// How long unsent events may delay the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs until told to leave. Errors are those of starting.
@@ -413,7 +413,7 @@ fn log_damage(restored: &Restored) {
     }
 }
 
-/// Takes up what the journal knows of this boot; what is gone is told as an exit that nobody saw.
+/// Adopts the runs of this boot in the journal; a process that has ended is reported with an unknown exit status.
 fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (run, label) in restored.ended {
@@ -426,7 +426,7 @@ fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
     inputs
 }
 
-/// One write that does both, in order.
+/// One write with the bytes of both, in order.
 fn merge_writes(first: Write, second: Write) -> Write {
     match (first, second) {
         (first, Write::Nothing) => first,

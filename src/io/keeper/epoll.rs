@@ -58,7 +58,7 @@ pub struct Epoll {
     buffer: Vec<epoll::Event>,
 }
 
-/// Events taken per turn.
+/// The most events of one turn.
 const MAX_EVENTS: usize = 128;
 
 impl Epoll {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_the_kernel() {
+    fn epoll_tokens_round_trip() {
         let all = [Token::Listener, Token::Signals, Token::Agent, Token::Client(7), Token::Process(u32::MAX)];
         for token in all.into_iter().chain([Token::Exec(1), Token::Stdout(2), Token::Stderr(3)]) {
             assert_eq!(Token::of(token.to_u64()), token);

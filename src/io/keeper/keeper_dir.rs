@@ -22,7 +22,7 @@ pub fn create(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// A name that no other directory has in this boot of the machine, even a copy: device, inode and, because inodes are
+/// A name that no other directory has in this boot of the machine, not even a copy: device, inode and, because inodes are
 /// reused, the time of its creation (where the file system knows). It is stored nowhere, so nothing can damage it.
 pub fn name(dir: &Path) -> io::Result<String> {
     let (meta, dir) = (fs::metadata(dir)?, File::open(dir)?);
@@ -64,7 +64,7 @@ pub fn listen(options: &Options) -> Result<UnixListener, String> {
         listener.set_nonblocking(true).map_err(failed)?;
         return Ok(listener);
     }
-    // We hold the lock: whatever is there is nobody's.
+    // We hold the lock: a socket that is there is stale.
     match fs::remove_file(&path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}

@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 const READS_PER_TURN: usize = 4;
 /// A pipe holds at most 1 MiB unless root made it larger (pipe(7)); a last drain takes twice that and no more.
 const READS_TO_DRAIN: usize = 32;
-/// Directory entries looked at for old files.
+/// The most directory entries that are read to find old files.
 const MAX_DIR_ENTRIES: usize = 100_000;
 
 pub struct Output {
@@ -108,7 +108,7 @@ impl Output {
     }
 }
 
-/// Shows what a pipe holds without taking it.
+/// Reads what a pipe holds without consuming it (tee(2)).
 pub struct PipeView {
     read: File,
     write: OwnedFd,
@@ -124,7 +124,7 @@ impl PipeView {
     /// Nothing: the pipe is empty.
     fn peek(&mut self, pipe: &File) -> &[u8] {
         let copied = tee(pipe, &self.write, self.buffer.len(), SpliceFlags::NONBLOCK).unwrap_or(0);
-        // Nobody else has this pipe: what was copied is there.
+        // No other process has this pipe: all that was copied can be read.
         let read = self.read.read_exact(&mut self.buffer[..copied]);
         if read.is_ok() { &self.buffer[..copied] } else { &[] }
     }
@@ -191,7 +191,7 @@ impl Stream {
             Some((open, file)) if *open == index => file,
             other => &mut other.insert((index, open_log(dir, &format!("{}.{index}", self.prefix))?)).1,
         };
-        // Always at the present end: whoever empties a log file is not answered with a hole.
+        // Always at the current end: a log file that was truncated gets no hole.
         let mut end = file.seek(SeekFrom::End(0))?;
         if self.lost_bytes > 0 {
             let told = format!("\n[drover: {} bytes of output could not be written here]\n", self.lost_bytes);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_children_group_and_session() {
+    fn descendants_are_found_by_parent_group_and_session() {
         let p = |pid, parent, group, session| ProcessStat {
             pid,
             parent,

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 pub enum SignalKind {
     /// Some child changed its state.
     Child,
-    /// Leave; the tasks live on.
+    /// Exit; the tasks keep running.
     Terminate,
     /// Replace the binary.
     Upgrade,

@@ -19,7 +19,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use wire::keeper::RunSpec;
 
-/// Why there is no process, for people; whether the same may work later.
+/// Why a process could not be started, as a sentence, and whether a retry may help.
 #[derive(Debug, PartialEq)]
 pub struct SpawnError {
     pub message: String,
@@ -44,7 +44,7 @@ pub struct WaitingChild {
     pub exec: File,
 }
 
-/// What became of a released child.
+/// Whether a released child has executed its command.
 #[derive(Debug, PartialEq)]
 pub enum ExecStatus {
     Yes,
@@ -130,7 +130,7 @@ pub struct Stdio {
     fds: [Option<OwnedFd>; 3],
     /// They are a terminal, which becomes the child's own.
     terminal: bool,
-    /// A keeper that dies takes the child with it.
+    /// The child ends when the keeper dies.
     with_keeper: bool,
 }
 
@@ -370,7 +370,7 @@ impl Child<'_> {
                 libc::poll(&mut ready, 1, -1);
                 match libc::read(self.release, (&raw mut byte).cast(), 1) {
                     1 => return,
-                    // The keeper is gone: this run never was.
+                    // The keeper has died: the command is not executed.
                     0 => libc::_exit(126),
                     _ => {}
                 }
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_pass_are_told_from_those_that_stay() {
+    fn transient_errors_are_told_from_permanent_ones() {
         for (errno, passes) in
             [(libc::ENOENT, false), (libc::EACCES, false), (libc::ENOEXEC, false), (libc::EAGAIN, true)]
         {

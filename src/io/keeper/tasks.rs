@@ -35,7 +35,7 @@ struct Task {
     pid: u32,
     /// With the pid, the process that is meant.
     start_ticks: u64,
-    /// It was waited for, or is known to be gone: the pid may be another's.
+    /// It was reaped, or is known to have ended: the pid may be reused.
     ended: bool,
     /// Until it has executed its command.
     waiting: Option<WaitingChild>,
@@ -256,7 +256,7 @@ impl Tasks {
         task.group.remove();
     }
 
-    /// The last act: children that no run could be blamed for. With cgroups there are none.
+    /// Kills children that belong to no known run. With cgroups there are none.
     pub fn end_strays(&self) {
         for stray in process::children_of(std::process::id()) {
             process::signal(stray.pid, libc::SIGKILL);
@@ -326,7 +326,7 @@ impl Task {
         self.kill_strays() | self.kill_descendants()
     }
 
-    /// What lost its parents came to us, and still writes to this run's pipes.
+    /// Orphans that were reparented to the keeper and still write to the pipes of this run.
     fn kill_strays(&self) -> bool {
         let Some(output) = &self.output else { return false };
         let strays = process::children_of(std::process::id()).into_iter();

@@ -91,7 +91,7 @@ fn only_processes_without_a_journal_entry_are_killed() {
 }
 
 #[test]
-fn a_stray_is_ended_and_its_end_told_as_unseen() {
+fn a_stray_is_killed_and_reported_with_unknown_exit() {
     let run = id(1);
     let marks = [marked(run, 8), marked(run, 7)];
     let (keeper, restored) = Keeper::restore(BOOT, 99, &[], &marks, Wall(1000));
@@ -118,7 +118,7 @@ fn a_stray_is_ended_and_its_end_told_as_unseen() {
 }
 
 #[test]
-fn of_a_damaged_start_nobody_knows_whether_it_executed() {
+fn a_lost_release_entry_makes_the_process_a_stray() {
     let mut w = World::new();
     let run = w.running(1);
     // its process is gone, so it carries no mark

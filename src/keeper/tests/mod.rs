@@ -161,7 +161,7 @@ fn a_run_from_start_to_forgotten() {
 }
 
 #[test]
-fn nothing_happens_twice_and_idling_writes_nothing() {
+fn commands_are_idempotent_and_an_idle_keeper_writes_nothing() {
     let mut w = World::new();
     let run = w.running(1);
     w.turn(vec![start(run)]);
@@ -212,7 +212,7 @@ fn a_stop_that_comes_before_the_process_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_swept_does_not_hold_the_exit_back_for_ever() {
+fn an_unkillable_process_delays_the_exit_only_for_a_bound() {
     let mut w = World::new();
     let run = w.running(1);
     w.turn(vec![Input::Exited { run, exit: CODE_0 }]);
@@ -325,7 +325,7 @@ fn another_keeper_of_the_same_boot_goes_on() {
 }
 
 #[test]
-fn after_a_reboot_every_run_has_ended_unseen() {
+fn after_a_reboot_every_run_has_an_unknown_exit() {
     let mut w = World::new();
     let (running, ended) = (w.running(1), w.ended(2));
     let (mut next, restored) = World::from(OTHER_BOOT, w.journal.clone());
@@ -375,7 +375,7 @@ fn the_journal_does_not_grow_with_what_is_forgotten() {
 }
 
 #[test]
-fn leaving_ends_everything_first() {
+fn a_shutdown_ends_all_runs_first() {
     for input in [command(Command::Shutdown { signal: 15, timeout: Span::millis(500) }), Input::AgentGone] {
         let mut w = World::new();
         let (a, b) = (w.running(1), w.running(2));
@@ -440,7 +440,7 @@ fn a_session_lasts_as_long_as_its_connection_and_its_run() {
 }
 
 #[test]
-fn who_has_a_session_hears_of_no_run() {
+fn clients_with_a_session_get_no_events_of_runs() {
     let mut w = World::new();
     let (run, other) = (w.running(1), w.running(2));
     let (listener, client) = (guest(&mut w, 8), guest(&mut w, 9));

@@ -89,7 +89,7 @@ fn durable_changes_outlive_a_power_cut_and_take_lazy_ones_along() {
 }
 
 #[test]
-fn what_is_removed_is_gone_and_nothing_costs_nothing() {
+fn removed_rows_are_gone_and_empty_commits_write_nothing() {
     let bytes = Disk::default();
     let (mut store, _) = open(&bytes);
     let mut writes = WriteBatch::default();
@@ -107,7 +107,7 @@ fn what_is_removed_is_gone_and_nothing_costs_nothing() {
 }
 
 #[test]
-fn rows_that_cannot_be_read_are_set_aside() {
+fn unreadable_rows_are_kept_and_reported() {
     let bytes = Disk::default();
     let (store, _) = open(&bytes);
     let tx = store.db.begin_write().expect("sound");
