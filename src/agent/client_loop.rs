@@ -142,7 +142,7 @@ impl ClientLoop {
                     reply.try_send(result).unwrap_or_default();
                 }
             }
-            Effect::Done => return false,
+            Effect::ShutdownComplete => return false,
         }
         true
     }

@@ -2,7 +2,7 @@
 //! aside with a sentence, never emptied.
 
 use ::io::entropy;
-use ::io::keeper::THROW_AWAY;
+use ::io::keeper::EPHEMERAL_MARKER;
 use model::id::{NodeId, NodeSecret};
 use rustix::fs::{FlockOperation, flock};
 use std::fmt::Display;
@@ -35,7 +35,7 @@ impl DataDir {
         })?;
         check_format(root)?;
         if throw_away {
-            File::create(root.join(THROW_AWAY)).map_err(|e| at(THROW_AWAY, e))?;
+            File::create(root.join(EPHEMERAL_MARKER)).map_err(|e| at(EPHEMERAL_MARKER, e))?;
         }
         for (name, mode) in [("server", 0o700), ("client", 0o700), ("keeper", 0o700), ("alloc", 0o711)] {
             make_dir(&root.join(name), mode).map_err(|e| at(name, e))?;

@@ -65,7 +65,7 @@ impl HealthWatcher {
     }
 
     /// Checks the tasks. Time that they ran before the allocation became part of the deployment counts.
-    pub fn look(
+    pub fn check(
         &mut self,
         deployment: Option<DeploymentId>,
         rules: HealthRules,
@@ -75,7 +75,7 @@ impl HealthWatcher {
         if self.deployment != deployment {
             (self.deployment, self.began) = (deployment, now);
         }
-        self.measure(tasks, now);
+        self.track(tasks, now);
         if let Some(found) = broken(tasks) {
             return found;
         }
@@ -89,7 +89,7 @@ impl HealthWatcher {
     }
 
     /// Notes since when all tasks have run without a restart.
-    pub fn measure(&mut self, tasks: &[(Role, &TaskState)], now: Mono) {
+    pub fn track(&mut self, tasks: &[(Role, &TaskState)], now: Mono) {
         let starts = tasks.iter().map(|(_, t)| t.restarts).sum();
         let all_up = tasks.iter().all(|(role, task)| is_up(*role, task));
         self.up = match self.up {
@@ -160,11 +160,11 @@ mod tests {
         seconds: i64,
     ) -> HealthCheckResult {
         let tasks: Vec<_> = tasks.iter().map(|(role, task)| (*role, task)).collect();
-        health_watcher.look(None, RULES, &tasks, at(seconds))
+        health_watcher.check(None, RULES, &tasks, at(seconds))
     }
 
     #[test]
-    fn healthy_is_what_runs_long_enough_without_a_new_start() {
+    fn healthy_after_min_healthy_time_without_a_restart() {
         let running = |restarts| [(Role::Main, task(TaskPhase::Running, false, restarts))];
         let mut health_watcher = HealthWatcher::new(at(0));
         assert_eq!(look(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn unhealthy_is_what_fails_ends_or_takes_too_long() {
+    fn unhealthy_after_a_failure_an_end_or_the_deadline() {
         let main = |phase, failed| [(Role::Main, task(phase, failed, 0))];
         let cases = [
             (main(TaskPhase::Dead, true), 1, "Unhealthy because of failed task"),
@@ -221,8 +221,8 @@ mod tests {
         let running = task(TaskPhase::Running, false, 0);
         let tasks = [(Role::Main, &running)];
         let mut health_watcher = HealthWatcher::new(at(0));
-        health_watcher.measure(&tasks, at(5));
+        health_watcher.track(&tasks, at(5));
         let deployment = Some(DeploymentId::from_random(1));
-        assert_eq!(health_watcher.look(deployment, RULES, &tasks, at(100)), HealthCheckResult::Healthy);
+        assert_eq!(health_watcher.check(deployment, RULES, &tasks, at(100)), HealthCheckResult::Healthy);
     }
 }

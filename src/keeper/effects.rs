@@ -31,7 +31,7 @@ pub enum Input {
         start_ticks: u64,
     },
     /// The run's `Waiting` entry is durable.
-    Kept {
+    Journaled {
         run: RunId,
     },
     /// The released process has become the command.
@@ -63,7 +63,7 @@ pub enum Input {
         run: RunId,
         empty: bool,
     },
-    /// The agent that this keeper shall not outlive is gone.
+    /// The agent that this keeper must not outlive has ended.
     AgentGone,
     /// The journal can (`None`) or cannot be written.
     Journal {
@@ -78,8 +78,8 @@ pub enum Effect {
         run: RunId,
         spec: Box<RunSpec>,
     },
-    /// Say that this turn is durable. Answered by `Kept`.
-    Keep {
+    /// Asks the driver to confirm that this turn is durable. Answered by `Journaled`.
+    ConfirmJournaled {
         run: RunId,
     },
     /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
@@ -119,11 +119,11 @@ pub enum Effect {
         client: ClientId,
         event: Event,
     },
-    /// Once what was sent has left.
+    /// Once all events are sent.
     Disconnect {
         client: ClientId,
     },
-    /// Once everything that was sent has left.
+    /// Once all events to all clients are sent.
     Exit,
 }
 
@@ -157,7 +157,7 @@ impl TurnOutput {
         self.write == Write::Nothing && self.later.is_empty()
     }
 
-    pub fn later(self, _: Durable) -> Vec<Effect> {
+    pub fn deferred(self, _: Durable) -> Vec<Effect> {
         self.later
     }
 }

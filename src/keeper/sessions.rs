@@ -12,7 +12,7 @@ use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
 
 impl Keeper {
     pub(super) fn exec(&mut self, client: ClientId, run: RunId, spec: Box<RunSpec>, tty: bool) {
-        if let Err(message) = self.may_exec(client, run, &spec) {
+        if let Err(message) = self.check_exec(client, run, &spec) {
             let event = Event::Refused { run: Some(run), message };
             return self.now.push(Effect::Send { client, event });
         }
@@ -20,7 +20,7 @@ impl Keeper {
         self.now.push(Effect::Exec { client, run, spec, tty });
     }
 
-    fn may_exec(&self, client: ClientId, run: RunId, spec: &RunSpec) -> Result<(), String> {
+    fn check_exec(&self, client: ClientId, run: RunId, spec: &RunSpec) -> Result<(), String> {
         if self.sessions.contains_key(&client) {
             return Err("this connection has its session: open another".into());
         }
@@ -36,7 +36,7 @@ impl Keeper {
     /// There is no process: the command could not be executed.
     pub(super) fn session_failed(&mut self, client: ClientId, message: String) {
         if self.sessions.remove(&client).is_some() {
-            let message = run::cut(message, run::MAX_FAILURE_BYTES);
+            let message = run::truncate(message, run::MAX_FAILURE_BYTES);
             self.now.push(Effect::Send { client, event: Event::Refused { run: None, message } });
             self.now.push(Effect::Disconnect { client });
         }

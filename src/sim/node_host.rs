@@ -319,7 +319,7 @@ impl World {
             Effect::Keeper(command) => self.ask_keeper(n, command),
             Effect::BuildDir(spec) => self.dir_work(n, spec.alloc, false),
             Effect::RemoveDir { alloc } => self.dir_work(n, alloc, true),
-            Effect::Answer { .. } | Effect::Done => {}
+            Effect::Answer { .. } | Effect::ShutdownComplete => {}
         }
         Ok(())
     }

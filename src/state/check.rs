@@ -43,7 +43,7 @@ pub fn consistent(view: &View) -> Result<(), String> {
 
 type KeyAndRow = (Vec<u8>, Vec<u8>);
 
-/// Every row as it lies in the database.
+/// Every row of the database.
 pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
     let mut rows = Vec::new();
     for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
@@ -57,7 +57,7 @@ pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
 struct AllRows {
     index: u64,
     jobs: BTreeMap<JobKey, JobRow>,
-    /// As they lie there.
+    /// In the order of their keys.
     specs: BTreeMap<Vec<u8>, JobSpec>,
     submissions: BTreeSet<Vec<u8>>,
     evals: Vec<Evaluation>,

@@ -47,7 +47,7 @@ pub struct AllocRecord {
     pub dir_built: bool,
     pub retention: Retention,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
-    pub found: Option<HealthResult>,
+    pub health: Option<HealthResult>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ wire::records! {
 /// An allocation as it was found in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecoveredAlloc {
-    pub head: AllocRecord,
+    pub record: AllocRecord,
     /// By task name. A task without a row has not begun.
     pub tasks: BTreeMap<String, TaskRecord>,
 }
@@ -113,8 +113,8 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    pub fn put_alloc(&mut self, head: &AllocRecord) {
-        self.allocs.insert(head.assignment.id, Some(record::encode(head)));
+    pub fn put_alloc(&mut self, record: &AllocRecord) {
+        self.allocs.insert(record.assignment.id, Some(record::encode(record)));
     }
 
     pub fn put_task(&mut self, alloc: AllocId, name: &str, task: &TaskRecord) {
@@ -322,8 +322,8 @@ impl ClientStore {
         };
         match kind {
             ALLOC_ROW => match record::decode::<AllocRecord>(value) {
-                Ok(head) if head.assignment.id == id => {
-                    found.insert(id, RecoveredAlloc { head, tasks: BTreeMap::new() });
+                Ok(record) if record.assignment.id == id => {
+                    found.insert(id, RecoveredAlloc { record, tasks: BTreeMap::new() });
                 }
                 Ok(_) => {
                     self.unreadable_rows.push(format!("allocation {id}: the row holds another allocation"))

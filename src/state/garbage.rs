@@ -1,4 +1,4 @@
-//! What of the rows may be forgotten: what `model::garbage` judges by, read from a view or in the middle of an entry.
+//! What may be collected: reads the rows that `model::garbage` decides by, from a view or while an entry is applied.
 //! Refuses to know who asks, and when. Every question has a bound, whatever the state holds.
 
 use super::dispatched_spec::must_read_spec;
@@ -13,15 +13,15 @@ use model::id::{JobKey, NodeId};
 use model::job::{JobStatus, JobType};
 use model::node::{Node, NodeStatus};
 
-/// The most parts that a job may have to go as a whole, and the most allocations a node may be named by.
+/// The most rows of a job that are purged in one entry, and the most allocations of a node that are looked at.
 const MAX_JOB_ROWS: usize = 64;
 
-/// What is to become of a job.
+/// What garbage collection does with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcDecision {
     Keep,
     Purge,
-    /// It could go, but for the number of its parts, which first have to go one by one: from a job that nobody wants.
+    /// It has too many rows to be purged in one entry: it is stopped, and its rows are collected first.
     StopFirst,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn alloc_is_collectable(
     holder: Option<&Holder>,
     before: &Cutoffs,
 ) -> Result<bool, Fault> {
-    // what nearly all of them are told by costs no read
+    // most allocations are decided without a read
     let Some(holder) = holder.filter(|_| alloc.terminal()) else { return Ok(false) };
     let known = alloc.client_terminal() || node_exists(rows, alloc.node_id)?;
     Ok(alloc_may_go(alloc, known, holder, before))
@@ -111,7 +111,7 @@ fn node_exists(rows: &impl Rows, node: NodeId) -> Result<bool, Fault> {
     Ok(rows.get(tables::node_key(Kind::Node, node).as_slice())?.is_some())
 }
 
-/// An evaluation goes after everything that it placed.
+/// An evaluation is collected after everything that it placed.
 pub(super) fn eval_is_collectable(
     rows: &impl Rows,
     eval: &Evaluation,
@@ -121,7 +121,7 @@ pub(super) fn eval_is_collectable(
     Ok(old && !tables::any(rows, &Kind::AllocOfEval.key(&[eval.id.0.as_bytes()]))?)
 }
 
-/// A job's newest stays, and so does one that allocations may name: its version's allocations go first.
+/// A job's newest deployment stays, and so does one that allocations may name: the allocations of its version are collected first.
 pub(super) fn deployment_is_collectable(
     rows: &impl Rows,
     deployment: &Deployment,
@@ -160,7 +160,7 @@ pub(super) fn node_is_collectable(rows: &impl Rows, node: &Node, before: &Cutoff
     Ok(true)
 }
 
-/// A service or system job only goes once it was stopped: what runs no more is still wanted.
+/// A service or system job is collected only once it was stopped: that it does not run does not mean that it is not wanted.
 pub(super) fn job_gc_decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<GcDecision, Fault> {
     let bytes = tables::job_bytes(job);
     let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else {
@@ -196,7 +196,7 @@ pub(super) fn job_gc_decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) 
     })
 }
 
-/// At least as many as tell that there are too many.
+/// One more than `MAX_JOB_ROWS` at most: enough to tell that there are too many.
 fn first_rows(rows: &impl Rows, part: Part, job: &[u8]) -> Result<Vec<CreationKey>, Fault> {
     let mut out = Vec::new();
     tables::each(rows, &part.key(job, &[]), None, |key, _| {

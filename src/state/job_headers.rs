@@ -1,7 +1,7 @@
-//! What is read of every job in one walk over the rows: their heads, which lists show, without decoding any group; and
+//! What one scan over the rows reads of every job: its header, which lists show, without decoding any group; and
 //! their open evaluations.
 //!
-//! Refuses to know: pages and filters. Invariant: a head says what the whole job says.
+//! Refuses to know: pages and filters. Invariant: a header says what the whole job says.
 
 use super::fault::Fault;
 use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows, VersionRow};
@@ -30,7 +30,7 @@ pub struct JobHeader {
     pub kinship: Kinship,
 }
 
-/// How a `JobSpec` begins. What follows is not looked at.
+/// The first fields of a `JobSpec`. The rest is not decoded.
 #[derive(Deserialize)]
 struct JobSpecPrefix<'a> {
     _namespace: &'a str,
@@ -44,7 +44,7 @@ struct JobSpecPrefix<'a> {
     node_pool: String,
 }
 
-/// So many rows are skipped over one by one; what lies further away is looked for in the tree.
+/// How many rows are stepped over before the next key is sought in the tree.
 const MAX_ROWS_SKIPPED: usize = 16;
 
 impl View {

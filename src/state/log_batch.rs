@@ -1,4 +1,4 @@
-//! What one turn puts into the log, as a record, and what a log's batches amount to when they are read again.
+//! What one turn appends to the log, as a record, and the state of the log after its batches are replayed.
 //!
 //! Refuses to know where batches lie, and what an entry says. Invariant: an entry is left out only when the state holds what
 //! it did: of the compactions that the log knows, the last one that the state has reached counts.

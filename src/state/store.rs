@@ -34,7 +34,7 @@ pub struct Options {
     /// A turn with which more rows have changed than this since the last durable commit makes them durable: what is put off must
     /// not become a long turn.
     pub unsaved_rows: usize,
-    /// What rots is not looked for: shows that somebody else would find it.
+    /// Checksums are off: shows that another check would find the corruption.
     #[cfg(any(test, feature = "testing"))]
     pub unverified: bool,
 }
@@ -241,7 +241,7 @@ impl Store {
         Ok(Receipt { last_index })
     }
 
-    /// Writes where the segment before the full one lies, once nobody needs what that holds.
+    /// Begins the segment before the full one anew, once its entries are compacted.
     fn begin_segment(&mut self) -> Result<(), Fault> {
         if self.segment_head.compact_to.map_or(0, |(index, _)| index) < self.last_before {
             return Ok(());
@@ -414,7 +414,7 @@ fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applie
     Ok((recovered, applied, last_before))
 }
 
-/// The same fleet as following every edit from the first entry on would have given.
+/// Equals the fleet that all edits since the first entry would have given.
 fn rebuild_fleet(database: &Database) -> Result<Fleet, Fault> {
     let rows = database.begin_read()?.open_table(STATE)?;
     let mut fleet = Fleet::default();

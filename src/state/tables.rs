@@ -1,7 +1,7 @@
-//! How rows lie in the database: two redb tables, the keys of each kind of row, and the records that only this room
+//! The layout of the database: two redb tables, the keys of each kind of row, and the records that only this room
 //! reads. Refuses to know what any of it means.
 //!
-//! `META` holds this replica's own bookkeeping; its log is in `segments`. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
+//! `META` holds this replica's own bookkeeping; its log is in `wal`. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
 //! of one for each kind: on a small region the rows of a change share pages, and a page is what a disk wears by.
 //!
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
@@ -110,7 +110,7 @@ impl Part {
     }
 }
 
-/// Where a row lies that is ordered by creation: what its create index and id say. 24 bytes in a key.
+/// The key of rows that are ordered by creation: create index and id, 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CreationKey {
     pub create_index: u64,

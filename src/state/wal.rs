@@ -1,4 +1,4 @@
-//! The log's two files, the segments: one is written at its end, the other keeps what went before it, until both change places.
+//! The write-ahead log: two segment files. One is appended to, the other holds the entries before it; when the first is full, they swap.
 //!
 //! Refuses to know what its frames hold, and which of them are still needed. Invariants: a frame is acknowledged when it is
 //! synced, and nothing of an acknowledged frame is written again before its segment is begun anew; what was acknowledged
@@ -87,7 +87,7 @@ impl fmt::Debug for Wal {
 }
 
 impl Wal {
-    /// An empty log, whatever lies there. `first` is in its first frame.
+    /// Creates an empty log over whatever the files hold. `first` is in its first frame.
     pub fn create(files: [WalFile; 2], salt: u64, first: &[u8]) -> io::Result<Wal> {
         files.iter().try_for_each(|m| m.set_len(0))?;
         let at = WalPosition { segment: 1, ..WalPosition::default() };
@@ -170,7 +170,7 @@ impl Wal {
         self.at.offset
     }
 
-    /// Goes on in the other segment. What that one held is gone.
+    /// Begins the other segment anew: what it held is lost.
     pub fn begin_segment(&mut self, salt: u64, payload: &[u8]) -> io::Result<()> {
         let (segment, generation) = (1 - self.at.segment, self.at.generation + 1);
         let mut at = WalPosition { segment, generation, salt, frame: 0, offset: 0 };

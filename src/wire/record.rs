@@ -148,7 +148,7 @@ mod tests {
     use model::job::JobSummary;
 
     #[test]
-    fn records_round_trip_and_refuse_what_they_do_not_know() {
+    fn records_round_trip_and_refuse_unknown_versions() {
         let summary = JobSummary { create_index: 7, ..JobSummary::default() };
         let bytes = encode(&summary);
         assert_eq!(decode(&bytes), Ok(summary));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_version_reads_the_first_one_too() {
+    fn a_newer_record_version_upgrades_the_older_one() {
         let first = encode(&PetV1 { name: "Rex".into() });
         assert_eq!(first, b"\x01\x03Rex");
         assert_eq!(decode(&first), Ok(Pet { name: "Rex".into(), legs: 4 }));
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "endless: a record of ours cannot be encoded")]
-    fn what_cannot_be_encoded_is_a_bug_and_not_nothing() {
+    fn a_record_that_cannot_be_encoded_panics() {
         encode(&Endless);
     }
 }

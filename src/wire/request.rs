@@ -1,4 +1,4 @@
-//! What an API asks of the servers, what they answer, and how they refuse.
+//! Write requests of an API to the servers, their replies, and refusals.
 
 use crate::command::{NodeUpdateRequest, ScaleRequest};
 use model::alloc::Transition;
@@ -32,7 +32,7 @@ pub enum WriteRequest {
         version: u64,
         enforce_prior_version: Option<u64>,
     },
-    /// Says whether a version is one to come back to.
+    /// Marks a version as stable or not.
     SetStability {
         job: JobKey,
         version: u64,
@@ -106,7 +106,7 @@ pub enum WriteRequest {
         node: NodeId,
         request: NodeUpdateRequest,
     },
-    /// A user's word on a deployment.
+    /// A user changes a deployment.
     StepDeployment {
         deployment: DeploymentId,
         step: DeploymentRequest,
@@ -156,7 +156,7 @@ pub enum WriteReply {
         updated: bool,
         index: u64,
     },
-    /// So many evaluations are gone.
+    /// How many evaluations were deleted.
     Deleted {
         count: u64,
         index: u64,
@@ -217,7 +217,7 @@ pub enum RefusalKind {
     Busy,
     /// No leader, or storage refuses writes: try again later.
     Unavailable,
-    /// Nobody may do that.
+    /// Not permitted to anyone.
     Forbidden,
 }
 

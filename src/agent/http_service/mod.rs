@@ -13,7 +13,7 @@ mod tests;
 use ::io::client_rpc::{self, CallResult, RpcCall};
 use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
-use ::io::http::{Answer, Answering, Bytes, HeaderMap, Published, Service};
+use ::io::http::{Answer, AnswerFuture, Bytes, HeaderMap, Published, Service};
 use ::io::monitor::Monitor;
 use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
@@ -122,7 +122,7 @@ const MEASURING_TIMEOUT: Duration = Duration::from_secs(8);
 const MEASURED_AT_ONCE: usize = 64;
 
 impl Service for HttpService {
-    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> Answering<'a> {
+    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> AnswerFuture<'a> {
         let (more, preflight) = cors::check(request, headers);
         Box::pin(async move {
             let mut answer = match preflight {

@@ -175,7 +175,7 @@ impl Server {
     fn granting<T>(&self, over: &AtomicBool, act: impl FnOnce() -> T) -> T {
         let answer = async {
             while let Ok(question) = self.questions.recv().await {
-                let grant = Grant::Files { over: over.load(Ordering::Relaxed) };
+                let grant = Grant::Files { ended: over.load(Ordering::Relaxed) };
                 question.reply.send(Ok(grant)).await.unwrap_or_default();
             }
         };

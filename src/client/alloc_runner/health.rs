@@ -12,14 +12,14 @@ impl AllocRunner {
     /// Checks health if there is no verdict yet. An allocation that is being stopped has none.
     pub(crate) fn check_health(&mut self, ctx: &Context<'_>) {
         self.health_check_at = None;
-        let assignment = &self.head.assignment;
+        let assignment = &self.record.assignment;
         let Some(rules) = HealthRules::of(assignment).filter(|_| self.is_to_run()) else { return };
         let deployment = assignment.deployment;
         let tasks: Vec<_> = self.tasks.iter().map(|t| (t.role, &t.local.state)).collect();
         if self.health_result().is_some() {
-            return self.health_watcher.measure(&tasks, ctx.now.mono);
+            return self.health_watcher.track(&tasks, ctx.now.mono);
         }
-        match self.health_watcher.look(deployment, rules, &tasks, ctx.now.mono) {
+        match self.health_watcher.check(deployment, rules, &tasks, ctx.now.mono) {
             HealthCheckResult::Open { until } => self.health_check_at = Some(until),
             // only the keeper knows whether the tasks still run
             HealthCheckResult::Healthy if ctx.boot.is_none() => {}
@@ -36,23 +36,23 @@ impl AllocRunner {
     /// It is not being stopped.
     fn is_to_run(&self) -> bool {
         let leaves = self.plan.is_some_and(|plan| plan.skip_delays);
-        self.head.assignment.desired == DesiredStatus::Run
-            && self.head.retention == Retention::Kept
+        self.record.assignment.desired == DesiredStatus::Run
+            && self.record.retention == Retention::Kept
             && !leaves
     }
 
     fn set_health(&mut self, found: HealthResult) {
-        self.head.found = Some(found);
-        self.head_dirty = Dirty::Durable;
+        self.record.health = Some(found);
+        self.record_dirty = Dirty::Durable;
     }
 
     fn acknowledged_health(&self) -> Option<HealthResult> {
-        self.acknowledged.and_then(|t| t.found)
+        self.acknowledged.and_then(|t| t.health)
     }
 
     /// The verdict for its present deployment.
     pub(crate) fn health_result(&self) -> Option<HealthResult> {
-        self.head.found.filter(|f| f.deployment == self.head.assignment.deployment)
+        self.record.health.filter(|f| f.deployment == self.record.assignment.deployment)
     }
 
     /// The verdict, if the servers have not acknowledged it.

@@ -4,11 +4,11 @@
 //! `<data dir>/keeper`: `lock`, `journal`, `socket`, and `log` when an agent started it.
 
 mod cgroup;
-mod client;
+mod connection;
 mod driver;
 mod epoll;
-mod home;
 mod journal;
+mod keeper_dir;
 mod mark;
 mod output;
 mod process;
@@ -20,9 +20,9 @@ mod upgrade;
 pub mod users;
 
 pub use cgroup::{Cgroups, Group};
-pub use client::MAX_FDS;
+pub use connection::MAX_FDS;
 pub use driver::run;
-pub use home::connect;
+pub use keeper_dir::connect;
 
 use model::id::RunId;
 use std::os::fd::RawFd;
@@ -58,19 +58,19 @@ pub fn group_of(cgroups: &Cgroups, run: RunId, label: &str) -> Group {
 /// The processes of a run, as they can be found without its keeper.
 pub fn processes_of(cgroups: &Cgroups, run: RunId, label: &str, main: u32) -> Vec<u32> {
     match group_of(cgroups, run, label).members() {
-        none if none.is_empty() => process::family(main).into_iter().map(|p| p.pid).collect(),
+        none if none.is_empty() => process::descendants(main).into_iter().map(|p| p.pid).collect(),
         members => members,
     }
 }
 
 /// A file of this name in a data directory says that the directory goes with its agent.
-pub const THROW_AWAY: &str = "throw-away";
+pub const EPHEMERAL_MARKER: &str = "throw-away";
 
 /// A throw-away directory whose agent died without removing it is removed by the last one who uses it.
-fn clear_away(options: &Options, agent_lives: bool) {
+fn remove_ephemeral_dir(options: &Options, agent_lives: bool) {
     let orphaned = options.dev_fd.is_some() && !agent_lives;
     if orphaned
-        && options.data_dir.join(THROW_AWAY).exists()
+        && options.data_dir.join(EPHEMERAL_MARKER).exists()
         && let Err(error) = std::fs::remove_dir_all(&options.data_dir)
     {
         log(format_args!("{}: {error}", options.data_dir.display()));

@@ -37,7 +37,7 @@ impl ApplyTxn<'_> {
         self.make_child(&child, order.eval, order.tracked_versions, order.at)
     }
 
-    /// A job of the child's name that its parent has not made is somebody's own.
+    /// A job with the child's id that the parent did not create belongs to a user.
     fn child_id_conflict(&mut self, child: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let own = |row: &&mut JobRow| {
             (row.kinship.parent(), row.job_type) == (child.parent.as_str(), child.job_type)
@@ -52,7 +52,7 @@ impl ApplyTxn<'_> {
         Ok(Some(Refusal::new(RefusalKind::Conflict, why)))
     }
 
-    /// Whether it is to happen. It is decided either way.
+    /// Whether the child is created. The launch counts as decided either way.
     fn decide_launch(
         &mut self,
         order: &LaunchJobCommand,
@@ -72,7 +72,7 @@ impl ApplyTxn<'_> {
         Ok(!(alone && row.summary.children.are_alive()) && self.job(&child)?.is_none())
     }
 
-    /// One that is there already is changed.
+    /// A child that exists already gets a new version.
     pub(super) fn make_child(
         &mut self,
         child: &JobSpec,
@@ -97,7 +97,7 @@ impl ApplyTxn<'_> {
         )
     }
 
-    /// A child that moved is counted where it is now.
+    /// Counts a child whose status changed in its parent's summary.
     pub(super) fn count_child_in_parent(
         &mut self,
         child: &JobKey,
@@ -120,7 +120,7 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// What an earlier job of this id has left.
+    /// Children of an earlier job with this id.
     pub(super) fn children_of(&self, parent: &JobKey) -> Result<Children, Fault> {
         let begin = tables::job_prefix_bytes(&parent.namespace, &format!("{}/", parent.id));
         let mut children = Children::default();

@@ -79,7 +79,7 @@ impl ApplyTxn<'_> {
         self.put_deployment(deployment, at)
     }
 
-    /// A plan's word, which comes too late for what has ended meanwhile.
+    /// An update from a plan; a deployment that has ended meanwhile ignores it.
     fn update_deployment(&mut self, update: DeploymentUpdate, at: Wall) -> Result<(), Fault> {
         match self.deployment(update.id)?.filter(|d| d.status.is_active()) {
             Some(found) => self.end_deployment(found, update.status, update.description, at),
@@ -87,7 +87,7 @@ impl ApplyTxn<'_> {
         }
     }
 
-    /// The version that a successful one has brought is one to come back to.
+    /// A successful deployment marks its version as stable.
     fn end_deployment(
         &mut self,
         mut deployment: Deployment,
@@ -140,7 +140,7 @@ impl ApplyTxn<'_> {
         self.put_next_eval(eval, reverted, at)
     }
 
-    /// The evaluation that goes on from here.
+    /// Stores the evaluation that follows from the step, and replies.
     fn put_next_eval(
         &mut self,
         eval: Option<Evaluation>,
@@ -164,7 +164,7 @@ impl ApplyTxn<'_> {
         self.put_deployment(deployment, at)
     }
 
-    /// The time that it was paused for does not count.
+    /// Progress deadlines start again: the pause does not count.
     fn resume(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
         if deployment.status == DeploymentStatus::Paused {
             deployment.groups.values_mut().for_each(|g| restart_progress_deadline(g, at));
@@ -184,7 +184,7 @@ impl ApplyTxn<'_> {
         let (job, of) = (deployment.job.clone(), (deployment.job_create_index, deployment.job_version));
         self.end_deployment(deployment, DeploymentStatus::Failed, failure.description, at)?;
         let Some(version) = failure.revert else { return Ok(None) };
-        // whoever has changed the job meanwhile knows better
+        // a job that was changed meanwhile is not reverted
         let current = match self.job(&job)? {
             Some(row) => Some((row.create_index, row.newest()?.version)),
             None => None,
@@ -238,7 +238,7 @@ impl ApplyTxn<'_> {
         Ok(None)
     }
 
-    /// Allocations of which the deployment knows nothing.
+    /// Refuses allocations that are not part of the deployment.
     fn check_deployment_allocs(
         &self,
         id: DeploymentId,
@@ -405,7 +405,7 @@ fn creation_key(deployment: &Deployment) -> CreationKey {
     CreationKey { create_index: deployment.create_index, id: deployment.id.0 }
 }
 
-/// If a deadline runs, it begins anew.
+/// Restarts a progress deadline that is running.
 fn restart_progress_deadline(group: &mut DeploymentGroup, at: Wall) {
     if !group.require_progress_by.is_never() {
         set_progress_deadline(group, at);

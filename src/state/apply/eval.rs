@@ -140,7 +140,7 @@ impl ApplyTxn<'_> {
         cluster_config::is_eval_needed(&self.rows, eval, wanted)
     }
 
-    /// False: it is gone already.
+    /// False: it was deleted already.
     pub(super) fn remove_eval(&mut self, eval: Evaluation) -> Result<bool, Fault> {
         if self.eval(eval.id)?.is_none() {
             return Ok(false);
@@ -174,7 +174,7 @@ fn creation_key(eval: &Evaluation) -> CreationKey {
     CreationKey { create_index: eval.create_index, id: eval.id.0 }
 }
 
-/// Never at or before the creation, whatever the clocks say.
+/// After the creation, whatever the clocks say.
 fn not_before_creation(created: Wall, at: Wall) -> Wall {
     at.max(created + Span::nanos(1))
 }

@@ -1,4 +1,4 @@
-//! Forgetting: what the collector found is looked at once more, and goes if it still may. Refuses to know who looks for it.
+//! Garbage collection: each candidate of the collector is checked again, and removed if that is still allowed. Refuses to know how candidates are found.
 
 use super::super::fault::Fault;
 use super::super::garbage::{self, GcDecision};

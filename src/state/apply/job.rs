@@ -72,7 +72,7 @@ impl ApplyTxn<'_> {
         self.evaluate_newest(&key, eval, answer, at)
     }
 
-    /// What the job names has to be there.
+    /// The namespace and the node pool that the job names must exist.
     pub(super) fn check_namespace_and_pool(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let refuse = |kind, name: &str| {
             Ok(Some(Refusal::new(RefusalKind::Validation, nonexistent(&spec.id, kind, name))))
@@ -148,7 +148,7 @@ impl ApplyTxn<'_> {
         let (create_index, number) = (row.create_index, next.version);
         row.versions.push(next);
         row.stop = spec.stop;
-        // its times may be others now: what lies behind is decided
+        // the new version may have other launch times: those in the past count as decided
         row.kinship.decide_launches(at);
         add_groups(&mut row.summary, spec);
         let dropped = track_newest(&mut row.versions, tracked_versions);
@@ -293,7 +293,7 @@ impl ApplyTxn<'_> {
         Ok(())
     }
 
-    /// The first that matches (server.md 3.1.4).
+    /// The first matching rule of server.md 3.1.4.
     fn status_of(&self, bytes: &[u8], row: &JobRow) -> Result<JobStatus, Fault> {
         if row.job_type == JobType::System || row.kinship.is_parent() {
             return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
@@ -326,7 +326,7 @@ impl ApplyTxn<'_> {
     }
 }
 
-/// What readers see of a job's row: allocation counts are ours alone.
+/// The fields of a job's row that readers see: allocation counts are internal.
 fn visible_fields(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
     let tracked = || row.versions.iter().filter(|v| v.tracked);
@@ -422,7 +422,7 @@ pub(super) fn count(
     Ok(())
 }
 
-/// One that is gone is nowhere any more; what ended keeps being counted.
+/// Removes an allocation from the counts; complete and failed ones stay counted.
 pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) -> Result<(), Fault> {
     if let Some(g) = summary.groups.get_mut(group)
         && !was.is_terminal()

@@ -1,5 +1,5 @@
 //! Namespaces: written, and deleted when no job in them can run any more (server.md 19).
-//! Refuses to know what they allow: whoever registers a job has looked.
+//! Refuses to know what they allow: the proposer of a registration has checked that.
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};

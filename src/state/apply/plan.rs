@@ -1,5 +1,5 @@
 //! Plans: the accepted part of one, with the evaluations that go with it (server.md 3.3, scheduler.md 6).
-//! Refuses to know whether it fits: whoever proposed it has checked.
+//! Refuses to know whether it fits: the leader has verified it.
 
 use super::super::fault::Fault;
 use super::{ApplyTxn, Reply};
@@ -69,7 +69,7 @@ impl ApplyTxn<'_> {
         alloc.next = alloc.next.or(old.next);
         alloc.task_states.clone_from(&old.task_states);
         if old.desired == DesiredStatus::Evict {
-            // somebody has its room by now
+            // its resources may be in use by another allocation by now
             alloc.desired = old.desired;
             alloc.desired_description.clone_from(&old.desired_description);
         }
@@ -87,7 +87,7 @@ impl ApplyTxn<'_> {
         self.write_planned_alloc(Some(&old), alloc, at)
     }
 
-    /// It makes way for a new one.
+    /// Preempts an allocation for a new one.
     fn evict(&mut self, id: AllocId, by: AllocId, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(id)?.filter(|a| !a.terminal()) else { return Ok(()) };
         let mut new = old.clone();

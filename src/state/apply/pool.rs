@@ -1,4 +1,4 @@
-//! Node pools, and what is said of scheduling: written, and deleted when nobody is in them (server.md 19).
+//! Node pools and the scheduler configuration: written; a pool is deleted only when it is empty (server.md 19).
 //! Refuses to know who is placed where.
 
 use super::super::cluster_config;
@@ -47,7 +47,7 @@ impl ApplyTxn<'_> {
         Ok(Ok(WriteReply::Written { index }))
     }
 
-    /// The pool that a node says it is in comes to be with it.
+    /// A node that registers creates the pool that it names.
     pub(super) fn create_missing_node_pool(&mut self, name: String) -> Result<(), Fault> {
         if cluster_config::read_node_pool(&self.rows, &name)?.is_some() {
             return Ok(());

@@ -5,7 +5,7 @@ use model::family::Children;
 use model::job::GroupSummary;
 
 #[test]
-fn job_keys_sort_as_jobs_do_and_come_apart_again() {
+fn job_keys_sort_like_jobs_and_are_split_again() {
     let mut keys: Vec<JobKey> = ["", "a", "a\0", "a\0b", "a-b", "ab", "b", "\u{10ffff}"]
         .iter()
         .flat_map(|id| ["default", "a", "a\0", ""].map(|n| JobKey::new(n, *id)))
@@ -23,7 +23,7 @@ fn job_keys_sort_as_jobs_do_and_come_apart_again() {
 }
 
 #[test]
-fn a_range_ends_after_its_prefix() {
+fn a_prefix_scan_ends_after_the_prefix() {
     let cases: [(&[u8], Option<&[u8]>); 4] =
         [(&[1, 2], Some(&[1, 3])), (&[1, 0xff], Some(&[2])), (&[0xff, 0xff], None), (&[], None)];
     for (prefix, end) in cases {
@@ -32,7 +32,7 @@ fn a_range_ends_after_its_prefix() {
 }
 
 #[test]
-fn places_and_numbers_are_read_back_or_refused() {
+fn creation_keys_and_numbers_round_trip_or_are_refused() {
     let place = CreationKey { create_index: 0x0102, id: Uuid::from_random(7) };
     assert_eq!(CreationKey::from_key_end(&alloc_key(place)), Ok(place));
     assert!(CreationKey::from_key_end(&[0; 23]).is_err() && id_at_end(&[0; 15]).is_err());
@@ -41,7 +41,7 @@ fn places_and_numbers_are_read_back_or_refused() {
 }
 
 #[test]
-fn a_row_is_told_from_every_row_near_it() {
+fn row_hashes_differ_for_similar_rows() {
     let rows: [(&[u8], &[u8]); 7] =
         [(b"", b""), (b"a", b""), (b"", b"a"), (b"a", b"b"), (b"ab", b""), (b"a", b"b\0"), (b"a\0", b"b")];
     let mut hashes: Vec<u64> = rows.iter().map(|(k, v)| row_hash(k, v)).collect();
@@ -63,7 +63,7 @@ fn unhex(golden: &str) -> Vec<u8> {
 }
 
 #[test]
-fn rows_are_written_and_read_as_ever() {
+fn rows_are_written_and_read_in_the_stored_format() {
     opens_as(
         Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
         "0101ffffffffffffffffff010102030405060708",
