@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 pub const RESCHEDULED: &str = "";
 
 /// What the successor of `old` remembers.
-pub fn remembered(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Reschedule> {
+pub fn next_tracker(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Reschedule> {
     let Some(policy) = &group.reschedule else { return old.reschedules.clone() };
     let since = if old.client == ClientStatus::Failed { old.failed_at() } else { now };
     let delay = policy.next_delay(&old.reschedules, since);
@@ -27,14 +27,19 @@ pub fn remembered(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Resched
 }
 
 /// Where it has failed, and where those before it have.
-pub fn tried(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
+pub fn penalized_slots(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
     let here = (old.client == ClientStatus::Failed).then_some(old.node_id);
     let before = old.reschedules.iter().map(|r| r.previous_node);
     before.chain(here).filter_map(|node| fleet.slot(node)).collect()
 }
 
 /// Writes down whose state is not known any more, or is known again.
-pub fn amend(disconnected: &[&Allocation], reconnected: &[&Allocation], at: Wall, proposal: &mut Proposal) {
+pub fn record_disconnects(
+    disconnected: &[&Allocation],
+    reconnected: &[&Allocation],
+    at: Wall,
+    proposal: &mut Proposal,
+) {
     for alloc in disconnected {
         proposal.amend(alloc, |a| {
             a.client = ClientStatus::Unknown;
@@ -48,7 +53,11 @@ pub fn amend(disconnected: &[&Allocation], reconnected: &[&Allocation], at: Wall
 }
 
 /// The evaluations that look again, known to the allocations that wait for them.
-pub fn look(run: &EvalContext, followups: Vec<Followup>, proposal: &mut Proposal) -> Vec<Evaluation> {
+pub fn create_followup_evals(
+    run: &EvalContext,
+    followups: Vec<Followup>,
+    proposal: &mut Proposal,
+) -> Vec<Evaluation> {
     let mut ids = Stream::new(run.seed, FOLLOWUP_IDS);
     let mut evals = Vec::with_capacity(followups.len());
     for followup in followups {

@@ -30,7 +30,7 @@ fn fleet(places: &[(&str, &str)], each: usize) -> Vec<Node> {
 /// place is named.
 fn placed(nodes: &[Node], spec: &JobSpec) -> Vec<BTreeMap<String, u64>> {
     let one = |seed| {
-        let mut world = World::of_nodes(nodes.to_vec());
+        let mut world = Harness::of_nodes(nodes.to_vec());
         world.seeds = seed * 1_000;
         world.register(spec.clone());
         let decision = world.run(spec);
