@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// How much lower the priority of a preempted allocation must be at least.
 const MIN_PRIORITY_DELTA: i64 = 10;
-/// So many nodes are read by themselves: then it is cheaper to read what is less urgent everywhere.
+/// At most this many nodes are read one by one; beyond, one read of all candidates is cheaper.
 const MAX_SINGLE_READS: usize = 8;
 
 /// Whether a priority is high enough above another one.

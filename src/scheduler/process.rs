@@ -126,7 +126,7 @@ fn tainted_nodes(fleet: &FleetSnapshot, allocs: &[Allocation]) -> TaintedNodes {
     statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
 }
 
-/// Nobody will report the end of what was told to stop on a node that is gone or down.
+/// Marks stopped allocations on nodes that are gone or down as lost: no client will report their end.
 fn mark_lost<'a>(allocs: &'a [Allocation], tainted: &TaintedNodes, proposal: &mut Proposal<'a>) {
     for alloc in allocs {
         let node_gone = matches!(tainted.get(&alloc.node_id), Some(None | Some(NodeStatus::Down)));

@@ -55,7 +55,7 @@ pub struct TakenClaims<'p> {
 }
 
 impl<'p> TakenClaims<'p> {
-    /// But for these.
+    /// All claims except these.
     pub fn without(self, freed: &'p [Claim]) -> TakenClaims<'p> {
         TakenClaims { freed, ..self }
     }

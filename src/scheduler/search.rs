@@ -36,9 +36,9 @@ const SHOWN_SCORES: usize = 5;
 /// How many values of distinct properties a metric names that have no room. There may be as many as there are nodes, and
 /// every allocation keeps its metric.
 const SHOWN_VALUES: usize = 10;
-/// Looking at so many levels costs about as much as moving nodes between them.
+/// Beyond this number of levels, moving nodes between levels is cheaper than looking at each.
 pub const MAX_LEVELS: usize = 512;
-/// Nobody leaves.
+/// No preemption: nothing is freed.
 const NOTHING: Holding = Holding { amount: Amount::ZERO, claims: Vec::new() };
 const DISTINCT_HOSTS: &str = "distinct_hosts";
 

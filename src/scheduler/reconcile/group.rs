@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// How an allocation that stays follows the job.
 pub type Classify<'c, 'a> = dyn FnMut(&'a Allocation) -> Update + 'c;
 
-/// What is asked of one group.
+/// One group and what reconciling it changes.
 pub struct GroupReconciler<'w, 'a> {
     pub input: &'w Input<'a>,
     pub job: &'a Job,
@@ -29,7 +29,7 @@ pub struct GroupReconciler<'w, 'a> {
     pub changes: &'w mut Changes<'a>,
 }
 
-/// What a group has, sorted by what is to become of it.
+/// The allocations of a group, by what happens to them.
 #[derive(Default)]
 struct GroupAllocSets<'a> {
     untainted: AllocSet<'a>,
@@ -43,7 +43,7 @@ struct GroupAllocSets<'a> {
     disconnecting: AllocSet<'a>,
     reconnecting: AllocSet<'a>,
     canaries: Canaries<'a>,
-    /// Stopped before, and nothing has taken their places: they may be replaced when nothing else is placed.
+    /// Stopped earlier and never replaced: they may be replaced while a deployment holds new placements back.
     unreplaced: Vec<&'a Allocation>,
 }
 
@@ -203,7 +203,7 @@ impl<'a> GroupReconciler<'_, 'a> {
         self.changes.destructive.extend(destructive.into_iter().take(most).map(again));
     }
 
-    /// Whoever drains the node limits how many move at a time, and whether they wait for room (scheduler.md 8.2.20).
+    /// The drainer limits how many move at a time and decides whether they wait for room (scheduler.md 8.2.20).
     fn migrate(&mut self, migrating: &AllocSet<'a>, ready: bool) {
         for alloc in migrating.values() {
             let again = Replacement { group: self.group, alloc, keeps_version: !ready };

@@ -59,7 +59,7 @@ pub struct Input<'a> {
     pub deployments: Deployments<'a>,
 }
 
-/// What the region keeps of deployments.
+/// The job's deployments.
 #[derive(Clone, Copy)]
 pub struct Deployments<'a> {
     /// The job's newest.
@@ -82,7 +82,7 @@ pub struct Changes<'a> {
     pub stops: Vec<Stop<'a>>,
     /// To stop and to place again.
     pub destructive: Vec<Replacement<'a>>,
-    /// To leave their nodes: to stop if they can be placed again.
+    /// On draining nodes: stopped only if they can be placed elsewhere.
     pub migrating_when_placed: Vec<Replacement<'a>>,
     /// To place again; the stop, if there is one, is among `stops`.
     pub replacements: Vec<Replacement<'a>>,
@@ -96,13 +96,13 @@ pub struct Changes<'a> {
     pub names: BTreeMap<&'a str, NameIndex>,
     /// When to look again, and at what.
     pub followups: Vec<Followup<'a>>,
-    /// Nobody knows any more how they are.
+    /// Their nodes stopped reporting: they become unknown.
     pub disconnected: Vec<&'a Allocation>,
-    /// They run, and it is known again.
+    /// Their nodes report again, and they run.
     pub reconnected: Vec<&'a Allocation>,
-    /// By group: what its new and its updated allocations become part of.
+    /// By group: the deployment that its new and updated allocations join.
     pub deployment_ids: BTreeMap<&'a str, DeploymentId>,
-    /// To create; or one that there is, which is to say something else of what it wants.
+    /// A new deployment, or the current one with other desired totals.
     pub deployment: Option<Deployment>,
     pub deployment_updates: Vec<DeploymentUpdate>,
 }
@@ -130,7 +130,7 @@ pub struct Stop<'a> {
 pub struct Replacement<'a> {
     pub group: &'a TaskGroup,
     pub alloc: &'a Allocation,
-    /// While a deployment holds its version back, what ends is replaced by its like.
+    /// While a deployment is paused, failed or awaits promotion, what ends is replaced in the same version.
     pub keeps_version: bool,
 }
 

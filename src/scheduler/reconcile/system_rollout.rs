@@ -15,7 +15,7 @@ pub enum Fill {
     NewestVersion {
         canary: bool,
     },
-    /// The version that left it.
+    /// The version of the allocation that was there before.
     PreviousVersion,
 }
 
@@ -45,11 +45,11 @@ pub struct GroupProgress {
     known: bool,
     pub outdated: u64,
     pub in_place: u64,
-    /// Parts of the deployment that live and that nobody has judged.
+    /// Running allocations of the deployment whose health is not known yet.
     undecided: u64,
     /// One of them is unhealthy, and nothing has taken its place.
     has_failed: bool,
-    /// And it lives.
+    /// One of them is unhealthy and still runs.
     has_unhealthy: bool,
     /// Living canaries.
     living_canaries: u64,
