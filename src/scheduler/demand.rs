@@ -35,14 +35,14 @@ pub enum Shortage {
     Cores,
 }
 
-/// What a demand comes to on one node.
+/// The ports, devices and cores that a demand gets on one node.
 pub struct DemandAssignment {
     /// Number and place of the address, in the demand's order.
     ports: Vec<(u16, usize)>,
     devices: Vec<Devices>,
     /// By task; empty: the group asks for none.
     cores: Vec<Vec<u16>>,
-    /// How well the devices are what the group likes.
+    /// The score of the devices by the group's affinities.
     pub preference: f64,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Demand<'a> {
         resources.total()
     }
 
-    /// Which ports, devices and cores are the group's there. `picks`: where the search for free ports begins.
+    /// Assigns the ports, devices and cores of the group on this node. `picks`: where the search for free ports begins.
     pub fn assign(&mut self, offer: NodeOffer, picks: &mut Stream) -> Result<DemandAssignment, Shortage> {
         let ports = self.assign_ports(offer, picks)?;
         let (devices, preference) = self.assign_devices(offer)?;
@@ -186,7 +186,7 @@ impl<'a> Demand<'a> {
         Ok(assigned)
     }
 
-    /// What an allocation holds that is assigned there so.
+    /// What an allocation with this assignment holds.
     pub fn resources(&self, assigned: &DemandAssignment, own: &UniqueProperties) -> AllocResources {
         let offered = &own.offered;
         let mut ports = self.ports.iter().zip(&assigned.ports).map(|(port, (value, at))| HeldPort {

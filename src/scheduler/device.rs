@@ -1,4 +1,4 @@
-//! Devices as they are asked for: by vendor, type and name, by conditions on what a node says of them, and by taste
+//! Devices as they are asked for: by vendor, type and name, by constraints on their attributes, and by affinity
 //! (scheduler.md 14.8, scheduler.md 16.2). Numbers with units compare by what they amount to.
 //!
 //! Refuses to know: which device is whose, and what nodes there are.

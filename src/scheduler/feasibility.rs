@@ -149,7 +149,7 @@ impl<'a> Feasibility<'a> {
     }
 
     /// The nodes of the whole fleet that each condition excludes, whatever the others do; and whether it is about what nodes have
-    /// to offer at all. What is no node's fault comes first: another place, or no new work.
+    /// to offer at all. Another datacenter or pool, and ineligible nodes, come first.
     pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bitmap)> {
         let fleet = self.fleet;
         let mut all = Bitmap::none(fleet.slots());

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: which node is the best one, and what a plan does with what was chosen.
 //!
-//! Invariants: nothing of a job that is as urgent, or nearly so, is ever chosen; of what is chosen nothing could stay.
+//! Invariants: no allocation of a job with at least nearly the same priority is ever chosen; none of the chosen could stay.
 
 use super::SchedulerState;
 use super::fleet::FleetSnapshot;
@@ -209,7 +209,7 @@ impl<'a> PreemptionCandidates<'a> {
         Some(Preemption::of(chosen.into_iter()))
     }
 
-    /// The least urgent first, and of these what is closest to what is still needed, until it fits.
+    /// The lowest priority first, and of these the closest to what is still needed, until it fits.
     fn choose_closest<'c>(
         &self,
         allocs: &'c [Candidate],
@@ -233,7 +233,7 @@ impl<'a> PreemptionCandidates<'a> {
         chosen
     }
 
-    /// Penalty for an allocation of a group of which enough are leaving already.
+    /// Penalty for an allocation of a group with `migrate.max_parallel` or more preempted already.
     fn penalty(&self, candidate: &Candidate) -> f64 {
         let GroupLimit { max_parallel, leaving } = self.group_limits[candidate.group_limit];
         if max_parallel > 0 && leaving >= max_parallel {
@@ -264,7 +264,7 @@ impl<'a> PreemptionCandidates<'a> {
     }
 }
 
-/// Leaves out whatever can stay: the most urgent first, and of these what is farthest from the ask.
+/// Drops what can stay: the highest priority first, and of these the farthest from the ask.
 fn drop_unneeded(chosen: &mut Vec<&Candidate>, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) {
     let far = |c: &Candidate| distance(ask, c.holding.amount);
     chosen.sort_by(|a, b| b.priority.cmp(&a.priority).then(far(b).total_cmp(&far(a))).then(a.id.cmp(&b.id)));

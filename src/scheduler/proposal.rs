@@ -123,7 +123,7 @@ impl<'a> Proposal<'a> {
         self.find(slot).into_iter().flat_map(|here| here.present.iter().copied())
     }
 
-    /// Everything of the job, by node and group.
+    /// How many allocations of the job there are, by node and group.
     pub fn all_groups(&self) -> impl Iterator<Item = (u32, &'a str, Presence)> {
         self.nodes.iter().flat_map(|here| here.present.iter().map(|(group, p)| (here.slot, *group, *p)))
     }
@@ -172,14 +172,14 @@ impl<'a> Proposal<'a> {
         self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), Presence::default());
     }
 
-    /// Whether so much more can be held there.
+    /// Whether the node has room for this in addition.
     pub fn has_room(&self, slot: u32, holding: &Holding) -> bool {
         let taken = self.taken(slot);
         let then = self.used(slot).plus(holding.amount);
         self.fleet.available_at(slot).lacks(then).is_none() && !holding.claims.iter().any(|c| taken.holds(c))
     }
 
-    /// These stay after all. What is new on the node has its place because of all others that leave it.
+    /// The allocations in `stay` are not preempted after all: the node's new allocations name only the others.
     pub fn withdraw_preemption(&mut self, slot: u32, stay: &[AllocId]) {
         let node_id = self.fleet.id_at(slot);
         let plan = self.plan_of(Some(slot), node_id);
@@ -198,7 +198,7 @@ impl<'a> Proposal<'a> {
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
-    /// `old` stays as it is, but for something that takes nothing from its node.
+    /// Changes an allocation that stays, without changing what it holds on its node.
     pub fn amend(&mut self, old: &Allocation, change: impl FnOnce(&mut Allocation)) {
         let places = &mut self.plan_of(self.fleet.slot(old.node_id), old.node_id).places;
         let at = places.iter().position(|p| p.id == old.id).unwrap_or_else(|| {

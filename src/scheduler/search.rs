@@ -54,7 +54,7 @@ enum NodeState {
     Fits,
 }
 
-/// What decides between nodes that may all run the group.
+/// How the search ranks feasible nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchOptions {
     pub algorithm: Algorithm,
@@ -89,11 +89,11 @@ pub struct Search<'a> {
     /// Nodes of closed pools.
     closed: FilterCounts,
     exhausted: FilterCounts,
-    /// What every metric of this search says, before anything is counted out.
+    /// What every metric of this search begins with.
     base: AllocMetric,
-    /// How much of the proposal's changes is known here.
+    /// How many of the proposal's node changes this search has applied.
     seen: usize,
-    /// For exhausted nodes, as far as that was asked.
+    /// Of exhausted nodes, as far as they were computed.
     preemption_scores: PreemptionScores,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Search<'a> {
         Some(Scores { reschedule_penalty, ..scores })
     }
 
-    /// Judges the touched nodes again, and all nodes of a pool that closed or opened.
+    /// Evaluates again the nodes that the plan changed since the last call, and all nodes of a pool that closed or opened.
     fn apply_changes(&mut self, proposal: &Proposal<'a>) {
         let touched = &proposal.node_changes()[self.seen..];
         self.seen = proposal.node_changes().len();
@@ -271,7 +271,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether there is room when this is freed, and how well its devices are liked.
+    /// Whether there is room once `freed` is freed, and the score of the devices.
     fn room(&mut self, proposal: &Proposal<'a>, slot: u32, freed: &Holding) -> Result<f64, Exhaustion> {
         let mut preference = 0.0;
         if let Some(demand) = &mut self.demand
@@ -287,7 +287,7 @@ impl<'a> Search<'a> {
             .map_or(Ok(preference), |short| Err(Exhaustion::Amount(short)))
     }
 
-    /// What the group takes there.
+    /// What one allocation of the group takes on this node.
     fn ask_at(&self, slot: u32) -> Amount {
         let Some(demand) = &self.demand else { return self.ask };
         self.fleet.unique_at(slot).map_or(self.ask, |own| demand.amount(own))
@@ -329,7 +329,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes back what `count_state` counted. The node fits, as far as the counts go, until it is judged again.
+    /// Takes back what `count_state` counted. The node fits, as far as the counts go, until it is evaluated again.
     fn uncount(&mut self, slot: u32) {
         let node_state = std::mem::replace(&mut self.node_states[slot as usize], NodeState::Fits);
         let class = || self.class(slot);
@@ -353,7 +353,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// `freed`: what is not claimed any more then.
+/// What the node offers, with the claims in `freed` released.
 fn node_offer<'s>(
     fleet: &'s FleetSnapshot,
     proposal: &'s Proposal,

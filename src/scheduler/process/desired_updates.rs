@@ -5,7 +5,7 @@ use model::alloc::Allocation;
 use model::plan::{GroupChanges, Plan};
 use std::collections::BTreeMap;
 
-/// By the group that others make way for.
+/// Counts preemptions by the group of the preempting allocation.
 pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChanges>) {
     for (alloc, _) in plan.preemptions() {
         desired.entry(alloc.group.clone()).or_default().preemptions += 1;
@@ -16,7 +16,7 @@ pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChange
 pub struct DesiredUpdates(BTreeMap<String, GroupChanges>);
 
 impl DesiredUpdates {
-    /// How one allocation that stays follows the job.
+    /// Counts the update of one allocation that stays.
     pub fn count_update(&mut self, alloc: &Allocation, update: Update) {
         let group = self.of(&alloc.group);
         match update {

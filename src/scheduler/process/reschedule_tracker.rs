@@ -1,5 +1,5 @@
-//! Allocations that are placed again because they failed or their node is away: what the new one remembers, where it had
-//! better not go, and which evaluations look again later. Refuses to know which allocations those are.
+//! Allocations that are placed again because they failed or their node is away: the reschedule tracker of the new one, the nodes
+//! that are penalized, and the follow-up evaluations. Refuses to know which allocations those are.
 
 use super::super::fleet::FleetSnapshot;
 use super::super::proposal::Proposal;
@@ -14,10 +14,10 @@ use model::reschedule::Reschedule;
 use model::time::Wall;
 use std::collections::BTreeSet;
 
-/// Nothing: its successor and what that remembers say why.
+/// Empty: the successor's reschedule tracker says why.
 pub const RESCHEDULED: &str = "";
 
-/// What the successor of `old` remembers.
+/// The reschedule tracker of the successor of `old`.
 pub fn next_tracker(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Reschedule> {
     let Some(policy) = &group.reschedule else { return old.reschedules.clone() };
     let since = if old.client == ClientStatus::Failed { old.failed_at() } else { now };
@@ -26,14 +26,14 @@ pub fn next_tracker(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Resch
     policy.remembered(&old.reschedules, this)
 }
 
-/// Where it has failed, and where those before it have.
+/// The nodes where it or its predecessors failed.
 pub fn penalized_slots(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
     let here = (old.client == ClientStatus::Failed).then_some(old.node_id);
     let before = old.reschedules.iter().map(|r| r.previous_node);
     before.chain(here).filter_map(|node| fleet.slot(node)).collect()
 }
 
-/// Writes down whose state is not known any more, or is known again.
+/// Records which allocations became unknown, and which are known again.
 pub fn record_disconnects(
     disconnected: &[&Allocation],
     reconnected: &[&Allocation],
@@ -52,7 +52,7 @@ pub fn record_disconnects(
     }
 }
 
-/// The evaluations that look again, known to the allocations that wait for them.
+/// Creates the follow-up evaluations, and names them in the allocations that wait for them.
 pub fn create_followup_evals(
     run: &EvalContext,
     followups: Vec<Followup>,

@@ -57,7 +57,7 @@ impl<'a> Placer<'a> {
         eligible_nodes
     }
 
-    /// How an allocation follows the job; None: it must not stay. On a node that takes nothing new, nothing changes.
+    /// How an allocation is updated; None: it must stop. On a node that is not ready, nothing changes.
     fn classify_on_node(
         &mut self,
         alloc: &'a Allocation,
@@ -76,7 +76,7 @@ impl<'a> Placer<'a> {
         Some(self.classify(alloc, proposal))
     }
 
-    /// Replaces as many as may be now, where the new one fits: nodes that have tried a version before are the first to try another.
+    /// Replaces as many as may be now, where the new one fits: nodes with canaries come first.
     /// Gives those that are no canaries.
     fn replace_outdated(
         &mut self,
@@ -110,8 +110,8 @@ impl<'a> Placer<'a> {
         replaced
     }
 
-    /// Places what is missing; gives how many of each group should have been. Nodes that may not run a group are passed over
-    /// in silence, unless nothing of the group is anywhere.
+    /// Places what is missing; gives how many of each group should have been. Nodes that may not run a group are skipped
+    /// without a failure, unless no node runs it.
     fn place_missing(
         &mut self,
         all: &mut SystemChanges<'a>,
@@ -191,7 +191,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// All that failed of one group is told as one.
+    /// Counts failed placements of one group in one metric.
     fn count_exhausted(&mut self, group: &'a TaskGroup, slot: u32, dimension: &str, proposal: &Proposal<'a>) {
         let known = self.outcome.failed.remove(&group.name);
         let search = self.search(group, None, proposal);

@@ -79,7 +79,7 @@ impl<'a> Placer<'a> {
         feasibility_of(&mut self.feasibility, self.job, self.run)
     }
 
-    /// What found no room may be of an older version: then no class is known to be of no use.
+    /// What found no room may be of an older version: then no class counts as ineligible.
     pub(super) fn eligibility(&mut self) -> Eligibility {
         if self.searches.keys().any(|(version, _)| *version != self.job.version) {
             return Eligibility { escaped: true, ..Eligibility::default() };

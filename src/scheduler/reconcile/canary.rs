@@ -1,5 +1,5 @@
-//! Canaries: the few allocations of a new version that run beside the old ones until somebody says that they are good
-//! (scheduler.md 8.2.4, scheduler.md 8.2.15). Refuses to know who says so.
+//! Canaries: the few allocations of a new version that run beside the old ones until they are promoted
+//! (scheduler.md 8.2.4, scheduler.md 8.2.15). Refuses to know who promotes them.
 
 use super::rollout::Rollout;
 use super::tainted::{self, Tainted};

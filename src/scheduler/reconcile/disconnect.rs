@@ -13,7 +13,7 @@ const FAILED: &str = "alloc was rescheduled because it failed";
 /// A node that stops its tasks by itself may need this long, even if their kill timeouts are shorter.
 const LEAST_KILL_TIME: Span = Span::seconds(5);
 
-/// What comes back, judged against what replaced it meanwhile. `all`: the group's.
+/// Chooses between a reconnected allocation and its replacement. `all`: the group's.
 pub fn reconcile_reconnected<'a>(
     job: &Job,
     group: &TaskGroup,
@@ -35,7 +35,7 @@ pub fn reconcile_reconnected<'a>(
     stops
 }
 
-/// It was to end or to move anyway, or runs what is not wanted any more.
+/// Was to stop or to move anyway, or runs an older version.
 fn outdated(job: &Job, alloc: &Allocation) -> bool {
     let asked = [alloc.transition.reschedule, alloc.transition.force_reschedule];
     alloc.desired != DesiredStatus::Run

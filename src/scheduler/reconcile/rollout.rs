@@ -48,7 +48,7 @@ impl<'a> Rollout<'a> {
         group.update.as_ref().filter(|u| self.uses_deployments && u.max_parallel > 0)
     }
 
-    /// What the deployment says of the group, or would say first; and whether it says it already.
+    /// The group's state in the deployment, or the one that a new deployment would begin with; and whether it exists already.
     pub fn state_of(&self, group: &TaskGroup) -> (DeploymentGroup, bool) {
         if let Some(state) = self.current.and_then(|d| d.groups.get(&group.name)) {
             return (state.clone(), true);
@@ -79,12 +79,12 @@ impl<'a> Rollout<'a> {
         self.current.is_none()
     }
 
-    /// A deployment has brought in this version well.
+    /// The deployment of this version was successful.
     pub fn has_succeeded(&self, job: &Job) -> bool {
         self.old.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Successful)
     }
 
-    /// Whose part new allocations become, whatever their group.
+    /// The active deployment, which new allocations join whatever their group.
     pub fn active(&self) -> Option<DeploymentId> {
         self.current.filter(|d| d.status.is_active()).map(|d| d.id)
     }
@@ -108,7 +108,7 @@ impl<'a> Rollout<'a> {
         alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
     }
 
-    /// Placed to be tried, and nobody has said yet that it is good.
+    /// A canary of this version's deployment that is not promoted yet.
     pub fn is_on_trial(&self, alloc: &Allocation) -> bool {
         alloc.is_canary() && self.contains(alloc) && !self.is_failed()
     }
@@ -119,7 +119,7 @@ impl<'a> Rollout<'a> {
         state.filter(|g| g.promoted).map_or(&[], |g| &g.placed_canaries)
     }
 
-    /// What a new allocation of the group is part of.
+    /// The deployment that a new allocation of the group joins.
     pub fn deployment_of(&self, group: &TaskGroup) -> Option<DeploymentId> {
         let current = self.current.filter(|d| d.status.is_active());
         let known = current.or(self.new.as_ref()).filter(|d| d.groups.contains_key(&group.name));
@@ -150,8 +150,8 @@ impl<'a> Rollout<'a> {
         Some(parallel.saturating_sub(undecided))
     }
 
-    /// Creates a deployment (scheduler.md 8.9) for a group that no deployment knows, and that has more to do than to be as
-    /// many.
+    /// Creates a deployment (scheduler.md 8.9) for a group that no deployment knows, and whose change is more than
+    /// its count.
     pub fn create(&mut self, input: &Input<'a>, job: &Job, group: &TaskGroup, state: DeploymentGroup) {
         let wanted = self.policy(group).is_some() && state.desired_total > 0;
         if !wanted || self.current.is_some() {
@@ -175,7 +175,7 @@ impl<'a> Rollout<'a> {
         new.groups.insert(group.name.clone(), state);
     }
 
-    /// What the active deployment is to say of a group from now on, if that is news.
+    /// Updates the group's state in the active deployment, if it changed.
     pub fn update_state(&mut self, group: &TaskGroup, state: DeploymentGroup) {
         let Some(current) = self.current.filter(|d| d.status.is_active()) else { return };
         let wanted = |g: &DeploymentGroup| (g.desired_total, g.desired_canaries);
@@ -186,7 +186,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Something of the deployment has been well.
+    /// At least one allocation of the deployment has been healthy.
     pub fn has_healthy_alloc(&self) -> bool {
         self.current.is_some_and(|d| d.groups.values().any(|g| g.healthy > 0))
     }

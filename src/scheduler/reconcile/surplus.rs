@@ -1,11 +1,11 @@
-//! Which allocations go when there are more than wanted (scheduler.md 8.5). Refuses to know why there are more.
+//! Which allocations stop when there are more than the group's count (scheduler.md 8.5). Refuses to know why there are more.
 
 use super::{AllocSet, NameIndex, Stop, stop_not_needed};
 use model::alloc::{Allocation, ClientStatus};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// A group's allocations that are or may be one too many.
+/// The allocations of a group that may be surplus.
 pub struct GroupAllocs<'s, 'a> {
     pub untainted: &'s mut AllocSet<'a>,
     pub migrating: &'s mut AllocSet<'a>,
@@ -17,7 +17,7 @@ pub struct GroupAllocs<'s, 'a> {
 
 /// Takes out what is more than the count. First what has failed, so that nothing that runs is stopped for it; then what a
 /// promoted canary has replaced; then what has to leave its node anyway; then those whose names newer ones have; then those with the highest names, and any
-/// others. Work that was done stays, and so does what nobody knows the state of.
+/// others. Completed allocations stay, and so do unknown ones.
 pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
     let GroupAllocs { untainted, migrating, now, canaries } = held;
     let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count();
@@ -51,14 +51,14 @@ pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameI
     stopped.into_iter().map(stop_not_needed).collect()
 }
 
-/// Splits off allocations whose name one of a newer version has, too.
+/// Splits off allocations whose name another one of a newer version has, too.
 fn split_duplicate_names(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
     live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();
     live.into_iter().partition(|a| !names.insert(a.index()))
 }
 
-/// As many as are too many; `surplus` falls by them.
+/// Takes at most `surplus` allocations, highest index first, and lowers `surplus` by them.
 fn highest_first<'a>(mut from: Vec<&'a Allocation>, surplus: &mut u64) -> Vec<&'a Allocation> {
     from.sort_by_key(|a| (Reverse(a.index()), a.id));
     from.truncate(usize::try_from(*surplus).unwrap_or(usize::MAX));

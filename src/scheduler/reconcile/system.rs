@@ -38,10 +38,10 @@ impl<'a> NodeAllocs<'a> {
     }
 }
 
-/// None: it must not stay where it is.
+/// How an allocation is updated; None: it must stop.
 pub type ClassifySystem<'f, 'a> = dyn FnMut(&'a Allocation, &'a TaskGroup) -> Option<Update> + 'f;
 
-/// What there is to do, and how far it may go now. The caller reports what came of it.
+/// What there is to do, and how much of it may be done now. The caller reports what it did.
 pub struct SystemChanges<'a> {
     /// With everything outdated, whether or not it may be replaced now.
     pub changes: Changes<'a>,
@@ -59,7 +59,7 @@ impl<'a> SystemChanges<'a> {
         (group_rollout.map_or(Fill::Nothing, |c| c.fill(left, &self.rollout)), left)
     }
 
-    /// What the deployment is to say, now that it is known what has been done.
+    /// Updates the deployment by what was placed and replaced.
     pub fn finish(self, input: &Input<'a>, job: &'a Job) -> Changes<'a> {
         let SystemChanges { mut changes, rollouts, mut rollout, .. } = self;
         let mut complete = rollout.has_healthy_alloc();
@@ -120,7 +120,7 @@ pub fn reconcile_system<'a>(
 }
 
 impl<'a> SystemChanges<'a> {
-    /// By what became of their nodes; gives those that nothing was decided of by that.
+    /// Handles allocations on tainted nodes; returns the others.
     fn split(
         &mut self,
         input: &Input<'a>,
@@ -185,8 +185,8 @@ fn key_of<'a>(group: &'a TaskGroup, alloc: &Allocation) -> NodeAllocKey<'a> {
     (alloc.node_id, &group.name, alloc.index())
 }
 
-/// Work that has had its turn on its node, well or badly, under the job as it is now. What was lost has not, nor what had to
-/// make way before it was done.
+/// A sysbatch allocation that has run on its node, successfully or not, in the current version. Lost allocations have not, nor those
+/// preempted before they completed.
 fn is_done(job: &Job, alloc: &Allocation) -> bool {
     job.spec.job_type == JobType::Sysbatch
         && (alloc.job_create_index, alloc.job_modify_index) == (job.create_index, job.job_modify_index)

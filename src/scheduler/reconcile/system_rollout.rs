@@ -1,5 +1,5 @@
-//! How one group of a job that runs on every node comes to its newest version: how many nodes may get it now, whether they only
-//! try it, who may come beside them, and what the deployment is to say of it. Refuses to know which nodes have room.
+//! How one group of a job that runs on every node comes to its newest version: how many nodes may get it now, whether they
+//! get canaries, what empty nodes get, and the group's state in the deployment. Refuses to know which nodes have room.
 
 use super::rollout::Rollout;
 use model::alloc::{Allocation, ClientStatus};
@@ -104,7 +104,7 @@ impl GroupRollout {
             .or((rollout.has_no_deployment() && begins && found.eligible_nodes > 0).then_some(new));
         state.desired_total = found.eligible_nodes;
         if !existed && state.progress_deadline > Span::ZERO {
-            // who asks for long pauses does not ask for a failure within one
+            // a long stagger must not count as a missed progress deadline
             state.progress_deadline = state.progress_deadline.max(policy.stagger + policy.healthy_deadline);
         }
         let percent = u64::try_from(policy.canary).unwrap_or(0);
@@ -127,7 +127,7 @@ impl GroupRollout {
         };
         let open = match rollout.may_place_canaries() {
             true => !state.awaits_promotion(),
-            // a version that has failed goes nowhere else while there is another one to stay with
+            // a failed version is placed on no further node while an older one can stay
             false => !rollout.is_paused() && found.outdated == 0,
         };
         GroupRollout { joined, state, most: Some(most), open, found, ..GroupRollout::default() }
@@ -159,7 +159,7 @@ impl GroupRollout {
         self.placed += n;
     }
 
-    /// `left`: what held the seat last. What failed with a deployment that has failed or is paused is not tried again.
+    /// `left`: the allocation that was there last. What failed with a deployment that has failed or is paused is not tried again.
     pub fn fill(&self, left: Option<&Allocation>, rollout: &Rollout) -> Fill {
         let failed = |a: &Allocation| a.client == ClientStatus::Failed && !a.server_terminal();
         match left {
@@ -171,7 +171,7 @@ impl GroupRollout {
         }
     }
 
-    /// What the deployment is to say from now on: no more canaries than can be.
+    /// The group's state in the deployment, with no more canaries than nodes can run.
     pub fn deployment_state(&self) -> DeploymentGroup {
         let mut state = self.state.clone();
         let possible = self.found.living_canaries + self.replaced + self.left_to_replace();

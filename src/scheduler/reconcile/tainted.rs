@@ -90,7 +90,7 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
     }
 }
 
-/// The last that servers know of it is that nobody knows, though its client may have spoken since.
+/// The servers still have it as unknown, though its client may have reported since.
 pub fn unknown_since(alloc: &Allocation) -> Option<Wall> {
     // pending: its task is between two runs
     let may = !matches!(alloc.client, ClientStatus::Complete | ClientStatus::Lost);

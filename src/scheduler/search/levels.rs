@@ -214,7 +214,7 @@ impl<'a> SpreadLevels<'a> {
         Some(number)
     }
 
-    /// Brings a combination, with its nodes, to the level where it belongs.
+    /// Moves a combination, with its nodes, to the level of its present values.
     fn move_to_level(&mut self, number: u32) {
         let Combination { used, share, level: from, ref members } = self.combinations[number as usize];
         let members = members.clone();
@@ -286,7 +286,7 @@ impl<'a> SpreadLevels<'a> {
                 for e in ranked.best(wanted + excluded.len(), &self.stamps) {
                     let score = NodeScores { sum: e.own(), scores: i + 1 }.mean_with(spread);
                     let last = best.last().filter(|_| best.len() == wanted);
-                    // most levels end here
+                    // no better node in this level: most levels end here
                     if last.is_some_and(|last| score < last.score) {
                         break;
                     }

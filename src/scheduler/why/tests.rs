@@ -1,4 +1,4 @@
-//! The outlook against a plain reckoning, on small random fleets; and what it says would help does.
+//! The explanation against a plain reckoning, on small random fleets; and what it says would help does.
 
 use super::*;
 use crate::testing::*;
@@ -65,7 +65,7 @@ impl Made {
         here.fold(Amount::ZERO, |sum, a| sum.plus(a.resources.total()))
     }
 
-    /// Why one node is excluded, by the names that the outlook uses.
+    /// Why one node is excluded, by the names that the explanation uses.
     fn against(&self, node: &Node) -> Vec<String> {
         let spec = &self.job.spec;
         let mut out = vec![];
