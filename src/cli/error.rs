@@ -9,7 +9,7 @@ use std::io;
 pub enum CommandError {
     /// Told on stderr; exit code 1. `hint`: followed by the line that names the command's help.
     Message { text: String, hint: bool },
-    /// Nobody reads what we write: the end, without a word.
+    /// The reader of our output went away: end silently.
     OutputClosed,
 }
 

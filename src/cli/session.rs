@@ -118,7 +118,7 @@ impl Session {
 }
 
 /// The query that asks for what belongs to this job where the job is.
-pub fn at_home(job: &JobStub) -> Vec<(&'static str, &str)> {
+pub fn namespace_query(job: &JobStub) -> Vec<(&'static str, &str)> {
     let namespace = job.job_summary.namespace.as_str();
     [("namespace", namespace)].into_iter().filter(|(_, n)| !n.is_empty()).collect()
 }
@@ -136,7 +136,7 @@ pub fn meta_pair(given: &str) -> CommandResult<(&str, &str)> {
 }
 
 /// Refuses the first flag that was given. `flags`: whether it was, and its name.
-pub fn refuse_unbuilt(flags: &[(bool, &str)]) -> CommandResult<()> {
+pub fn refuse_unsupported(flags: &[(bool, &str)]) -> CommandResult<()> {
     match flags.iter().find(|(given, _)| *given) {
         Some((_, flag)) => Err(CommandError::new(format!("not supported yet: {flag}"))),
         None => Ok(()),

@@ -4,7 +4,7 @@ use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::output::objects;
 use crate::render::layout;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use argh::{ArgsInfo, FromArgs};
 use model::resources::TOO_MANY;
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl Run for JobWhy {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let target = format!("{}/why", path("job", &stub.id));
-        show(session, &target, &at_home(&stub), (self.json, self.template.as_deref(), self.verbose))
+        show(session, &target, &namespace_query(&stub), (self.json, self.template.as_deref(), self.verbose))
     }
 }
 

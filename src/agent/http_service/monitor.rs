@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A reader that has nothing to get is shown that the log lives, and one that left is noticed.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
-/// So many chunks wait for a slow reader outside the monitor.
+/// At most this many chunks are queued for a slow reader outside the monitor.
 const CHUNKS: usize = 4;
 
 /// Content type and chunks.
@@ -45,14 +45,14 @@ async fn pump(subscription: Subscription, sender: Sender<Bytes>, plain: bool) {
             None => b"{}".to_vec(),
         };
         let gone = if out.is_empty() { sender.is_closed() } else { sender.send(out.into()).await.is_err() };
-        if gone || !tell_loss(&subscription, &sender, plain).await {
+        if gone || !report_lost(&subscription, &sender, plain).await {
             return;
         }
     }
 }
 
 /// False when the reader has left.
-async fn tell_loss(subscription: &Subscription, sender: &Sender<Bytes>, plain: bool) -> bool {
+async fn report_lost(subscription: &Subscription, sender: &Sender<Bytes>, plain: bool) -> bool {
     let lost = subscription.take_dropped();
     if lost == 0 {
         return true;

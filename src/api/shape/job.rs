@@ -20,7 +20,7 @@ pub struct JobShape<'a> {
     job_type: &'static str,
     #[serde(rename = "ParentID")]
     parent_id: &'a str,
-    task_groups: Vec<GroupShape<'a>>,
+    task_groups: Vec<TaskGroupShape<'a>>,
     /// Always present on a job; only the two members that concern a job as a whole have values.
     update: WholeUpdateShape,
     dispatched: bool,
@@ -62,7 +62,7 @@ impl<'a> JobShape<'a> {
             fields: BlockShape::new(spec),
             job_type: spec.job_type.as_str(),
             parent_id: &spec.parent,
-            task_groups: spec.groups.iter().map(|g| GroupShape::new(spec, g)).collect(),
+            task_groups: spec.groups.iter().map(|g| TaskGroupShape::new(spec, g)).collect(),
             update: WholeUpdateShape::new(spec),
             dispatched: spec.dispatch.is_some(),
             dispatch_idempotency_token: spec.dispatch.as_ref().map_or("", |d| &d.token),
@@ -83,24 +83,28 @@ impl<'a> JobShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct GroupShape<'a> {
+struct TaskGroupShape<'a> {
     #[serde(flatten)]
     fields: BlockShape<'a>,
     count: i64,
     scaling: Option<PolicyShape<'a>>,
-    ephemeral_disk: DiskShape,
+    ephemeral_disk: EphemeralDiskShape,
     networks: Option<Vec<BlockShape<'a>>>,
     volumes: Option<Labelled<'a>>,
     tasks: Vec<TaskShape<'a>>,
 }
 
-impl<'a> GroupShape<'a> {
+impl<'a> TaskGroupShape<'a> {
     fn new(spec: &'a JobSpec, g: &'a TaskGroup) -> Self {
-        GroupShape {
+        TaskGroupShape {
             fields: BlockShape::new(g),
             count: g.count,
             scaling: PolicyShape::of_group(spec, g),
-            ephemeral_disk: DiskShape { sticky: false, size_mb: g.ephemeral_disk_mb, migrate: false },
+            ephemeral_disk: EphemeralDiskShape {
+                sticky: false,
+                size_mb: g.ephemeral_disk_mb,
+                migrate: false,
+            },
             networks: listed(&g.asks.networks, |n| BlockShape::new(n)),
             volumes: (!g.asks.volumes.is_empty()).then_some(Labelled(&g.asks.volumes)),
             tasks: g.tasks.iter().map(|t| TaskShape::new(spec, g, t)).collect(),
@@ -110,7 +114,7 @@ impl<'a> GroupShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct DiskShape {
+struct EphemeralDiskShape {
     sticky: bool,
     #[serde(rename = "SizeMB")]
     size_mb: i64,

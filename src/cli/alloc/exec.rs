@@ -66,26 +66,26 @@ impl Run for AllocExec {
                 "This command takes two arguments at least: <alloc-id> (<job> with -job), <command>",
             ));
         };
-        let manner = Manner::new(self.interactive, self.tty, &self.escape)?;
+        let manner = ExecOptions::new(self.interactive, self.tty, &self.escape)?;
         let id = session.alloc_or_of_job(target, self.job)?;
         let alloc: Alloc = session.client.get(&path("allocation", &id), &[])?;
         let task = alloc.task_named(self.task.as_ref())?;
         let command = json!(command).to_string();
         let way = format!("{}/exec", path("client/allocation", &id));
-        manner.converse(session, &way, vec![("task", &task), ("command", &command)])
+        manner.run_session(session, &way, vec![("task", &task), ("command", &command)])
     }
 }
 
 /// How a session is to be.
-pub struct Manner {
+pub struct ExecOptions {
     interactive: bool,
     tty: bool,
     escape: Option<u8>,
 }
 
-impl Manner {
+impl ExecOptions {
     /// `tty`: `None` is with a terminal if ours is one. `escape`: as typed.
-    pub fn new(interactive: bool, tty: Option<bool>, escape: &str) -> CommandResult<Manner> {
+    pub fn new(interactive: bool, tty: Option<bool>, escape: &str) -> CommandResult<ExecOptions> {
         let escape = match escape.as_bytes() {
             [] => None,
             _ if escape == "none" => None,
@@ -96,11 +96,11 @@ impl Manner {
             return Err(CommandError::usage("-i must be enabled if running with tty"));
         }
         let tty = tty.unwrap_or(interactive && stdin().is_terminal() && stdout().is_terminal());
-        Ok(Manner { interactive, tty, escape })
+        Ok(ExecOptions { interactive, tty, escape })
     }
 
     /// To the end of the command, whose code is ours.
-    pub fn converse(
+    pub fn run_session(
         self,
         session: &Session,
         way: &str,
@@ -108,20 +108,20 @@ impl Manner {
     ) -> CommandResult<ExitCode> {
         query.push(("tty", if self.tty { "true" } else { "false" }));
         let socket = session.client.websocket(way, &query)?;
-        let code = smol::block_on(Ends { manner: self, out: &session.out }.converse(socket))?;
+        let code = smol::block_on(Ends { manner: self, out: &session.out }.run_session(socket))?;
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 }
 
 /// Our side of the session.
 struct Ends<'a> {
-    manner: Manner,
+    manner: ExecOptions,
     out: &'a Output,
 }
 
 impl Ends<'_> {
     /// The command's exit code.
-    async fn converse(&self, socket: WebSocketStream<TcpStream>) -> CommandResult<i32> {
+    async fn run_session(&self, socket: WebSocketStream<TcpStream>) -> CommandResult<i32> {
         let (mut to, mut from) = socket.split();
         let _raw = if self.manner.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
         let (queue, queued) = async_channel::bounded(QUEUED);

@@ -10,7 +10,7 @@ const TAIL_LINES: i64 = 10;
 /// The length of a line that the offset for `-n` reckons with.
 const LINE_BYTES: i64 = 120;
 
-pub struct Tailing {
+pub struct TailOptions {
     pub tail: bool,
     pub follow: bool,
     /// Negative: not said.
@@ -18,7 +18,7 @@ pub struct Tailing {
     pub bytes: i64,
 }
 
-impl Tailing {
+impl TailOptions {
     pub fn check(&self) -> CommandResult<()> {
         if self.lines >= 0 && self.bytes >= 0 {
             return Err(CommandError::usage("-n and -c exclude each other"));

@@ -7,7 +7,7 @@ use crate::deployment::progress::{Deployment, Stepped};
 use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::http::encode;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -117,7 +117,7 @@ impl Run for JobPromote {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job id")?)?;
         let target = format!("{}/deployment", path("job", &stub.id));
-        let latest: Option<Deployment> = session.client.get(&target, &at_home(&stub))?;
+        let latest: Option<Deployment> = session.client.get(&target, &namespace_query(&stub))?;
         let Some(latest) = latest else {
             return Err(CommandError::new(format!("Job {:?} has no deployment to promote", stub.id)));
         };

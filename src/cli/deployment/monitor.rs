@@ -2,7 +2,7 @@
 
 use crate::deployment::progress::{Deployment, page};
 use crate::error::{CommandError, CommandResult};
-use crate::eval::watch::{LOOK_AGAIN, changed, changed_within};
+use crate::eval::watch::{POLL_INTERVAL, changed, changed_within};
 use crate::http::decode;
 use crate::render::layout;
 use crate::render::lists::alloc_table;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The value is the exit code: 0 only if the deployment was successful, whatever became of the job afterwards.
 pub fn follow(session: &Session, id: &str, verbose: bool) -> CommandResult<u8> {
-    follow_within(session, id, verbose, LOOK_AGAIN)
+    follow_within(session, id, verbose, POLL_INTERVAL)
 }
 
 /// `wait`: how long one look at the deployment waits for a change of it.

@@ -4,10 +4,10 @@ use crate::Run;
 use crate::deployment::monitor::follow_within;
 use crate::deployment::progress::{Deployment, page, table};
 use crate::error::{CommandError, CommandResult};
-use crate::eval::watch::LOOK_AGAIN;
+use crate::eval::watch::POLL_INTERVAL;
 use crate::http::decode;
 use crate::output::{Objects, objects};
-use crate::session::{Session, argument, at_home, path, refuse_unbuilt};
+use crate::session::{Session, argument, namespace_query, path, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
 use jobspec::duration;
 use serde_json::Value;
@@ -94,7 +94,7 @@ impl Run for DeploymentList {
 
 impl Run for DeploymentStatus {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        refuse_unbuilt(&[(self.ui, "-ui")])?;
+        refuse_unsupported(&[(self.ui, "-ui")])?;
         let objects = objects(self.json, self.template.as_deref())?;
         if self.monitor && objects.is_some() {
             return Err(CommandError::usage("-monitor excludes -json and -t"));
@@ -120,7 +120,7 @@ impl Run for DeploymentStatus {
 
 impl DeploymentStatus {
     fn wait(&self) -> CommandResult<&str> {
-        let Some(text) = self.wait.as_deref() else { return Ok(LOOK_AGAIN) };
+        let Some(text) = self.wait.as_deref() else { return Ok(POLL_INTERVAL) };
         if !self.monitor {
             return Err(CommandError::usage("-wait needs -monitor"));
         }
@@ -137,7 +137,7 @@ impl Run for JobDeployments {
         let objects = objects(self.json, self.template.as_deref())?;
         let base = path("job", &stub.id);
         if self.latest {
-            let value = session.client.get_value(&format!("{base}/deployment"), &at_home(&stub))?;
+            let value = session.client.get_value(&format!("{base}/deployment"), &namespace_query(&stub))?;
             if let Some(objects) = objects {
                 session.out.objects(objects, &value)?;
                 return Ok(ExitCode::SUCCESS);
@@ -151,7 +151,7 @@ impl Run for JobDeployments {
             };
         }
         let all = if self.all { "true" } else { "false" };
-        let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
+        let query: Vec<_> = namespace_query(&stub).into_iter().chain([("all", all)]).collect();
         let mut value = session.client.get_value(&format!("{base}/deployments"), &query)?;
         if let Some(list) = value.as_array_mut() {
             list.sort_by_key(|d| std::cmp::Reverse(d["CreateIndex"].as_u64()));

@@ -6,7 +6,7 @@ use crate::error::CommandResult;
 use crate::http::decode;
 use crate::output::objects;
 use crate::render::lists::alloc_table;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::{Alloc, RegisterAnswer};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
@@ -56,7 +56,7 @@ impl Run for JobAllocs {
         let stub = session.job(argument(&self.job, "job")?)?;
         let objects = objects(self.json, self.template.as_deref())?;
         let all = if self.all { "true" } else { "false" };
-        let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
+        let query: Vec<_> = namespace_query(&stub).into_iter().chain([("all", all)]).collect();
         let value = session.client.get_value(&format!("{}/allocations", path("job", &stub.id)), &query)?;
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
@@ -77,7 +77,7 @@ impl Run for JobEval {
         let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({"JobID": stub.id, "EvalOptions": {"ForceReschedule": self.force_reschedule}});
         let target = format!("{}/evaluate", path("job", &stub.id));
-        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
+        let answer: RegisterAnswer = session.client.put(&target, &namespace_query(&stub), &body)?;
         if self.detach {
             session.out.line(&format!("Created eval ID: {:?}", answer.eval_id))?;
             return Ok(ExitCode::SUCCESS);

@@ -6,7 +6,7 @@ use crate::eval::monitor;
 use crate::eval::watch::changed;
 use crate::http::decode;
 use crate::render::layout;
-use crate::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
+use crate::session::{Session, meta_pair, namespace_query, path, refuse_unsupported};
 use crate::shapes::{Alloc, DispatchAnswer, Job};
 use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
@@ -55,7 +55,7 @@ pub struct JobDispatch {
 
 impl Run for JobDispatch {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        refuse_unbuilt(&[(self.ui, "-ui")])?;
+        refuse_unsupported(&[(self.ui, "-ui")])?;
         if self.wait && self.detach {
             return Err(CommandError::usage("-wait and -detach exclude each other"));
         }
@@ -73,7 +73,7 @@ impl Run for JobDispatch {
         let stub = session.job_among(job, &known)?;
         let token = [("idempotency_token", self.idempotency_token.as_str())];
         let token = token.iter().filter(|(_, token)| !token.is_empty());
-        let query: Vec<_> = at_home(&stub).into_iter().chain(token.copied()).collect();
+        let query: Vec<_> = namespace_query(&stub).into_iter().chain(token.copied()).collect();
         let target = format!("{}/dispatch", path("job", &stub.id));
         let answer: DispatchAnswer = session.client.put(&target, &query, &self.body(&stub.id, &payload)?)?;
         let mut rows = vec![("Dispatched Job ID", answer.dispatched_job_id.clone())];
@@ -87,7 +87,7 @@ impl Run for JobDispatch {
             code = monitor::follow(session, &answer.eval_id, self.verbose)?;
         }
         match self.wait {
-            true => await_end(session, &answer.dispatched_job_id, &at_home(&stub)),
+            true => await_end(session, &answer.dispatched_job_id, &namespace_query(&stub)),
             false => Ok(code.into()),
         }
     }

@@ -1,7 +1,7 @@
 //! Reading job files: from disk or standard input, with variables, into the API's JSON job. What is wrong is shown with its place.
 
 use crate::error::{CommandError, CommandResult};
-use crate::job::disk::Disk;
+use crate::job::local_files::LocalFiles;
 use agent::config::files::os_error;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -66,7 +66,7 @@ fn from_json(path: &str, text: String, options: &Options) -> CommandResult<JobFi
 
 fn from_hcl(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
     let vars = variables(options)?;
-    let parsed = jobspec::parse(path, &text, &vars, Some(&Disk));
+    let parsed = jobspec::parse(path, &text, &vars, Some(&LocalFiles));
     let problems: Vec<_> = parsed.diagnostics.iter().chain(&parsed.not_supported).cloned().collect();
     let job = match parsed.job {
         Some(job) if problems.is_empty() => job,

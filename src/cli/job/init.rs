@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
-use crate::session::{Session, refuse_unbuilt};
+use crate::session::{Session, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ pub struct JobInit {
 
 impl Run for JobInit {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        refuse_unbuilt(&[
+        refuse_unsupported(&[
             (self.connect, "-connect"),
             (self.template.is_some(), "-template"),
             (self.list_templates, "-list-templates"),

@@ -7,7 +7,7 @@ use crate::job::file::{shell_word, spelled};
 use crate::output::objects;
 use crate::render::diff;
 use crate::render::layout;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::{Job, JobStub, Submission, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ impl Run for JobInspect {
 impl JobInspect {
     fn object(&self, session: &Session, stub: &JobStub) -> CommandResult<Value> {
         match self.version {
-            None => Ok(session.client.get_value(&path("job", &stub.id), &at_home(stub))?),
+            None => Ok(session.client.get_value(&path("job", &stub.id), &namespace_query(stub))?),
             Some(wanted) => Ok(versions(session, stub, Some(wanted))?.remove(0)),
         }
     }
@@ -127,7 +127,7 @@ impl JobInspect {
 /// What the version was made from, as the API's object, if that was kept.
 pub fn kept(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Option<Value>> {
     let version = version.to_string();
-    let query: Vec<_> = at_home(stub).into_iter().chain([("version", version.as_str())]).collect();
+    let query: Vec<_> = namespace_query(stub).into_iter().chain([("version", version.as_str())]).collect();
     match session.client.get_value(&format!("{}/submission", path("job", &stub.id)), &query) {
         Ok(kept) => Ok(Some(kept)),
         Err(e) if e.is_not_found() => Ok(None),
@@ -137,7 +137,7 @@ pub fn kept(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Op
 
 /// How the version is submitted once more, with the same variables.
 fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
-    let namespace: String = at_home(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
+    let namespace: String = namespace_query(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
     let flags = kept.variable_flags.iter().map(|(name, value)| spelled("var", &format!("{name}={value}")));
     let flags: String = flags.collect();
     let json = if kept.format == "json" { "-json " } else { "" };
@@ -154,7 +154,7 @@ fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
 /// As they come, newest first; with `wanted` only that one.
 pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> CommandResult<Vec<Value>> {
     let target = format!("{}/versions", path("job", &stub.id));
-    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let all: Versions = session.client.get(&target, &namespace_query(stub))?;
     let Some(wanted) = wanted else { return Ok(all.versions) };
     let mut versions = all.versions;
     let at = place(&versions, stub, wanted)?;
@@ -209,7 +209,7 @@ impl JobHistory {
     /// The versions that are asked for, with their differences if those are, too.
     fn found(&self, session: &Session, stub: &JobStub) -> CommandResult<Versions> {
         let base = self.diff_version.map(|v| v.to_string());
-        let mut query = at_home(stub);
+        let mut query = namespace_query(stub);
         query.extend(self.diff.then_some(("diffs", "true")));
         query.extend(base.as_deref().map(|v| ("diff_version", v)));
         query.extend(self.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));

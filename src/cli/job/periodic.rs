@@ -6,7 +6,7 @@ use crate::error::CommandResult;
 use crate::eval::monitor;
 use crate::render::layout;
 use crate::render::screen::Page;
-use crate::session::{Session, argument, at_home, job_state, path};
+use crate::session::{Session, argument, job_state, namespace_query, path};
 use crate::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
 use ::io::zones;
 use argh::{ArgsInfo, FromArgs};
@@ -35,7 +35,7 @@ impl Run for JobPeriodicForce {
         let periodic = [("filter", "Periodic is not nil")];
         let stub = session.job_among(argument(&self.job, "job id")?, &periodic)?;
         let target = format!("{}/periodic/force", path("job", &stub.id));
-        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &Value::Null)?;
+        let answer: RegisterAnswer = session.client.put(&target, &namespace_query(&stub), &Value::Null)?;
         if self.detach {
             session.out.line("Force periodic successful")?;
             session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
@@ -114,7 +114,7 @@ pub fn children(
     let counts = [children.pending, children.running, children.dead].map(|n| n.to_string());
     page.text(&layout::table(&["Pending", "Running", "Dead"], &[counts.to_vec()]));
     let prefix = format!("{}/{}", parent.id, words.infix);
-    let query: Vec<_> = at_home(parent).into_iter().chain([("prefix", prefix.as_str())]).collect();
+    let query: Vec<_> = namespace_query(parent).into_iter().chain([("prefix", prefix.as_str())]).collect();
     let mut launched: Vec<JobStub> = session.client.get("/v1/jobs", &query)?;
     launched.retain(|child| child.parent_id == parent.id);
     page.section(words.title);

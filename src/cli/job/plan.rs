@@ -6,7 +6,7 @@ use crate::eval::monitor::failed_groups;
 use crate::http::{RequestError, decode};
 use crate::job;
 use crate::job::file::Options;
-use crate::job::run::{go_where_the_job_says, warn};
+use crate::job::run::{use_job_region_and_namespace, warn};
 use crate::output::objects;
 use crate::render::diff;
 use crate::render::diff::JobDiff;
@@ -103,7 +103,7 @@ impl Run for JobPlan {
         for warning in &file.warnings {
             session.out.warning(warning);
         }
-        go_where_the_job_says(session, &file);
+        use_job_region_and_namespace(session, &file);
         let id = file.job.get("ID").and_then(Value::as_str).unwrap_or("");
         let target = format!("{}/plan", path("job", id));
         let request = json!({"Job": file.job, "Diff": self.diff, "PolicyOverride": self.policy_override});

@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::deployment::change::follow_change;
 use crate::error::{CommandError, CommandResult};
-use crate::session::{Session, at_home, path};
+use crate::session::{Session, namespace_query, path};
 use crate::shapes::{JobStub, RegisterAnswer, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
@@ -33,7 +33,7 @@ pub struct JobRevert {
 /// The number of the version with this tag.
 fn named(session: &Session, stub: &JobStub, tag: &str) -> CommandResult<u64> {
     let target = format!("{}/versions", path("job", &stub.id));
-    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let all: Versions = session.client.get(&target, &namespace_query(stub))?;
     let found = all.versions.iter().find(|job| job["VersionTag"]["Name"] == tag);
     let unknown = || CommandError::new(format!("Job {:?} has no version with the tag {tag:?}", stub.id));
     found.and_then(|job| job["Version"].as_u64()).ok_or_else(unknown)
@@ -55,7 +55,7 @@ impl Run for JobRevert {
         };
         let body = json!({"JobID": stub.id, "JobVersion": version});
         let target = format!("{}/revert", path("job", &stub.id));
-        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
+        let answer: RegisterAnswer = session.client.put(&target, &namespace_query(&stub), &body)?;
         follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }

@@ -73,7 +73,7 @@ impl Run for JobRun {
             session.out.json(&json!({"Job": file.job}))?;
             return Ok(ExitCode::SUCCESS);
         }
-        go_where_the_job_says(session, &file);
+        use_job_region_and_namespace(session, &file);
         let answer = register(session, &[], &self.request(&file))?;
         warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
@@ -102,7 +102,7 @@ impl JobRun {
 }
 
 /// To the region and namespace of the job, if it names any.
-pub fn go_where_the_job_says(session: &mut Session, file: &JobFile) {
+pub fn use_job_region_and_namespace(session: &mut Session, file: &JobFile) {
     let text = |member: &str| file.job.get(member).and_then(Value::as_str).unwrap_or("").to_string();
     session.client.set_region(&text("Region"));
     session.client.set_namespace(&text("Namespace"));

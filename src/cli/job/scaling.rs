@@ -8,7 +8,7 @@ use crate::http::decode;
 use crate::output::objects;
 use crate::render::json::pretty;
 use crate::render::layout;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use serde::Deserialize;
@@ -147,7 +147,7 @@ impl Run for JobScale {
             return Err(CommandError::usage(format!("{count:?} is no count: a whole number is expected")));
         };
         let stub = session.job(job)?;
-        let (target, home) = (format!("{}/scale", path("job", &stub.id)), at_home(&stub));
+        let (target, home) = (format!("{}/scale", path("job", &stub.id)), namespace_query(&stub));
         let group = match group {
             Some(group) => group,
             None => only_group(&session.client.get(&target, &home)?)?,
@@ -173,7 +173,7 @@ impl Run for JobScalingEvents {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let target = format!("{}/scale", path("job", &stub.id));
-        let status: ScaleStatus = session.client.get(&target, &at_home(&stub))?;
+        let status: ScaleStatus = session.client.get(&target, &namespace_query(&stub))?;
         let groups = status.task_groups.iter();
         let mut events: Vec<_> =
             groups.flat_map(|(name, g)| g.events.iter().map(move |e| (name, e))).collect();

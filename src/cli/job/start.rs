@@ -6,7 +6,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::job::inspect::{kept, versions};
 use crate::job::run::{register, registered, warn};
 use crate::job::stop::each;
-use crate::session::{Session, at_home};
+use crate::session::{Session, namespace_query};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl JobStart {
             "Job": job, "Submission": text_of(session, &stub, &job, &versions)?,
             "EnforceIndex": true, "JobModifyIndex": job["JobModifyIndex"],
         });
-        let answer = register(session, &at_home(&stub), &request)?;
+        let answer = register(session, &namespace_query(&stub), &request)?;
         warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
             registered(session, "Job start successful", &answer, &job)?;
@@ -60,8 +60,8 @@ impl JobStart {
 
 /// The text that this very job was made from, if one of its older versions has it.
 fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> CommandResult<Option<Value>> {
-    let wanted = substance(job);
-    for version in older.iter().filter(|version| substance(version) == wanted) {
+    let wanted = comparable_spec(job);
+    for version in older.iter().filter(|version| comparable_spec(version) == wanted) {
         if let Some(kept) = kept(session, stub, version["Version"].as_u64().unwrap_or(0))? {
             let members = ["Source", "Format", "VariableFlags", "Variables"];
             return Ok(Some(members.iter().map(|name| (name.to_string(), kept[*name].clone())).collect()));
@@ -71,7 +71,7 @@ fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> C
 }
 
 /// What the job is, without what became of it.
-fn substance(job: &Value) -> Value {
+fn comparable_spec(job: &Value) -> Value {
     let mut job = job.clone();
     let history = [
         "JobModifyIndex",
@@ -99,11 +99,11 @@ mod tests {
             json!({"ID": "a", "Stop": false, "Version": 1, "Stable": true, "TaskGroups": [{"Count": 1}]});
         let later =
             json!({"ID": "a", "Stop": false, "Version": 2, "Status": "dead", "TaskGroups": [{"Count": 1}]});
-        assert_eq!(substance(&job), substance(&later));
+        assert_eq!(comparable_spec(&job), comparable_spec(&later));
         for (name, value) in [("Stop", json!(true)), ("TaskGroups", json!([{"Count": 2}]))] {
             let mut other = later.clone();
             other[name] = value;
-            assert_ne!(substance(&job), substance(&other), "{name}");
+            assert_ne!(comparable_spec(&job), comparable_spec(&other), "{name}");
         }
     }
 }

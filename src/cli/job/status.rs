@@ -14,7 +14,7 @@ use crate::job::periodic;
 use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::render::screen::{Page, Screen, Size};
-use crate::session::{Session, at_home, job_state, job_table, path};
+use crate::session::{Session, job_state, job_table, namespace_query, path};
 use crate::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -155,7 +155,7 @@ fn one(
     if command.monitor {
         return watch(session, command, &stub);
     }
-    let job: Job = session.client.get(&path("job", &stub.id), &at_home(&stub))?;
+    let job: Job = session.client.get(&path("job", &stub.id), &namespace_query(&stub))?;
     let mut page = Page::default();
     let next = job.periodic.as_ref().filter(|_| !is_parameterized(&job)).map(|periodic| match job.stop {
         true => "none (job stopped)".to_string(),
@@ -174,7 +174,7 @@ fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> CommandResul
     let target = format!("{}/allocations", path("job", &stub.id));
     let (mut screen, mut index) = (Screen::default(), 0);
     loop {
-        let job: Job = session.client.get(&path("job", &stub.id), &at_home(stub))?;
+        let job: Job = session.client.get(&path("job", &stub.id), &namespace_query(stub))?;
         let mut page = Page::default();
         page.title(format!("Job {:?} ({}) is {}", job.id, job.kind, job_state(&job.status, job.stop)));
         let allocs = if command.short { Vec::new() } else { sections(session, command, stub, &mut page)? };
@@ -182,7 +182,7 @@ fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> CommandResul
         if job.status == "dead" && allocs.iter().all(is_settled) {
             return Ok(());
         }
-        index = changed(session, &target, &at_home(stub), index)?.1;
+        index = changed(session, &target, &namespace_query(stub), index)?.1;
     }
 }
 

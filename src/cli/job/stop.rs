@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::deployment::change::follow_both;
 use crate::error::{CommandError, CommandResult};
-use crate::session::{Session, at_home, path};
+use crate::session::{Session, namespace_query, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
@@ -89,7 +89,7 @@ impl JobStop {
         let mut query = vec![("purge", if self.purge { "true" } else { "false" })];
         query.extend(priority.as_deref().map(|p| ("eval_priority", p)));
         query.extend(self.no_shutdown_delay.then_some(("no_shutdown_delay", "true")));
-        query.extend(at_home(&job));
+        query.extend(namespace_query(&job));
         let answer: RegisterAnswer = session.client.delete(&path("job", &job.id), &query)?;
         if answer.eval_id.is_empty() {
             return Ok(None);

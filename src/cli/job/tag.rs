@@ -3,7 +3,7 @@
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::http::encode;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ impl Run for JobTagApply {
         let body = json!({
             "Version": self.version, "Latest": self.version.is_none(), "Description": self.description,
         });
-        let _tag: Value = session.client.put(&target(&stub, name), &at_home(&stub), &body)?;
+        let _tag: Value = session.client.put(&target(&stub, name), &namespace_query(&stub), &body)?;
         session.out.line(&format!("Job version tag {name:?} applied to job {:?}", stub.id))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -56,7 +56,7 @@ impl Run for JobTagUnset {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;
-        let _none: Value = session.client.delete(&target(&stub, name), &at_home(&stub))?;
+        let _none: Value = session.client.delete(&target(&stub, name), &namespace_query(&stub))?;
         session.out.line(&format!("Job version tag {name:?} removed from job {:?}", stub.id))?;
         Ok(ExitCode::SUCCESS)
     }

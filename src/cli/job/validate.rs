@@ -44,7 +44,7 @@ impl Run for JobValidate {
         for warning in &file.warnings {
             session.out.warning(warning);
         }
-        job::run::go_where_the_job_says(session, &file);
+        job::run::use_job_region_and_namespace(session, &file);
         let asked = session.client.put::<Value>("/v1/validate/job", &[], &json!({ "Job": file.job }));
         let answer = match asked {
             Ok(answer) => decode(&answer)?,

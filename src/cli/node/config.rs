@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
-use crate::session::{Session, refuse_unbuilt};
+use crate::session::{Session, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ pub struct NodeConfig {
 
 impl Run for NodeConfig {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
-        refuse_unbuilt(&[(self.update_servers, "-update-servers")])?;
+        refuse_unsupported(&[(self.update_servers, "-update-servers")])?;
         if !self.servers {
             return Err(CommandError::usage("say what is wanted: -servers"));
         }

@@ -1,6 +1,6 @@
 //! `drover node drain`: begins or ends a drain, and tells how it goes (cli.md 2.3.3, 3.7).
 //!
-//! `Tale` is pure: what was seen last and what is seen now become lines.
+//! `DrainProgress` is pure: what was seen last and what is seen now become lines.
 
 use crate::Run;
 use crate::error::{CommandError, CommandResult};
@@ -193,14 +193,14 @@ struct Transition {
 fn watch(session: &Session, id: &str, verbose: bool) -> CommandResult<()> {
     say(session, "Ctrl-C to stop monitoring: will not cancel the node drain")?;
     let target = path("node", id);
-    let (mut tale, mut seen) = (Tale { verbose, ..Tale::default() }, 0);
+    let (mut progress, mut seen) = (DrainProgress { verbose, ..DrainProgress::default() }, 0);
     loop {
         let (value, _) = session.client.get_indexed(&target, &[])?;
         let now: Node = decode(&value)?;
         let (value, index) = changed(session, &format!("{target}/allocations"), &[], seen)?;
         seen = index;
         let allocs: Vec<Alloc> = decode(&value)?;
-        for line in tale.update(&now, &allocs, session.now()) {
+        for line in progress.update(&now, &allocs, session.now()) {
             say(session, &line)?;
         }
         if now.drain_strategy.is_none() {
@@ -219,7 +219,7 @@ fn ending(node: &Node, id: &str) -> String {
 
 /// What was told already.
 #[derive(Default)]
-struct Tale {
+struct DrainProgress {
     verbose: bool,
     allocs: BTreeMap<String, Told>,
 }
@@ -232,7 +232,7 @@ struct Told {
     waits: bool,
 }
 
-impl Tale {
+impl DrainProgress {
     fn update(&mut self, node: &Node, allocs: &[Alloc], now: i64) -> Vec<String> {
         let mut lines = Vec::new();
         for alloc in allocs {
@@ -299,7 +299,7 @@ mod tests {
             drain_strategy: Some(Strategy { force_deadline: "1970-01-01T01:00:00Z".into() }),
             last_drain: None,
         };
-        let mut tale = Tale::default();
+        let mut progress = DrainProgress::default();
         for (seen, lines) in [
             (alloc("run", "running", false), vec![]),
             (alloc("run", "running", true), vec!["Alloc \"aabbccdd\" marked for migration"]),
@@ -314,9 +314,9 @@ mod tests {
             (alloc("stop", "complete", true), vec!["Alloc \"aabbccdd\" status running -> complete"]),
             (alloc("stop", "complete", true), vec![]),
         ] {
-            assert_eq!(tale.update(&node, &[seen], 0), lines);
+            assert_eq!(progress.update(&node, &[seen], 0), lines);
         }
-        let over = Tale::default().update(&node, &[alloc("stop", "complete", true)], 0);
+        let over = DrainProgress::default().update(&node, &[alloc("stop", "complete", true)], 0);
         assert_eq!(over, Vec::<String>::new(), "what ended before the drain is no news");
     }
 

@@ -4,7 +4,7 @@ use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::job::file::text_of;
 use crate::operator;
-use crate::operator::object_file::Kind;
+use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub struct NodePoolInit {
 impl Run for NodePoolApply {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let input = argument(&self.input, "path")?;
-        let body = operator::object_file::read(Kind::NodePool, input, &text_of(input)?, self.json)?;
+        let body = operator::object_file::read(ObjectKind::NodePool, input, &text_of(input)?, self.json)?;
         let name = body.get("Name").and_then(Value::as_str).unwrap_or_default().to_string();
         let _empty: Value = session.client.put("/v1/node/pools", &[], &body)?;
         session.out.line(&format!("Successfully applied node pool {name:?}!"))?;
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn both_examples_say_the_same_and_can_be_read() {
-        let hcl = operator::object_file::read(Kind::NodePool, "a", HCL, false).unwrap();
-        assert_eq!(hcl, operator::object_file::read(Kind::NodePool, "b", JSON, true).unwrap());
+        let hcl = operator::object_file::read(ObjectKind::NodePool, "a", HCL, false).unwrap();
+        assert_eq!(hcl, operator::object_file::read(ObjectKind::NodePool, "b", JSON, true).unwrap());
         assert_eq!(hcl["SchedulerConfiguration"]["SchedulerAlgorithm"], "spread");
     }
 }

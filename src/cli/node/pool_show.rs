@@ -5,12 +5,12 @@ use crate::error::CommandResult;
 use crate::http::decode;
 use crate::node::shapes::NodeStub;
 use crate::operator;
-use crate::operator::found_by_name::Named;
+use crate::operator::named_objects::NamedObject;
 use crate::output::objects;
 use crate::render::layout;
 use crate::render::lists::{NodeColumns, node_table};
 use crate::render::pages;
-use crate::render::pages::Page;
+use crate::render::pages::ListPage;
 use crate::session::{Session, argument, job_table, path};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
@@ -106,13 +106,13 @@ pub struct NodePoolJobs {
     pool: Option<String>,
 }
 
-fn page<'a>(filter: &'a Option<String>, per_page: Option<u32>, token: &'a Option<String>) -> Page<'a> {
-    Page { filter: filter.as_deref(), per_page, token: token.as_deref() }
+fn page<'a>(filter: &'a Option<String>, per_page: Option<u32>, token: &'a Option<String>) -> ListPage<'a> {
+    ListPage { filter: filter.as_deref(), per_page, token: token.as_deref() }
 }
 
 /// The list of what is in the pool.
 fn of_pool(session: &Session, given: &Option<String>, what: &str) -> CommandResult<String> {
-    let found = operator::found_by_name::find(session, LIST, "node pool", argument(given, "node-pool")?)?;
+    let found = operator::named_objects::find(session, LIST, "node pool", argument(given, "node-pool")?)?;
     let name = found["Name"].as_str().unwrap_or_default();
     Ok(format!("{}/{what}", path("node/pool", name)))
 }
@@ -122,7 +122,7 @@ impl Run for NodePoolList {
         let objects = objects(self.json, self.template.as_deref())?;
         let page = page(&self.filter, self.per_page, &self.page_token);
         pages::show(session, LIST, page, objects, |value| {
-            session.out.text(&operator::found_by_name::table(&decode::<Vec<Named>>(value)?))
+            session.out.text(&operator::named_objects::table(&decode::<Vec<NamedObject>>(value)?))
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -165,12 +165,12 @@ impl Run for NodePoolInfo {
     fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value =
-            operator::found_by_name::find(session, LIST, "node pool", argument(&self.pool, "node-pool")?)?;
+            operator::named_objects::find(session, LIST, "node pool", argument(&self.pool, "node-pool")?)?;
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let pool: Named = decode(&value)?;
+        let pool: NamedObject = decode(&value)?;
         let rows = [("Name", pool.name), ("Description", pool.description)];
         session.out.text(&layout::key_values(&rows))?;
         session.out.section("Metadata")?;

@@ -5,7 +5,7 @@ use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::node;
 use crate::node::shapes::Node;
-use crate::node::usage::HostUse;
+use crate::node::usage::HostStats;
 use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::render::lists::alloc_table;
@@ -177,7 +177,7 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     Ok(())
 }
 
-fn basics(node: &Node, host: Option<&HostUse>, whole_id: bool) -> String {
+fn basics(node: &Node, host: Option<&HostStats>, whole_id: bool) -> String {
     let drivers: Vec<&str> =
         node.drivers.iter().filter(|(_, d)| d.detected && d.healthy).map(|(n, _)| n.as_str()).collect();
     layout::key_values(&[

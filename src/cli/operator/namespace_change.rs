@@ -4,7 +4,7 @@ use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::job::file::text_of;
 use crate::operator;
-use crate::operator::object_file::Kind;
+use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl NamespaceApply {
         if self.description.is_some() {
             return Err(CommandError::usage("-description has no meaning with a file: say it there"));
         }
-        operator::object_file::read(Kind::Namespace, input, &text_of(input)?, self.json)
+        operator::object_file::read(ObjectKind::Namespace, input, &text_of(input)?, self.json)
     }
 
     fn changed(&self, session: &Session, name: &str) -> CommandResult<Value> {

@@ -4,7 +4,7 @@ use crate::Run;
 use crate::error::CommandResult;
 use crate::http::decode;
 use crate::operator;
-use crate::operator::found_by_name::Named;
+use crate::operator::named_objects::NamedObject;
 use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::session::{Session, argument};
@@ -59,7 +59,7 @@ impl Run for NamespaceList {
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
         } else {
-            session.out.text(&operator::found_by_name::table(&decode::<Vec<Named>>(&value)?))?;
+            session.out.text(&operator::named_objects::table(&decode::<Vec<NamedObject>>(&value)?))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -93,7 +93,7 @@ impl Run for NamespaceInspect {
 }
 
 fn find(session: &Session, prefix: &str) -> CommandResult<Value> {
-    operator::found_by_name::find(session, "/v1/namespaces", "namespace", prefix)
+    operator::named_objects::find(session, "/v1/namespaces", "namespace", prefix)
 }
 
 fn basics(namespace: &Namespace) -> String {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// What the flags of a list say.
 #[derive(Clone, Copy)]
-pub struct Page<'a> {
+pub struct ListPage<'a> {
     pub filter: Option<&'a str>,
     pub per_page: Option<u32>,
     pub token: Option<&'a str>,
@@ -17,7 +17,7 @@ pub struct Page<'a> {
 pub fn show(
     session: &Session,
     list: &str,
-    page: Page<'_>,
+    page: ListPage<'_>,
     objects: Option<Objects<'_>>,
     show: impl FnOnce(&Value) -> CommandResult<()>,
 ) -> CommandResult<()> {

@@ -7,7 +7,7 @@ use model::task::{TaskEvent, TaskPhase, TaskState};
 use model::time::Wall;
 
 mod disconnected;
-mod held;
+mod held_back;
 mod rescheduled;
 mod rolling;
 mod tainted_nodes;

@@ -1,4 +1,4 @@
-//! Where `update` is obeyed: canaries, limits, and what becomes of deployments (scheduler.md 8.1, scheduler.md 8.2,
+//! Jobs with an `update` block: canaries, limits, and what becomes of deployments (scheduler.md 8.1, scheduler.md 8.2,
 //! scheduler.md 8.5 to scheduler.md 8.9).
 
 use super::*;

@@ -1,4 +1,4 @@
-//! While a deployment holds its version back: what is replaced all the same, by what, and what is still owed.
+//! While a deployment holds its version back: what is replaced all the same, by what, and what is still unreplaced.
 
 use super::rolling::{canary, deployment, group_of, next_version, with_update};
 use super::*;
