@@ -2,9 +2,9 @@
 //! directory work. A fault of its storage ends the agent: its supervisor starts it again, and the tasks do not notice.
 
 use super::dir_work::DirWork;
+use super::disk_space::DiskSpaceMonitor;
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
-use super::space::Space;
 use ::io::client_rpc::GrantRequest;
 use ::io::clock;
 use ::io::http::Published;
@@ -40,7 +40,7 @@ pub struct ClientLoop {
     client: Client,
     /// Its own id, which never changes.
     node: NodeId,
-    space: Space,
+    space: DiskSpaceMonitor,
     ways: Ways,
     /// Commands that found the keeper's queue full, in order. Emptied when the connection breaks: the brain compares
     /// anew after each connection.
@@ -52,7 +52,7 @@ pub struct ClientLoop {
 }
 
 impl ClientLoop {
-    pub fn new(client: Client, space: Space, ways: Ways) -> ClientLoop {
+    pub fn new(client: Client, space: DiskSpaceMonitor, ways: Ways) -> ClientLoop {
         ClientLoop {
             node: client.status().node,
             client,
@@ -71,7 +71,7 @@ impl ClientLoop {
             let letters =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
             let mut inputs = Vec::with_capacity(letters.len() + 1);
-            inputs.extend(self.space.news(clock::mono()).map(|free| Input::Space { free }));
+            inputs.extend(self.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             for letter in letters {
                 match letter {
                     ClientMessage::Input(input) => inputs.push(input),
@@ -124,7 +124,7 @@ impl ClientLoop {
         match effect {
             Effect::Send { bytes, .. } => {
                 let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
-                inbox::send_or_lose(
+                inbox::send_or_drop(
                     &self.ways.to_server,
                     "a frame to the server",
                     ServerMessage::Input(input),

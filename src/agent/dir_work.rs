@@ -45,11 +45,11 @@ impl DirWork {
     }
 
     pub fn build(&self, spec: DirSpec) {
-        inbox::send_or_lose(&self.builds, "a directory to be built", spec);
+        inbox::send_or_drop(&self.builds, "a directory to be built", spec);
     }
 
     pub fn remove(&self, alloc: AllocId) {
-        inbox::send_or_lose(&self.removals, "a directory to be removed", alloc);
+        inbox::send_or_drop(&self.removals, "a directory to be removed", alloc);
     }
 }
 

@@ -8,6 +8,7 @@ mod client_loop;
 pub mod config;
 mod data_dir;
 mod dir_work;
+mod disk_space;
 mod http_service;
 mod identity;
 pub mod inbox;
@@ -17,7 +18,6 @@ mod messages;
 mod reload;
 mod server_loop;
 mod signals;
-mod space;
 mod stores;
 mod supervisor;
 mod workers;
@@ -33,7 +33,7 @@ use client_loop::ClientLoop;
 use config::{Config, Loaded};
 use data_dir::DataDir;
 use dir_work::{DirWork, Places};
-use http_service::{Ask, Connections, HttpService};
+use http_service::{Connections, HttpService, PendingWrite};
 use logging::Logging;
 use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
@@ -144,7 +144,7 @@ impl Agent {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
-        executor::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Ask)).detach();
+        executor::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Write)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
         executor::spawn(&executor, forward(to_brain, client_mail.clone(), ClientMessage::Question)).detach();
         let places = client_rpc::NodeDirs {
@@ -375,7 +375,7 @@ fn http_service(
     dir: &DataDir,
     agent: AgentInfo,
     reader: Reader,
-    (asks, calls): (Sender<Ask>, Sender<client_rpc::RpcCall>),
+    (asks, calls): (Sender<PendingWrite>, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
     Ok(Arc::new(HttpService::new(Connections {

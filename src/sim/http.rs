@@ -7,7 +7,7 @@ use super::world::World;
 use api::agent::AgentInfo;
 use api::request::{Method, Request};
 use api::response::Response;
-use api::{Answer, Context, Outcome, WaitState, route};
+use api::{RequestContext, RouteOutcome, WaitState, WriteResponder, route};
 use model::job::{JobSpec, JobType};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use wire::request::{WriteReply, WriteRequest};
 #[derive(Default)]
 pub struct Readers {
     agent: AgentInfo,
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, WriteResponder>,
     /// The newest index that each target has shown.
     shown: BTreeMap<&'static str, u64>,
     /// The newest index that a write was acknowledged with, but of jobs that run nothing themselves.
@@ -45,11 +45,11 @@ impl Readers {
 }
 
 impl World {
-    fn ask(&self, request: &Request) -> Option<Outcome> {
+    fn ask(&self, request: &Request) -> Option<RouteOutcome> {
         let server = self.server.server.as_ref()?;
         let (reader, status) = (server.reader(), server.status());
         let agent = &self.readers.agent;
-        let ctx = Context {
+        let ctx = RequestContext {
             reader: &reader,
             status: &status,
             agent,
@@ -86,12 +86,12 @@ impl World {
         body: Vec<u8>,
     ) -> Result<Option<WriteRequest>, String> {
         match self.ask(&Request { method, path, query, body, websocket: false }) {
-            Some(Outcome::Act(action, answer)) => {
+            Some(RouteOutcome::Write(action, answer)) => {
                 self.readers.answers.insert(token, answer);
                 self.faults.fired("asked over HTTP");
                 Ok(Some(action))
             }
-            Some(Outcome::Respond(response)) if response.status != 500 => Err(format!(
+            Some(RouteOutcome::Respond(response)) if response.status != 500 => Err(format!(
                 "a sound request got {}: {}",
                 response.status,
                 String::from_utf8_lossy(&response.body)
@@ -135,7 +135,7 @@ impl World {
             body: Vec::new(),
             websocket: false,
         };
-        let Some(Outcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
+        let Some(RouteOutcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
         if target == "/v1/agent/health" || response.status == 500 {
             return Ok(());
         }

@@ -15,7 +15,7 @@ use super::wal::{Wal, WalContents, WalFile};
 use model::alloc::Allocation;
 use model::id::{NodeId, Uuid};
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
-use scheduler::fleet::{Fleet, Snapshot};
+use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wire::change::Change;
@@ -186,7 +186,7 @@ struct Shared {
 /// What goes with the rows of a view.
 struct Published {
     applied: Applied,
-    fleet: Snapshot,
+    fleet: FleetSnapshot,
 }
 
 impl Store {

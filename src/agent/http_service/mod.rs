@@ -3,12 +3,12 @@
 //!
 //! Refuses to know: sockets and the form of messages, which are `io::http`'s.
 
+mod blocking_queries;
 mod cors;
 mod events;
 mod monitor;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use ::io::client_rpc::{self, CallResult, RpcCall};
 use ::io::executor;
@@ -22,8 +22,9 @@ use api::presentation::Presentation;
 use api::request::Request;
 use api::response::Response;
 use api::watch::NotRegistered;
-use api::{Context, Outcome, Wait, WaitState, route};
+use api::{RequestContext, RouteOutcome, Wait, WaitState, route};
 use async_channel::{Receiver, Sender, TrySendError};
+use blocking_queries::BlockingQueries;
 use events::Streams;
 use model::id::AllocId;
 use model::time::Mono;
@@ -34,7 +35,6 @@ use state::store::Reader;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use waiting::Waiting;
 use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
 use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::metrics::Series;
@@ -43,15 +43,15 @@ use wire::status::ServerStatus;
 use wire::why::{Subject, Why};
 
 /// A write on its way to the servers' turn.
-pub struct Ask {
+pub struct PendingWrite {
     pub action: WriteRequest,
-    pub reply: Reply,
+    pub reply: ReplySender,
 }
 
 /// Where the answer to an action goes. Dropped unanswered, it tells the caller that nobody knows what became of it.
-pub struct Reply(Sender<Result<WriteReply, Refusal>>);
+pub struct ReplySender(Sender<Result<WriteReply, Refusal>>);
 
-impl Reply {
+impl ReplySender {
     /// The caller may have left: then this does nothing.
     pub fn send(self, result: Result<WriteReply, Refusal>) {
         let _ = self.0.try_send(result);
@@ -59,10 +59,10 @@ impl Reply {
 }
 
 /// Finds out what a job would come to, on the state that is open now; a panic of it ends nothing.
-pub type Rehearsing = Arc<dyn Fn(&Reader, &JobPlanRequest) -> Result<JobPlanReply, Refusal> + Send + Sync>;
+pub type JobPlanner = Arc<dyn Fn(&Reader, &JobPlanRequest) -> Result<JobPlanReply, Refusal> + Send + Sync>;
 
 /// Finds out why something is as it is, in the same way.
-pub type Explaining = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
+pub type Explainer = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
 
 /// So many are found out at the same time: each costs as much as an evaluation.
 const REHEARSALS_AT_ONCE: usize = 2;
@@ -77,11 +77,11 @@ pub struct Connections {
     /// `None` inside: this agent runs no node.
     pub client: Arc<Published<Option<ClientReport>>>,
     /// Bounded; when it is full, callers are told to come back.
-    pub actions: Sender<Ask>,
+    pub actions: Sender<PendingWrite>,
     /// Questions to this agent's node. Bounded, as `actions`.
     pub node: Sender<RpcCall>,
-    pub rehearse: Rehearsing,
-    pub explain: Explaining,
+    pub rehearse: JobPlanner,
+    pub explain: Explainer,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
     /// Random; spreads the ends of waits.
@@ -98,14 +98,14 @@ pub struct HttpService {
     pub reader: Published<Reader>,
     pub status: Arc<Published<ServerStatus>>,
     pub client: Arc<Published<Option<ClientReport>>>,
-    pub waiting: Waiting,
+    pub blocking_queries: BlockingQueries,
     pub events: Streams,
     pub monitor: Arc<Monitor>,
     machine: Arc<HostStatsCollector>,
-    actions: Sender<Ask>,
+    actions: Sender<PendingWrite>,
     node: Sender<RpcCall>,
-    rehearse: Rehearsing,
-    explain: Explaining,
+    rehearse: JobPlanner,
+    explain: Explainer,
     rehearsals: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
@@ -143,7 +143,7 @@ impl HttpService {
             reader: Published::new(parts.reader),
             status: parts.status,
             client: parts.client,
-            waiting: Waiting::default(),
+            blocking_queries: BlockingQueries::default(),
             events: Streams::new(parts.event_buffer_entries),
             monitor: parts.monitor,
             machine: parts.machine,
@@ -175,23 +175,23 @@ impl HttpService {
         }
     }
 
-    async fn carry_out(self: &Arc<Self>, outcome: Outcome) -> Result<Answer, Wait> {
-        if !matches!(outcome, Outcome::Act(..) | Outcome::Wait(_)) {
+    async fn carry_out(self: &Arc<Self>, outcome: RouteOutcome) -> Result<Answer, Wait> {
+        if !matches!(outcome, RouteOutcome::Write(..) | RouteOutcome::Wait(_)) {
             self.reads().add(1, (self.clock)());
         }
         Ok(Answer::Whole(match outcome {
-            Outcome::Wait(wait) => return Err(wait),
-            Outcome::Respond(response) => response,
-            Outcome::Events(subscription) => {
+            RouteOutcome::Wait(wait) => return Err(wait),
+            RouteOutcome::Respond(response) => response,
+            RouteOutcome::Events(subscription) => {
                 return Ok(stream("application/json", events::events(&self.executor, self, subscription)));
             }
-            Outcome::Monitor(request) => {
+            RouteOutcome::Monitor(request) => {
                 return Ok(match monitor::log(&self.executor, &self.monitor, request) {
                     Ok((content_type, chunks)) => stream(content_type, Ok(chunks)),
                     Err(refused) => Answer::Whole(refused),
                 });
             }
-            Outcome::Ask(ask, presentation) => {
+            RouteOutcome::AskClient(ask, presentation) => {
                 match client_rpc::call(&self.node, |reply| RpcCall { ask, reply }).await {
                     Ok(CallResult::Reply(answer)) => presentation.response(&answer),
                     Ok(CallResult::Session(session)) => return Ok(Answer::Session(session)),
@@ -204,27 +204,27 @@ impl HttpService {
                     Err(refusal) => refusal.into(),
                 }
             }
-            Outcome::Metrics(mut metrics) => {
+            RouteOutcome::Metrics(mut metrics) => {
                 self.measure(&mut metrics).await;
                 metrics.take_reads(*self.reads());
                 let machine = self.machine.clone();
                 metrics.response(&executor::unblock(move || machine.collect()).await)
             }
-            Outcome::Host(request) => {
+            RouteOutcome::Host(request) => {
                 let machine = self.machine.clone();
                 request.response(executor::unblock(move || machine.host()).await)
             }
-            Outcome::Act(action, answer) => answer.response(self.ask(action).await),
-            Outcome::Rehearse(asked, planned) => {
+            RouteOutcome::Write(action, answer) => answer.response(self.ask(action).await),
+            RouteOutcome::PlanJob(asked, planned) => {
                 let rehearse = self.rehearse.clone();
                 // the differences of a large job take as long as its plan
                 let answer = move |reader: &Reader| Ok(planned.response(rehearse(reader, &asked)));
                 self.find_out(answer).await.unwrap_or_else(Response::from)
             }
-            Outcome::Compute(compute) => {
+            RouteOutcome::Compute(compute) => {
                 self.find_out(move |_| Ok(compute())).await.unwrap_or_else(Response::from)
             }
-            Outcome::Explain(subject, explained) => {
+            RouteOutcome::Explain(subject, explained) => {
                 let explain = self.explain.clone();
                 explained.response(self.find_out(move |reader| explain(reader, &subject)).await)
             }
@@ -264,9 +264,9 @@ impl HttpService {
         answered
     }
 
-    fn step(&self, request: &Request, state: WaitState) -> Outcome {
+    fn step(&self, request: &Request, state: WaitState) -> RouteOutcome {
         let (reader, status, client) = (self.reader.get(), self.status.get(), self.client.get());
-        let context = Context {
+        let context = RequestContext {
             reader: &reader,
             status: &status,
             agent: &self.agent,
@@ -281,7 +281,7 @@ impl HttpService {
     async fn ask(&self, action: WriteRequest) -> Result<WriteReply, Refusal> {
         let unavailable = |message: &str| Refusal::new(RefusalKind::Unavailable, message);
         let (reply, answered) = async_channel::bounded(1);
-        match self.actions.try_send(Ask { action, reply: Reply(reply) }) {
+        match self.actions.try_send(PendingWrite { action, reply: ReplySender(reply) }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 let message = "too many writes are waiting: try again in a second";
@@ -340,7 +340,7 @@ impl HttpService {
             timeout.await;
             return Ok(());
         }
-        match self.waiting.sleep(wait.keys, wait.seen) {
+        match self.blocking_queries.sleep(wait.keys, wait.seen) {
             Ok(asleep) => or(asleep.woken(), timeout).await,
             Err(NotRegistered::Changed) => smol::future::yield_now().await,
             Err(NotRegistered::Full) => {

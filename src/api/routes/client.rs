@@ -5,7 +5,7 @@
 
 use crate::presentation::{Form, Presentation};
 use crate::response::Response;
-use crate::{Call, Outcome, json};
+use crate::{Call, RouteOutcome, json};
 use model::alloc::Allocation;
 use model::id::{AllocId, NodeId};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub enum FilesAsk {
     Stream,
 }
 
-pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn logs(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("must provide task name"))?;
@@ -37,7 +37,7 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     Ok(asking(call, ask, form))
 }
 
-pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Response> {
+pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let path = match (q.text("path").filter(|p| !p.is_empty()), how) {
@@ -67,7 +67,7 @@ pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<Outcome, Respon
 }
 
 /// `{TaskName, AllTasks}`; an empty body is every running task.
-pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn restart(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let body = match call.request.body.as_slice() {
         [] => serde_json::Map::new(),
@@ -85,7 +85,7 @@ pub fn restart(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// `{Task, Signal}`; without a task every one that runs.
-pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn signal(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let body = json::object(call.body()?)?;
     let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
@@ -95,7 +95,7 @@ pub fn signal(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// `command` is a JSON list of texts.
-pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn exec(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let task = q.text("task").filter(|t| !t.is_empty()).ok_or_else(|| bad("task name is required"))?;
@@ -115,7 +115,7 @@ pub fn exec(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// What is asked for goes both ways.
-pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<Outcome, Response> {
+pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<RouteOutcome, Response> {
     if !call.request.websocket {
         return Err(bad(
             "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
@@ -124,7 +124,7 @@ pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<Outcome, Response>
     Ok(asking(call, ask, Form::Session))
 }
 
-pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
     on_this_node(call, alloc)?;
@@ -132,13 +132,13 @@ pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// There are no checks, so no allocation has any.
-pub fn checks(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn checks(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     on_this_node(call, alloc_id(id)?)?;
-    Ok(Outcome::Respond(Response::json(&(), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&(), call.query.pretty)))
 }
 
 /// `id`: `None` is every allocation that has ended.
-pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
+pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Response> {
     let alloc = id.map(alloc_id).transpose()?;
     match alloc {
         Some(alloc) => drop(on_this_node(call, alloc)?),
@@ -147,18 +147,18 @@ pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
     Ok(asking(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
 }
 
-pub fn host_figures(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn host_figures(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     this_node(call, call.query.text("node_id"))?;
     Ok(asking(call, ClientRequest::HostStats, Form::Json))
 }
 
-pub fn metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     this_node(call, call.query.text("node_id"))?;
     Ok(asking(call, ClientRequest::Metadata, Form::Json))
 }
 
 /// `{NodeID, Meta}`; a key whose value is null is unset.
-pub fn set_metadata(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let node = json::text(&body, "NodeID")?.or(call.query.text("node_id"));
     this_node(call, node)?;
@@ -191,8 +191,8 @@ fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
     Err(Response::text(404, "No path to node"))
 }
 
-fn asking(call: &Call<'_>, ask: ClientRequest, form: Form) -> Outcome {
-    Outcome::Ask(ask, Presentation { form, pretty: call.query.pretty })
+fn asking(call: &Call<'_>, ask: ClientRequest, form: Form) -> RouteOutcome {
+    RouteOutcome::AskClient(ask, Presentation { form, pretty: call.query.pretty })
 }
 
 pub fn alloc_id(id: &str) -> Result<AllocId, Response> {

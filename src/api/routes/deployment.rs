@@ -5,9 +5,9 @@
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
-use crate::shape::deployment::{DeploymentShape, LEFT_OUT, SteppedShape};
+use crate::shape::deployment::{DeploymentShape, OMIT_EMPTY, SteppedShape};
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use model::deployment::Deployment;
 use model::id::{AllocId, DeploymentId, JobKey};
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ pub enum Verb {
     AllocationHealth,
 }
 
-pub fn list(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Deployments);
     blocking::answer(call, index, vec![WatchKey::Deployments], view.index(), || {
@@ -60,7 +60,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Deployment>, Response> {
 }
 
 fn matches(call: &Call<'_>, deployment: &Deployment) -> Result<bool, Response> {
-    call.query.matches(&LEFT_OUT, |_| object(&DeploymentShape::new(deployment)))
+    call.query.matches(&OMIT_EMPTY, |_| object(&DeploymentShape::new(deployment)))
 }
 
 fn shapes(call: &Call<'_>, deployments: &[Deployment]) -> Response {
@@ -68,7 +68,7 @@ fn shapes(call: &Call<'_>, deployments: &[Deployment]) -> Response {
     Response::json(&shapes, call.query.pretty)
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let id: DeploymentId = page::full_id("deployment", id)?;
     let view = call.view()?;
     let deployment = view.deployment(id)?;
@@ -82,7 +82,7 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// Without `all` only those of the job that there is now, not of an earlier one of the same id.
-pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let all = call.query.flag("all", false)?;
     let view = call.view()?;
@@ -97,7 +97,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// The newest, or `null`.
-pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let index = view.table_index(Table::Deployments);
@@ -107,7 +107,7 @@ pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     })
 }
 
-pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> {
+pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<RouteOutcome, Response> {
     let deployment: DeploymentId = page::full_id("deployment", id)?;
     let body = match call.request.body.as_slice() {
         [] if verb == Verb::Fail => Map::new(),
@@ -128,8 +128,8 @@ pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<Outcome, Response> 
         // a deployment waits for other regions only if its job is in several
         Verb::Unblock => return Err(unblocked(call, deployment)?),
     };
-    let answer = Answer { kind: AnswerKind::DeploymentStepped, pretty: call.query.pretty };
-    Ok(Outcome::Act(WriteRequest::StepDeployment { deployment, step }, answer))
+    let answer = WriteResponder { kind: WriteKind::DeploymentStepped, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::StepDeployment { deployment, step }, answer))
 }
 
 fn promotion(body: &Map<String, Value>) -> Result<DeploymentRequest, Response> {

@@ -120,7 +120,7 @@ fn the_task_that_has_the_action_is_asked() {
     assert_eq!(still, session("t", "show", false).map_err(str::to_string), "what it runs counts");
     let mut plain = request(Method::Get, &format!("/v1/job/web/action?action=show&allocID={alloc}"), "");
     plain.websocket = false;
-    let Outcome::Respond(response) = world.step(&plain, WaitState::default()) else {
+    let RouteOutcome::Respond(response) = world.step(&plain, WaitState::default()) else {
         panic!("it was asked for")
     };
     assert_eq!((response.status, text(&response).contains("websocket")), (400, true));

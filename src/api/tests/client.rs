@@ -155,7 +155,7 @@ fn a_session_needs_a_task_a_command_and_a_websocket() {
     }
     let mut plain = request(Method::Get, &format!("/v1/client/allocation/{alloc}/exec?task=t&{listed}"), "");
     plain.websocket = false;
-    let Outcome::Respond(response) = world.step(&plain, WaitState::default()) else {
+    let RouteOutcome::Respond(response) = world.step(&plain, WaitState::default()) else {
         panic!("it was asked for")
     };
     assert_eq!((response.status, text(&response).contains("websocket")), (400, true));

@@ -12,16 +12,16 @@ use wire::resource_usage::{AllocResourceUsage, ResourceUsage, TaskResourceUsage}
 impl World {
     fn subscription(&self, target: &str) -> Result<Subscription, String> {
         match self.step(&request(Method::Get, target, ""), WaitState::default()) {
-            Outcome::Events(subscription) => Ok(subscription),
-            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            RouteOutcome::Events(subscription) => Ok(subscription),
+            RouteOutcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no subscription"),
         }
     }
 
     fn monitor(&self, target: &str) -> Result<MonitorRequest, String> {
         match self.step(&request(Method::Get, target, ""), WaitState::default()) {
-            Outcome::Monitor(monitor) => Ok(monitor),
-            Outcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
+            RouteOutcome::Monitor(monitor) => Ok(monitor),
+            RouteOutcome::Respond(response) => Err(format!("{} {}", response.status, text(&response))),
             _ => panic!("{target}: no log"),
         }
     }
@@ -180,7 +180,7 @@ fn what_tasks_use_is_told_where_it_is_published() {
     let mut world = World::running();
     let collect =
         |world: &World| match world.step(&request(Method::Get, "/v1/metrics", ""), WaitState::default()) {
-            Outcome::Metrics(metrics) => metrics,
+            RouteOutcome::Metrics(metrics) => metrics,
             _ => panic!("no metrics"),
         };
     assert_eq!(collect(&world).allocs().count(), 0);
@@ -193,7 +193,7 @@ fn what_tasks_use_is_told_where_it_is_published() {
     let name = task.resources.tasks.keys().next().unwrap().clone();
     let tasks = [(name.clone(), TaskResourceUsage { usage, ..TaskResourceUsage::default() })].into();
     metrics.take_figures(id, &AllocResourceUsage { tasks, at: AT });
-    let json: Value = serde_json::from_slice(&metrics.response(&Machine::default()).body).unwrap();
+    let json: Value = serde_json::from_slice(&metrics.response(&HostMetrics::default()).body).unwrap();
     for (metric, expected) in [
         ("cpu.total_percent", Some(4.0)),
         ("memory.rss", Some(4096.0)),
@@ -275,7 +275,7 @@ fn prometheus_is_given_where_it_is_switched_on() {
 fn the_machines_figures_are_told_where_they_are_published() {
     let mut world = World::running();
     world.machine.memory =
-        Some(crate::metrics::MemoryUse { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
+        Some(crate::metrics::MemoryMetrics { total_bytes: 10, available_bytes: 4, free_bytes: 1 });
     assert_eq!(gauge(&world.json("/v1/metrics"), "nomad.client.host.memory.used", "", ""), None);
     world.agent.telemetry.publish_node = true;
     let json = world.json("/v1/metrics");

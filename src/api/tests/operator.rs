@@ -203,7 +203,7 @@ fn what_becomes_of_pools_is_streamed() {
     let events = world.region.run(&node_pool("boards")).events.expect("has events");
     for (topic, expected) in [("NodePool:boards", true), ("NodePool:other", false), ("Node", false)] {
         let asked = request(Method::Get, &format!("/v1/event/stream?topic={topic}"), "");
-        let Outcome::Events(subscription) = world.step(&asked, WaitState::default()) else {
+        let RouteOutcome::Events(subscription) = world.step(&asked, WaitState::default()) else {
             panic!("no stream")
         };
         let line = subscription.line(&events).map(|l| serde_json::from_slice::<Value>(&l).unwrap());

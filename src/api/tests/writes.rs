@@ -212,7 +212,7 @@ fn a_plan_asks_what_would_happen_and_shows_it() {
     let plan = |target: &str, body: &str| match world
         .step(&request(Method::Put, target, body), WaitState::default())
     {
-        Outcome::Rehearse(asked, planned) => (asked, planned),
+        RouteOutcome::PlanJob(asked, planned) => (asked, planned),
         _ => panic!("{target}: no question"),
     };
     let (asked, planned) = plan("/v1/job/a/plan", &body);

@@ -6,12 +6,12 @@ use crate::eval::monitor::placement_failures;
 use crate::http::decode;
 use crate::output::{Failure, Objects, Outcome, objects};
 use crate::render::layout;
-use crate::render::template::with_left_out;
+use crate::render::template::with_omitted;
 use crate::session::{Session, path};
 use crate::shapes::{
     Alloc, AllocGroup, AllocMetric, AllocResourceUsage, Eval, Task, TaskEvent, TaskState, Usage,
 };
-use api::shape::alloc::LEFT_OUT;
+use api::shape::alloc::OMIT_EMPTY;
 use argh::{ArgsInfo, FromArgs};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
     if let Some(objects) = objects {
         let value = match objects {
             Objects::Json => value,
-            Objects::Template(_) => with_left_out(value, &LEFT_OUT),
+            Objects::Template(_) => with_omitted(value, &OMIT_EMPTY),
         };
         session.out.objects(objects, &value)?;
         return Ok(ExitCode::SUCCESS);

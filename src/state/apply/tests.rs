@@ -20,7 +20,7 @@ use model::job::{JobSpec, JobStatus, JobType};
 use model::node::{NodeEvent, NodeStatus};
 use model::plan::{AllocStop, NodePlan};
 use model::time::{Span, Wall};
-use scheduler::View as SchedulerView;
+use scheduler::SchedulerState;
 use wire::change::Change;
 use wire::command::{Command, RegisterJobCommand};
 use wire::request::{RefusalKind, WriteReply};
@@ -101,7 +101,7 @@ fn the_fleet_follows_nodes_and_what_allocations_hold() {
     assert_eq!(used(&r), Default::default());
     let view = r.view();
     assert!(view.fleet().ready(node_id(1)));
-    assert!(SchedulerView::allocs_of(&view, &key("web")).len() == 1 && view.fault().is_none());
+    assert!(SchedulerState::allocs_by_job(&view, &key("web")).len() == 1 && view.fault().is_none());
 }
 
 #[test]

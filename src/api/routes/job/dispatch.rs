@@ -5,7 +5,7 @@
 use crate::response::Response;
 use crate::routes::job;
 use crate::shape::dispatch::{DispatchedShape, LaunchedShape};
-use crate::{Answer, AnswerKind, Call, Outcome, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::family::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized};
@@ -16,10 +16,10 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::request::{WriteReply, WriteRequest};
 
-pub fn force(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn force(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let job = JobKey::new(call.namespace(), id);
-    let answer = Answer { kind: AnswerKind::JobLaunched, pretty: call.query.pretty };
-    Ok(Outcome::Act(WriteRequest::ForceLaunch { job }, answer))
+    let answer = WriteResponder { kind: WriteKind::JobLaunched, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::ForceLaunch { job }, answer))
 }
 
 pub fn launched(done: &WriteReply, pretty: bool) -> Response {
@@ -28,7 +28,7 @@ pub fn launched(done: &WriteReply, pretty: bool) -> Response {
     Response::json(&shape, pretty).with("X-Nomad-Index", done.index().max(1))
 }
 
-pub fn dispatch(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn dispatch(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     if json::text(&body, "JobID")?.is_some_and(|named| !named.is_empty() && named != id) {
         return Err(Response::text(400, "Job ID does not match"));
@@ -48,8 +48,8 @@ pub fn dispatch(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
             format!("the idempotency token has {bytes} bytes; at most {most} are allowed"),
         ));
     }
-    let answer = Answer { kind: AnswerKind::JobDispatched, pretty: call.query.pretty };
-    Ok(Outcome::Act(WriteRequest::DispatchJob { request: Box::new(request) }, answer))
+    let answer = WriteResponder { kind: WriteKind::JobDispatched, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::DispatchJob { request: Box::new(request) }, answer))
 }
 
 fn payload(body: &Map<String, Value>) -> Result<Vec<u8>, Response> {

@@ -11,7 +11,7 @@ pub mod statuses;
 pub mod submission;
 pub mod versions;
 
-use crate::filter::LeftOut;
+use crate::filter::OmitEmpty;
 use crate::page::{self, CHUNK, Page};
 use crate::query::object;
 use crate::response::Response;
@@ -20,7 +20,7 @@ use crate::shape::job::JobShape;
 use crate::shape::job_answers::{DeregisteredShape, JobStub, RegisteredShape, SummaryShape, ValidatedShape};
 use crate::shape::stub;
 use crate::watch::WatchKey;
-use crate::{Answer, AnswerKind, Call, Outcome, blocking, json};
+use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use jobspec::{self, Refused, Register, Vars};
 use model::canonical::{self, DEFAULT_NODE_POOL, Defaults};
 use model::id::JobKey;
@@ -32,7 +32,7 @@ use state::view::{Table, View};
 use wire::request::{WriteReply, WriteRequest};
 
 /// `pool`: only those of this node pool.
-pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<Outcome, Response> {
+pub fn list(call: &Call<'_>, pool: Option<&str>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let pool = pool.map(|pool| node_pool::known(call, &view, pool)).transpose()?;
     let with_meta = call.query.flag("meta", false)?;
@@ -83,10 +83,10 @@ fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobH
 }
 
 pub fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {
-    call.query.matches(&LeftOut::NOTHING, |_| object(&JobShape::new(job)))
+    call.query.matches(&OmitEmpty::NOTHING, |_| object(&JobShape::new(job)))
 }
 
-pub fn one(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let job = view.job(&key)?;
@@ -101,7 +101,7 @@ pub fn not_found() -> Response {
     Response::text(404, "job not found")
 }
 
-pub fn summary(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn summary(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
     let view = call.view()?;
     let summary = view.job_summary(&key)?;
@@ -113,7 +113,7 @@ pub fn summary(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
 }
 
 /// `id`: from the path, when the request names a job there.
-pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> {
+pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Response> {
     let mut wanted = jobspec::decode_register(call.body()?).map_err(refused)?;
     if id.is_some_and(|id| id != wanted.spec.id) {
         return Err(Response::text(400, "Job ID does not match name"));
@@ -132,8 +132,8 @@ pub fn register(call: &Call<'_>, id: Option<&str>) -> Result<Outcome, Response> 
         preserve_counts: wanted.preserve_counts,
         submission: submission.map(Box::new),
     };
-    let kind = AnswerKind::Registered { warnings: validation.warning_text() };
-    Ok(Outcome::Act(action, Answer { kind, pretty: call.query.pretty }))
+    let kind = WriteKind::Registered { warnings: validation.warning_text() };
+    Ok(RouteOutcome::Write(action, WriteResponder { kind, pretty: call.query.pretty }))
 }
 
 /// Makes the job complete, and refuses it when anything is wrong with it.
@@ -166,7 +166,7 @@ fn prepare(call: &Call<'_>, wanted: &mut Register) -> Result<Validation, Respons
 }
 
 /// A job that is only looked at. What is wrong with it is an answer, not an error.
-pub fn validated(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn validated(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let validation = match jobspec::decode_validate(call.body()?) {
         Ok(mut wanted) => {
             let Validation { errors, warnings } = prepare(call, &mut wanted)?;
@@ -177,7 +177,7 @@ pub fn validated(call: &Call<'_>) -> Result<Outcome, Response> {
             Validation { errors, warnings: vec![] }
         }
     };
-    Ok(Outcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&ValidatedShape::new(&validation), call.query.pretty)))
 }
 
 pub fn refused(why: Refused) -> Response {
@@ -203,7 +203,7 @@ fn complete(call: &Call<'_>, spec: &mut JobSpec) {
 }
 
 /// With no body, or one that names the job.
-pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn evaluate(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let bad = |sentence: &str| Response::text(400, sentence);
     let mut force_reschedule = false;
     if !call.request.body.is_empty() {
@@ -220,11 +220,11 @@ pub fn evaluate(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
         };
     }
     let job = JobKey::new(call.namespace(), id);
-    let answer = Answer { kind: AnswerKind::JobEvaluated, pretty: call.query.pretty };
-    Ok(Outcome::Act(WriteRequest::EvaluateJob { job, force_reschedule }, answer))
+    let answer = WriteResponder { kind: WriteKind::JobEvaluated, pretty: call.query.pretty };
+    Ok(RouteOutcome::Write(WriteRequest::EvaluateJob { job, force_reschedule }, answer))
 }
 
-pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
+pub fn deregister(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let q = &call.query;
     // A value that cannot be read is a 500 on this route (http-api.md 0.4.2).
     let flag = |name| q.flag(name, false).map_err(|bad| bad.status(500));
@@ -241,7 +241,7 @@ pub fn deregister(call: &Call<'_>, id: &str) -> Result<Outcome, Response> {
     }
     let job = JobKey::new(call.namespace(), id);
     let action = WriteRequest::DeregisterJob { job, purge, eval_priority, no_shutdown_delay };
-    Ok(Outcome::Act(action, Answer { kind: AnswerKind::Deregistered, pretty: q.pretty }))
+    Ok(RouteOutcome::Write(action, WriteResponder { kind: WriteKind::Deregistered, pretty: q.pretty }))
 }
 
 /// What a done action says of its job: evaluation, where that was created, and the job's modify index.
@@ -295,7 +295,7 @@ pub fn deregistered(done: &WriteReply, pretty: bool) -> Response {
 }
 
 /// A job file to the API's JSON job. What is not built yet is in the answer all the same: only registering it is refused.
-pub fn parse(call: &Call<'_>) -> Result<Outcome, Response> {
+pub fn parse(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     if json::flag(&body, "hclv1")? {
         return Err(Response::not_supported("jobs/parse with hclv1"));
@@ -316,9 +316,9 @@ pub fn parse(call: &Call<'_>) -> Result<Outcome, Response> {
         return Err(Response::text(400, format!("Failed to parse job: {why}")));
     };
     if !json::flag(&body, "Canonicalize")? {
-        return Ok(Outcome::Respond(Response::json(&job, call.query.pretty)));
+        return Ok(RouteOutcome::Respond(Response::json(&job, call.query.pretty)));
     }
     let mut spec = jobspec::decode_job(&job).map_err(refused)?;
     complete(call, &mut spec);
-    Ok(Outcome::Respond(Response::json(&JobShape::of_spec(&spec), call.query.pretty)))
+    Ok(RouteOutcome::Respond(Response::json(&JobShape::of_spec(&spec), call.query.pretty)))
 }

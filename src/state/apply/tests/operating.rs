@@ -87,7 +87,7 @@ fn a_node_pool_is_made_by_its_first_node() {
 #[test]
 fn the_scheduler_is_told_how_to_work_by_region_and_by_pool() {
     let mut r = Region::default();
-    let scheduling = |r: &Region, pool: &str| SchedulerView::scheduling(&r.view(), pool);
+    let scheduling = |r: &Region, pool: &str| SchedulerState::scheduling(&r.view(), pool);
     assert_eq!(scheduling(&r, "default"), Scheduling::default());
     let settings = SchedulerSettings { algorithm: Algorithm::Spread, ..SchedulerSettings::default() };
     let set = |r: &mut Region, cas| r.run(&Command::ConfigureScheduler { settings, cas });
