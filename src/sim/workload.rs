@@ -20,7 +20,6 @@ use model::submission::Submission;
 use model::time::Span;
 use model::value::Value;
 use server::effects::Input;
-use std::collections::BTreeMap;
 use wire::client_rpc::{ClientRequest, RestartScope};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 

@@ -7,6 +7,7 @@ use model::claims::{DeviceAsk, DeviceGroup, DeviceInstance, NodeAddress, NodeOff
 use model::id::NodeId;
 use model::job::JobSpec;
 use model::node::{Node, NodeInfo};
+use model::resources::Resources;
 use std::collections::BTreeMap;
 
 fn address(alias: &str, ip: &str, reserved: &str) -> NodeAddress {
