@@ -35,7 +35,7 @@ impl DataDir {
         })?;
         check_format(root)?;
         if ephemeral {
-            File::create(root.join(EPHEMERAL_MARKER)).map_err(|e| at(THROW_AWAY, e))?;
+            File::create(root.join(EPHEMERAL_MARKER)).map_err(|e| at(EPHEMERAL_MARKER, e))?;
         }
         for (name, mode) in [("server", 0o700), ("client", 0o700), ("keeper", 0o700), ("alloc", 0o711)] {
             make_dir(&root.join(name), mode).map_err(|e| at(name, e))?;

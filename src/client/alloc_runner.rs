@@ -10,6 +10,7 @@ use super::events;
 use super::health::HealthWatcher;
 use super::kill_order::{KillPhase, KillPlan};
 use super::lifecycle::{Role, Stage, TaskView};
+use super::run_limit::{Age, EXCEEDED};
 use super::task_runner::{Context, Dirty, TaskRunner, TaskSpec};
 use model::alloc::{ClientStatus, DesiredStatus, client_status_of};
 use model::id::AllocId;
@@ -45,6 +46,7 @@ pub struct AllocRunner {
     pub record: AllocRecord,
     pub(super) tasks: Vec<TaskRunner>,
     pub(super) record_dirty: Dirty,
+    age: Age,
     dir: Dir,
     pub(super) stage: Stage,
     pub(super) plan: Option<KillPlan>,
@@ -66,7 +68,13 @@ const DIR_RETRY: Span = Span::minutes(1);
 
 impl AllocRunner {
     pub fn new(assignment: Assignment, now: Now) -> AllocRunner {
-        let record = AllocRecord { assignment, dir_built: false, retention: Retention::Kept, health: None };
+        let record = AllocRecord {
+            assignment,
+            dir_built: false,
+            retention: Retention::Kept,
+            health: None,
+            received: now.stamp(),
+        };
         let mut alloc = AllocRunner::restore(RecoveredAlloc { record, tasks: BTreeMap::new() }, now);
         alloc.record_dirty = Dirty::Durable;
         // The servers made it pending: only another status is urgent.
@@ -81,6 +89,7 @@ impl AllocRunner {
         let tasks: Vec<_> = record.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = AllocRunner {
             dir: if record.dir_built { Dir::Stale } else { Dir::Absent },
+            age: Age::new(record.received, now),
             record,
             tasks,
             record_dirty: Dirty::Clean,
@@ -268,6 +277,9 @@ impl AllocRunner {
             self.stop(now, true, skip_delays);
         } else if self.record.assignment.desired != DesiredStatus::Run {
             self.stop(now, false, skip_delays);
+        } else if self.exceeds_run_limit(now) {
+            self.add_once(events::max_run_duration(ctx.now.stamp()), |_| true);
+            self.stop(now, true, skip_delays);
         } else if self.plan.is_none()
             && let Some(event) = self.kill_reason(ctx.now.stamp())
         {
@@ -345,12 +357,30 @@ impl AllocRunner {
         }
     }
 
-    /// Adds the event to each live task, but not a second time: the agent may have been restarted since.
     fn add_kill_reason(&mut self, event: TaskEvent) {
-        let knows = |t: &TaskRunner| t.local.state.events.iter().any(|e| e.kind == event.kind);
-        for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && t.role != Role::Poststop && !knows(t)) {
+        self.add_once(event, |t| t.role != Role::Poststop);
+    }
+
+    /// Adds the event to each live task that is meant, but not a second time: the agent may have been restarted since.
+    fn add_once(&mut self, event: TaskEvent, meant: impl Fn(&TaskRunner) -> bool) {
+        for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && meant(t) && !t.has_event(&event.kind)) {
             task.add_event(event.clone());
         }
+    }
+
+    /// When it will have taken as long as it may. `None`: it has no such limit, or has ended.
+    fn run_deadline(&self) -> Option<Mono> {
+        let limit = self.record.assignment.group.max_run_duration?;
+        (!self.has_ended()).then(|| self.age.reaches(limit))
+    }
+
+    /// Once it was so, it stays so: what a later version of its job allows comes too late.
+    fn exceeds_run_limit(&self, now: Mono) -> bool {
+        self.has_exceeded_run_limit() || self.run_deadline().is_some_and(|at| at <= now)
+    }
+
+    fn has_exceeded_run_limit(&self) -> bool {
+        self.tasks.iter().any(|t| t.has_event(events::MAX_RUN_DURATION))
     }
 
     /// Kills the selected tasks; true once all of them are dead.
@@ -396,8 +426,8 @@ impl AllocRunner {
         }
         let payload = &self.record.assignment.payload;
         let file = |t: &Task| {
-            let wanted = Some(&t.payload_file).filter(|file| !file.is_empty() && !payload.is_empty())?;
-            Some(DirFile { path: wanted.clone(), bytes: payload.clone() })
+            let wanted = t.dispatch_payload.as_ref().filter(|_| !payload.is_empty())?;
+            Some(DirFile { path: wanted.file.clone(), bytes: payload.clone() })
         };
         let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
         let tasks = group.tasks.iter().map(dir).collect();
@@ -421,6 +451,9 @@ impl AllocRunner {
             self.status_revision = self.revision();
             let states = self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect();
             self.status = client_status_of(&states);
+            if self.status.0 == ClientStatus::Complete && self.has_exceeded_run_limit() {
+                self.status.1 = EXCEEDED;
+            }
         }
         let terminal = self.status.0.is_terminal();
         assert!(
@@ -470,8 +503,10 @@ impl AllocRunner {
             Some(KillPlan { phase: KillPhase::Delay { until }, .. }) => Some(until),
             _ => None,
         };
-        let own =
-            [dir, plan, self.remove_at, self.health_check_at].into_iter().flatten().filter(|at| *at > now);
+        let own = [dir, plan, self.remove_at, self.health_check_at, self.run_deadline()]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > now);
         own.chain(self.tasks.iter().filter_map(|t| t.next_deadline(now))).min()
     }
 }

@@ -228,7 +228,7 @@ mod tests {
         for (memory_max_mb, hard, low) in [(0, 64, 0), (200, 200, 64), (-1, 0, 64)] {
             let mut assignment = fixtures::assignment(1, &[fixtures::task("web")]);
             let task = assignment.group.tasks[0].clone();
-            let mut held = task.resources();
+            let mut held = task.task_resources();
             held.held.memory_max_mb = memory_max_mb;
             assignment.resources.tasks.insert("web".into(), held);
             let made = run_spec(&fixtures::config(), &fixtures::info(), &assignment, &task).expect("sound");

@@ -45,7 +45,7 @@ impl Environment {
 
 /// What the task holds: the allocation's own numbers where it has them.
 pub fn resources_of(assignment: &Assignment, task: &Task) -> TaskResources {
-    assignment.resources.tasks.get(&task.name).cloned().unwrap_or_else(|| task.resources())
+    assignment.resources.tasks.get(&task.name).cloned().unwrap_or_else(|| task.task_resources())
 }
 
 /// Later steps win: `NOMAD_*`, meta, then the agent's variables where nothing is set yet, then the task's `env`.

@@ -1,7 +1,9 @@
 //! Task events in the words of Nomad's API (client.md 8.2).
+use super::run_limit;
 use model::task::{Exit, ExitStatus, TaskEvent};
 use model::time::{Span, Wall};
 
+pub const MAX_RUN_DURATION: &str = "Max Run Duration Exceeded";
 /// The longest sentence kept in an event, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
@@ -116,6 +118,10 @@ pub fn sibling_failed(at: Wall, sibling: &str) -> TaskEvent {
 pub fn disconnected(at: Wall) -> TaskEvent {
     let message = "No server was heard of for as long as stop_on_client_after says";
     event("Disconnected", at, message, &[])
+}
+
+pub fn max_run_duration(at: Wall) -> TaskEvent {
+    event(MAX_RUN_DURATION, at, run_limit::EXCEEDED, &[])
 }
 
 pub fn leader_dead(at: Wall) -> TaskEvent {

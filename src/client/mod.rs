@@ -23,6 +23,7 @@ mod lifecycle;
 mod metadata;
 mod metrics;
 mod restart_tracker;
+mod run_limit;
 mod servers;
 mod signals;
 mod task_runner;

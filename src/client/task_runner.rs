@@ -156,6 +156,10 @@ impl TaskRunner {
         self.revision += 1;
     }
 
+    pub fn has_event(&self, kind: &str) -> bool {
+        self.local.state.events.iter().any(|event| event.kind == kind)
+    }
+
     fn touch(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }

@@ -3,18 +3,19 @@
 //!
 //! Refuses to know: whether the job makes sense as a whole (`model::validate` does).
 
-mod asks;
-mod family;
+mod disconnect;
 pub(super) mod scaling;
 
 use super::submitted::{Checker, Flaws, Refused};
 use model::canonical::{self, Defaults};
+use model::family::Periodic;
 use model::job::{
-    DEFAULT_CPU_MHZ, JobSpec, JobType, JobUpdate, MigratePolicy, ReschedulePolicy, RestartPolicy, Task,
-    TaskGroup, UpdatePolicy,
+    JobSpec, JobType, JobUpdate, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
+    UpdatePolicy,
 };
 use model::resources::Lifecycle;
-use model::schema::{Declared, FieldType, Fields, Slot, Word};
+use model::scaling::Scaling;
+use model::schema::{Declared, Fields, Slot, Word};
 use model::time::Span;
 use model::value::Value as Plain;
 use serde_json::{Map, Value};
@@ -48,10 +49,6 @@ struct Given<'v>(&'v Map<String, Value>);
 impl<'v> Given<'v> {
     fn text(self, name: &str) -> Option<&'v str> {
         self.0.get(name).and_then(Value::as_str)
-    }
-
-    fn owned(self, name: &str) -> String {
-        self.text(name).unwrap_or_default().to_string()
     }
 
     fn int(self, name: &str) -> Option<i64> {
@@ -91,7 +88,11 @@ struct Outer {
 impl Decoder<'_> {
     /// What is given of a block goes over what there is of it; what is read by hand is left alone.
     fn fill(&mut self, block: &mut dyn Fields, given: Given<'_>, path: &str) {
+        let table = block.block();
         for (name, value) in given.0 {
+            if table.by_json(name).is_some_and(|member| member.read_by_hand) {
+                continue;
+            }
             if let Some(slot) = block.slot(name) {
                 self.put(slot, value, path, name);
             }
@@ -143,15 +144,6 @@ impl Decoder<'_> {
         }
     }
 
-    /// A field that stands elsewhere in the model than in the file.
-    fn field<T: FieldType + Default>(&mut self, given: Given<'_>, name: &str, path: &str) -> T {
-        let mut field = T::default();
-        if let Some(value) = given.0.get(name) {
-            self.put(field.slot(), value, path, name);
-        }
-        field
-    }
-
     /// A policy with what is given over it; what is given where there is none goes over the default.
     fn over<B: Declared>(&mut self, base: Option<B>, given: Option<Given<'_>>, path: &str) -> Option<B> {
         let Some(given) = given else { return base };
@@ -181,8 +173,9 @@ impl Decoder<'_> {
         self.fill(&mut spec, *job, "");
         let groups = job.many("TaskGroups").enumerate();
         spec.groups = groups.map(|(i, g)| self.group(&outer, g, &format!("TaskGroups[{i}]"))).collect();
-        if let Some(periodic) = job.inner("Periodic") {
-            self.spec_type(periodic);
+        let given = job.inner("Periodic").and_then(|p| p.text("SpecType"));
+        if let Some(other) = given.filter(|t| !matches!(*t, "" | Periodic::SPEC_TYPE)) {
+            self.checker.wrong(format!("Unknown periodic specification type {other:?}"));
         }
         spec
     }
@@ -233,21 +226,22 @@ impl Decoder<'_> {
     }
 
     fn group(&mut self, outer: &Outer, g: Given<'_>, path: &str) -> TaskGroup {
-        let (count, scaling) = self.count_and_scaling(g, path);
+        let scaling = g.inner("Scaling");
+        // whoever says how few there may be begins with those, and the other way round
+        let least = scaling.and_then(|s| s.int("Min"));
+        let count = g.int("Count").or(least).unwrap_or(1);
         let mut group = TaskGroup {
             count,
-            scaling,
+            scaling: scaling.map(|_| Scaling { min: count, ..Scaling::default() }),
             restart: RestartPolicy::default_for(outer.job_type),
             reschedule: outer.reschedule,
             update: outer.update,
             migrate: outer.migrate,
-            asks: self.group_asks(g, path),
             ..TaskGroup::default()
         };
         self.fill(&mut group, g, path);
-        if let Some(size) = g.inner("EphemeralDisk").and_then(|d| d.int("SizeMB")) {
-            group.ephemeral_disk_mb = size;
-        }
+        self.group_scaling(&mut group, g, path);
+        self.volumes(&group, path);
         self.disconnect(&mut group, g, path);
         let tasks = g.many("Tasks").enumerate();
         group.tasks =
@@ -259,15 +253,18 @@ impl Decoder<'_> {
         let mut task = Task {
             restart: group_restart,
             lifecycle: t.inner("Lifecycle").and_then(|l| self.lifecycle(l, path)),
-            asks: self.task_asks(t, path),
-            payload_file: self.payload_file(t, path),
             scaling: self.task_scaling(t, path),
             ..Task::default()
         };
         self.fill(&mut task, t, path);
-        if let Some(resources) = t.inner("Resources") {
-            task.cpu_mhz = cpu_mhz(resources);
-            task.memory_mb = resources.int("MemoryMB").unwrap_or(task.memory_mb);
+        let cpu = t.inner("Resources").and_then(|r| r.int("CPU"));
+        if cpu.is_none() && task.resources.cores > 0 {
+            // whole cores come in place of a share of cpu
+            task.resources.cpu_mhz = 0;
+        }
+        if task.dispatch_payload.as_ref().is_some_and(|payload| payload.file.is_empty()) {
+            self.checker.wrong(format!("{path}.DispatchPayload.File: a dispatch payload needs a file"));
+            task.dispatch_payload = None;
         }
         task
     }
@@ -289,12 +286,6 @@ impl Decoder<'_> {
 
 fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
-}
-
-/// Whole cores come in place of a share of cpu.
-fn cpu_mhz(resources: Given<'_>) -> i64 {
-    let by_cores = resources.int("Cores").is_some_and(|n| n > 0);
-    resources.int("CPU").unwrap_or(if by_cores { 0 } else { DEFAULT_CPU_MHZ })
 }
 
 fn plain(v: &Value) -> Plain {

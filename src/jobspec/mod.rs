@@ -1,4 +1,4 @@
-//! Job files in, jobs out. Text in HCL2 (or its JSON syntax) becomes the API's JSON job with positions for everything
+//! Job files in, jobs out, and job files of jobs. Text in HCL2 (or its JSON syntax) becomes the API's JSON job with positions for everything
 //! that is wrong; the API's JSON job becomes a canonical `model::job::JobSpec`.
 //!
 //! Refuses to know: files, the environment, clocks and randomness (all handed in as values); what a job does once it is
@@ -28,6 +28,7 @@ mod template;
 mod tests;
 mod types;
 mod variables;
+mod write;
 
 pub use api_job::scaling::free_form;
 pub use api_job::{decode_job, read_job};
@@ -37,6 +38,7 @@ pub use diagnostic::{Diagnostic, Source, render};
 pub use functions::Files;
 pub use register::{Register, decode_register, decode_validate};
 pub use submitted::{Flaws, Refused};
+pub use write::write;
 
 use diagnostic::Problems;
 use eval::Evaluator;

@@ -188,7 +188,7 @@ impl Allocation {
     /// Some task was told to end, and not because of how another task of the allocation had ended: its work may not be
     /// done, however quietly it went. (When an allocation is stopped, only its leader does not hear of the leader's end.)
     pub fn was_cut_short(&self) -> bool {
-        let own_ends = ["Leader Task Dead", "Main Tasks Dead"];
+        let own_ends = ["Leader Task Dead", "Main Tasks Dead", "Max Run Duration Exceeded"];
         let cut_short = |task: &TaskState| {
             let killed = task.events.iter().any(|e| e.kind == "Killed");
             killed && !task.events.iter().any(|e| own_ends.contains(&e.kind.as_str()))

@@ -4,8 +4,7 @@
 use super::constraint::Constraint;
 use super::eval::DEFAULT_PRIORITY;
 use super::job::{
-    DEFAULT_KILL_TIMEOUT, DelayFunction, JobSpec, JobType, JobUpdate, ReschedulePolicy, RestartPolicy,
-    TaskGroup, UpdatePolicy,
+    DEFAULT_KILL_TIMEOUT, DelayFunction, JobSpec, JobType, ReschedulePolicy, RestartPolicy, TaskGroup,
 };
 use super::time::Span;
 use std::collections::BTreeSet;
@@ -40,13 +39,6 @@ impl ReschedulePolicy {
             }),
             JobType::System | JobType::Sysbatch => None,
         }
-    }
-}
-
-impl Default for JobUpdate {
-    fn default() -> Self {
-        let UpdatePolicy { stagger, max_parallel, .. } = UpdatePolicy::default();
-        JobUpdate { stagger, max_parallel }
     }
 }
 

@@ -18,35 +18,15 @@ pub const DEFAULT_HOST_NETWORK: &str = "default";
 /// `to` of a port whose number inside is the one outside.
 pub const SAME_PORT: i64 = -1;
 
-/// What a group asks for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct GroupAsks {
-    pub networks: Vec<Network>,
-    /// By the name that mounts know.
-    pub volumes: BTreeMap<String, VolumeAsk>,
-}
-
-/// What a task asks for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TaskAsks {
-    /// How far it may go beyond its memory. 0: nowhere; -1: as far as there is.
-    pub memory_max_mb: i64,
-    /// Whole cores; 0: a share of cpu instead.
-    pub cores: i64,
-    pub networks: Vec<Network>,
-    pub devices: Vec<DeviceAsk>,
-    pub mounts: Vec<VolumeMount>,
-}
-
 block! {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Network in named("network", "Network").hooked(Hook::Network) => {
         /// As written; empty is `host`.
-        pub mode: String => zeroed("mode", "Mode");
+        pub mode: String => zeroed("mode", "Mode").empty_means(HOST_MODE);
         /// Has no effect.
         pub mbits: i64 => nullable("mbits", "MBits");
-        pub reserved: Vec<Port> => nullable("reserved_ports", "ReservedPorts").told_by_hand();
-        pub dynamic: Vec<Port> => nullable("port", "DynamicPorts").told_by_hand();
+        pub reserved: Vec<Port> => nullable("reserved_ports", "ReservedPorts").told_as("Static Port").unordered();
+        pub dynamic: Vec<Port> => nullable("port", "DynamicPorts").told_as("Dynamic Port").unordered();
     }
     and [
         soon(plain("device", "Device", Kind::Text)),
@@ -74,7 +54,7 @@ block! {
     pub struct Port in named("port", "Port").labelled("Label") => {
         pub label: String => zeroed("", "Label");
         /// 0: whichever is free.
-        pub value: i64 => zeroed("static", "Value");
+        pub value: i64 => zeroed("static", "Value").zero_is_untold();
         /// Inside a network of its own. 0: the same in host mode; `SAME_PORT`.
         pub to: i64 => zeroed("to", "To");
         pub host_network: String = DEFAULT_HOST_NETWORK.into() => zeroed("host_network", "HostNetwork");

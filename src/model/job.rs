@@ -2,21 +2,21 @@
 //! The record that a region keeps of it (version, status, indexes) is `Job`; the spec alone is what is compared to
 //! decide whether a submission changed anything.
 
-use super::claims::{DeviceAsk, GroupAsks, Network, TaskAsks, TaskHoldings, VolumeAsk, VolumeMount};
+use super::claims::{Network, TaskHoldings, VolumeAsk, VolumeMount};
 use super::constraint::Constraint;
-use super::family::dispatch::{Dispatch, Parameterized};
+use super::family::dispatch::{Dispatch, DispatchPayload, Parameterized};
 use super::family::{Children, Periodic};
 use super::id::JobKey;
 use super::preference::{Affinity, Spread};
-use super::resources::{AllocResources, Lifecycle, TaskResources};
+use super::resources::{AllocResources, EphemeralDisk, Lifecycle, Resources, TaskResources};
 use super::scaling::{Scaling, TaskScaling};
-use super::schema::policies::{DISPATCH_PAYLOAD, EPHEMERAL_DISK, MULTIREGION, NUMA, TASK_SCALING};
+use super::schema::policies::{MULTIREGION, TASK_SCALING};
 use super::schema::services::{
     ARTIFACT, CONSUL, CSI_PLUGIN, IDENTITY, SCHEDULE, SECRET, SERVICE, TEMPLATE, VAULT,
 };
 use super::schema::{
-    Block, Declared, Hook, Kind, Shape, block, by_label, filled, ignored, many, maybe, member, named,
-    nullable, one, plain, soon, words, zeroed,
+    Declared, Hook, Kind, Shape, block, filled, ignored, many, maybe, member, named, nullable, one, plain,
+    soon, words, zeroed,
 };
 use super::time::{Span, Wall};
 use super::ui::Ui;
@@ -25,8 +25,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The share of a task that asks for no whole cores.
-pub const DEFAULT_CPU_MHZ: i64 = 100;
 /// Also of a task that says zero.
 pub const DEFAULT_KILL_TIMEOUT: Span = Span::seconds(5);
 
@@ -67,7 +65,7 @@ block! {
         pub id: String => nullable("id", "ID").told_by_hand();
         pub name: String => nullable("name", "Name");
         pub region: String => nullable("region", "Region");
-        pub job_type: JobType = JobType::Service => nullable("type", "Type").by_hand();
+        pub job_type: JobType = JobType::Service => nullable("type", "Type").read_by_hand();
         /// 1 (least) to 100 (most urgent); 0 in what is submitted: the region's default.
         pub priority: i64 => nullable("priority", "Priority");
         pub all_at_once: bool => nullable("all_at_once", "AllAtOnce");
@@ -144,11 +142,27 @@ impl JobSpec {
     }
 }
 
-/// The two members of `update` that concern a job as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobUpdate {
-    pub stagger: Span,
-    pub max_parallel: i64,
+block! {
+    /// The two members of `update` that concern a job as a whole. In the job's JSON the others are zero.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct JobUpdate in named("update", "Update") => {
+        pub stagger: Span = Span::seconds(30) => zeroed("stagger", "Stagger");
+        pub max_parallel: i64 = 1 => zeroed("max_parallel", "MaxParallel");
+    }
+    and [
+        plain("health_check", "HealthCheck", Kind::Text),
+        plain("min_healthy_time", "MinHealthyTime", Kind::Span),
+        plain("healthy_deadline", "HealthyDeadline", Kind::Span),
+        plain("progress_deadline", "ProgressDeadline", Kind::Span),
+        plain("auto_revert", "AutoRevert", Kind::Bool),
+        plain("auto_promote", "AutoPromote", Kind::Bool),
+        plain("canary", "Canary", Kind::Int),
+    ]
+}
+
+impl JobUpdate {
+    /// How a job without any says so.
+    pub const NONE: JobUpdate = JobUpdate { stagger: Span::ZERO, max_parallel: 0 };
 }
 
 block! {
@@ -156,7 +170,7 @@ block! {
     pub struct TaskGroup in named("group", "TaskGroup").labelled("Name").hooked(Hook::Group) => {
         pub name: String => nullable("", "Name").told_by_hand();
         /// Where the block says nothing, what its scaling begins with.
-        pub count: i64 = 1 => nullable("count", "Count").by_hand();
+        pub count: i64 = 1 => nullable("count", "Count");
         pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
         pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
         pub spreads: Vec<Spread> => nullable("spread", "Spreads");
@@ -165,23 +179,24 @@ block! {
         pub reschedule: Option<ReschedulePolicy> => nullable("reschedule", "ReschedulePolicy");
         pub update: Option<UpdatePolicy> => nullable("update", "Update");
         pub migrate: Option<MigratePolicy> => nullable("migrate", "Migrate");
-        pub ephemeral_disk_mb: i64 = 300;
+        pub ephemeral_disk: EphemeralDisk => nullable("ephemeral_disk", "EphemeralDisk").destructive();
         pub shutdown_delay: Option<Span> => nullable("shutdown_delay", "ShutdownDelay");
         pub tasks: Vec<Task> => nullable("task", "Tasks").by_hand().told_by_hand();
         pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
         pub disconnect: Option<DisconnectPolicy> => nullable("disconnect", "Disconnect");
-        pub asks: GroupAsks;
-        pub scaling: Option<Scaling> => nullable("scaling", "Scaling").by_hand();
+        pub networks: Vec<Network> => nullable("network", "Networks").destructive();
+        /// By the name that mounts know.
+        pub volumes: BTreeMap<String, VolumeAsk> => nullable("volume", "Volumes").destructive();
+        /// Its id and target follow from where it stands.
+        pub scaling: Option<Scaling> => nullable("scaling", "Scaling").written_by_hand();
+        /// How long an allocation may take, from the moment in which its node receives it. Jobs that end alone have it.
+        pub max_run_duration: Option<Span> => nullable("max_run_duration", "MaxRunDuration");
     }
     and [
-        one("ephemeral_disk", "EphemeralDisk", &EPHEMERAL_DISK).by_hand(),
-        many("network", "Networks", Network::BLOCK).by_hand(),
-        by_label("volume", "Volumes", VolumeAsk::BLOCK).by_hand(),
         soon(many("service", "Services", &SERVICE)),
         maybe("stop_after_client_disconnect", "StopAfterClientDisconnect", Kind::Span),
         maybe("max_client_disconnect", "MaxClientDisconnect", Kind::Span),
         maybe("prevent_reschedule_on_lost", "PreventRescheduleOnLost", Kind::Bool).zero_for_none(),
-        soon(maybe("max_run_duration", "MaxRunDuration", Kind::Span)),
         soon(one("vault", "", &VAULT)),
         soon(filled(one("consul", "Consul", &CONSUL), r#"{"Cluster":"default"}"#)),
     ]
@@ -195,8 +210,8 @@ impl TaskGroup {
     /// What one allocation of this group holds, but for what its node has to choose.
     pub fn resources(&self) -> AllocResources {
         AllocResources {
-            tasks: self.tasks.iter().map(|t| (t.name.clone(), t.resources())).collect(),
-            disk_mb: self.ephemeral_disk_mb,
+            tasks: self.tasks.iter().map(|t| (t.name.clone(), t.task_resources())).collect(),
+            disk_mb: self.ephemeral_disk.size_mb,
             networks: Vec::new(),
         }
     }
@@ -208,17 +223,17 @@ block! {
         pub name: String => zeroed("", "Name").told_by_hand();
         pub driver: String => zeroed("driver", "Driver").destructive();
         /// The driver's own keys, not looked at before the driver does.
-        pub config: BTreeMap<String, Value> => nullable("config", "Config").destructive().told_by_hand();
+        pub config: BTreeMap<String, Value> => nullable("config", "Config").destructive().as_block();
         pub env: BTreeMap<String, String> => nullable("env", "Env").destructive();
         pub meta: BTreeMap<String, String> => nullable("meta", "Meta").destructive();
         pub user: String => zeroed("user", "User").destructive();
         pub constraints: Vec<Constraint> => nullable("constraint", "Constraints");
         pub affinities: Vec<Affinity> => nullable("affinity", "Affinities");
-        pub cpu_mhz: i64 = DEFAULT_CPU_MHZ;
-        pub memory_mb: i64 = 300;
+        pub resources: Resources => nullable("resources", "Resources").destructive();
         /// The default is the group's.
         pub restart: RestartPolicy => nullable("restart", "RestartPolicy");
-        pub lifecycle: Option<Lifecycle> => nullable("lifecycle", "Lifecycle").by_hand();
+        /// A block that says nothing is none.
+        pub lifecycle: Option<Lifecycle> => nullable("lifecycle", "Lifecycle").read_by_hand();
         /// When this task ends, the group's other tasks are stopped.
         pub leader: bool => zeroed("leader", "Leader");
         /// Empty: the driver's default, SIGINT.
@@ -226,20 +241,16 @@ block! {
         pub kill_timeout: Span = DEFAULT_KILL_TIMEOUT => nullable("kill_timeout", "KillTimeout");
         pub shutdown_delay: Span => zeroed("shutdown_delay", "ShutdownDelay");
         pub logs: LogConfig => nullable("logs", "LogConfig");
-        pub asks: TaskAsks;
-        /// The file below its `local/` that a dispatch's payload is written to. Empty: none.
-        pub payload_file: String;
+        pub volume_mounts: Vec<VolumeMount> => nullable("volume_mount", "VolumeMounts").destructive();
+        pub dispatch_payload: Option<DispatchPayload> => nullable("dispatch_payload", "DispatchPayload");
         pub actions: Vec<TaskAction> => nullable("action", "Actions").in_order();
         /// At most one of each type.
         pub scaling: Vec<TaskScaling>;
     }
     and [
-        one("resources", "Resources", &RESOURCES).destructive().by_hand(),
         soon(many("artifact", "Artifacts", &ARTIFACT)),
         soon(many("template", "Templates", &TEMPLATE)),
         soon(many("service", "Services", &SERVICE)),
-        many("volume_mount", "VolumeMounts", VolumeMount::BLOCK).destructive().by_hand(),
-        one("dispatch_payload", "DispatchPayload", &DISPATCH_PAYLOAD).by_hand(),
         many("scaling", "ScalingPolicies", &TASK_SCALING).by_hand(),
         soon(many("identity", "Identities", &IDENTITY)),
         soon(filled(
@@ -255,32 +266,16 @@ block! {
     ]
 }
 
-/// A task keeps its resources beside its other fields.
-static RESOURCES: Block = block(
-    "resources",
-    &[
-        maybe("cpu", "CPU", Kind::Int),
-        maybe("cores", "Cores", Kind::Int),
-        maybe("memory", "MemoryMB", Kind::Int),
-        maybe("memory_max", "MemoryMaxMB", Kind::Int),
-        soon(maybe("disk", "DiskMB", Kind::Int)),
-        soon(maybe("iops", "IOPS", Kind::Int)),
-        many("network", "Networks", Network::BLOCK),
-        many("device", "Devices", DeviceAsk::BLOCK),
-        soon(filled(one("numa", "NUMA", &NUMA), r#"{"Affinity":"none"}"#)),
-        soon(maybe("secrets", "SecretsMB", Kind::Int)),
-    ],
-);
-
 impl Task {
     pub fn action(&self, name: &str) -> Option<&TaskAction> {
         self.actions.iter().find(|a| a.name == name)
     }
 
-    pub fn resources(&self) -> TaskResources {
+    /// What it will hold, but for what its node has to choose.
+    pub fn task_resources(&self) -> TaskResources {
         TaskResources {
-            cpu_mhz: self.cpu_mhz,
-            memory_mb: self.memory_mb,
+            cpu_mhz: self.resources.cpu_mhz,
+            memory_mb: self.resources.memory_mb,
             lifecycle: self.lifecycle,
             held: TaskHoldings::default(),
         }

@@ -27,6 +27,8 @@ pub mod preference;
 pub mod random;
 pub mod reschedule;
 pub mod resources;
+#[cfg(any(test, feature = "testing"))]
+pub mod samples;
 pub mod scaling;
 pub mod scheduling;
 pub mod schema;

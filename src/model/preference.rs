@@ -44,6 +44,10 @@ impl Fields for Affinity {
             self.condition.slot(json)
         }
     }
+
+    fn fresh(&self) -> Box<dyn Fields> {
+        Box::new(Affinity::default())
+    }
 }
 
 block! {

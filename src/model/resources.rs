@@ -1,13 +1,50 @@
 //! Amounts of a machine, and how a group's tasks add up to one ask.
 
-use super::claims::{Claim, HeldNetwork, TaskHoldings};
+use super::claims::{Claim, DeviceAsk, HeldNetwork, Network, TaskHoldings};
 use super::job::TaskGroup;
-use super::schema::{block, named, words, zeroed};
+use super::schema::policies::NUMA;
+use super::schema::{Kind, block, filled, maybe, named, nullable, one, soon, words, zeroed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What metrics call `Amount::allocs`.
 pub const TOO_MANY: &str = "max allocation exceeded";
+
+/// The share of a task that asks for no whole cores.
+pub const DEFAULT_CPU_MHZ: i64 = 100;
+
+block! {
+    /// What a task asks for.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct Resources in named("resources", "Resources") => {
+        pub cpu_mhz: i64 = DEFAULT_CPU_MHZ => nullable("cpu", "CPU");
+        /// Whole cores; 0: a share of cpu instead.
+        pub cores: i64 => nullable("cores", "Cores");
+        pub memory_mb: i64 = 300 => nullable("memory", "MemoryMB");
+        /// How far it may go beyond its memory. 0: nowhere; -1: as far as there is.
+        pub memory_max_mb: i64 => nullable("memory_max", "MemoryMaxMB");
+        pub networks: Vec<Network> => nullable("network", "Networks");
+        pub devices: Vec<DeviceAsk> => nullable("device", "Devices");
+    }
+    and [
+        soon(maybe("disk", "DiskMB", Kind::Int)).always_zero(),
+        soon(maybe("iops", "IOPS", Kind::Int)).always_zero(),
+        soon(filled(one("numa", "NUMA", &NUMA), r#"{"Affinity":"none"}"#)),
+        soon(maybe("secrets", "SecretsMB", Kind::Int)).always_zero(),
+    ]
+}
+
+block! {
+    /// The disk that an allocation has to itself. Nothing of it moves on to the next one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct EphemeralDisk in named("ephemeral_disk", "EphemeralDisk") => {
+        pub size_mb: i64 = 300 => nullable("size", "SizeMB");
+    }
+    and [
+        soon(maybe("sticky", "Sticky", Kind::Bool)).always_zero(),
+        soon(maybe("migrate", "Migrate", Kind::Bool)).always_zero(),
+    ]
+}
 
 /// What is scheduled: MHz of cpu, MiB of memory, MiB of disk, and places for allocations. Signed, because differences are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +172,7 @@ impl AllocResources {
     pub fn allow_memory(&mut self, group: &TaskGroup) {
         for task in &group.tasks {
             if let Some(held) = self.tasks.get_mut(&task.name) {
-                held.held.memory_max_mb = task.asks.memory_max_mb;
+                held.held.memory_max_mb = task.resources.memory_max_mb;
             }
         }
     }

@@ -41,8 +41,8 @@ block! {
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct Scaling in named("scaling", "Scaling").hooked(Hook::GroupScaling) => {
         pub min: i64 => nullable("min", "Min");
-        pub max: i64 => nullable("max", "Max");
-        pub enabled: bool => nullable("enabled", "Enabled");
+        pub max: i64 = Scaling::NO_MAX => nullable("max", "Max");
+        pub enabled: bool = true => nullable("enabled", "Enabled");
         /// Not looked at here.
         pub policy: BTreeMap<String, Value> => nullable("policy", "Policy");
     }

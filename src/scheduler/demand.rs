@@ -73,7 +73,7 @@ impl NodeOffer<'_> {
 }
 
 fn all_networks(group: &TaskGroup) -> impl Iterator<Item = &Network> {
-    group.asks.networks.iter().chain(group.tasks.iter().flat_map(|t| &t.asks.networks))
+    group.networks.iter().chain(group.tasks.iter().flat_map(|t| &t.resources.networks))
 }
 
 impl<'a> Demand<'a> {
@@ -81,9 +81,10 @@ impl<'a> Demand<'a> {
     pub fn of(group: &'a TaskGroup) -> Option<Self> {
         let ports: Vec<&Port> = all_networks(group).flat_map(Network::ports).collect();
         let asked = group.tasks.iter().enumerate();
-        let devices: Vec<_> =
-            asked.flat_map(|(i, t)| t.asks.devices.iter().map(move |d| (i, DeviceRequest::new(d)))).collect();
-        let cores = group.tasks.iter().any(|t| t.asks.cores > 0);
+        let devices: Vec<_> = asked
+            .flat_map(|(i, t)| t.resources.devices.iter().map(move |d| (i, DeviceRequest::new(d))))
+            .collect();
+        let cores = group.tasks.iter().any(|t| t.resources.cores > 0);
         let any = cores || !ports.is_empty() || !devices.is_empty();
         any.then(|| Demand { group, ports, devices, cores, operands: ConstraintChecker::default() })
     }
@@ -92,7 +93,7 @@ impl<'a> Demand<'a> {
     pub fn amount(&self, own: &UniqueProperties) -> Amount {
         let mut resources = self.group.resources();
         if self.cores {
-            for task in self.group.tasks.iter().filter(|t| t.asks.cores > 0) {
+            for task in self.group.tasks.iter().filter(|t| t.resources.cores > 0) {
                 if let Some(held) = resources.tasks.get_mut(&task.name) {
                     held.cpu_mhz = cpu_mhz(task, &own.offered);
                 }
@@ -176,7 +177,7 @@ impl<'a> Demand<'a> {
         let mut free = offer.offered().cores.iter().filter(|core| !offer.taken.holds(&Claim::Core(**core)));
         let mut assigned = Vec::with_capacity(self.group.tasks.len());
         for task in &self.group.tasks {
-            let wanted = usize::try_from(task.asks.cores).unwrap_or(0);
+            let wanted = usize::try_from(task.resources.cores).unwrap_or(0);
             let cores: Vec<u16> = free.by_ref().take(wanted).copied().collect();
             if cores.len() < wanted {
                 return Err(Shortage::Cores);
@@ -200,16 +201,16 @@ impl<'a> Demand<'a> {
         let mut networks =
             |asked: &[Network]| asked.iter().map(|n| network(n, offered, &mut ports)).collect();
         let mut resources = self.group.resources();
-        resources.networks = networks(&self.group.asks.networks);
+        resources.networks = networks(&self.group.networks);
         for (i, task) in self.group.tasks.iter().enumerate() {
             let Some(of_task) = resources.tasks.get_mut(&task.name) else { continue };
-            if task.asks.cores > 0 {
+            if task.resources.cores > 0 {
                 of_task.cpu_mhz = cpu_mhz(task, offered);
             }
             let devices = assigned.devices.iter().filter(|d| d.task == i);
             of_task.held = TaskHoldings {
                 cores: assigned.cores.get(i).cloned().unwrap_or_default(),
-                networks: networks(&task.asks.networks),
+                networks: networks(&task.resources.networks),
                 devices: devices.map(|d| held_device(offered, d.group, &d.instances)).collect(),
                 ..std::mem::take(&mut of_task.held)
             };
@@ -258,7 +259,7 @@ fn any_free(
 }
 
 fn cpu_mhz(task: &Task, offered: &OfferedResources) -> i64 {
-    offered.core_mhz.saturating_mul(task.asks.cores)
+    offered.core_mhz.saturating_mul(task.resources.cores)
 }
 
 /// The node is known by its first address.

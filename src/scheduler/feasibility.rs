@@ -282,7 +282,7 @@ impl<'a> Feasibility<'a> {
     fn device_set(&mut self, group: &str) -> Bitmap {
         let tasks = self.job.group(group).map(|g| g.tasks.as_slice()).unwrap_or_default();
         let asked: Vec<DeviceRequest> =
-            tasks.iter().flat_map(|t| &t.asks.devices).map(DeviceRequest::new).collect();
+            tasks.iter().flat_map(|t| &t.resources.devices).map(DeviceRequest::new).collect();
         self.own_set(&mut |_, own, operands| asked.iter().all(|a| a.found(&own.offered.devices, operands)))
     }
 
@@ -337,23 +337,23 @@ fn group_checks(group: &TaskGroup) -> impl Iterator<Item = Check<'_>> {
 /// What the node has to offer at all, free or not.
 fn offer_checks(group: &TaskGroup) -> Vec<Check<'_>> {
     let mut checks = Vec::new();
-    for volume in group.asks.volumes.values() {
+    for volume in group.volumes.values() {
         checks.push(Check::Volume(&volume.source, volume.read_only));
     }
-    for network in group.asks.networks.iter().chain(group.tasks.iter().flat_map(|t| &t.asks.networks)) {
+    for network in group.networks.iter().chain(group.tasks.iter().flat_map(|t| &t.resources.networks)) {
         if network.mode() != HOST_MODE {
             checks.push(Check::Network(network.mode()));
         }
         checks.extend(network.ports().map(|p| Check::HostNetwork(&p.host_network, &p.label)));
     }
     for task in &group.tasks {
-        if !task.asks.mounts.is_empty() {
+        if !task.volume_mounts.is_empty() {
             checks.push(Check::Mounts(&task.driver));
         }
-        if task.asks.cores > 0 {
+        if task.resources.cores > 0 {
             checks.push(Check::Cores);
         }
-        if !task.asks.devices.is_empty() {
+        if !task.resources.devices.is_empty() {
             checks.push(Check::Devices(&group.name));
         }
     }

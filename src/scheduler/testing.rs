@@ -4,17 +4,18 @@
 use super::fleet::Fleet;
 use super::{Attempt, SchedulerState, schedule};
 use model::alloc::{AllocMetric, Allocation, ClientStatus, DesiredStatus, Transition, alloc_name};
-use model::claims::{GroupAsks, NodeOffers, TaskAsks};
+use model::claims::NodeOffers;
 use model::constraint::Constraint;
 use model::deployment::Deployment;
 use model::eval::{Evaluation, Trigger};
 use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
-use model::job::{Job, JobSpec, JobStatus, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::job::{Job, JobSpec, JobStatus, Task};
 use model::node::{DriverInfo, Node, NodeInfo, NodeStatus, computed_class};
 use model::plan::{Decision, Plan};
-use model::resources::Amount;
+use model::resources::{Amount, Resources};
+use model::samples;
 use model::scheduling::Scheduling;
-use model::time::{Span, Wall};
+use model::time::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -88,81 +89,11 @@ pub fn constraint(left: &str, operand: &str, right: &str) -> Constraint {
     Constraint { left: left.into(), operand: operand.into(), right: right.into() }
 }
 
-fn restart() -> RestartPolicy {
-    RestartPolicy {
-        attempts: 2,
-        interval: Span::minutes(30),
-        delay: Span::seconds(15),
-        mode: RestartMode::Fail,
-        render_templates: false,
-    }
-}
-
 /// A service with one group `g` of `count`, one task `t` of 500 MHz and 256 MiB.
 pub fn spec(id: &str, count: i64) -> JobSpec {
-    let task = Task {
-        name: "t".into(),
-        driver: "exec".into(),
-        config: BTreeMap::new(),
-        env: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        user: String::new(),
-        constraints: vec![],
-        affinities: vec![],
-        cpu_mhz: 500,
-        memory_mb: 256,
-        restart: restart(),
-        lifecycle: None,
-        leader: false,
-        kill_signal: String::new(),
-        kill_timeout: Span::seconds(5),
-        shutdown_delay: Span::ZERO,
-        logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
-        asks: TaskAsks::default(),
-        payload_file: String::new(),
-        actions: vec![],
-        scaling: vec![],
-    };
-    let group = TaskGroup {
-        name: "g".into(),
-        count,
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        restart: restart(),
-        reschedule: None,
-        update: None,
-        migrate: None,
-        ephemeral_disk_mb: 300,
-        shutdown_delay: None,
-        tasks: vec![task],
-        meta: BTreeMap::new(),
-        disconnect: None,
-        asks: GroupAsks::default(),
-        scaling: None,
-    };
-    JobSpec {
-        namespace: "default".into(),
-        id: id.into(),
-        name: id.into(),
-        region: "global".into(),
-        job_type: JobType::Service,
-        priority: 50,
-        all_at_once: false,
-        datacenters: vec!["*".into()],
-        node_pool: "default".into(),
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        groups: vec![group],
-        update: None,
-        meta: BTreeMap::new(),
-        stop: false,
-        periodic: None,
-        parent: String::new(),
-        parameterized: None,
-        ..JobSpec::default()
-    }
+    let resources = Resources { cpu_mhz: 500, memory_mb: 256, ..Resources::default() };
+    let task = Task { driver: "exec".into(), resources, ..samples::task("t") };
+    samples::job("default", id, vec![samples::group("g", count, vec![task])])
 }
 
 pub fn job_of(spec: JobSpec) -> Job {

@@ -58,8 +58,8 @@ fn random_spec(id: &str, dice: &mut Dice) -> JobSpec {
     spec.datacenters = vec![dice.pick(&["*", "dc1", "dc*"]).into()];
     spec.node_pool = dice.pick(&["default", "all"]).into();
     let task = &mut spec.groups[0].tasks[0];
-    task.cpu_mhz = 100 * (1 + dice.below(8)) as i64;
-    task.memory_mb = 128 * (1 + dice.below(8)) as i64;
+    task.resources.cpu_mhz = 100 * (1 + dice.below(8)) as i64;
+    task.resources.memory_mb = 128 * (1 + dice.below(8)) as i64;
     if dice.one_in(2) {
         spec.constraints.push(constraint("${attr.kernel.name}", "=", "linux"));
     }
@@ -93,8 +93,11 @@ fn score_node(spec: &JobSpec, node: &Node, used: Amount, at: &[&Node]) -> Option
     let here = at.iter().filter(|n| n.info.id == node.info.id).count();
     let in_rack = at.iter().filter(|n| n.info.meta["rack"] == node.info.meta["rack"]).count();
     let task = &spec.groups[0].tasks[0];
-    let (all, cpu, memory) =
-        (node.info.capacity, used.cpu_mhz + task.cpu_mhz, used.memory_mb + task.memory_mb);
+    let (all, cpu, memory) = (
+        node.info.capacity,
+        used.cpu_mhz + task.resources.cpu_mhz,
+        used.memory_mb + task.resources.memory_mb,
+    );
     let fits = cpu <= all.cpu_mhz && memory <= all.memory_mb && used.disk_mb + 300 <= all.disk_mb;
     let fits = fits && (node.info.max_allocs == 0 || used.allocs < i64::from(node.info.max_allocs));
     let taken = (has(spec, "distinct_hosts") && here > 0) || (has(spec, "distinct_property") && in_rack >= 2);
@@ -226,7 +229,7 @@ fn disturb(world: &mut Harness, id: &str, dice: &mut Dice) -> &'static str {
             if dice.one_in(2) {
                 let mut second = spec.groups[0].clone();
                 (second.name, second.constraints, second.count) = ("h".into(), vec![], dice.below(4) as i64);
-                second.tasks[0].memory_mb = 128 * (1 + dice.below(16)) as i64;
+                second.tasks[0].resources.memory_mb = 128 * (1 + dice.below(16)) as i64;
                 spec.groups.insert(dice.below(2) as usize, second);
             }
             world.register(spec);

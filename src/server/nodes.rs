@@ -417,7 +417,7 @@ fn dispatched_with(spec: &JobSpec, group: &TaskGroup) -> (BTreeMap<String, Strin
         meta.insert(key.clone(), String::new());
     }
     meta.extend(spec.meta.clone());
-    let wanted = group.tasks.iter().any(|task| !task.payload_file.is_empty());
+    let wanted = group.tasks.iter().any(|task| task.dispatch_payload.is_some());
     (meta, if wanted { dispatch.payload.clone() } else { vec![] })
 }
 

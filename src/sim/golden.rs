@@ -335,11 +335,19 @@ fn local(s: &mut Samples) {
     for (what, retention) in
         [("kept", Retention::Kept), ("removed", Retention::Removed), ("collected", Retention::Collected)]
     {
-        s.add(what, &AllocRecord { assignment: assignment(), dir_built: true, retention, health: None });
+        s.add(
+            what,
+            &AllocRecord { assignment: assignment(), dir_built: true, retention, health: None, received: AT },
+        );
     }
     let found = Some(HealthResult { deployment: Some(DeploymentId::from_random(4)), healthy: true });
-    let head =
-        AllocRecord { assignment: assignment(), dir_built: true, retention: Retention::Kept, health: found };
+    let head = AllocRecord {
+        assignment: assignment(),
+        dir_built: true,
+        retention: Retention::Kept,
+        health: found,
+        received: AT,
+    };
     s.add("found healthy", &head);
     let state = report(1, ClientStatus::Running).task_states.remove("t").unwrap_or_default();
     let run = Some(RunRecord { id: run_id(1), boot: uuid(2), confirmed: true });

@@ -176,7 +176,7 @@ fn job(spec: &JobSpec) -> Value {
                         "Name": t.name,
                         "Driver": t.driver,
                         "Config": t.config.iter().map(|(k, v)| (k.clone(), plain(v))).collect::<BTreeMap<_, _>>(),
-                        "Resources": { "CPU": t.cpu_mhz, "MemoryMB": t.memory_mb },
+                        "Resources": { "CPU": t.resources.cpu_mhz, "MemoryMB": t.resources.memory_mb },
                         "KillTimeout": t.kill_timeout.as_nanos(),
                         "LogConfig": { "MaxFiles": t.logs.max_files, "MaxFileSizeMB": t.logs.max_file_size_mb },
                     })

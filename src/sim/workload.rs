@@ -7,18 +7,19 @@ use super::processes::WITH_SIBLING;
 use super::rollouts;
 use super::world::{Event, World};
 use client::effects as client;
-use model::claims::{DEFAULT_HOST_NETWORK, GroupAsks, Network, Port, TaskAsks};
+use model::claims::{DEFAULT_HOST_NETWORK, Network, Port};
+use model::family::dispatch::DispatchPayload;
 use model::id::{AllocId, JobKey};
 use model::job::{
     DelayFunction, DisconnectPolicy, HealthCheck, JobSpec, JobType, JobUpdate, LogConfig, MigratePolicy,
     Reconcile, ReschedulePolicy, RestartMode, RestartPolicy, Task, TaskGroup, UpdatePolicy,
 };
 use model::random::Stream;
+use model::samples;
 use model::submission::Submission;
 use model::time::Span;
 use model::value::Value;
 use server::effects::Input;
-use std::collections::BTreeMap;
 use wire::client_rpc::{ClientRequest, RestartScope};
 use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
@@ -89,8 +90,8 @@ impl Workload {
         if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
             task.config.insert("command".into(), Value::Text("sim".into()));
             task.config.insert("args".into(), Value::List(args.into_iter().map(Value::Text).collect()));
-            task.cpu_mhz = 50 + self.draws.below(400) as i64;
-            task.memory_mb = 16 + self.draws.below(200) as i64;
+            task.resources.cpu_mhz = 50 + self.draws.below(400) as i64;
+            task.resources.memory_mb = 16 + self.draws.below(200) as i64;
             task.kill_timeout = Span::seconds(1 + self.draws.below(8) as i64);
         }
         if self.one_in(4) {
@@ -102,7 +103,7 @@ impl Workload {
             group.update = Some(rollouts::update(&mut self.draws));
             group.migrate =
                 group.migrate.map(|m| MigratePolicy { health_check: HealthCheck::TaskStates, ..m });
-            group.asks.networks = network(&mut self.draws).into_iter().collect();
+            group.networks = network(&mut self.draws).into_iter().collect();
             group.disconnect = disconnect(&mut self.draws);
         }
         if system {
@@ -409,7 +410,7 @@ pub fn dispatched_job(key: &JobKey, milliseconds: u64) -> JobSpec {
         let args = ["run", &milliseconds.to_string(), "0"].map(|a| Value::Text(a.into())).to_vec();
         task.config.insert("command".into(), Value::Text("sim".into()));
         task.config.insert("args".into(), Value::List(args));
-        task.payload_file = "payload".into();
+        task.dispatch_payload = Some(DispatchPayload { file: "payload".into() });
     }
     spec
 }
@@ -426,67 +427,8 @@ fn batch_job(key: &JobKey, count: i64) -> JobSpec {
 }
 
 fn job(key: &JobKey, job_type: JobType, count: i64, restart: RestartPolicy) -> JobSpec {
-    let task = Task {
-        name: "main".into(),
-        driver: "raw_exec".into(),
-        config: BTreeMap::new(),
-        env: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        user: String::new(),
-        constraints: vec![],
-        affinities: vec![],
-        cpu_mhz: 100,
-        memory_mb: 64,
-        restart,
-        lifecycle: None,
-        leader: false,
-        kill_signal: String::new(),
-        kill_timeout: Span::seconds(5),
-        shutdown_delay: Span::ZERO,
-        logs: LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false },
-        asks: TaskAsks::default(),
-        payload_file: String::new(),
-        actions: vec![],
-        scaling: vec![],
-    };
-    let group = TaskGroup {
-        name: "group".into(),
-        count,
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        restart,
-        reschedule: None,
-        update: None,
-        migrate: None,
-        ephemeral_disk_mb: 300,
-        shutdown_delay: None,
-        tasks: vec![task],
-        meta: BTreeMap::new(),
-        disconnect: None,
-        asks: GroupAsks::default(),
-        scaling: None,
-    };
-    JobSpec {
-        namespace: key.namespace.clone(),
-        id: key.id.clone(),
-        name: key.id.clone(),
-        region: "global".into(),
-        job_type,
-        priority: 50,
-        all_at_once: false,
-        datacenters: vec!["*".into()],
-        node_pool: "default".into(),
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        groups: vec![group],
-        update: None,
-        meta: BTreeMap::new(),
-        stop: false,
-        periodic: None,
-        parent: String::new(),
-        parameterized: None,
-        ..JobSpec::default()
-    }
+    let logs = LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false };
+    let task = Task { restart, logs, ..samples::task("main") };
+    let group = TaskGroup { restart, ..samples::group("group", count, vec![task]) };
+    JobSpec { job_type, ..samples::job(&key.namespace, &key.id, vec![group]) }
 }

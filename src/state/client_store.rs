@@ -7,6 +7,7 @@
 use super::checksummed;
 use model::id::{AllocId, DeploymentId, RunId, Uuid};
 use model::task::TaskState;
+use model::time::Wall;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,8 @@ pub struct AllocRecord {
     pub retention: Retention,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
     pub health: Option<HealthResult>,
+    /// When this node first had it.
+    pub received: Wall,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,18 +6,19 @@ use super::log_batch::LogBatch;
 use super::store::{Options, Store, StoreFiles};
 use super::view::View;
 use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
-use model::claims::{GroupAsks, NodeOffers, TaskAsks};
+use model::claims::NodeOffers;
 use model::eval::{Evaluation, Trigger};
 use model::id::{AllocId, EvalId, JobKey, NodeId, NodeSecret};
-use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::job::{Job, JobSpec, JobType, TaskGroup};
 use model::namespace::NamespaceSpec;
 use model::node::{DriverInfo, NodeInfo, NodeStatus};
 use model::plan::NodePlan;
 use model::pool::NodePoolSpec;
 use model::resources::Amount;
+use model::samples;
 use model::submission::Submission;
 use model::task::{TaskPhase, TaskState};
-use model::time::{Span, Wall};
+use model::time::Wall;
 use redb::backends::InMemoryBackend;
 use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command, RegisterJobCommand};
@@ -43,82 +44,11 @@ pub fn key(id: &str) -> JobKey {
 
 /// A service with one group `g` of one task `t`.
 pub fn spec(id: &str, count: i64) -> JobSpec {
-    JobSpec {
-        namespace: "default".into(),
-        id: id.into(),
-        name: id.into(),
-        region: "global".into(),
-        job_type: JobType::Service,
-        priority: 50,
-        all_at_once: false,
-        datacenters: vec!["*".into()],
-        node_pool: "default".into(),
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        groups: vec![group("g", count)],
-        update: None,
-        meta: BTreeMap::new(),
-        stop: false,
-        periodic: None,
-        parent: String::new(),
-        parameterized: None,
-        ..JobSpec::default()
-    }
+    samples::job("default", id, vec![group("g", count)])
 }
 
 pub fn group(name: &str, count: i64) -> TaskGroup {
-    let restart = RestartPolicy {
-        attempts: 2,
-        interval: Span::minutes(30),
-        delay: Span::seconds(15),
-        mode: RestartMode::Fail,
-        render_templates: false,
-    };
-    TaskGroup {
-        name: name.into(),
-        count,
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        restart,
-        reschedule: None,
-        update: None,
-        migrate: None,
-        ephemeral_disk_mb: 300,
-        shutdown_delay: None,
-        tasks: vec![task("t", restart)],
-        meta: BTreeMap::new(),
-        disconnect: None,
-        asks: GroupAsks::default(),
-        scaling: None,
-    }
-}
-
-fn task(name: &str, restart: RestartPolicy) -> Task {
-    Task {
-        name: name.into(),
-        driver: "raw_exec".into(),
-        config: BTreeMap::new(),
-        env: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        user: String::new(),
-        constraints: vec![],
-        affinities: vec![],
-        cpu_mhz: 100,
-        memory_mb: 64,
-        restart,
-        lifecycle: None,
-        leader: false,
-        kill_signal: String::new(),
-        kill_timeout: Span::seconds(5),
-        shutdown_delay: Span::ZERO,
-        logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
-        asks: TaskAsks::default(),
-        payload_file: String::new(),
-        actions: vec![],
-        scaling: vec![],
-    }
+    samples::group(name, count, vec![samples::task("t")])
 }
 
 pub fn info(n: u128) -> NodeInfo {

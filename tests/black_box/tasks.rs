@@ -32,6 +32,27 @@ fn a_policy_that_fails_gives_up_after_its_attempts() {
 }
 
 #[test]
+fn a_batch_task_is_killed_when_max_run_duration_is_over() {
+    let node = Node::dev();
+    let mut job = shell_job("long", "exec sleep 1000");
+    job["TaskGroups"][0]["MaxRunDuration"] = json!(2 * SECOND);
+    let refused = node.put("/v1/jobs", &json!({ "Job": job }));
+    assert_eq!(refused.status, 500, "{}", refused.text());
+    assert!(refused.text().contains("does not allow max_run_duration"), "{}", refused.text());
+    job["Type"] = "batch".into();
+    node.register(&job);
+    let alloc = node.await_alloc("long", "complete");
+    assert_eq!(alloc["ClientDescription"], "allocation exceeded max_run_duration");
+    let told = events(&alloc);
+    assert!(told.iter().any(|e| e == "Max Run Duration Exceeded"), "{told:?}");
+    wait::until_eq("the job is dead", &json!("dead"), || node.get("/v1/job/long").json()["Status"].clone());
+    assert_eq!(node.allocs("long").len(), 1, "it is not placed again");
+    let file = node.write("long.nomad.hcl", node.drover(&["job", "inspect", "-hcl", "long"]).exits(0));
+    let text = std::fs::read_to_string(&file).expect("written");
+    assert!(text.contains("max_run_duration = \"2s\""), "{text}");
+}
+
+#[test]
 fn what_has_failed_is_placed_again_as_often_as_its_policy_says() {
     let node = Node::dev();
     let mut job = shell_job("again", "exit 7");

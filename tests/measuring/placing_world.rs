@@ -61,7 +61,7 @@ impl World {
             let mut spec = testing::spec(&format!("crowd-{j}"), 0);
             spec.priority = 10 + (j % 4) as i64 * 10;
             let task = &mut spec.groups[0].tasks[0];
-            (task.cpu_mhz, task.memory_mb) = (14_000 / each as i64, 32_000 / each as i64);
+            (task.resources.cpu_mhz, task.resources.memory_mb) = (14_000 / each as i64, 32_000 / each as i64);
             let job = testing::job_of(spec.clone());
             let mut allocs = vec![];
             for i in (j..nodes * each).step_by(RACKS) {
@@ -170,6 +170,6 @@ fn job(count: i64) -> JobSpec {
     let group = &mut spec.groups[0];
     let racks: Vec<String> = (0..RACKS / 2).map(|r| format!("r{r}")).collect();
     group.constraints.push(constraint("${meta.rack}", "set_contains_any", &racks.join(",")));
-    (group.tasks[0].cpu_mhz, group.tasks[0].memory_mb) = (6_000, 6_000);
+    (group.tasks[0].resources.cpu_mhz, group.tasks[0].resources.memory_mb) = (6_000, 6_000);
     spec
 }

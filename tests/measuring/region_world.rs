@@ -226,7 +226,7 @@ fn ended(id: AllocId) -> AllocUpdate {
 pub fn service(name: &str, number: u64, count: i64, cpu_mhz: i64, memory_mb: i64) -> JobSpec {
     let mut spec = testing::spec(&format!("{name}-{:04x}-{number}", mix(number) & 0xffff), count);
     let group = &mut spec.groups[0];
-    group.ephemeral_disk_mb = 10;
-    (group.tasks[0].cpu_mhz, group.tasks[0].memory_mb) = (cpu_mhz, memory_mb);
+    group.ephemeral_disk.size_mb = 10;
+    (group.tasks[0].resources.cpu_mhz, group.tasks[0].resources.memory_mb) = (cpu_mhz, memory_mb);
     spec
 }

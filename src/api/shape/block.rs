@@ -27,7 +27,7 @@ impl Serialize for BlockShape<'_> {
         let mut map = s.serialize_map(None)?;
         let (mut result, named) = (Ok(()), self.block.block().label);
         self.block.each(&mut |member, view| {
-            if result.is_err() || member.json.is_empty() || member.by_hand || is_ignored(member) {
+            if result.is_err() || member.json.is_empty() || member.written_by_hand || is_ignored(member) {
                 return;
             }
             result = match self.label.filter(|_| named == Some(member.json)) {
@@ -86,8 +86,8 @@ fn nothing<S: Serializer>(member: &Member, s: S) -> Result<S::Ok, S::Error> {
     }
 }
 
-/// Blocks by their labels; `null` is for whoever writes them.
-pub struct Labelled<'a>(pub &'a dyn BlockMap);
+/// Blocks by their labels.
+struct Labelled<'a>(&'a dyn BlockMap);
 
 impl Serialize for Labelled<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {

@@ -11,19 +11,6 @@ pub fn payload_text(dispatch: &Dispatch) -> Option<String> {
     Some(STANDARD.encode(payload))
 }
 
-/// A task's `DispatchPayload`.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct PayloadFileShape<'a> {
-    file: &'a str,
-}
-
-impl<'a> PayloadFileShape<'a> {
-    pub fn new(file: &'a str) -> Option<Self> {
-        (!file.is_empty()).then_some(PayloadFileShape { file })
-    }
-}
-
 /// What dispatching led to.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]

@@ -13,14 +13,14 @@ use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// print a job as JSON, or as the file that it was made from
+/// print a job as JSON, or as a job file
 #[derive(FromArgs, ArgsInfo)]
 #[argh(example = "drover job inspect -version 2 cache", example = "drover job inspect -hcl cache")]
 pub struct JobInspect {
     /// that version instead of the newest
     #[argh(option)]
     version: Option<u64>,
-    /// print the file that the job was made from
+    /// print the job file that it was made from, or one that says the same
     #[argh(switch)]
     hcl: bool,
     /// with -hcl: how to run it with the variables that it was submitted with, on standard error
@@ -107,21 +107,35 @@ impl JobInspect {
         }
     }
 
+    /// The file that its user wrote, else one that says the same.
     fn source(&self, session: &Session, stub: &JobStub) -> CommandResult<()> {
-        let job: Job = decode(&self.object(session, stub)?)?;
-        let kept = kept(session, stub, job.version)?.ok_or_else(|| {
-            let (id, version) = (&stub.id, job.version);
-            CommandError::new(format!(
-                "The file that version {version} of job {id:?} was made from was not kept"
-            ))
-        })?;
-        let kept: Submission = decode(&kept)?;
+        let object = self.object(session, stub)?;
+        let job: Job = decode(&object)?;
+        let kept = match kept(session, stub, job.version)? {
+            Some(kept) => Some(decode::<Submission>(&kept)?).filter(|kept| kept.format != "json"),
+            None => None,
+        };
+        let kept = match kept {
+            Some(kept) => kept,
+            None => Submission { source: written(&object)?, ..Submission::default() },
+        };
         session.out.text(&format!("{}\n", kept.source.trim_end()))?;
         if self.with_vars {
             session.out.stderr_line(&again(stub, job.version, &kept));
         }
         Ok(())
     }
+}
+
+/// The job as a job file. What it was dispatched with has no place in one.
+fn written(job: &Value) -> CommandResult<String> {
+    let mut job = job.clone();
+    if let Value::Object(members) = &mut job {
+        members.remove("Payload");
+    }
+    let spec = jobspec::decode_job(&job)
+        .map_err(|e| CommandError::new(format!("The job cannot be written as a file: {e}")))?;
+    Ok(jobspec::write(&spec))
 }
 
 /// What the version was made from, as the API's object, if that was kept.
@@ -140,7 +154,6 @@ fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
     let namespace: String = namespace_query(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
     let flags = kept.variable_flags.iter().map(|(name, value)| spelled("var", &format!("{name}={value}")));
     let flags: String = flags.collect();
-    let json = if kept.format == "json" { "-json " } else { "" };
     let inspect = format!("drover job inspect {namespace}-hcl -version {version} {}", shell_word(&stub.id));
     let (intro, file) = match kept.variables.trim() {
         "" => ("As it was submitted:".to_string(), ""),
@@ -148,7 +161,7 @@ fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
             (format!("As it was submitted, with these lines in vars.hcl:\n\n{text}"), "-var-file=vars.hcl ")
         }
     };
-    format!("\n{intro}\n\n{inspect} | drover job run {namespace}{json}{flags}{file}-")
+    format!("\n{intro}\n\n{inspect} | drover job run {namespace}{flags}{file}-")
 }
 
 /// As they come, newest first; with `wanted` only that one.

@@ -2,11 +2,12 @@
 
 use crate::config::Config;
 use model::alloc::{DesiredStatus, alloc_name};
-use model::claims::{GroupAsks, NodeOffers, TaskAsks};
+use model::claims::NodeOffers;
 use model::id::{AllocId, JobKey, NodeId, NodeSecret, Uuid};
-use model::job::{JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::job::{JobType, RestartMode, RestartPolicy, Task};
 use model::node::{DriverInfo, NodeInfo};
 use model::resources::Amount;
+use model::samples;
 use model::time::{Span, Wall};
 use model::value::Value;
 use std::collections::BTreeMap;
@@ -67,50 +68,12 @@ pub fn restart(attempts: i64, mode: RestartMode) -> RestartPolicy {
 }
 
 pub fn task(name: &str) -> Task {
-    Task {
-        name: name.into(),
-        driver: "raw_exec".into(),
-        config: [("command".to_string(), Value::Text("/bin/serve".into()))].into(),
-        env: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        user: String::new(),
-        constraints: vec![],
-        affinities: vec![],
-        cpu_mhz: 100,
-        memory_mb: 64,
-        restart: restart(2, RestartMode::Fail),
-        lifecycle: None,
-        leader: false,
-        kill_signal: String::new(),
-        kill_timeout: Span::seconds(5),
-        shutdown_delay: Span::ZERO,
-        logs: LogConfig { max_files: 10, max_file_size_mb: 10, disabled: false },
-        asks: TaskAsks::default(),
-        payload_file: String::new(),
-        actions: vec![],
-        scaling: vec![],
-    }
+    let config = [("command".to_string(), Value::Text("/bin/serve".into()))].into();
+    Task { config, ..samples::task(name) }
 }
 
 pub fn assignment(n: u8, tasks: &[Task]) -> Assignment {
-    let group = TaskGroup {
-        name: "g".into(),
-        count: 1,
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        restart: restart(2, RestartMode::Fail),
-        reschedule: None,
-        update: None,
-        migrate: None,
-        ephemeral_disk_mb: 300,
-        shutdown_delay: None,
-        tasks: tasks.to_vec(),
-        meta: BTreeMap::new(),
-        disconnect: None,
-        asks: GroupAsks::default(),
-        scaling: None,
-    };
+    let group = samples::group("g", 1, tasks.to_vec());
     Assignment {
         id: alloc_id(n),
         name: alloc_name("job", "g", 3),

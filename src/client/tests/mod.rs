@@ -9,5 +9,6 @@ mod health;
 mod kills;
 mod random_walks;
 mod reported;
+mod run_limit;
 mod scripts;
 mod world;

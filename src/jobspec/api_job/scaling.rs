@@ -1,48 +1,41 @@
 //! How far groups, and what their tasks are given, may be scaled (jobspec.md 3.14.11).
 
 use super::{Decoder, Given, plain};
+use model::job::TaskGroup;
 use model::scaling::{Scaling, ScalingType, TaskScaling};
 use model::value::Value as Plain;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 impl Decoder<'_> {
-    /// The count is the least that there may be, unless somebody says either.
-    pub(super) fn count_and_scaling(&mut self, g: Given<'_>, path: &str) -> (i64, Option<Scaling>) {
-        let given = g.inner("Scaling");
-        let min = given.and_then(|s| s.int("Min"));
-        let count = g.int("Count").or(min).unwrap_or(1);
-        let Some(given) = given else { return (count, None) };
+    pub(super) fn group_scaling(&mut self, group: &mut TaskGroup, g: Given<'_>, path: &str) {
+        let (Some(scaling), Some(given)) = (&mut group.scaling, g.inner("Scaling")) else { return };
+        scaling.policy = free_form(given.0.get("Policy"));
         let only = ScalingType::Horizontal.as_str();
         if let Some(other) = given.text("Type").filter(|t| !t.is_empty() && *t != only) {
             self.checker
                 .wrong(format!("{path}.Scaling: scaling policy type {other:?} is not valid; it is {only:?}"));
         }
-        (count, Some(scaling(given, count)))
     }
 
     pub(super) fn task_scaling(&mut self, t: Given<'_>, path: &str) -> Vec<TaskScaling> {
         let mut found = Vec::new();
         for (i, given) in t.many("ScalingPolicies").enumerate() {
+            let path = format!("{path}.ScalingPolicies[{i}]");
             let name = given.text("Type").unwrap_or_default();
             match ScalingType::VERTICAL.into_iter().find(|kind| kind.as_str() == name) {
-                Some(kind) => found.push(TaskScaling { kind, scaling: scaling(given, 0) }),
+                Some(kind) => {
+                    let mut scaling = Scaling::default();
+                    self.fill(&mut scaling, given, &path);
+                    scaling.policy = free_form(given.0.get("Policy"));
+                    found.push(TaskScaling { kind, scaling });
+                }
                 None => self.checker.wrong(format!(
-                    "{path}.ScalingPolicies[{i}]: scaling policy type {name:?} is not valid; it is \"vertical_cpu\" or \"vertical_mem\""
+                    "{path}: scaling policy type {name:?} is not valid; it is \"vertical_cpu\" or \"vertical_mem\""
                 )),
             }
         }
         found
-    }
-}
-
-/// `least`: where nobody says it.
-fn scaling(given: Given<'_>, least: i64) -> Scaling {
-    Scaling {
-        min: given.int("Min").unwrap_or(least),
-        max: given.int("Max").unwrap_or(Scaling::NO_MAX),
-        enabled: given.flag("Enabled").unwrap_or(true),
-        policy: free_form(given.0.get("Policy")),
     }
 }
 

@@ -34,13 +34,16 @@ fn defaults_follow_the_type() {
         (service.datacenters.as_slice(), service.node_pool.as_str()),
         (["*".to_string()].as_slice(), "default")
     );
-    assert_eq!((group.count, group.ephemeral_disk_mb), (1, 300));
+    assert_eq!((group.count, group.ephemeral_disk.size_mb), (1, 300));
     assert_eq!((group.restart.attempts, group.restart.interval), (2, Span::minutes(30)));
     assert_eq!(group.reschedule.unwrap().delay_function, DelayFunction::Exponential);
     assert_eq!(group.update.unwrap().health_check, HealthCheck::Checks);
     assert!(group.migrate.is_some() && service.update.is_some());
     let task = &group.tasks[0];
-    assert_eq!((task.cpu_mhz, task.memory_mb, task.kill_timeout), (100, 300, Span::seconds(5)));
+    assert_eq!(
+        (task.resources.cpu_mhz, task.resources.memory_mb, task.kill_timeout),
+        (100, 300, Span::seconds(5))
+    );
     assert_eq!(task.restart, group.restart);
 
     let batch = decode(&changed("/Type", json!("batch")));

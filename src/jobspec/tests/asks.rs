@@ -85,16 +85,16 @@ fn everything_in_a_file_arrives() {
         reserved: vec![port("web", 8080, 80, "lan")],
         dynamic: vec![port("rpc", 0, -1, "default")],
     };
-    assert_eq!(group.asks.networks, [network]);
-    let volume = &group.asks.volumes["data"];
+    assert_eq!(group.networks, [network]);
+    let volume = &group.volumes["data"];
     assert_eq!((volume.kind.as_str(), volume.source.as_str(), volume.read_only), ("host", "disk", true));
-    let asks = &group.tasks[0].asks;
-    assert_eq!((asks.cores, asks.memory_max_mb, group.tasks[0].cpu_mhz), (2, 200, 0));
+    let asks = &group.tasks[0].resources;
+    assert_eq!((asks.cores, asks.memory_max_mb, asks.cpu_mhz), (2, 200, 0));
     let device = &asks.devices[0];
     assert_eq!((device.name.as_str(), device.count, device.affinities[0].weight), ("nvidia/gpu", 2, 30));
     assert_eq!(device.constraints[0].to_string(), "${device.attr.memory} >= 2 GiB");
     assert_eq!(asks.networks[0].dynamic, [port("own", 0, 0, "default")]);
-    let mount = &asks.mounts[0];
+    let mount = &group.tasks[0].volume_mounts[0];
     assert_eq!((mount.volume.as_str(), mount.propagation_mode.as_str()), ("data", "private"));
     let policy = DisconnectPolicy {
         lost_after: Some(Span::hours(6)),

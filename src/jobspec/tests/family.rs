@@ -4,7 +4,7 @@ use super::accepted::{changed, decode};
 use super::*;
 use crate::decode_job;
 use model::family::Periodic;
-use model::family::dispatch::{Parameterized, PayloadRule};
+use model::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
 use serde_json::json;
 
 #[test]
@@ -73,7 +73,8 @@ fn what_a_dispatch_brings_along_is_read_with_its_defaults() {
     let dispatched = changed("/Dispatched", json!(true));
     assert_eq!((decode(&dispatched).parameterized, decode(&dispatched).dispatch), (None, None));
     let file = changed("/TaskGroups/0/Tasks/0/DispatchPayload", json!({"File": "in/put"}));
-    assert_eq!(decode(&file).groups[0].tasks[0].payload_file, "in/put");
+    let payload = decode(&file).groups[0].tasks[0].dispatch_payload.clone();
+    assert_eq!(payload, Some(DispatchPayload { file: "in/put".into() }));
     for (path, value, why) in [
         ("/ParameterizedJob", json!({"Payload": "never"}), "\"never\" is unknown"),
         ("/TaskGroups/0/Tasks/0/DispatchPayload", json!({"File": ""}), "a dispatch payload needs a file"),

@@ -12,6 +12,7 @@ mod samples;
 mod scaling;
 mod specified;
 mod stored;
+mod written;
 
 use super::{Parsed, Vars, parse};
 use serde_json::Value;

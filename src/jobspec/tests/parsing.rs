@@ -354,7 +354,6 @@ fn what_is_not_built_is_named_where_it_is() {
         ("multiregion {}", "multiregion"),
         ("group \"g\" {\n volume \"v\" {\n per_alloc = true\n}\n}", "per_alloc"),
         ("group \"g\" {\n ephemeral_disk {\n sticky = true\n}\n}", "sticky"),
-        ("group \"g\" {\n max_run_duration = \"1h\"\n}", "max_run_duration"),
         ("group \"g\" {\n task \"t\" {\n template {}\n}\n}", "template"),
         ("group \"g\" {\n task \"t\" {\n artifact {}\n}\n}", "artifact"),
         ("group \"g\" {\n task \"t\" {\n resources {\n secrets = 1\n}\n}\n}", "secrets"),

@@ -91,7 +91,7 @@ fn group(g: &TaskGroup) -> Value {
             "MaxParallel": m.max_parallel, "HealthCheck": health(m.health_check),
             "MinHealthyTime": m.min_healthy_time.as_nanos(), "HealthyDeadline": m.healthy_deadline.as_nanos()
         })),
-        "EphemeralDisk": {"SizeMB": g.ephemeral_disk_mb, "Sticky": false, "Migrate": false},
+        "EphemeralDisk": {"SizeMB": g.ephemeral_disk.size_mb, "Sticky": false, "Migrate": false},
         "ShutdownDelay": g.shutdown_delay.map(Span::as_nanos), "Meta": g.meta, "Consul": {"Namespace": ""},
         "Tasks": g.tasks.iter().map(task).collect::<Vec<_>>()
     })
@@ -104,7 +104,7 @@ fn task(t: &Task) -> Value {
         "Constraints": constraints(&t.constraints), "Affinities": affinities(&t.affinities), "KillSignal": t.kill_signal,
         "KillTimeout": t.kill_timeout.as_nanos(), "ShutdownDelay": t.shutdown_delay.as_nanos(),
         "RestartPolicy": restart(&t.restart),
-        "Resources": {"CPU": t.cpu_mhz, "Cores": 0, "MemoryMB": t.memory_mb, "MemoryMaxMB": 0, "DiskMB": 0, "IOPS": 0},
+        "Resources": {"CPU": t.resources.cpu_mhz, "Cores": 0, "MemoryMB": t.resources.memory_mb, "MemoryMaxMB": 0, "DiskMB": 0, "IOPS": 0},
         "LogConfig": {
             "MaxFiles": t.logs.max_files, "MaxFileSizeMB": t.logs.max_file_size_mb, "Disabled": t.logs.disabled
         },

@@ -2,7 +2,7 @@
 
 use super::{FieldDiff, Kind, ObjectDiff};
 use crate::schema::Kind as Shaped;
-use crate::schema::{BlockList, BlockMap, Change, Fields, Member, Shape, Told, View};
+use crate::schema::{Block, BlockList, BlockMap, Change, Fields, Member, Shape, Told, View};
 use crate::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -31,6 +31,7 @@ impl Flat {
         let name = member.json.to_string();
         let text = match view {
             View::Text(text) => text.to_string(),
+            View::Int(0) if member.zero_is_untold => return,
             View::Int(number) => number.to_string(),
             View::Bool(flag) => flag.to_string(),
             View::Span(span) => span.as_nanos().to_string(),
@@ -44,6 +45,7 @@ impl Flat {
                     texts.iter().enumerate().map(|(i, text)| (format!("{name}[{i}]"), text.clone()));
                 return self.0.extend(entries);
             }
+            View::Free(_) if member.told == Told::AsBlock => return,
             View::Free(map) => return map.iter().for_each(|(k, v)| self.value(format!("{name}[{k}]"), v)),
             View::Null | View::NotKept | View::Texts(_) => return,
             View::Block(_) | View::Blocks(_) | View::ByLabel(_) => return,
@@ -73,11 +75,6 @@ impl Flat {
         self.0.insert(name, text);
     }
 
-    pub fn without(mut self, name: &str) -> Flat {
-        self.0.remove(name);
-        self
-    }
-
     fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -100,9 +97,11 @@ impl Part {
     pub fn of(block: &dyn Fields) -> Part {
         let mut inner = Vec::new();
         block.each(&mut |member, view| match view {
-            View::Block(block) if is_told(member) => inner.push((block.block().shown, Flat::of(block))),
+            View::Block(block) if is_told(member) => {
+                inner.push((name(member, block.block()), Flat::of(block)))
+            }
             View::Blocks(list) if is_told(member) => {
-                inner.extend(blocks(list).map(|block| (block.block().shown, Flat::of(block))));
+                inner.extend(blocks(list).map(|block| (name(member, block.block()), Flat::of(block))));
             }
             _ => {}
         });
@@ -121,6 +120,11 @@ impl Part {
         };
         map.labels().into_iter().filter_map(one).collect()
     }
+}
+
+/// What differences call a block that stands there.
+fn name(member: &Member, block: &Block) -> &'static str {
+    if member.told_name.is_empty() { block.shown } else { member.told_name }
 }
 
 fn blocks(list: &dyn BlockList) -> impl Iterator<Item = &dyn Fields> {
@@ -177,6 +181,13 @@ fn of_member(member: &'static Member, old: View<'_>, new: View<'_>) -> Vec<Objec
         (Shape::Value(Shaped::Texts), Told::AsSet) => {
             let list = |view| if let View::Texts(texts) = view { texts } else { &[] };
             texts(member.json, list(old), list(new)).into_iter().collect()
+        }
+        (Shape::Value(Shaped::Free), Told::AsBlock) => {
+            let flat = |view| match view {
+                View::Free(map) if !map.is_empty() => Some(Flat::of_values(map)),
+                _ => None,
+            };
+            object(member.json, flat(old), flat(new)).into_iter().collect()
         }
         (Shape::Value(_) | Shape::Ignored, _) => vec![],
     }

@@ -7,12 +7,13 @@
 
 mod annotate;
 mod fields;
-mod parts;
 #[cfg(test)]
 mod tests;
 
 use super::job::{JobSpec, Task, TaskGroup};
-use fields::{Flat, changes, kind_of};
+use super::scaling::ScalingType;
+use super::schema::Fields;
+use fields::{Flat, changes, kind_of, object, objects};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +87,7 @@ impl JobDiff {
     /// `old` `None`: a job that was not there.
     pub fn between(old: Option<&JobSpec>, new: &JobSpec) -> JobDiff {
         let fields = changes(&old.map(|j| Flat::of(j)).unwrap_or_default(), &Flat::of(new), false);
-        let objects = parts::of_job(old, new);
+        let objects = objects(old.map(|j| j as &dyn Fields), Some(new));
         let (before, after) = (old.map(JobSpec::groups_by_name).unwrap_or_default(), new.groups_by_name());
         let groups: Vec<GroupDiff> = names(before.keys().chain(after.keys()))
             .into_iter()
@@ -128,7 +129,7 @@ fn group(old: Option<&TaskGroup>, new: Option<&TaskGroup>) -> GroupDiff {
         kind: kind_of(old, new),
         name: old.or(new).map(|g| g.name.clone()).unwrap_or_default(),
         fields: changes(&flat(old), &flat(new), false),
-        objects: parts::of_group(old, new),
+        objects: objects(old.map(|g| g as &dyn Fields), new.map(|g| g as &dyn Fields)),
         tasks,
         updates: BTreeMap::new(),
     }
@@ -140,7 +141,21 @@ fn task(old: Option<&Task>, new: Option<&Task>) -> TaskDiff {
         kind: kind_of(old, new),
         name: old.or(new).map(|t| t.name.clone()).unwrap_or_default(),
         fields: changes(&flat(old), &flat(new), false),
-        objects: parts::of_task(old, new),
+        objects: of_task(old, new),
         annotation: None,
     }
+}
+
+/// Of its scaling policies, each type with its like.
+fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
+    let mut all = objects(old.map(|t| t as &dyn Fields), new.map(|t| t as &dyn Fields));
+    for kind in ScalingType::VERTICAL {
+        let of = |t: &Task| {
+            let policy = t.scaling.iter().find(|s| s.kind == kind);
+            policy.map(|s| Flat::of(&s.scaling).with("Type", kind.as_str()))
+        };
+        all.extend(object("Scaling", old.and_then(of), new.and_then(of)));
+    }
+    all.sort_by_key(|object| object.name);
+    all
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::constraint::Constraint;
 use crate::family::Periodic;
-use crate::family::dispatch::{Parameterized, PayloadRule};
+use crate::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
 use crate::job::{DisconnectPolicy, JobType, Reconcile, TaskAction};
 use crate::plan::GroupChanges;
 use crate::preference::{Affinity, Spread, SpreadTarget};
@@ -157,7 +157,7 @@ fn rules_of_dispatches_are_compared_with_their_lists() {
         let (meta_required, meta_optional) = (vec!["a".to_string()], vec![]);
         j.parameterized =
             Some(Parameterized { payload: PayloadRule::Required, meta_required, meta_optional });
-        edited(j).payload_file = "in/put".into();
+        edited(j).dispatch_payload = Some(DispatchPayload { file: "in/put".into() });
     });
     let want = [
         "Added ParameterizedJob",
@@ -177,7 +177,7 @@ fn each_field_and_block_of_a_group_is_compared() {
         (|j| drop(j.groups[0].meta.insert("a".into(), "b".into())), &["A Meta[a]: \"\" \"b\""]),
         (|j| j.groups[0].shutdown_delay = Some(Span::seconds(1)), &["A ShutdownDelay: \"\" \"1000000000\""]),
         (
-            |j| j.groups[0].ephemeral_disk_mb += 1,
+            |j| j.groups[0].ephemeral_disk.size_mb += 1,
             &[
                 "Edited EphemeralDisk",
                 "= Migrate: \"false\" \"false\"",
@@ -257,7 +257,7 @@ fn each_field_and_block_of_a_task_is_compared() {
             &["Added Config", "A args[0]: \"\" \"-v\"", "A args[1]: \"\" \"2\"", "A m[deep]: \"\" \"true\""],
         ),
         (
-            |j| edited(j).memory_mb = 64,
+            |j| edited(j).resources.memory_mb = 64,
             &[
                 "Edited Resources",
                 "= CPU: \"100\" \"100\"",
@@ -378,7 +378,7 @@ fn what_a_difference_leads_to_is_told_with_it() {
         (|j| edited(j).restart.attempts = 7, in_place),
         (|j| edited(j).logs.disabled = true, replaced),
         (|j| drop(edited(j).env.insert("A".into(), "b".into())), replaced),
-        (|j| edited(j).cpu_mhz = 7, replaced),
+        (|j| edited(j).resources.cpu_mhz = 7, replaced),
         (|j| edited(j).name = "u".into(), replaced),
     ];
     for (change, want) in cases {

@@ -28,6 +28,15 @@ block! {
     }
 }
 
+block! {
+    /// Where a task finds what its job was dispatched with.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct DispatchPayload in named("dispatch_payload", "DispatchPayload") => {
+        /// Below its `local/`.
+        pub file: String => zeroed("file", "File");
+    }
+}
+
 words! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub enum PayloadRule {

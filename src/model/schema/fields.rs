@@ -16,8 +16,11 @@ pub trait Fields {
     /// Every member of the block, in the order of its declaration; `View::NotKept` for one that is not kept.
     fn each<'a>(&'a self, see: &mut dyn FnMut(&'static Member, View<'a>));
 
-    /// Where the member of that name in JSON is kept, if it is and nobody reads it by hand.
+    /// Where the member of that name in JSON is kept, if it is.
     fn slot(&mut self, json: &str) -> Option<Slot<'_>>;
+
+    /// A block of the same kind with every default.
+    fn fresh(&self) -> Box<dyn Fields>;
 }
 
 /// What `block!` declares.
@@ -45,7 +48,12 @@ pub enum View<'a> {
 
 impl View<'_> {
     pub const fn not_kept(member: &Member) -> View<'static> {
-        if member.constant.is_empty() { View::NotKept } else { View::Text(member.constant) }
+        match member.shape {
+            Shape::Value(Kind::Int) if member.always_zero => View::Int(0),
+            Shape::Value(Kind::Bool) if member.always_zero => View::Bool(false),
+            _ if member.constant.is_empty() => View::NotKept,
+            _ => View::Text(member.constant),
+        }
     }
 }
 
@@ -70,6 +78,8 @@ pub enum Slot<'a> {
 pub trait Word {
     fn known(&self) -> &'static [&'static str];
 
+    fn shown(&self) -> &'static str;
+
     /// Whether it is one of them; otherwise nothing changes.
     fn set(&mut self, word: &str) -> bool;
 }
@@ -78,6 +88,7 @@ pub trait Word {
 pub trait BlockList {
     fn count(&self) -> usize;
     fn at(&self, i: usize) -> Option<&dyn Fields>;
+    fn at_mut(&mut self, i: usize) -> Option<&mut dyn Fields>;
     /// A new one behind the others.
     fn push(&mut self) -> &mut dyn Fields;
 }
@@ -186,6 +197,10 @@ impl<B: Declared> BlockList for Vec<B> {
         self.get(i).map(|b| b as &dyn Fields)
     }
 
+    fn at_mut(&mut self, i: usize) -> Option<&mut dyn Fields> {
+        self.get_mut(i).map(|b| b as &mut dyn Fields)
+    }
+
     fn push(&mut self) -> &mut dyn Fields {
         let at = self.len();
         Vec::push(self, B::default());
@@ -263,11 +278,15 @@ macro_rules! block {
             fn slot(&mut self, json: &str) -> Option<$crate::schema::Slot<'_>> {
                 $( $({
                     const MEMBER: &$crate::schema::Member = &$row;
-                    if json == MEMBER.json && !MEMBER.by_hand {
+                    if json == MEMBER.json {
                         return Some($crate::schema::FieldType::slot(&mut self.$field));
                     }
                 })? )*
                 None
+            }
+
+            fn fresh(&self) -> Box<dyn $crate::schema::Fields> {
+                Box::new($name::default())
             }
         }
     };
@@ -299,6 +318,10 @@ macro_rules! words {
         impl $crate::schema::Word for $name {
             fn known(&self) -> &'static [&'static str] {
                 Self::WORDS
+            }
+
+            fn shown(&self) -> &'static str {
+                self.as_str()
             }
 
             fn set(&mut self, word: &str) -> bool {

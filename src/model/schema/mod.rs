@@ -7,6 +7,7 @@
 //!
 //! Refuses to know: how either text is read or written, and what any key means.
 
+pub mod change;
 mod fields;
 pub mod policies;
 pub mod services;
@@ -45,15 +46,15 @@ pub enum Shape {
     Ignored,
 }
 
-/// What it means for what runs that a field is another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What it means for what runs that a field is another one: the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
+    /// It has no effect, and is no difference.
+    Nothing,
     /// Allocations take it over as they run.
     InPlace,
     /// Tasks have to be started anew.
     Destructive,
-    /// It has no effect, and is no difference.
-    Nothing,
 }
 
 /// How differences are told.
@@ -63,6 +64,8 @@ pub enum Told {
     AsSet,
     /// Several blocks: the first with the first, and so on. Texts: by number, among the other fields.
     InOrder,
+    /// A map of values: as a block whose fields are its keys.
+    AsBlock,
     /// Not as one field or block of others.
     ByHand,
 }
@@ -79,12 +82,24 @@ pub struct Member {
     pub built: bool,
     /// Left out of the parse result when absent.
     pub omitted: bool,
-    /// In JSON it is read and written by hand.
-    pub by_hand: bool,
+    /// The value in JSON is not simply put into the field.
+    pub read_by_hand: bool,
+    /// In JSON it is not simply the field's value.
+    pub written_by_hand: bool,
     /// In the JSON of a job, absent is the type's zero instead of `null`.
     pub zero_for_none: bool,
     pub change: Change,
     pub told: Told,
+    /// What differences call the block. Empty: as its table does.
+    pub told_name: &'static str,
+    /// A zero is no difference from nothing.
+    pub zero_is_untold: bool,
+    /// It is not kept, and always its type's zero.
+    pub always_zero: bool,
+    /// The order of its blocks means nothing.
+    pub unordered: bool,
+    /// The text that an empty one stands for.
+    pub empty_means: &'static str,
     /// A text that it always has: it is not kept. Empty: none.
     pub constant: &'static str,
     /// What Nomad fills in by itself, as JSON: no reason to refuse a job, even where the member is not built.
@@ -108,7 +123,15 @@ impl Member {
     }
 
     pub const fn by_hand(self) -> Member {
-        Member { by_hand: true, ..self }
+        self.read_by_hand().written_by_hand()
+    }
+
+    pub const fn read_by_hand(self) -> Member {
+        Member { read_by_hand: true, ..self }
+    }
+
+    pub const fn written_by_hand(self) -> Member {
+        Member { written_by_hand: true, ..self }
     }
 
     pub const fn zero_for_none(self) -> Member {
@@ -119,8 +142,32 @@ impl Member {
         Member { told: Told::InOrder, ..self }
     }
 
+    pub const fn as_block(self) -> Member {
+        Member { told: Told::AsBlock, ..self }
+    }
+
     pub const fn told_by_hand(self) -> Member {
         Member { told: Told::ByHand, ..self }
+    }
+
+    pub const fn told_as(self, name: &'static str) -> Member {
+        Member { told_name: name, ..self }
+    }
+
+    pub const fn zero_is_untold(self) -> Member {
+        Member { zero_is_untold: true, ..self }
+    }
+
+    pub const fn always_zero(self) -> Member {
+        Member { always_zero: true, ..self }
+    }
+
+    pub const fn unordered(self) -> Member {
+        Member { unordered: true, ..self }
+    }
+
+    pub const fn empty_means(self, text: &'static str) -> Member {
+        Member { empty_means: text, ..self }
     }
 
     pub const fn constant(self, text: &'static str) -> Member {
@@ -191,10 +238,16 @@ pub const fn member(hcl: &'static str, json: &'static str, shape: Shape, nullabl
         nullable,
         built: true,
         omitted: false,
-        by_hand: false,
+        read_by_hand: false,
+        written_by_hand: false,
         zero_for_none: !nullable,
         change: Change::InPlace,
         told: Told::AsSet,
+        told_name: "",
+        zero_is_untold: false,
+        always_zero: false,
+        unordered: false,
+        empty_means: "",
         constant: "",
         filled: "",
     }

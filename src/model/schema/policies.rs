@@ -1,7 +1,7 @@
 //! Blocks about where and with how much a job runs that are not kept as they are written.
 
 use super::Kind::{Bool, Free, Int, Text, TextMap, Texts};
-use super::{Block, Hook, Member, block, hooked, labelled, many, maybe, named, one, plain, soon};
+use super::{Block, Hook, Member, block, hooked, labelled, many, maybe, named, one, plain};
 
 pub const AFFINITY_WEIGHT: Member = maybe("weight", "Weight", Int);
 
@@ -20,15 +20,6 @@ pub static AFFINITY: Block = Block {
     ],
     ..named("affinity", "Affinity").hooked(Hook::Affinity)
 };
-
-pub static EPHEMERAL_DISK: Block = block(
-    "ephemeral_disk",
-    &[
-        maybe("size", "SizeMB", Int),
-        soon(maybe("sticky", "Sticky", Bool)),
-        soon(maybe("migrate", "Migrate", Bool)),
-    ],
-);
 
 pub static NUMA: Block =
     block("numa", &[plain("affinity", "Affinity", Text), maybe("devices", "Devices", Texts)]);
@@ -72,5 +63,3 @@ pub static TASK_SCALING: Block = hooked(
     ),
     Hook::TaskScaling,
 );
-
-pub static DISPATCH_PAYLOAD: Block = block("dispatch_payload", &[plain("file", "File", Text)]);

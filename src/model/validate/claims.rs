@@ -4,8 +4,9 @@
 use super::constraint::constraint;
 use super::nest;
 use super::preference::affinities;
-use crate::claims::{DeviceAsk, HOST_MODE, Network, SAME_PORT, TaskAsks};
+use crate::claims::{DeviceAsk, HOST_MODE, Network, SAME_PORT};
 use crate::job::{DisconnectPolicy, JobSpec, JobType, Task, TaskGroup};
+use crate::resources::Resources;
 use crate::time::Span;
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub fn group(spec: &JobSpec, g: &TaskGroup, errors: &mut Vec<String>) {
     let mut inner = Vec::new();
     networks(g, &mut inner);
     nest(errors, "Task group network validation failed", inner);
-    for (name, volume) in &g.asks.volumes {
+    for (name, volume) in &g.volumes {
         let mut inner = Vec::new();
         if volume.kind != "host" {
             inner.push(format!("volume has unrecognized type {:?}; it is \"host\"", volume.kind));
@@ -42,8 +43,8 @@ struct Ports<'a> {
 
 fn networks(g: &TaskGroup, errors: &mut Vec<String>) {
     let mut ports = Ports::default();
-    let group = std::iter::once(("taskgroup network", &g.asks.networks));
-    let tasks = g.tasks.iter().map(|t| (t.name.as_str(), &t.asks.networks));
+    let group = std::iter::once(("taskgroup network", &g.networks));
+    let tasks = g.tasks.iter().map(|t| (t.name.as_str(), &t.resources.networks));
     for (owner, networks) in group.chain(tasks) {
         if networks.len() > 1 {
             errors.push(format!("only one network block is allowed, {owner} has {}", networks.len()));
@@ -113,25 +114,25 @@ fn disconnect(job_type: JobType, d: &DisconnectPolicy, errors: &mut Vec<String>)
 }
 
 pub fn task(g: &TaskGroup, t: &Task, errors: &mut Vec<String>) {
-    let TaskAsks { memory_max_mb, cores, devices, mounts, .. } = &t.asks;
+    let Resources { memory_max_mb, cores, devices, .. } = &t.resources;
     if *cores < 0 {
         errors.push(format!("Task Resources validation failed: cores cannot be negative; got {cores}"));
-    } else if *cores > 0 && t.cpu_mhz > 0 {
+    } else if *cores > 0 && t.resources.cpu_mhz > 0 {
         errors.push("Task can only ask for 'cpu' or 'cores' resource, not both.".to_string());
-    } else if *cores == 0 && t.cpu_mhz < 1 {
+    } else if *cores == 0 && t.resources.cpu_mhz < 1 {
         errors.push("Task Resources validation failed: minimum CPU value is 1".to_string());
     }
-    if *memory_max_mb != 0 && *memory_max_mb != -1 && *memory_max_mb < t.memory_mb {
+    if *memory_max_mb != 0 && *memory_max_mb != -1 && *memory_max_mb < t.resources.memory_mb {
         errors.push(format!(
             "MemoryMaxMB value ({memory_max_mb}) should be larger than MemoryMB value ({})",
-            t.memory_mb
+            t.resources.memory_mb
         ));
     }
     for (i, d) in devices.iter().enumerate() {
         nest(errors, &format!("device {} validation failed", i + 1), device(d));
     }
-    for (i, m) in mounts.iter().enumerate() {
-        if !g.asks.volumes.contains_key(&m.volume) {
+    for (i, m) in t.volume_mounts.iter().enumerate() {
+        if !g.volumes.contains_key(&m.volume) {
             errors.push(format!("Volume Mount ({i}) references undefined volume {}", m.volume));
         }
         if m.destination.is_empty() {
@@ -173,17 +174,17 @@ fn device(d: &DeviceAsk) -> Vec<String> {
 pub fn warnings(g: &TaskGroup, memory_oversubscription: bool) -> Vec<String> {
     let mut out = Vec::new();
     let mbits = |networks: &[Network]| networks.iter().any(|n| n.mbits != 0);
-    if mbits(&g.asks.networks) || g.tasks.iter().any(|t| mbits(&t.asks.networks)) {
+    if mbits(&g.networks) || g.tasks.iter().any(|t| mbits(&t.resources.networks)) {
         out.push(format!("Group {:?}: mbits has no effect; leave it out of the network block", g.name));
     }
     for t in &g.tasks {
         let (group, task) = (&g.name, &t.name);
-        if !t.asks.networks.is_empty() {
+        if !t.resources.networks.is_empty() {
             out.push(format!(
                 "Task {group:?}.{task:?}: a network block in resources is deprecated; put it into the group"
             ));
         }
-        if t.asks.memory_max_mb != 0 && !memory_oversubscription {
+        if t.resources.memory_max_mb != 0 && !memory_oversubscription {
             out.push(format!(
                 "Memory oversubscription is not enabled; Task \"{group}.{task}\" memory_max value will be ignored"
             ));
@@ -212,42 +213,30 @@ mod tests {
     #[test]
     fn ports_that_cannot_be_are_told() {
         let cases: [(Change, &str); 12] = [
+            (|g| g.networks = vec![network(vec![]), network(vec![])], "only one network block is allowed"),
+            (|g| g.networks[0].mode = "macvlan".into(), "network mode \"macvlan\" is unknown"),
+            (|g| g.networks[0].mode = "cni/".into(), "network mode \"cni/\" is unknown"),
+            (|g| g.networks[0].reserved.push(port("", 1, 0)), "Port label \"\" must be a word"),
             (
-                |g| g.asks.networks = vec![network(vec![]), network(vec![])],
-                "only one network block is allowed",
-            ),
-            (|g| g.asks.networks[0].mode = "macvlan".into(), "network mode \"macvlan\" is unknown"),
-            (|g| g.asks.networks[0].mode = "cni/".into(), "network mode \"cni/\" is unknown"),
-            (|g| g.asks.networks[0].reserved.push(port("", 1, 0)), "Port label \"\" must be a word"),
-            (
-                |g| g.asks.networks[0].dynamic.push(port("web", 0, 0)),
+                |g| g.networks[0].dynamic.push(port("web", 0, 0)),
                 "Port label web already in use by taskgroup network",
             ),
             (
-                |g| g.tasks[0].asks.networks = vec![network(vec![port("web", 1, 0)])],
+                |g| g.tasks[0].resources.networks = vec![network(vec![port("web", 1, 0)])],
                 "Port label web already in use by taskgroup network",
             ),
             (
-                |g| g.asks.networks[0].reserved.push(port("b", 80, 0)),
+                |g| g.networks[0].reserved.push(port("b", 80, 0)),
                 "Static port 80 already reserved by taskgroup network:web",
             ),
             (
-                |g| g.tasks[0].asks.networks = vec![network(vec![port("b", 80, 0)])],
+                |g| g.tasks[0].resources.networks = vec![network(vec![port("b", 80, 0)])],
                 "Static port 80 already reserved by taskgroup network:web",
             ),
-            (
-                |g| g.asks.networks[0].reserved[0].value = 65_536,
-                "Port web (65536) cannot be greater than 65535",
-            ),
-            (|g| g.asks.networks[0].reserved[0].value = -1, "Port web (-1) cannot be negative"),
-            (
-                |g| g.asks.networks[0].reserved[0].to = -2,
-                "Port \"web\" cannot be mapped to negative value -2",
-            ),
-            (
-                |g| g.asks.networks[0].reserved[0].to = 70_000,
-                "Port \"web\" cannot be mapped to a port (70000)",
-            ),
+            (|g| g.networks[0].reserved[0].value = 65_536, "Port web (65536) cannot be greater than 65535"),
+            (|g| g.networks[0].reserved[0].value = -1, "Port web (-1) cannot be negative"),
+            (|g| g.networks[0].reserved[0].to = -2, "Port \"web\" cannot be mapped to negative value -2"),
+            (|g| g.networks[0].reserved[0].to = 70_000, "Port \"web\" cannot be mapped to a port (70000)"),
         ];
         assert_told(&cases);
     }
@@ -255,26 +244,29 @@ mod tests {
     #[test]
     fn all_else_that_cannot_be_is_told() {
         let cases: [(Change, &str); 15] = [
-            (|g| g.tasks[0].cpu_mhz = 0, "minimum CPU value is 1"),
-            (|g| g.tasks[0].asks.cores = 1, "Task can only ask for 'cpu' or 'cores' resource, not both."),
-            (|g| g.tasks[0].asks.cores = -1, "cores cannot be negative"),
+            (|g| g.tasks[0].resources.cpu_mhz = 0, "minimum CPU value is 1"),
             (
-                |g| g.tasks[0].asks.memory_max_mb = 5,
+                |g| g.tasks[0].resources.cores = 1,
+                "Task can only ask for 'cpu' or 'cores' resource, not both.",
+            ),
+            (|g| g.tasks[0].resources.cores = -1, "cores cannot be negative"),
+            (
+                |g| g.tasks[0].resources.memory_max_mb = 5,
                 "MemoryMaxMB value (5) should be larger than MemoryMB value",
             ),
-            (|g| g.tasks[0].asks.devices[0].name = "nvidia/".into(), "device name must be type"),
-            (|g| g.tasks[0].asks.devices[0].count = 0, "device count must be from 1 to 1000; got 0"),
+            (|g| g.tasks[0].resources.devices[0].name = "nvidia/".into(), "device name must be type"),
+            (|g| g.tasks[0].resources.devices[0].count = 0, "device count must be from 1 to 1000; got 0"),
             (
-                |g| g.tasks[0].asks.devices[0].constraints[0].operand = "distinct_hosts".into(),
+                |g| g.tasks[0].resources.devices[0].constraints[0].operand = "distinct_hosts".into(),
                 "Constraint 1 has disallowed Operand at device level: distinct_hosts",
             ),
             (
-                |g| g.tasks[0].asks.mounts[0].volume = "x".into(),
+                |g| g.tasks[0].volume_mounts[0].volume = "x".into(),
                 "Volume Mount (0) references undefined volume x",
             ),
-            (|g| g.tasks[0].asks.mounts[0].destination.clear(), "Volume Mount (0) has no destination"),
+            (|g| g.tasks[0].volume_mounts[0].destination.clear(), "Volume Mount (0) has no destination"),
             (
-                |g| g.tasks[0].asks.mounts[0].propagation_mode = "up".into(),
+                |g| g.tasks[0].volume_mounts[0].propagation_mode = "up".into(),
                 "Volume Mount (0) has an invalid propagation mode: \"up\"",
             ),
             (|g| volume(g).source.clear(), "Task group volume validation for v failed"),
@@ -303,7 +295,7 @@ mod tests {
     }
 
     fn volume(g: &mut TaskGroup) -> &mut VolumeAsk {
-        g.asks.volumes.entry("v".into()).or_default()
+        g.volumes.entry("v".into()).or_default()
     }
 
     fn policy(g: &mut TaskGroup) -> &mut DisconnectPolicy {
@@ -319,7 +311,7 @@ mod tests {
     fn asking() -> JobSpec {
         let mut spec = job(JobType::Service);
         let g = &mut spec.groups[0];
-        g.asks.networks = vec![network(vec![port("web", 80, 0)])];
+        g.networks = vec![network(vec![port("web", 80, 0)])];
         *volume(g) = VolumeAsk { kind: "host".into(), source: "s".into(), read_only: false };
         let mount = VolumeMount {
             volume: "v".into(),
@@ -334,7 +326,7 @@ mod tests {
         };
         let device =
             DeviceAsk { name: "gpu".into(), count: 1, constraints: vec![condition], ..DeviceAsk::default() };
-        g.tasks[0].asks = TaskAsks { mounts: vec![mount], devices: vec![device], ..TaskAsks::default() };
+        (g.tasks[0].volume_mounts, g.tasks[0].resources.devices) = (vec![mount], vec![device]);
         spec
     }
 
@@ -346,10 +338,10 @@ mod tests {
         let g = &mut spec.groups[0];
         // one number twice, on different host networks
         let lan = Port { host_network: "lan".into(), ..port("b", 80, -1) };
-        g.asks.networks[0].reserved.push(lan);
-        g.asks.networks[0].mbits = 3;
-        g.tasks[0].asks.memory_max_mb = -1;
-        g.tasks[0].asks.networks = vec![network(vec![port("own", 81, 0)])];
+        g.networks[0].reserved.push(lan);
+        g.networks[0].mbits = 3;
+        g.tasks[0].resources.memory_max_mb = -1;
+        g.tasks[0].resources.networks = vec![network(vec![port("own", 81, 0)])];
         let told = validate(&spec, &Limits::default());
         assert_eq!((told.errors, told.warnings.len()), (vec![], 3));
         let with = Limits { memory_oversubscription: true, ..Limits::default() };

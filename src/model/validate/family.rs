@@ -35,10 +35,9 @@ pub fn parameterized(spec: &JobSpec, errors: &mut Vec<String>) {
 }
 
 pub fn payload_file(task: &Task, errors: &mut Vec<String>) {
-    if task.payload_file.is_empty() {
-        return;
-    }
-    if let Err(why) = payload_path(&task.payload_file) {
+    if let Some(payload) = &task.dispatch_payload
+        && let Err(why) = payload_path(&payload.file)
+    {
         errors.push(format!("Dispatch Payload validation failed: {why}"));
     }
 }
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_dispatched_has_rules_of_its_own() {
-        use crate::family::dispatch::{Parameterized, PayloadRule};
+        use crate::family::dispatch::{DispatchPayload, Parameterized, PayloadRule};
         let rules = |required: &[&str], optional: &[&str]| Parameterized {
             payload: PayloadRule::Optional,
             meta_required: required.iter().map(ToString::to_string).collect(),
@@ -156,7 +155,8 @@ mod tests {
             (JobType::Batch, rules(&[], &[]), "../out", "Dispatch Payload validation failed: file escapes"),
         ] {
             let mut spec = JobSpec { parameterized: Some(rules), ..job(job_type) };
-            spec.groups[0].tasks[0].payload_file = file.into();
+            let payload = DispatchPayload { file: file.into() };
+            spec.groups[0].tasks[0].dispatch_payload = (!file.is_empty()).then_some(payload);
             let told = validate(&spec, &Limits::default()).error_text();
             assert!(told.contains(why) && told.is_empty() == why.is_empty(), "{why}: {told}");
         }

@@ -185,8 +185,8 @@ fn group(spec: &JobSpec, g: &TaskGroup) -> Vec<String> {
 }
 
 fn disk(g: &TaskGroup, errors: &mut Vec<String>) {
-    if g.ephemeral_disk_mb < MIN_DISK_MB {
-        let got = g.ephemeral_disk_mb;
+    if g.ephemeral_disk.size_mb < MIN_DISK_MB {
+        let got = g.ephemeral_disk.size_mb;
         errors.push(format!("Minimum DiskMB value is {MIN_DISK_MB}; got {got}"));
     }
 }
@@ -221,8 +221,8 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
     check(t.driver.is_empty(), "Missing task driver");
     check(t.kill_timeout < Span::ZERO, "KillTimeout must be a positive value");
     check(t.shutdown_delay < Span::ZERO, "ShutdownDelay must be a positive value");
-    if t.memory_mb < MIN_MEMORY_MB {
-        errors.push(format!("minimum MemoryMB value is {MIN_MEMORY_MB}; got {}", t.memory_mb));
+    if t.resources.memory_mb < MIN_MEMORY_MB {
+        errors.push(format!("minimum MemoryMB value is {MIN_MEMORY_MB}; got {}", t.resources.memory_mb));
     }
     if let Some(u) = &g.update
         && job_type == JobType::Service
@@ -238,7 +238,7 @@ fn task(job_type: JobType, g: &TaskGroup, t: &Task) -> Vec<String> {
     family::payload_file(t, &mut errors);
     names::actions(&t.actions, &mut errors);
     nest(&mut errors, "Task scaling policy validation failed", scaling::task(t));
-    logs(&t.logs, g.ephemeral_disk_mb, &mut errors);
+    logs(&t.logs, g.ephemeral_disk.size_mb, &mut errors);
     for (i, c) in t.constraints.iter().enumerate() {
         nest(&mut errors, &format!("Constraint {} validation failed", i + 1), constraint(c));
         if matches!(c.operand.as_str(), "distinct_hosts" | "distinct_property") {
@@ -356,11 +356,11 @@ pub mod tests {
             (|j| j.groups[0].count = 50_001, "exceeds the maximum of 50000"),
             (|j| j.groups[0].tasks.clear(), "Missing tasks"),
             (|j| j.groups[0].shutdown_delay = Some(Span::seconds(-1)), "ShutdownDelay"),
-            (|j| j.groups[0].ephemeral_disk_mb = 9, "Minimum DiskMB"),
-            (|j| j.groups[0].ephemeral_disk_mb = 100, "log storage (100 MB)"),
+            (|j| j.groups[0].ephemeral_disk.size_mb = 9, "Minimum DiskMB"),
+            (|j| j.groups[0].ephemeral_disk.size_mb = 100, "log storage (100 MB)"),
             (|j| j.groups[0].tasks[0].driver.clear(), "Missing task driver"),
-            (|j| j.groups[0].tasks[0].cpu_mhz = 0, "minimum CPU"),
-            (|j| j.groups[0].tasks[0].memory_mb = 9, "minimum MemoryMB value is 10; got 9"),
+            (|j| j.groups[0].tasks[0].resources.cpu_mhz = 0, "minimum CPU"),
+            (|j| j.groups[0].tasks[0].resources.memory_mb = 9, "minimum MemoryMB value is 10; got 9"),
             (|j| j.groups[0].tasks[0].kill_timeout = Span::seconds(-1), "KillTimeout must"),
             (
                 |j| j.groups[0].tasks[0].kill_timeout = Span::hours(1),

@@ -32,10 +32,25 @@ pub fn of_group(job_type: JobType, g: &TaskGroup, errors: &mut Vec<String>) {
         (Some(_), _) => errors.push(format!("Job type {name:?} does not allow update block")),
         (None, _) => {}
     }
+    max_run_duration(job_type, g.max_run_duration, errors);
     match (&g.migrate, job_type) {
         (Some(m), JobType::Service) => migrate(m, errors),
         (Some(_), _) => errors.push(format!("Job type {name:?} does not allow migrate block")),
         (None, _) => {}
+    }
+}
+
+/// What is to run until it is stopped has no time to end in.
+fn max_run_duration(job_type: JobType, limit: Option<Span>, errors: &mut Vec<String>) {
+    let Some(limit) = limit else { return };
+    if !matches!(job_type, JobType::Batch | JobType::Sysbatch) {
+        let name = job_type.as_str();
+        errors.push(format!(
+            "Job type {name:?} does not allow max_run_duration; it is for batch and sysbatch jobs, which end by themselves"
+        ));
+    }
+    if limit <= Span::ZERO {
+        errors.push(format!("max_run_duration must be greater than zero (got {limit})"));
     }
 }
 

@@ -3,12 +3,11 @@
 use super::*;
 use crate::testing::*;
 use model::alloc::{Allocation, ClientStatus};
-use model::claims::{
-    DeviceAsk, DeviceGroup, DeviceInstance, GroupAsks, NodeAddress, NodeOffers, PortRange, TaskAsks,
-};
+use model::claims::{DeviceAsk, DeviceGroup, DeviceInstance, NodeAddress, NodeOffers, PortRange};
 use model::id::NodeId;
 use model::job::JobSpec;
 use model::node::{Node, NodeInfo};
+use model::resources::Resources;
 use std::collections::BTreeMap;
 
 fn address(alias: &str, ip: &str, reserved: &str) -> NodeAddress {
@@ -54,14 +53,15 @@ fn offering(n: u128) -> Node {
     node_with(n, |i: &mut NodeInfo| i.offers = offers)
 }
 
-fn asking(count: i64, group: GroupAsks, task: TaskAsks) -> JobSpec {
+fn asking(count: i64, networks: Vec<Network>, change: impl FnOnce(&mut Resources)) -> JobSpec {
     let mut spec = spec("a", count);
-    (spec.groups[0].asks, spec.groups[0].tasks[0].asks) = (group, task);
+    spec.groups[0].networks = networks;
+    change(&mut spec.groups[0].tasks[0].resources);
     spec
 }
 
 fn with_network(count: i64, network: Network) -> JobSpec {
-    asking(count, GroupAsks { networks: vec![network], ..GroupAsks::default() }, TaskAsks::default())
+    asking(count, vec![network], |_| {})
 }
 
 /// What became of it: the allocations, and what is said of the one that found no room.
@@ -170,9 +170,7 @@ fn a_mode_that_a_node_has_not_filters_it() {
 #[test]
 fn cores_are_the_lowest_that_are_free_and_worth_their_share() {
     let mut world = Harness::of_nodes([offering(1)]);
-    let asked = asking(4, GroupAsks::default(), TaskAsks { cores: 1, ..TaskAsks::default() });
-    let mut asked = asked;
-    asked.groups[0].tasks[0].cpu_mhz = 0;
+    let asked = asking(4, vec![], |r| (r.cores, r.cpu_mhz) = (1, 0));
     let (placed, why) = run(&mut world, &asked);
     let cores = |a: &Allocation| a.resources.tasks["t"].held.cores.clone();
     assert_eq!(placed.iter().map(cores).collect::<Vec<_>>(), [[1], [2], [3]]);
@@ -193,8 +191,7 @@ fn devices_are_taken_from_the_group_that_is_liked_best() {
         }],
         ..DeviceAsk::default()
     };
-    let asked =
-        |count, devices| asking(count, GroupAsks::default(), TaskAsks { devices, ..TaskAsks::default() });
+    let asked = |count, devices| asking(count, vec![], |r| r.devices = devices);
     let ids = |a: &Allocation| {
         let held = &a.resources.tasks["t"].held.devices;
         held.iter().flat_map(|d| d.ids.clone()).collect::<Vec<_>>()
@@ -219,7 +216,7 @@ fn in_place_update_keeps_ports_and_a_new_port_replaces() {
     spec.priority += 1;
     let after = run(&mut world, &spec).0.remove(0);
     assert_eq!((after.id, &after.resources.networks), (before.id, &before.resources.networks));
-    spec.groups[0].asks.networks[0].dynamic[0].to = 80;
+    spec.groups[0].networks[0].dynamic[0].to = 80;
     let replaced = run(&mut world, &spec).0.remove(0);
     assert_eq!(replaced.previous, Some(before.id));
 }
@@ -229,7 +226,7 @@ fn memory_max_needs_memory_oversubscription() {
     for (allowed, most) in [(false, 0), (true, 900)] {
         let mut world = Harness::of_nodes([node(1)]);
         world.scheduling.memory_oversubscription = allowed;
-        let asked = asking(1, GroupAsks::default(), TaskAsks { memory_max_mb: 900, ..TaskAsks::default() });
+        let asked = asking(1, vec![], |r| r.memory_max_mb = 900);
         let placed = run(&mut world, &asked).0.remove(0);
         let held = &placed.resources.tasks["t"];
         assert_eq!((held.memory_mb, held.held.memory_max_mb), (256, most));
@@ -262,18 +259,15 @@ fn nothing_is_ever_held_by_two() {
             let fixed = [("web", [80, 443, 20_002][pick(3) as usize])];
             let fixed = &fixed[..pick(2) as usize];
             let gpu = DeviceAsk { name: "gpu".into(), count: 1, ..DeviceAsk::default() };
-            let task = TaskAsks {
-                cores: pick(2) as i64,
-                devices: if pick(3) == 0 { vec![gpu] } else { vec![] },
-                networks: if pick(3) == 0 { vec![network(&[], &["own"])] } else { vec![] },
-                ..TaskAsks::default()
+            let cores = pick(2) as i64;
+            let devices = if pick(3) == 0 { vec![gpu] } else { vec![] };
+            let networks = if pick(3) == 0 { vec![network(&[], &["own"])] } else { vec![] };
+            let change = |r: &mut Resources| {
+                let cpu_mhz = if cores > 0 { 0 } else { r.cpu_mhz };
+                *r = Resources { cores, cpu_mhz, devices, networks, ..r.clone() };
             };
-            let group = GroupAsks { networks: vec![network(fixed, &free)], ..GroupAsks::default() };
-            let mut spec = asking(pick(4) as i64, group, task);
+            let mut spec = asking(pick(4) as i64, vec![network(fixed, &free)], change);
             spec.id = format!("job{}", pick(4));
-            if spec.groups[0].tasks[0].asks.cores > 0 {
-                spec.groups[0].tasks[0].cpu_mhz = 0;
-            }
             placed += run(&mut world, &spec).0.len();
             assert_exclusive(&world, seed);
             for a in world.allocs.values_mut().filter(|a| !a.client_terminal()) {

@@ -4,8 +4,8 @@ use super::*;
 use crate::testing::*;
 use model::alloc::{ClientStatus, DesiredStatus};
 use model::claims::{
-    DeviceAsk, DeviceGroup, DeviceInstance, GroupAsks, HeldDevice, HeldNetwork, HeldPort, Network,
-    NodeAddress, NodeOffers, Port,
+    DeviceAsk, DeviceGroup, DeviceInstance, HeldDevice, HeldNetwork, HeldPort, Network, NodeAddress,
+    NodeOffers, Port,
 };
 use model::job::{HealthCheck, JobSpec, JobType, MigratePolicy};
 use model::node::Node;
@@ -26,7 +26,8 @@ fn world(nodes: impl IntoIterator<Item = Node>) -> Harness {
 fn sized(id: &str, priority: i64, cpu_mhz: i64, memory_mb: i64) -> JobSpec {
     let mut spec = spec(id, 1);
     spec.priority = priority;
-    (spec.groups[0].tasks[0].cpu_mhz, spec.groups[0].tasks[0].memory_mb) = (cpu_mhz, memory_mb);
+    (spec.groups[0].tasks[0].resources.cpu_mhz, spec.groups[0].tasks[0].resources.memory_mb) =
+        (cpu_mhz, memory_mb);
     spec
 }
 
@@ -156,7 +157,7 @@ fn who_leaves_many_nodes_leaves_each_once() {
     for (name, cpu_mhz) in [("h", 1900), ("i", 2000)] {
         let mut group = system.groups[0].clone();
         group.name = name.into();
-        group.tasks[0].cpu_mhz = cpu_mhz;
+        group.tasks[0].resources.cpu_mhz = cpu_mhz;
         system.groups.push(group);
     }
     (system.id, system.priority) = ("more".into(), 95);
@@ -256,10 +257,10 @@ fn asking(mut spec: JobSpec, ports: &[i64], gpus: i64) -> JobSpec {
     };
     let network = Network { reserved: ports.iter().map(port).collect(), ..Network::default() };
     let networks = if ports.is_empty() { vec![] } else { vec![network] };
-    spec.groups[0].asks = GroupAsks { networks, ..GroupAsks::default() };
+    spec.groups[0].networks = networks;
     if gpus > 0 {
         let ask = DeviceAsk { name: "gpu".into(), count: gpus, ..DeviceAsk::default() };
-        spec.groups[0].tasks[0].asks.devices = vec![ask];
+        spec.groups[0].tasks[0].resources.devices = vec![ask];
     }
     spec
 }

@@ -150,9 +150,9 @@ fn destructive_update_keeps_the_name() {
 #[test]
 fn a_destructive_update_uses_what_the_old_one_gives_back() {
     let mut whole_node = spec("a", 1);
-    whole_node.groups[0].tasks[0].cpu_mhz = 4_000;
+    whole_node.groups[0].tasks[0].resources.cpu_mhz = 4_000;
     let mut world = settled(nodes(1), &whole_node);
-    whole_node.groups[0].tasks[0].memory_mb += 1;
+    whole_node.groups[0].tasks[0].resources.memory_mb += 1;
     world.register(whole_node.clone());
     let decision = world.run(&whole_node);
     assert_eq!((stops(&decision).len(), places(&decision).len()), (1, 1));
@@ -162,7 +162,7 @@ fn a_destructive_update_uses_what_the_old_one_gives_back() {
 fn destructive_update_without_room_keeps_the_old() {
     let mut world = settled(nodes(1), &spec("a", 3));
     let mut big = spec("a", 3);
-    big.groups[0].tasks[0].memory_mb = 9_000;
+    big.groups[0].tasks[0].resources.memory_mb = 9_000;
     world.register(big.clone());
     let decision = world.run(&big);
     assert!(decision.plan.is_no_op());
@@ -323,7 +323,7 @@ fn one_full_group_does_not_hold_up_another() {
     let mut two = spec("a", 1);
     let mut big = two.groups[0].clone();
     big.name = "big".into();
-    big.tasks[0].memory_mb = 100_000;
+    big.tasks[0].resources.memory_mb = 100_000;
     two.groups.insert(0, big);
     let mut world = Harness::of_nodes(nodes(1));
     world.register(two.clone());
@@ -373,7 +373,7 @@ fn class_eligibility_says_which_classes_could_run_it() {
     let classes: BTreeMap<String, String> =
         nodes.iter().map(|n| (n.info.class.clone(), n.computed_class.clone())).collect();
     let mut spec = spec("a", 1);
-    spec.groups[0].tasks[0].memory_mb = 100_000;
+    spec.groups[0].tasks[0].resources.memory_mb = 100_000;
     spec.groups[0].constraints.push(constraint("${node.class}", "!=", "wrong"));
     let mut world = Harness::of_nodes(nodes);
     world.register(spec.clone());
@@ -388,7 +388,7 @@ fn class_eligibility_is_of_any_group_and_never_against_the_job() {
     let nodes = vec![class(1, "a"), class(2, "b"), class(3, "c")];
     let id = |n: usize| nodes[n].computed_class.clone();
     let mut spec = spec("a", 1);
-    spec.groups[0].tasks[0].memory_mb = 100_000;
+    spec.groups[0].tasks[0].resources.memory_mb = 100_000;
     let mut second = spec.groups[0].clone();
     second.name = "h".into();
     spec.groups[0].constraints.push(constraint("${node.class}", "=", "a"));
@@ -423,7 +423,7 @@ fn a_constraint_on_what_is_unique_escapes_the_classes() {
 #[test]
 fn resources_are_held_until_the_client_says_so() {
     let mut full = spec("a", 1);
-    full.groups[0].tasks[0].cpu_mhz = 4_000;
+    full.groups[0].tasks[0].resources.cpu_mhz = 4_000;
     let mut world = settled(nodes(1), &full);
     let mut stopped = full.clone();
     stopped.stop = true;

@@ -89,7 +89,7 @@ impl Dice {
         let network = self.network();
         let group = &mut spec.groups[0];
         if network.ports().next().is_some() {
-            group.asks.networks = vec![network];
+            group.networks = vec![network];
         }
         group.spreads = (0..self.below(3)).map(|_| self.spread()).collect();
         group.affinities = (0..self.below(2)).map(|_| self.affinity()).collect();
@@ -133,7 +133,7 @@ impl BruteForce<'_> {
     }
 
     fn candidates(&self) -> impl Iterator<Item = &Node> {
-        let asks = self.group().asks.networks.iter().flat_map(Network::ports).count() > 0;
+        let asks = self.group().networks.iter().flat_map(Network::ports).count() > 0;
         self.nodes
             .values()
             .copied()
@@ -308,7 +308,7 @@ fn even<K: Ord>(used: &BTreeMap<K, f64>, here: &K) -> f64 {
 
 /// By count: every allocation takes the fixed number, and so many of the others.
 fn ports_left(group: &TaskGroup, node: &Node, here: i64) -> bool {
-    let Some(network) = group.asks.networks.first() else { return true };
+    let Some(network) = group.networks.first() else { return true };
     let offers = &node.info.offers;
     let fixed = network.reserved.is_empty() || here == 0 && offers.reserved_ports != "8080";
     let range = offers.dynamic_ports;
@@ -329,7 +329,7 @@ fn held(job: &model::job::Job, node: &Node, before: usize) -> Vec<HeldNetwork> {
         let port = |value| HeldPort { value, host_ip: "10.0.0.1".into(), ..HeldPort::default() };
         HeldNetwork { ports: ports.map(port).collect(), ..HeldNetwork::default() }
     };
-    job.spec.groups[0].asks.networks.iter().map(network).collect()
+    job.spec.groups[0].networks.iter().map(network).collect()
 }
 
 fn existing(job: &model::job::Job, nodes: &[Node], dice: &mut Dice) -> Vec<Allocation> {

@@ -51,7 +51,8 @@ fn expect(places: &[(&str, &str)], spreads: Vec<Spread>, count: i64, wanted: &[(
         for (cpu, memory) in [(100, 64), (500, 256), (900, 1_000), (400, 1_500)] {
             let mut spec = spec("a", count);
             spec.groups[0].spreads = spreads.clone();
-            (spec.groups[0].tasks[0].cpu_mhz, spec.groups[0].tasks[0].memory_mb) = (cpu, memory);
+            (spec.groups[0].tasks[0].resources.cpu_mhz, spec.groups[0].tasks[0].resources.memory_mb) =
+                (cpu, memory);
             for (seed, counts) in placed(&fleet(places, each), &spec).into_iter().enumerate() {
                 let found: Vec<(&str, u64)> = counts.iter().map(|(k, v)| (k.as_str(), *v)).collect();
                 assert_eq!(found, wanted, "{each} nodes each, {cpu} MHz, seed {seed}");

@@ -186,7 +186,7 @@ fn a_node_is_exhausted_when_the_plan_has_filled_it() {
 fn no_node_gets_more_allocations_than_it_takes() {
     let of_two = node_with(1, |i| (i.max_allocs, i.capacity) = (2, amount(900, 8_192, 100_000)));
     let mut small = spec("a", 3);
-    small.groups[0].tasks[0].cpu_mhz = 400;
+    small.groups[0].tasks[0].resources.cpu_mhz = 400;
     let out = place(vec![of_two], &small, 3);
     assert!(out[..2].iter().all(|(n, _)| *n == name(1)));
     // there is too little of the processor, too: the count is told first

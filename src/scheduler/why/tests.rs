@@ -127,9 +127,9 @@ fn what_would_help_alone_helps() {
                     let group = &mut spec.groups[0];
                     let task = &mut group.tasks[0];
                     let ask = match what {
-                        "cpu" => &mut task.cpu_mhz,
-                        "memory" => &mut task.memory_mb,
-                        _ => &mut group.ephemeral_disk_mb,
+                        "cpu" => &mut task.resources.cpu_mhz,
+                        "memory" => &mut task.resources.memory_mb,
+                        _ => &mut group.ephemeral_disk.size_mb,
                     };
                     assert!(*ask == asked && most < asked, "seed {seed}");
                     *ask = most;
@@ -138,9 +138,9 @@ fn what_would_help_alone_helps() {
                         "seed {seed}: {what} {most}"
                     );
                     *match what {
-                        "cpu" => &mut spec.groups[0].tasks[0].cpu_mhz,
-                        "memory" => &mut spec.groups[0].tasks[0].memory_mb,
-                        _ => &mut spec.groups[0].ephemeral_disk_mb,
+                        "cpu" => &mut spec.groups[0].tasks[0].resources.cpu_mhz,
+                        "memory" => &mut spec.groups[0].tasks[0].resources.memory_mb,
+                        _ => &mut spec.groups[0].ephemeral_disk.size_mb,
                     } = most + 1;
                     assert_eq!(
                         made.explain_placement(&spec).feasible,
@@ -174,7 +174,7 @@ fn what_would_help_alone_helps() {
 #[test]
 fn the_nearest_node_is_the_one_that_lacks_the_least_part() {
     let mut spec = spec("a", 1);
-    (spec.groups[0].tasks[0].cpu_mhz, spec.groups[0].tasks[0].memory_mb) = (1_000, 256);
+    (spec.groups[0].tasks[0].resources.cpu_mhz, spec.groups[0].tasks[0].resources.memory_mb) = (1_000, 256);
     let room = |n, cpu, memory| node_with(n, |i| i.capacity = amount(cpu, memory, 1_000));
     let world = Harness::of_nodes([room(1, 500, 256), room(2, 1_000, 244), room(3, 900, 200)]);
     let seen =

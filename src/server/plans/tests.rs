@@ -53,7 +53,7 @@ fn what_finds_no_room_again_writes_nothing() {
 fn sized(id: &str, priority: i64, cpu_mhz: i64) -> JobSpec {
     let mut spec = spec(id, 1);
     spec.priority = priority;
-    spec.groups[0].tasks[0].cpu_mhz = cpu_mhz;
+    spec.groups[0].tasks[0].resources.cpu_mhz = cpu_mhz;
     spec
 }
 
@@ -220,11 +220,11 @@ fn what_a_plan_in_flight_claims_is_refused_to_the_next() {
     let port = |spec: &mut JobSpec| {
         let port =
             Port { label: "http".into(), value: 8080, host_network: "default".into(), ..Port::default() };
-        spec.groups[0].asks.networks = vec![Network { reserved: vec![port], ..Network::default() }];
+        spec.groups[0].networks = vec![Network { reserved: vec![port], ..Network::default() }];
     };
     let device = |spec: &mut JobSpec| {
         let ask = DeviceAsk { name: "gpu".into(), count: 1, ..DeviceAsk::default() };
-        spec.groups[0].tasks[0].asks.devices = vec![ask];
+        spec.groups[0].tasks[0].resources.devices = vec![ask];
     };
     type Claim<'c> = (&'static str, &'c dyn Fn(&mut JobSpec));
     let claims: [Claim<'_>; 2] = [("port", &port), ("device", &device)];

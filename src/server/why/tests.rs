@@ -122,7 +122,7 @@ fn the_chain_behind_an_allocation_that_moved_is_told_in_order() {
 fn why_explains_missing_places_and_refuses_unknown_ids() {
     let mut r = moved();
     let mut large = spec("large", 1);
-    large.groups[0].tasks[0].memory_mb = 1024 - 64 + 12;
+    large.groups[0].tasks[0].resources.memory_mb = 1024 - 64 + 12;
     r.run(&register(JobSpec { groups: large.groups, ..spec("large", 1) }, Some(eval(3, "large"))));
     let mut blocked = Evaluation { status: EvalStatus::Blocked, ..eval(3, "large") };
     blocked.failed_groups.insert("g".into(), Default::default());
@@ -181,7 +181,7 @@ fn what_could_make_way_is_told_and_whether_it_may_be_sent_away() {
     let all = r.view().fleet().usage(node).unwrap().1;
     for (id, priority) in [("low", 20), ("near", 29), ("high", 30)] {
         let mut spec = spec(id, 1);
-        (spec.priority, spec.groups[0].tasks[0].cpu_mhz) = (priority, all.cpu_mhz);
+        (spec.priority, spec.groups[0].tasks[0].resources.cpu_mhz) = (priority, all.cpu_mhz);
         r.run(&register(spec, None));
     }
     let low = alloc(1, &r.job("low"), node, eval_id(1));
@@ -261,7 +261,7 @@ fn a_job_on_each_node_is_looked_for_where_it_is_not() {
     let seen = group(&r);
     assert_eq!((seen.each_node, seen.count, seen.live, seen.nodes, seen.feasible), (true, 1, 1, 1, 1));
     assert_eq!((seen.best, seen.reasons), (vec![], vec![]), "nothing is chosen");
-    system.groups[0].tasks[0].memory_mb = 4096;
+    system.groups[0].tasks[0].resources.memory_mb = 4096;
     r.run(&register(system, None));
     let seen = group(&r);
     assert_eq!((seen.nodes, seen.feasible, seen.reasons.len()), (1, 0, 1));

@@ -3,9 +3,8 @@
 use super::Samples;
 use model::alloc::Allocation;
 use model::claims::{
-    DeviceAsk, DeviceAttribute, DeviceGroup, DeviceInstance, DeviceValue, GroupAsks, HeldDevice, HeldNetwork,
-    HeldPort, HostVolume, Network, NodeAddress, NodeOffers, Port, PortRange, TaskAsks, TaskHoldings,
-    VolumeAsk, VolumeMount,
+    DeviceAsk, DeviceAttribute, DeviceGroup, DeviceInstance, DeviceValue, HeldDevice, HeldNetwork, HeldPort,
+    HostVolume, Network, NodeAddress, NodeOffers, Port, PortRange, TaskHoldings, VolumeAsk, VolumeMount,
 };
 use model::constraint::Constraint;
 use model::job::JobSpec;
@@ -45,15 +44,14 @@ fn asking(mut spec: JobSpec) -> JobSpec {
     };
     let volume = VolumeAsk { kind: "host".into(), source: "disk".into(), read_only: true };
     let group = &mut spec.groups[0];
-    group.asks =
-        GroupAsks { networks: vec![network()], volumes: BTreeMap::from([("data".to_string(), volume)]) };
-    group.tasks[0].asks = TaskAsks {
-        memory_max_mb: 512,
-        cores: 2,
-        networks: vec![network()],
-        devices: vec![device],
-        mounts: vec![mount],
-    };
+    group.networks = vec![network()];
+    group.volumes = BTreeMap::from([("data".to_string(), volume)]);
+    let task = &mut group.tasks[0];
+    task.volume_mounts = vec![mount];
+    task.resources.memory_max_mb = 512;
+    task.resources.cores = 2;
+    task.resources.networks = vec![network()];
+    task.resources.devices = vec![device];
     spec
 }
 

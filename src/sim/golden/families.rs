@@ -2,7 +2,7 @@
 
 use super::Samples;
 use model::eval::{Evaluation, Trigger};
-use model::family::dispatch::{Dispatch, DispatchRequest, Parameterized, PayloadRule};
+use model::family::dispatch::{Dispatch, DispatchPayload, DispatchRequest, Parameterized, PayloadRule};
 use model::family::{Children, Periodic};
 use model::job::{JobSpec, JobSummary};
 use state::samples::{AT, Region, eval, eval_id, key, register, spec};
@@ -59,7 +59,7 @@ fn form() -> JobSpec {
         meta_optional: vec!["why".into()],
     };
     let mut form = JobSpec { parameterized: Some(parameterized), ..spec("form", 1) };
-    form.groups[0].tasks[0].payload_file = "in/put".into();
+    form.groups[0].tasks[0].dispatch_payload = Some(DispatchPayload { file: "in/put".into() });
     form
 }
 

@@ -3,42 +3,16 @@
 use super::disk::Disk;
 use super::*;
 use model::alloc::DesiredStatus;
-use model::claims::GroupAsks;
 use model::id::JobKey;
-use model::job::{JobType, RestartMode, RestartPolicy, TaskGroup};
+use model::job::JobType;
 use model::resources::AllocResources;
-use model::time::Span;
+use model::samples;
 
 fn id(n: u8) -> AllocId {
     AllocId(Uuid::from_bytes([n; 16]))
 }
 
 fn head(n: u8) -> AllocRecord {
-    let restart = RestartPolicy {
-        attempts: 2,
-        interval: Span::minutes(30),
-        delay: Span::seconds(15),
-        mode: RestartMode::Fail,
-        render_templates: false,
-    };
-    let group = TaskGroup {
-        name: "g".into(),
-        count: 1,
-        constraints: vec![],
-        affinities: vec![],
-        spreads: vec![],
-        restart,
-        reschedule: None,
-        update: None,
-        migrate: None,
-        ephemeral_disk_mb: 300,
-        shutdown_delay: None,
-        tasks: vec![],
-        meta: BTreeMap::new(),
-        disconnect: None,
-        asks: GroupAsks::default(),
-        scaling: None,
-    };
     let assignment = Assignment {
         id: id(n),
         name: "j.g[0]".into(),
@@ -48,7 +22,7 @@ fn head(n: u8) -> AllocRecord {
         job_version: 0,
         job_meta: BTreeMap::new(),
         region: "global".into(),
-        group,
+        group: samples::group("g", 1, vec![]),
         resources: AllocResources::default(),
         desired: DesiredStatus::Run,
         previous: None,
@@ -59,7 +33,7 @@ fn head(n: u8) -> AllocRecord {
         preempted: vec![],
         no_shutdown_delay: false,
     };
-    AllocRecord { assignment, dir_built: false, retention: Retention::Kept, health: None }
+    AllocRecord { assignment, dir_built: false, retention: Retention::Kept, health: None, received: Wall(1) }
 }
 
 fn open(bytes: &Disk) -> (ClientStore, Vec<RecoveredAlloc>) {

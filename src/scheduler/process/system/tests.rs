@@ -308,7 +308,7 @@ fn without_max_parallel_a_change_reaches_all_nodes_at_once() {
 fn what_does_not_fit_any_more_keeps_running_as_it_was_and_waits() {
     let mut world = settled(nodes(2), &rolling(0));
     let mut new = rolling(0);
-    new.groups[0].tasks[0].cpu_mhz = 5_000;
+    new.groups[0].tasks[0].resources.cpu_mhz = 5_000;
     world.register(new.clone());
     let decision = world.run(&new);
     assert!(decision.plan.is_no_op());

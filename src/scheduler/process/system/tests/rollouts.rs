@@ -321,7 +321,7 @@ fn a_full_node_keeps_its_version_and_blocks_nobody() {
     let mut world = settled(all, &rolling(3));
     end(&mut world, S::Successful);
     let mut new = changed(&rolling(3));
-    new.groups[0].tasks[0].cpu_mhz = 700;
+    new.groups[0].tasks[0].resources.cpu_mhz = 700;
     world.register(new.clone());
     let decision = world.run(&new);
     assert_eq!((places(&decision).len(), decision.eval.queued["g"]), (2, 1));
@@ -340,7 +340,7 @@ fn no_more_canaries_are_wanted_than_have_room() {
     let mut world = settled(all, &trying(2, 100));
     end(&mut world, S::Successful);
     let mut new = changed(&trying(2, 100));
-    new.groups[0].tasks[0].cpu_mhz = 700;
+    new.groups[0].tasks[0].resources.cpu_mhz = 700;
     world.register(new.clone());
     assert_eq!(places(&world.run(&new)).len(), 1);
     assert_eq!(group(&world).desired_canaries, 1);

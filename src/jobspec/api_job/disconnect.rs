@@ -1,34 +1,15 @@
-//! What a group and its tasks ask for beyond cpu, memory and disk, and what becomes of a group while its node is away.
+//! What of a group is wrong where several of its members, or several spellings of one, come together.
 //!
-//! Refuses to know: which of it a node has.
+//! Refuses to know: what nodes there are.
 
 use super::{Decoder, Given};
-use model::claims::{GroupAsks, TaskAsks, VolumeAsk};
 use model::job::{DisconnectPolicy, TaskGroup};
 use model::time::Span;
-use std::collections::BTreeMap;
 
 impl Decoder<'_> {
-    pub(super) fn group_asks(&mut self, g: Given<'_>, path: &str) -> GroupAsks {
-        let volumes: BTreeMap<String, VolumeAsk> = self.field(g, "Volumes", path);
-        for (name, _) in volumes.iter().filter(|(_, volume)| volume.kind == "csi") {
+    pub(super) fn volumes(&mut self, group: &TaskGroup, path: &str) {
+        for (name, _) in group.volumes.iter().filter(|(_, volume)| volume.kind == "csi") {
             self.checker.unbuilt("volume type \"csi\"", &format!("{path}.Volumes[{name}]"));
-        }
-        GroupAsks { volumes, networks: self.field(g, "Networks", path) }
-    }
-
-    pub(super) fn task_asks(&mut self, t: Given<'_>, path: &str) -> TaskAsks {
-        let mounts = self.field(t, "VolumeMounts", path);
-        let Some(r) = t.inner("Resources") else {
-            return TaskAsks { mounts, ..TaskAsks::default() };
-        };
-        let path = format!("{path}.Resources");
-        TaskAsks {
-            memory_max_mb: r.int("MemoryMaxMB").unwrap_or(0),
-            cores: r.int("Cores").unwrap_or(0),
-            networks: self.field(r, "Networks", &path),
-            devices: self.field(r, "Devices", &path),
-            mounts,
         }
     }
 

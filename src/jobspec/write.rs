@@ -1,0 +1,340 @@
+//! A job as a job file: reading the file gives the job again. Keys come from the job's table; what a reader fills in by itself
+//! is left out.
+//!
+//! Refuses to know: what any key means, but for what groups inherit from their job. Of what only servers say of a job (that
+//! it is stopped, its parent, what it was dispatched with) a file has no key.
+
+use model::canonical::{self, Defaults};
+use model::job::{
+    JobSpec, JobType, JobUpdate, MigratePolicy, ReschedulePolicy, RestartPolicy, Task, TaskGroup,
+    UpdatePolicy,
+};
+use model::scaling::ScalingType;
+use model::schema::change::{pairs, same};
+use model::schema::{Block, Declared, Fields, Kind, Member, Shape, View};
+use model::value::Value;
+use std::collections::BTreeMap;
+
+const INDENT: &str = "  ";
+
+/// The job file of that job.
+pub fn write(spec: &JobSpec) -> String {
+    let mut writer = Writer::default();
+    writer.job(spec);
+    writer.text
+}
+
+#[derive(Default)]
+struct Writer {
+    text: String,
+    depth: usize,
+}
+
+impl Writer {
+    fn job(&mut self, spec: &JobSpec) {
+        let mut base = JobSpec { id: spec.id.clone(), ..JobSpec::default() };
+        canonical::complete(&mut base, &Defaults::default());
+        // what a region fills in may be another thing in the next one
+        (base.priority, base.node_pool) = (0, String::new());
+        self.open(JobSpec::BLOCK, Some(&spec.id));
+        self.fields(spec, Some(&base), "TaskGroups");
+        let update = self.job_update(spec);
+        spec.groups.iter().for_each(|group| self.group(spec, update, group));
+        self.close();
+    }
+
+    /// Writes the job's own `update`, and returns what groups inherit of it.
+    fn job_update(&mut self, spec: &JobSpec) -> Option<UpdatePolicy> {
+        let is_usual = matches!(spec.job_type, JobType::Service | JobType::System);
+        let usual = is_usual.then(JobUpdate::default);
+        let inherited = |u: JobUpdate| UpdatePolicy {
+            stagger: u.stagger,
+            max_parallel: u.max_parallel,
+            ..UpdatePolicy::default()
+        };
+        if spec.update != usual {
+            self.open(UpdatePolicy::BLOCK, None);
+            // all members zero say that there is none, an empty health check that only these two are meant
+            let update = spec.update.unwrap_or(JobUpdate::NONE);
+            let rest = UpdatePolicy::BLOCK
+                .members
+                .iter()
+                .filter(|m| spec.update.is_none() || m.json == "HealthCheck");
+            let zero = |member: &Member| match member.shape {
+                Shape::Value(Kind::Int) => "0",
+                Shape::Value(Kind::Bool) => "false",
+                Shape::Value(Kind::Span) => "\"0s\"",
+                _ => "\"\"",
+            };
+            self.fields(&update, None, "");
+            let rest =
+                rest.filter(|member| JobUpdate::BLOCK.members[..2].iter().all(|own| own.json != member.json));
+            rest.for_each(|member| self.line(&format!("{} = {}", member.hcl, zero(member))));
+            self.close();
+        }
+        spec.update.map(inherited)
+    }
+
+    fn group(&mut self, spec: &JobSpec, update: Option<UpdatePolicy>, group: &TaskGroup) {
+        let base = TaskGroup {
+            // which depends on its scaling
+            count: i64::MIN,
+            restart: RestartPolicy::default_for(spec.job_type),
+            reschedule: ReschedulePolicy::default_for(spec.job_type),
+            update,
+            migrate: (spec.job_type == JobType::Service).then(MigratePolicy::default),
+            ..TaskGroup::default()
+        };
+        self.open(TaskGroup::BLOCK, Some(&group.name));
+        self.fields(group, Some(&base), "Tasks");
+        group.tasks.iter().for_each(|task| self.task(group, task));
+        self.close();
+    }
+
+    fn task(&mut self, group: &TaskGroup, task: &Task) {
+        let mut base = Task { restart: group.restart, ..Task::default() };
+        if task.resources.cores > 0 {
+            base.resources.cpu_mhz = 0;
+        }
+        self.open(Task::BLOCK, Some(&task.name));
+        self.fields(task, Some(&base), "");
+        for policy in &task.scaling {
+            let of_cpu = policy.kind == ScalingType::VerticalCpu;
+            self.open(policy.scaling.block(), Some(if of_cpu { "cpu" } else { "mem" }));
+            self.fields(&policy.scaling, None, "");
+            self.close();
+        }
+        self.close();
+    }
+
+    /// What of a block differs from what its reader begins with: values first, then the blocks in it. Without a `base`
+    /// everything is written.
+    fn fields(&mut self, block: &dyn Fields, base: Option<&dyn Fields>, skip: &str) {
+        let nothing = block.fresh();
+        let all = pairs(base.unwrap_or(&*nothing), block);
+        let label = block.block().label.unwrap_or_default();
+        let written = |member: &Member, was, is| {
+            let stays = base.is_some() && member.empty_means.is_empty() && same(member, was, is);
+            !member.hcl.is_empty() && ![label, skip].contains(&member.json) && !stays && !is_nothing(is)
+        };
+        let (values, blocks): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .filter(|(member, was, is)| written(member, *was, *is))
+            .partition(|(.., is)| is_value(*is));
+        for (member, _, is) in values {
+            self.value(member.hcl, is);
+        }
+        for (member, was, is) in blocks {
+            self.inner(member, was, is);
+        }
+    }
+
+    fn value(&mut self, key: &str, view: View<'_>) {
+        let text = match view {
+            View::Text(text) => return self.text(key, text),
+            View::Int(number) => number.to_string(),
+            View::Bool(flag) => flag.to_string(),
+            View::Span(span) => quoted(&span.to_string()),
+            View::Texts(texts) => listed(texts.iter().map(|text| quoted(text))),
+            _ => return,
+        };
+        self.line(&format!("{key} = {text}"));
+    }
+
+    fn inner(&mut self, member: &Member, was: View<'_>, is: View<'_>) {
+        match is {
+            View::TextMap(map) => self.map(member.hcl, map.iter().map(|(key, text)| (key, Item::Text(text)))),
+            View::Free(map) => self.map(member.hcl, map.iter().map(|(key, value)| (key, Item::Value(value)))),
+            View::Block(block) => {
+                let fresh = block.fresh();
+                let base = if let View::Block(was) = was { was } else { &*fresh };
+                self.open(block.block(), None);
+                // what is read by hand may tell a key that is there from one that is not
+                self.fields(block, (!by_hand(member)).then_some(base), "");
+                self.close();
+            }
+            View::Blocks(list) => {
+                for block in (0..list.count()).filter_map(|i| list.at(i)) {
+                    self.one_of_many(block, label(block));
+                }
+            }
+            View::ByLabel(map) => {
+                for (label, block) in
+                    map.labels().into_iter().filter_map(|label| Some((label, map.get(label)?)))
+                {
+                    self.one_of_many(block, Some(label));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn one_of_many(&mut self, block: &dyn Fields, label: Option<&str>) {
+        self.open(block.block(), label);
+        self.fields(block, Some(&*block.fresh()), "");
+        self.close();
+    }
+
+    /// A block where every key can stand as a name, otherwise an object.
+    fn map<'a>(&mut self, name: &str, entries: impl Iterator<Item = (&'a String, Item<'a>)>) {
+        let entries: Vec<_> = entries.collect();
+        if entries.iter().all(|(key, _)| is_name(key)) {
+            self.opened(name);
+            for (key, item) in entries {
+                match item {
+                    Item::Text(text) => self.text(key, text),
+                    Item::Value(Value::Text(text)) => self.text(key, text),
+                    Item::Value(value) => self.line(&format!("{key} = {}", expression(value))),
+                }
+            }
+            return self.close();
+        }
+        self.opened(&format!("{name} ="));
+        for (key, item) in entries {
+            let value = match item {
+                Item::Text(text) => quoted(text),
+                Item::Value(value) => expression(value),
+            };
+            self.line(&format!("{} = {value}", quoted(key)));
+        }
+        self.close();
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        if !reads_as_heredoc(text) {
+            return self.line(&format!("{key} = {}", quoted(text)));
+        }
+        let is_free = |marker: &String| text.lines().all(|line| line.trim() != marker);
+        let marker = (0..).map(|n| format!("EOT{n}")).find(is_free).unwrap_or_default();
+        self.line(&format!("{key} = <<{marker}"));
+        self.text.push_str(&text.replace("${", "$${").replace("%{", "%%{"));
+        self.text.push_str(&format!("{marker}\n"));
+    }
+
+    fn open(&mut self, block: &'static Block, label: Option<&str>) {
+        match label.filter(|_| block.label.is_some() || block.name == "scaling") {
+            Some(label) => self.opened(&format!("{} {}", block.name, quoted(label))),
+            None => self.opened(block.name),
+        }
+    }
+
+    fn opened(&mut self, head: &str) {
+        if !self.text.is_empty() && !self.text.ends_with("{\n") {
+            self.text.push('\n');
+        }
+        self.line(&format!("{head} {{"));
+        self.depth += 1;
+    }
+
+    fn close(&mut self) {
+        self.depth -= 1;
+        self.line("}");
+    }
+
+    fn line(&mut self, line: &str) {
+        (0..self.depth).for_each(|_| self.text.push_str(INDENT));
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+}
+
+/// One entry of a map.
+enum Item<'a> {
+    Text(&'a str),
+    Value(&'a Value),
+}
+
+fn by_hand(member: &Member) -> bool {
+    member.read_by_hand || member.written_by_hand
+}
+
+/// Absent means the same.
+fn is_nothing(view: View<'_>) -> bool {
+    match view {
+        View::Null | View::NotKept | View::Text("") => true,
+        View::TextMap(map) => map.is_empty(),
+        View::Free(map) => map.is_empty(),
+        View::Blocks(list) => list.count() == 0,
+        View::ByLabel(map) => map.labels().is_empty(),
+        _ => false,
+    }
+}
+
+fn is_value(view: View<'_>) -> bool {
+    matches!(view, View::Text(_) | View::Int(_) | View::Bool(_) | View::Span(_) | View::Texts(_))
+}
+
+/// The field that stands as the block's label.
+fn label(block: &dyn Fields) -> Option<&str> {
+    let (name, mut found) = (block.block().label?, None);
+    block.each(&mut |member, view| {
+        if let View::Text(text) = view
+            && member.json == name
+        {
+            found = Some(text);
+        }
+    });
+    found
+}
+
+fn is_name(key: &str) -> bool {
+    let mut chars = key.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && key != "dynamic"
+}
+
+/// Whole lines, without what only a quoted text can say.
+fn reads_as_heredoc(text: &str) -> bool {
+    let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.ends_with('\n')
+        && text.trim_end_matches('\n').contains('\n')
+        && text.chars().all(is_plain)
+        && !text.contains("$${")
+        && !text.contains("%%{")
+}
+
+/// In quotes, with nothing left that a reader would fill in.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    let mut chars = text.chars().peekable();
+    let mut before = ' ';
+    while let Some(c) = chars.next() {
+        let opens = matches!(c, '$' | '%') && chars.peek() == Some(&'{');
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // a sign twice already stands for itself
+            _ if opens && before == c => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ if opens => out.extend([c, c]),
+            _ if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => out.push(c),
+        }
+        before = c;
+    }
+    out.push('"');
+    out
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+fn expression(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) => quoted(text),
+        Value::List(items) => listed(items.iter().map(expression)),
+        Value::Map(map) => object(map),
+    }
+}
+
+fn object(map: &BTreeMap<String, Value>) -> String {
+    let entries = map.iter().map(|(key, value)| format!("{} = {}", quoted(key), expression(value)));
+    format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+}
