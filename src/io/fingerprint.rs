@@ -264,7 +264,7 @@ pub(super) fn volume(dir: &Path, mounts: &str) -> String {
         let source = right.split(' ').nth(1)?.to_string();
         dir.starts_with(&point).then_some((point.as_os_str().len(), source))
     };
-    // Of mounts at one point, the last covers the others.
+    // The last of several mounts at one point covers the others.
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, s)| s).unwrap_or_default()
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ClientRequest {
-    /// A task's output. Answered by pieces.
+    /// A task's output. Answered by stream frames.
     Logs {
         alloc: AllocId,
         task: String,
@@ -40,7 +40,7 @@ pub enum ClientRequest {
         alloc: AllocId,
         path: String,
     },
-    /// A file's content. Answered by pieces.
+    /// A file's content. Answered by stream frames.
     File {
         alloc: AllocId,
         path: String,
