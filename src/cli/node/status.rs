@@ -4,6 +4,7 @@ use crate::Run;
 use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::node;
+use crate::node::list::{ListOptions, allocs_of_node};
 use crate::node::shapes::Node;
 use crate::node::usage::HostStats;
 use crate::output::{Objects, objects};
@@ -28,31 +29,31 @@ pub struct NodeStatus {
     short: bool,
     /// show ids in full, attributes and metadata
     #[argh(switch)]
-    pub verbose: bool,
+    verbose: bool,
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
     /// count the running allocations of each node
     #[argh(switch)]
-    pub allocs: bool,
+    allocs: bool,
     /// list only the nodes that this expression matches
     #[argh(option, arg_name = "expression")]
-    pub filter: Option<String>,
+    filter: Option<String>,
     /// show in detail what the machine uses at present
     #[argh(switch)]
     stats: bool,
     /// list the operating systems, too
     #[argh(switch)]
-    pub os: bool,
+    os: bool,
     /// list ids and nothing else
     #[argh(switch)]
-    pub quiet: bool,
+    quiet: bool,
     /// list at most so many
     #[argh(option)]
-    pub per_page: Option<u32>,
+    per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]
-    pub page_token: Option<String>,
+    page_token: Option<String>,
     /// print the API's objects through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
@@ -77,6 +78,20 @@ impl NodeStatus {
             page_token: None,
             template: None,
             node: Some(id.to_string()),
+        }
+    }
+}
+
+impl NodeStatus {
+    fn list_options(&self) -> ListOptions<'_> {
+        ListOptions {
+            filter: self.filter.as_deref(),
+            os: self.os,
+            per_page: self.per_page,
+            page_token: self.page_token.as_deref(),
+            quiet: self.quiet,
+            verbose: self.verbose,
+            allocs: self.allocs,
         }
     }
 }
@@ -110,7 +125,7 @@ pub fn show(session: &Session, command: &NodeStatus) -> CommandResult<ExitCode> 
     match &command.node {
         Some(_) if command.this => return Err(CommandError::usage("-self takes no node id")),
         None if command.this => one(session, command, objects, &own_node(session)?)?,
-        None => node::list::show(session, command, objects)?,
+        None => node::list::show(session, command.list_options(), objects)?,
         Some(prefix) => one(session, command, objects, &session.node_id(prefix)?)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -121,10 +136,6 @@ pub fn own_node(session: &Session) -> CommandResult<String> {
     let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str).filter(|id| !id.is_empty());
     id.map(str::to_string)
         .ok_or_else(|| CommandError::new("The agent that was asked is no client: it has no node"))
-}
-
-pub fn allocs_of(session: &Session, node: &str) -> CommandResult<Vec<Alloc>> {
-    Ok(session.client.get(&format!("{}/allocations", path("node", node)), &[])?)
 }
 
 fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> CommandResult<()> {
@@ -138,7 +149,7 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     let node: Node = decode(&value)?;
     let host = if command.short { None } else { node::usage::ask(session, &node) };
     session.out.text(&basics(&node, host.as_ref(), command.verbose || command.this))?;
-    let allocs = allocs_of(session, id)?;
+    let allocs = allocs_of_node(session, id)?;
     if !command.short {
         if command.verbose {
             for (title, all, columns) in [
