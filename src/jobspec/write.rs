@@ -54,22 +54,14 @@ impl Writer {
         };
         if spec.update != usual {
             self.open(UpdatePolicy::BLOCK, None);
-            // all members zero say that there is none, an empty health check that only these two are meant
-            let update = spec.update.unwrap_or(JobUpdate::NONE);
-            let rest = UpdatePolicy::BLOCK
-                .members
-                .iter()
-                .filter(|m| spec.update.is_none() || m.json == "HealthCheck");
-            let zero = |member: &Member| match member.shape {
-                Shape::Value(Kind::Int) => "0",
-                Shape::Value(Kind::Bool) => "false",
-                Shape::Value(Kind::Span) => "\"0s\"",
-                _ => "\"\"",
-            };
-            self.fields(&update, None, "");
-            let rest =
-                rest.filter(|member| JobUpdate::BLOCK.members[..2].iter().all(|own| own.json != member.json));
-            rest.for_each(|member| self.line(&format!("{} = {}", member.hcl, zero(member))));
+            match &spec.update {
+                Some(update) => {
+                    self.fields(update, None, "");
+                    // which says that only these two are meant
+                    self.line("health_check = \"\"");
+                }
+                None => UpdatePolicy::BLOCK.members.iter().for_each(|member| self.line(&zero(member))),
+            }
             self.close();
         }
         spec.update.map(inherited)
@@ -212,7 +204,7 @@ impl Writer {
     }
 
     fn open(&mut self, block: &'static Block, label: Option<&str>) {
-        match label.filter(|_| block.label.is_some() || block.name == "scaling") {
+        match label {
             Some(label) => self.opened(&format!("{} {}", block.name, quoted(label))),
             None => self.opened(block.name),
         }
@@ -236,6 +228,17 @@ impl Writer {
         self.text.push_str(line);
         self.text.push('\n');
     }
+}
+
+/// A job has no update rules where all of them are zero.
+fn zero(member: &Member) -> String {
+    let zero = match member.shape {
+        Shape::Value(Kind::Int) => "0",
+        Shape::Value(Kind::Bool) => "false",
+        Shape::Value(Kind::Span) => "\"0s\"",
+        _ => "\"\"",
+    };
+    format!("{} = {zero}", member.hcl)
 }
 
 /// One entry of a map.

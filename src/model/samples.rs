@@ -1,5 +1,6 @@
 //! One small job, group and task, from which the tests of all rooms make theirs.
 
+use crate::canonical::{self, Defaults};
 use crate::job::{JobSpec, JobType, JobUpdate, Task, TaskGroup};
 use crate::resources::Resources;
 use crate::scaling::{Scaling, ScalingType, TaskScaling};
@@ -55,6 +56,7 @@ pub fn full_job() -> JobSpec {
         }
     }
     spec.update = Some(JobUpdate::default());
+    canonical::complete(&mut spec, &Defaults::default());
     spec
 }
 
@@ -139,10 +141,11 @@ fn walk(block: &dyn Fields, way: &mut Path, found: &mut Vec<Path>) {
     });
 }
 
-/// The job with that one field changed.
+/// The job with that one field changed, and what follows from it.
 pub fn with_change(spec: &JobSpec, path: &[&'static Member]) -> JobSpec {
     let mut spec = spec.clone();
     change_at(&mut spec, path);
+    canonical::complete(&mut spec, &Defaults::default());
     spec
 }
 
