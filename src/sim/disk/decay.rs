@@ -65,6 +65,12 @@ impl Decay {
         }
     }
 
+    /// What was not synced is gone, and the medium is read again.
+    pub fn forget_unsynced(&mut self, length: usize) {
+        self.seen.clone_from(&self.durable);
+        self.seen.split_off(&length);
+    }
+
     /// A sector of an unsynced write outlives the power.
     pub fn kept(&mut self, place: Range<usize>) {
         forget(&mut self.durable, place);

@@ -22,6 +22,8 @@ pub struct Counts {
     pub writes_torn: u64,
     pub refused_for_space: u64,
     pub errors: u64,
+    /// Syncs that failed and forgot what they were to make durable.
+    pub syncs_forgotten: u64,
     pub bits_rotten: u64,
 }
 
@@ -61,6 +63,8 @@ pub(super) struct Medium {
     pub room: Option<u64>,
     /// The next such operation fails, once.
     pub fails: Option<Option<Operation>>,
+    /// The next sync fails, and the medium forgets what was unsynced.
+    pub forgets: bool,
     /// The power fails at this operation.
     pub cut_at: Option<u64>,
     pub dead: bool,
@@ -90,6 +94,18 @@ impl File {
             }
         }
         self.decay.synced(places);
+    }
+
+    /// A failed sync: what was written is as good as synced to the kernel, and on no disk. A file's length is not lost: that would take its
+    /// file system along. `cached`: processes go on reading what was written.
+    fn forget(&mut self, cached: bool) {
+        self.unsynced.retain(|change| matches!(change, Unsynced::Length(_)));
+        if !cached {
+            let length = self.seen.len();
+            self.seen.clone_from(&self.durable);
+            self.seen.resize(length, 0);
+            self.decay.forget_unsynced(length);
+        }
     }
 
     fn cut_power(&mut self, kept_percent: u64, draws: &mut Stream, counts: &mut Counts) {
@@ -153,6 +169,7 @@ impl Medium {
             counts: Counts::default(),
             room: None,
             fails: None,
+            forgets: false,
             cut_at: None,
             dead: false,
             held: false,
@@ -243,25 +260,52 @@ impl Medium {
     pub fn sync(&mut self, file: usize) -> io::Result<()> {
         self.strike(Operation::Sync)?;
         self.advance()?;
+        if !self.held && self.forgets && !self.files[file].unsynced.is_empty() {
+            return Err(self.forget(file));
+        }
         self.counts.syncs += 1;
         self.files[file].sync();
         Ok(())
     }
 
-    /// Everything of the only file at once, synced. One that fails may have happened all the same.
+    fn forget(&mut self, file: usize) -> io::Error {
+        self.forgets = false;
+        self.counts.syncs_forgotten += 1;
+        let cached = self.one_in(2);
+        self.files[file].forget(cached);
+        io::Error::other("simulated failure of a sync, which forgets")
+    }
+
+    /// Everything of the only file at once, written beside it, synced, and renamed: for a while there are two. One that fails may have
+    /// happened all the same, unless there was no room.
     pub fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         let struck = self.strike(Operation::Write);
         if struck.is_err() && (self.dead || self.one_in(2)) {
             return struck;
         }
+        self.make_room_for_another(bytes.len())?;
         self.counts.bytes_written += bytes.len() as u64;
         self.counts.syncs += 1;
         let file = &mut self.files[0];
         file.unsynced.clear();
         file.seen = bytes.to_vec();
         file.durable = bytes.to_vec();
+        file.allocated = vec![true; bytes.len().div_ceil(SECTOR_BYTES)];
         file.decay.mend();
         struck
+    }
+
+    /// Room for a second file as long as this, and then without the first.
+    fn make_room_for_another(&mut self, bytes: usize) -> io::Result<()> {
+        let Some(room) = &mut self.room else { return Ok(()) };
+        let needed = bytes.div_ceil(SECTOR_BYTES) as u64;
+        if *room < needed {
+            self.counts.refused_for_space += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let freed = self.files[0].allocated.iter().filter(|a| **a).count() as u64;
+        *room = *room - needed + freed;
+        Ok(())
     }
 
     fn allocate(&mut self, file: usize, offset: usize, bytes: usize) -> io::Result<()> {
@@ -302,6 +346,7 @@ impl Medium {
     pub fn heal(&mut self) {
         self.room = None;
         self.fails = None;
+        self.forgets = false;
         self.cut_at = None;
     }
 
