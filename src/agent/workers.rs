@@ -12,7 +12,7 @@ use state::store::Reader;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use wire::rehearsal::{Rehearsal, Rehearse};
+use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 use wire::why::{Subject, Why};
 
@@ -44,7 +44,7 @@ pub fn run(
 }
 
 /// What a job would come to.
-pub fn rehearse(reader: &Reader, asked: &Rehearse) -> Result<Rehearsal, Refusal> {
+pub fn rehearse(reader: &Reader, asked: &JobPlanRequest) -> Result<JobPlanReply, Refusal> {
     let at = clock::now().stamp();
     guarded(|| rehearsal::rehearse(&reader.view()?, asked, at))
 }

@@ -4,18 +4,21 @@
 use super::{Op, Server};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus, Transition};
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use model::family::dispatch::Wish;
+use model::family::dispatch::DispatchRequest;
 use model::id::{AllocId, JobKey, NodeId};
 use model::job::{JobSpec, JobType};
 use model::namespace::nonexistent;
 use model::time::{Now, Wall};
 use state::fault::Fault;
 use state::view::View;
-use wire::command::{Command, DispatchJob, NodeWish, RegisterJob, RevertJob, ScaleJob, TagVersion};
-use wire::request::{Action, Done, Refusal, RefusalKind, ScaleWish};
+use wire::command::{
+    Command, DispatchJobCommand, NodeUpdateRequest, RegisterJobCommand, RevertJobCommand, ScaleJobCommand,
+    TagVersionCommand,
+};
+use wire::request::{Refusal, RefusalKind, ScaleRequest, WriteReply, WriteRequest};
 
 impl Server {
-    pub(super) fn request(&mut self, token: u64, action: Action, now: Now) -> Result<(), Fault> {
+    pub(super) fn request(&mut self, token: u64, action: WriteRequest, now: Now) -> Result<(), Fault> {
         self.measures.asked(token, &action);
         if let Some(refusal) = self.cannot_write() {
             self.reply(token, Err(refusal));
@@ -25,13 +28,13 @@ impl Server {
         self.admit(token, action, &view, now)
     }
 
-    fn admit(&mut self, token: u64, action: Action, view: &View, now: Now) -> Result<(), Fault> {
+    fn admit(&mut self, token: u64, action: WriteRequest, view: &View, now: Now) -> Result<(), Fault> {
         let at = self.stamp(now);
         match action {
-            Action::RegisterJob { spec, enforce_index, eval_priority, preserve_counts, submission } => {
+            WriteRequest::RegisterJob { spec, enforce_index, eval_priority, preserve_counts, submission } => {
                 let (submission, tracked_versions) = (submission.map(|s| *s), self.config.tracked_versions);
                 let (spec, eval) = (*spec, None);
-                let order = RegisterJob {
+                let order = RegisterJobCommand {
                     spec,
                     enforce_index,
                     preserve_counts,
@@ -42,48 +45,50 @@ impl Server {
                 };
                 self.register_job(token, order, eval_priority, view)?;
             }
-            Action::RevertJob { job, version, enforce_prior_version } => {
+            WriteRequest::RevertJob { job, version, enforce_prior_version } => {
                 self.revert_job(token, job, version, enforce_prior_version, view, at)?
             }
-            Action::SetStability { job, version, stable } => {
+            WriteRequest::SetStability { job, version, stable } => {
                 self.propose(&Command::SetStability { job, version, stable }, Op::Reply { token });
             }
-            Action::TagVersion { job, name, version, description } => {
-                let order = TagVersion { job, name, version, description, at };
+            WriteRequest::TagVersion { job, name, version, description } => {
+                let order = TagVersionCommand { job, name, version, description, at };
                 self.propose(&Command::TagVersion(Box::new(order)), Op::Reply { token });
             }
-            Action::DeregisterJob { job, purge, eval_priority, hurry } => {
-                self.deregister_job(token, job, (purge, hurry), eval_priority, view, at)?;
+            WriteRequest::DeregisterJob { job, purge, eval_priority, no_shutdown_delay } => {
+                self.deregister_job(token, job, (purge, no_shutdown_delay), eval_priority, view, at)?;
             }
-            Action::UpsertNamespace { namespace } => {
+            WriteRequest::UpsertNamespace { namespace } => {
                 self.propose(&Command::UpsertNamespace { namespace }, Op::Reply { token });
             }
-            Action::DeleteNamespace { name } => {
+            WriteRequest::DeleteNamespace { name } => {
                 self.propose(&Command::DeleteNamespace { name }, Op::Reply { token });
             }
-            Action::UpsertNodePool { pool } => {
+            WriteRequest::UpsertNodePool { pool } => {
                 self.propose(&Command::UpsertNodePool { pool }, Op::Reply { token });
             }
-            Action::DeleteNodePool { name } => {
+            WriteRequest::DeleteNodePool { name } => {
                 self.propose(&Command::DeleteNodePool { name }, Op::Reply { token });
             }
-            Action::ConfigureScheduler { settings, cas } => {
+            WriteRequest::ConfigureScheduler { settings, cas } => {
                 self.propose(&Command::ConfigureScheduler { settings, cas }, Op::Reply { token });
             }
-            Action::DeleteEvals { ids, skip_needed } => {
+            WriteRequest::DeleteEvals { ids, skip_needed } => {
                 self.delete_for_user(token, ids, skip_needed, view)?
             }
-            Action::CollectGarbage => self.collect_for_user(token, view, now.mono),
-            Action::StopAlloc { alloc, transition } => self.stop_alloc(token, alloc, transition, view, at)?,
-            Action::ScaleJob(wish) => self.scale_job(token, *wish, view, at)?,
-            Action::ForceLaunch { job } => self.force_launch(token, job, at),
-            Action::DispatchJob { wish } => self.dispatch_job(token, *wish, at),
-            Action::EvaluateJob { job, force_reschedule } => {
+            WriteRequest::CollectGarbage => self.collect_for_user(token, view, now.mono),
+            WriteRequest::StopAlloc { alloc, transition } => {
+                self.stop_alloc(token, alloc, transition, view, at)?
+            }
+            WriteRequest::ScaleJob(request) => self.scale_job(token, *request, view, at)?,
+            WriteRequest::ForceLaunch { job } => self.force_launch(token, job, at),
+            WriteRequest::DispatchJob { request } => self.dispatch_job(token, *request, at),
+            WriteRequest::EvaluateJob { job, force_reschedule } => {
                 self.evaluate_job(token, job, force_reschedule, view, at)?
             }
-            Action::EvaluateNode { node } => self.evaluate_node(token, node, view, at)?,
-            Action::ChangeNode { node, wish } => self.change_node(token, node, wish, view, at)?,
-            Action::StepDeployment { deployment, step } => {
+            WriteRequest::EvaluateNode { node } => self.evaluate_node(token, node, view, at)?,
+            WriteRequest::UpdateNode { node, request } => self.change_node(token, node, request, view, at)?,
+            WriteRequest::StepDeployment { deployment, step } => {
                 self.step_for_user(token, deployment, step, view, at)?;
             }
         }
@@ -93,7 +98,7 @@ impl Server {
     fn register_job(
         &mut self,
         token: u64,
-        mut order: RegisterJob,
+        mut order: RegisterJobCommand,
         eval_priority: Option<i64>,
         view: &View,
     ) -> Result<(), Fault> {
@@ -112,13 +117,13 @@ impl Server {
         &mut self,
         token: u64,
         job: JobKey,
-        (purge, hurry): (bool, bool),
+        (purge, no_shutdown_delay): (bool, bool),
         eval_priority: Option<i64>,
         view: &View,
         at: Wall,
     ) -> Result<(), Fault> {
         let Some(known) = view.job(&job)? else {
-            self.reply(token, Ok(Done::Nothing { index: 0 }));
+            self.reply(token, Ok(WriteReply::Nothing { index: 0 }));
             return Ok(());
         };
         let priority = eval_priority.unwrap_or(known.spec.priority);
@@ -127,15 +132,15 @@ impl Server {
         let tracked_versions = self.config.tracked_versions;
         let command = match purge {
             true => Command::PurgeJob { job, eval, at },
-            false => Command::StopJob { job, hurry, eval, tracked_versions, at },
+            false => Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at },
         };
         self.propose(&command, Op::Reply { token });
         Ok(())
     }
 
     /// What is wrong with it, applying tells.
-    fn dispatch_job(&mut self, token: u64, wish: Wish, at: Wall) {
-        let order = DispatchJob { wish, eval: self.ids.eval(), at };
+    fn dispatch_job(&mut self, token: u64, request: DispatchRequest, at: Wall) {
+        let order = DispatchJobCommand { request, eval: self.ids.eval(), at };
         self.propose(&Command::DispatchJob(Box::new(order)), Op::Reply { token });
     }
 
@@ -159,19 +164,19 @@ impl Server {
             eval = Some(self.eval(job.clone(), job_type, priority, Trigger::JobRegister, at));
         }
         let tracked_versions = self.config.tracked_versions;
-        let order = RevertJob { job, version, enforce_prior_version, eval, tracked_versions, at };
+        let order = RevertJobCommand { job, version, enforce_prior_version, eval, tracked_versions, at };
         self.propose(&Command::RevertJob(Box::new(order)), Op::Reply { token });
         Ok(())
     }
 
-    /// Scales a job; `apply` tells whether the wish fits it.
-    fn scale_job(&mut self, token: u64, wish: ScaleWish, view: &View, at: Wall) -> Result<(), Fault> {
-        let known = view.job(&wish.job)?.filter(|_| wish.count.is_some());
+    /// Scales a job; `apply` tells whether the request fits it.
+    fn scale_job(&mut self, token: u64, request: ScaleRequest, view: &View, at: Wall) -> Result<(), Fault> {
+        let known = view.job(&request.job)?.filter(|_| request.count.is_some());
         let eval = known.map(|known| {
             let (job_type, priority) = (known.spec.job_type, known.spec.priority);
-            self.eval(wish.job.clone(), job_type, priority, Trigger::JobScaling, at)
+            self.eval(request.job.clone(), job_type, priority, Trigger::JobScaling, at)
         });
-        let order = ScaleJob { wish, eval, tracked_versions: self.config.tracked_versions, at };
+        let order = ScaleJobCommand { request, eval, tracked_versions: self.config.tracked_versions, at };
         self.propose(&Command::ScaleJob(Box::new(order)), Op::Reply { token });
         Ok(())
     }
@@ -243,7 +248,8 @@ impl Server {
         };
         let evals = self.node_evals(node, view, at)?;
         if evals.is_empty() {
-            let done = Done::Evals { evals: vec![], modify_index: known.modify_index, index: view.index() };
+            let done =
+                WriteReply::Evals { evals: vec![], modify_index: known.modify_index, index: view.index() };
             self.reply(token, Ok(done));
             return Ok(());
         }
@@ -256,15 +262,15 @@ impl Server {
         &mut self,
         token: u64,
         node: NodeId,
-        wish: NodeWish,
+        request: NodeUpdateRequest,
         view: &View,
         at: Wall,
     ) -> Result<(), Fault> {
-        let tells_jobs = wish.opens() || wish == NodeWish::Purge;
+        let tells_jobs = request.opens() || request == NodeUpdateRequest::Purge;
         let evals = if tells_jobs { self.node_evals(node, view, at)? } else { vec![] };
         let op = Op::Node { token, evals: evals.iter().map(|e| e.id).collect() };
-        let closes = wish.closes();
-        let proposed = self.propose(&Command::ChangeNode { node, wish, evals, at }, op);
+        let closes = request.closes();
+        let proposed = self.propose(&Command::UpdateNode { node, request, evals, at }, op);
         self.closing.extend(proposed.filter(|_| closes).map(|index| (index, node)));
         Ok(())
     }

@@ -9,7 +9,7 @@ use model::claims::Claim;
 use model::id::{EvalId, EvalToken, NodeId};
 use model::plan::{Decision, NodePlan, Plan};
 use model::resources::Holding;
-use scheduler::fleet::Snapshot;
+use scheduler::fleet::FleetSnapshot;
 use state::store::Reader;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,7 +70,7 @@ pub fn decide(task: &ScheduleTask, reader: &Reader) -> Result<Box<Decision>, Str
 
 impl Board {
     /// The fleet as it will be when all is taken that a state of this index does not tell; None: that is nothing.
-    fn beside(&self, key: Key, index: u64, fleet: &Snapshot) -> Option<Snapshot> {
+    fn beside(&self, key: Key, index: u64, fleet: &FleetSnapshot) -> Option<FleetSnapshot> {
         let mut decided = self.lock();
         decided.looking.insert(key, index);
         decided.forget_what_all_see();
@@ -81,7 +81,7 @@ impl Board {
     }
 
     /// Writes down what the plan takes; false: something of it was taken meanwhile, and nothing is written.
-    fn write(&self, key: Key, index: u64, plan: &Plan, fleet: &Snapshot) -> bool {
+    fn write(&self, key: Key, index: u64, plan: &Plan, fleet: &FleetSnapshot) -> bool {
         let holdings = holdings(plan);
         let mut decided = self.lock();
         let mut others: BTreeMap<NodeId, Holding> = BTreeMap::new();

@@ -18,8 +18,8 @@ use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::change::DeploymentChange;
-use wire::command::{Command, StepDeployment};
-use wire::request::{DeploymentWish, Refusal, RefusalKind};
+use wire::command::{Command, StepDeploymentCommand};
+use wire::request::{DeploymentRequest, Refusal, RefusalKind};
 
 /// Deployments looked at in one turn; the rest follows in the next.
 const LOOKS_PER_TURN: usize = 16;
@@ -195,7 +195,7 @@ impl Server {
 
     fn step(&mut self, deployment: DeploymentId, step: DeploymentStep, eval: Evaluation, at: Wall) {
         let tracked_versions = self.config.tracked_versions;
-        let step = StepDeployment { deployment, step, eval: Some(eval), tracked_versions, at };
+        let step = StepDeploymentCommand { deployment, step, eval: Some(eval), tracked_versions, at };
         self.watch_with(deployment, &Command::StepDeployment(Box::new(step)));
     }
 
@@ -216,7 +216,7 @@ impl Server {
         &mut self,
         token: u64,
         id: DeploymentId,
-        wish: DeploymentWish,
+        request: DeploymentRequest,
         view: &View,
         at: Wall,
     ) -> Result<(), Fault> {
@@ -228,15 +228,15 @@ impl Server {
             self.reply(token, Err(Refusal::new(RefusalKind::Validation, "deployment not found")));
             return Ok(());
         };
-        let (goes_on, step) = match wish {
-            DeploymentWish::Pause => (false, DeploymentStep::Pause),
-            DeploymentWish::Resume => (true, DeploymentStep::Resume),
-            DeploymentWish::Promote { groups } => (true, DeploymentStep::Promote { groups }),
-            DeploymentWish::Fail => {
+        let (goes_on, step) = match request {
+            DeploymentRequest::Pause => (false, DeploymentStep::Pause),
+            DeploymentRequest::Resume => (true, DeploymentStep::Resume),
+            DeploymentRequest::Promote { groups } => (true, DeploymentStep::Promote { groups }),
+            DeploymentRequest::Fail => {
                 let revert = deployment.is_of(&job) && deployment.groups.values().any(|g| g.auto_revert);
                 (true, DeploymentStep::Fail(failure(MARKED_FAILED, &job, revert, view)?))
             }
-            DeploymentWish::SetHealth { healthy, unhealthy } => {
+            DeploymentRequest::SetHealth { healthy, unhealthy } => {
                 let failure = match fails_by(&deployment, &unhealthy, view)? {
                     Some(revert) => Some(failure(UNHEALTHY, &job, revert && deployment.is_of(&job), view)?),
                     None => None,
@@ -246,7 +246,7 @@ impl Server {
         };
         let eval = goes_on.then(|| self.made(deployment_eval(&deployment, &job), at));
         let tracked_versions = self.config.tracked_versions;
-        let order = StepDeployment { deployment: id, step, eval, tracked_versions, at };
+        let order = StepDeploymentCommand { deployment: id, step, eval, tracked_versions, at };
         self.propose(&Command::StepDeployment(Box::new(order)), Op::Reply { token });
         Ok(())
     }

@@ -15,7 +15,7 @@ use model::time::{Mono, Now, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::command::{Command, DrainStep};
+use wire::command::{Command, DrainProgress};
 
 /// Nodes that are looked at in one turn; the rest follows in the next.
 const NODES_PER_TURN: usize = 16;
@@ -144,7 +144,7 @@ struct Counting {
 /// What one look decides.
 #[derive(Default)]
 struct Look {
-    steps: Vec<DrainStep>,
+    steps: Vec<DrainProgress>,
     evals: BTreeMap<JobKey, Evaluation>,
     /// How many of each group were asked to leave by this look.
     leaving: BTreeMap<(JobKey, String), u64>,
@@ -188,7 +188,7 @@ impl Server {
         view: &View,
         look: &mut Look,
         now: Now,
-    ) -> Result<Option<DrainStep>, Fault> {
+    ) -> Result<Option<DrainProgress>, Fault> {
         let Some(watched) = self.drainer.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
         let here = Here::new(node, &drain, view)?;
@@ -215,7 +215,7 @@ impl Server {
             self.evaluate_drained(alloc, &here, look, now)?;
         }
         let at_once = if complete { forced } else { at_once };
-        Ok(Some(DrainStep { node, drain, leaving, at_once, complete }))
+        Ok(Some(DrainProgress { node, drain, leaving, at_once, complete }))
     }
 
     /// As many of each of its groups as may be taken away now; the others wait for those that are away.

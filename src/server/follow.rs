@@ -9,11 +9,11 @@ use model::node::NodeStatus;
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now, Span};
 use state::fault::Fault;
-use state::store::Outcome;
+use state::store::ApplyResult;
 use wire::change::{AllocChange, Change, NodeChange};
 use wire::command::Command;
 use wire::frame::{self, Body, Frame};
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::{NodeReply, Peer};
 
 /// Evaluations canceled by one command.
@@ -36,8 +36,8 @@ impl Server {
         Ok(())
     }
 
-    fn follow_outcome(&mut self, outcome: Outcome, now: Now) -> Result<(), Fault> {
-        let Outcome { index, reply, changes, events } = outcome;
+    fn follow_outcome(&mut self, outcome: ApplyResult, now: Now) -> Result<(), Fault> {
+        let ApplyResult { index, reply, changes, events } = outcome;
         self.in_flight.settle(index);
         self.closing.remove(&index);
         self.measures.applied(index);
@@ -56,17 +56,17 @@ impl Server {
         Ok(())
     }
 
-    fn finish(&mut self, op: Op, result: Result<Done, Refusal>, now: Now) -> Result<(), Fault> {
+    fn finish(&mut self, op: Op, result: Result<WriteReply, Refusal>, now: Now) -> Result<(), Fault> {
         match op {
             Op::Reply { token } => self.reply(token, result),
             Op::Evaluate { token, evals, modify_index } => {
-                let named = |done: Done| Done::Evals { evals, modify_index, index: done.index() };
+                let named = |done: WriteReply| WriteReply::Evals { evals, modify_index, index: done.index() };
                 self.reply(token, result.map(named));
             }
             Op::Node { token, evals } => {
-                let named = |done: Done| {
+                let named = |done: WriteReply| {
                     let index = done.index();
-                    Done::Evals { evals, modify_index: index, index }
+                    WriteReply::Evals { evals, modify_index: index, index }
                 };
                 self.reply(token, result.map(named));
             }
@@ -92,7 +92,7 @@ impl Server {
             Change::Node(node) => self.follow_node(node, index, now)?,
             Change::Deployment(deployment) => self.follow_deployment(deployment),
             Change::Scheduler => self.follow_pause(now)?,
-            Change::EvalGone(eval) => self.broker.forget(eval),
+            Change::EvalDeleted(eval) => self.broker.forget(eval),
             Change::Job { job } => self.follow_job(job)?,
             Change::Namespace | Change::NodePool => {}
         }

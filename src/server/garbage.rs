@@ -10,11 +10,11 @@ use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::node::NodeStatus;
 use model::time::{Mono, Now, Span, Wall};
 use state::fault::Fault;
-use state::garbage::Fate;
+use state::garbage::GcDecision;
 use state::view::View;
 use std::collections::BTreeMap;
-use wire::command::{Collect, Command};
-use wire::request::Done;
+use wire::command::{CollectGarbageCommand, Command};
+use wire::request::WriteReply;
 
 /// What one step looks at.
 const LOOKED_AT: usize = 256;
@@ -103,7 +103,7 @@ impl Collector {
 impl Server {
     pub(super) fn collect_for_user(&mut self, token: u64, view: &View, now: Mono) {
         self.collector.force(now);
-        self.reply(token, Ok(Done::Nothing { index: view.index() }));
+        self.reply(token, Ok(WriteReply::Nothing { index: view.index() }));
     }
 
     /// One step, if it is due.
@@ -120,8 +120,8 @@ impl Server {
             let tracked_versions = self.config.tracked_versions;
             let (what, count) = counted(&garbage);
             tracing::debug!(target: "nomad.core", what, count, "collecting garbage");
-            let order = Collect { garbage, before, tracked_versions, at };
-            if self.propose(&Command::Collect(Box::new(order)), Op::Collected).is_some() {
+            let order = CollectGarbageCommand { garbage, before, tracked_versions, at };
+            if self.propose(&Command::CollectGarbage(Box::new(order)), Op::Collected).is_some() {
                 self.collector.due = None;
             }
         }
@@ -165,16 +165,16 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
     let mut leaving = Vec::new();
     let mut stops = None;
     for key in keys {
-        let fate = view.fate_of(&key, before)?;
-        if leaving.len() == JOBS_TAKEN || (fate == Fate::Stops && !leaving.is_empty()) {
+        let decision = view.gc_decision(&key, before)?;
+        if leaving.len() == JOBS_TAKEN || (decision == GcDecision::StopFirst && !leaving.is_empty()) {
             more = true;
             break;
         }
         after = Some(key.clone());
-        match fate {
-            Fate::Stays => {}
-            Fate::Goes => leaving.push(key),
-            Fate::Stops => {
+        match decision {
+            GcDecision::Keep => {}
+            GcDecision::Purge => leaving.push(key),
+            GcDecision::StopFirst => {
                 stops = Some(key);
                 more = true;
                 break;
@@ -210,7 +210,7 @@ fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> R
             holders.insert(alloc.job.clone(), view.holder(&alloc.job)?);
         }
         let holder = holders.get(&alloc.job).and_then(Option::as_ref);
-        if view.may_forget_alloc(&alloc, holder, before)? {
+        if view.may_collect_alloc(&alloc, holder, before)? {
             leaving.push(alloc.id);
         }
     }
@@ -229,7 +229,7 @@ fn evals(view: &View, mut after: Option<(u64, EvalId)>, before: &Cutoffs) -> Res
             break;
         }
         after = Some((eval.create_index, eval.id));
-        if view.may_forget_eval(&eval, before)? {
+        if view.may_collect_eval(&eval, before)? {
             leaving.push(eval.id);
         }
     }
@@ -252,7 +252,7 @@ fn deployments(
             break;
         }
         after = Some((deployment.create_index, deployment.id));
-        if view.may_forget_deployment(&deployment, before)? {
+        if view.may_collect_deployment(&deployment, before)? {
             leaving.push(deployment.id);
         }
     }
@@ -273,7 +273,7 @@ fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Fou
         after = Some(id);
         if view.fleet().status(id) == Some(NodeStatus::Down) {
             judged += 1;
-            leaving.extend(view.may_forget_node(id, before)?.then_some(id));
+            leaving.extend(view.may_collect_node(id, before)?.then_some(id));
         }
     }
     let garbage = (!leaving.is_empty()).then_some(Garbage::Nodes(leaving));

@@ -1,9 +1,9 @@
 //! The replicated log as a server uses it: propose, make durable, apply. The only place where raft's work and the
 //! store's receipt meet: what a step releases cannot be had before its batch is durable.
 
-use state::batch::LogBatch;
 use state::fault::Fault;
-use state::store::{Committed, Outcome, Reader, Receipt, Recovered, Store};
+use state::log_batch::LogBatch;
+use state::store::{ApplyResult, Committed, Reader, Receipt, Recovered, Store};
 use wire::command::Command;
 use wire::record;
 use wire::rpc::Peer;
@@ -28,7 +28,7 @@ pub struct Log {
 pub struct Round {
     /// To be sent: raft's messages.
     pub messages: Vec<raft::Outbound>,
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ApplyResult>,
     /// Entries were applied, those that concern raft alone included.
     pub applied: bool,
 }

@@ -13,8 +13,8 @@ pub(super) use names::{Counter, Timed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::command::Command;
-use wire::measured::{Measured, Sample, Series};
-use wire::request::Action;
+use wire::metrics::{MetricsSnapshot, Sample, Series};
+use wire::request::WriteRequest;
 use wire::rpc::NodeRequest;
 
 /// What is published is as old as this at most: to gather it costs as much as a small turn.
@@ -32,7 +32,7 @@ pub struct Measures {
     proposed: VecDeque<(u64, Mono)>,
     /// Requests of users that are not answered yet, by their tokens.
     asked: BTreeMap<u64, (Timed, Mono)>,
-    pub(super) published: Arc<Measured>,
+    pub(super) published: Arc<MetricsSnapshot>,
     /// When the next may be published.
     due: Mono,
     /// There was a turn since the last was published.
@@ -87,7 +87,7 @@ impl Measures {
         }
     }
 
-    pub(super) fn asked(&mut self, token: u64, action: &Action) {
+    pub(super) fn asked(&mut self, token: u64, action: &WriteRequest) {
         self.count(Counter::RpcRequest);
         if let Some(what) = Timed::request(action) {
             self.asked.insert(token, (what, self.turn));
@@ -178,8 +178,8 @@ impl Measures {
     }
 
     /// Without gauges. What was never timed is left out.
-    fn measured(&self) -> Measured {
-        let mut m = Measured::default();
+    fn measured(&self) -> MetricsSnapshot {
+        let mut m = MetricsSnapshot::default();
         let counters = Counter::NAMES.iter().zip(&self.counters);
         m.counters.extend(counters.map(|(name, series)| ((*name).into(), *series)));
         let samples = Timed::NAMES.iter().zip(&self.samples).filter(|(_, s)| s.series.total.count > 0);
@@ -205,7 +205,7 @@ impl Server {
     }
 
     /// The server's metrics. Those of the leader's queues are the leader's alone.
-    fn measured(&self) -> Measured {
+    fn measured(&self) -> MetricsSnapshot {
         let mut m = self.measures.measured();
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let count = |n: usize| number(n as u64);

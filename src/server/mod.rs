@@ -65,7 +65,7 @@ use watches::Watches;
 use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 use wire::rpc::Peer;
 use wire::status::{LogStatus, ServerStatus};
 
@@ -141,7 +141,7 @@ enum Op {
         evals: Vec<EvalId>,
         modify_index: u64,
     },
-    /// A wish for a node: the reply names the evaluations.
+    /// A request for a node: the reply names the evaluations.
     Node {
         token: u64,
         evals: Vec<EvalId>,
@@ -428,7 +428,7 @@ impl Server {
         }
     }
 
-    fn reply(&mut self, token: u64, result: Result<Done, Refusal>) {
+    fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {
         self.measures.answered(token, result.is_err());
         self.out.push(Effect::Reply { token, result });
     }

@@ -14,7 +14,7 @@ use state::view::View;
 use std::collections::BTreeMap;
 use wire::command::{AllocUpdate, Command};
 use wire::frame::{self, Body, Frame};
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
 
 /// Nodes declared down in one turn; the rest follows in the next.
@@ -156,7 +156,7 @@ impl Server {
         &mut self,
         asker: Asker,
         id: NodeId,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
         now: Now,
     ) -> Result<(), Fault> {
         if let Err(refusal) = result {

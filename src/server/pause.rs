@@ -12,7 +12,7 @@ use model::time::Mono;
 use state::fault::Fault;
 use state::view::View;
 use wire::command::Command;
-use wire::request::{Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// Evaluations that one entry deletes; the next follows when it is applied.
 const DELETED_AT_ONCE: usize = 1024;
@@ -59,7 +59,7 @@ impl Server {
         if let Some(why) = undeletable(&ids, skip_needed, view)? {
             self.reply(token, Err(Refusal::new(RefusalKind::Validation, why)));
         } else if ids.is_empty() {
-            self.reply(token, Ok(Done::Deleted { count: 0, index: view.index() }));
+            self.reply(token, Ok(WriteReply::Deleted { count: 0, index: view.index() }));
         } else {
             self.delete_next(token, ids, skip_needed, 0);
         }
@@ -78,13 +78,13 @@ impl Server {
     pub(super) fn deleted(
         &mut self,
         (token, later, skip_needed, count): (u64, Vec<EvalId>, bool, u64),
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
     ) {
         match result {
-            Ok(Done::Deleted { count: more, index }) if later.is_empty() => {
-                self.reply(token, Ok(Done::Deleted { count: count + more, index }));
+            Ok(WriteReply::Deleted { count: more, index }) if later.is_empty() => {
+                self.reply(token, Ok(WriteReply::Deleted { count: count + more, index }));
             }
-            Ok(Done::Deleted { count: more, .. }) => {
+            Ok(WriteReply::Deleted { count: more, .. }) => {
                 self.delete_next(token, later, skip_needed, count + more);
             }
             other => self.reply(token, other),

@@ -12,7 +12,7 @@ use model::time::{Mono, Now, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::command::{Command, LaunchJob};
+use wire::command::{Command, LaunchJobCommand};
 
 /// The rest follows in the next turn.
 const LAUNCHES_PER_TURN: usize = 64;
@@ -115,7 +115,7 @@ impl Server {
         // whose it is, of which type and how urgent, applying says
         let trigger = Trigger::PeriodicJob;
         let eval = Evaluation::pending(id, job.clone(), JobType::Batch, DEFAULT_PRIORITY, trigger, at);
-        let order = LaunchJob { job, moment, timed_by, eval, tracked_versions, at };
+        let order = LaunchJobCommand { job, moment, timed_by, eval, tracked_versions, at };
         self.propose(&Command::LaunchJob(Box::new(order)), op);
     }
 

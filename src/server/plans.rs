@@ -329,7 +329,7 @@ impl Server {
         let task = &mut held.task;
         match (task.attempt.next(task.eval.job_type, progressed), &held.last) {
             (None, Some(last)) => {
-                let decision = scheduler::exhausted(&task.eval, task.attempt, last, at, seed);
+                let decision = scheduler::max_attempts_reached(&task.eval, task.attempt, last, at, seed);
                 let evals = evals_of(decision);
                 self.broker.pause(id);
                 let op = Op::Plan { eval: id, token, then: Then::Finish };

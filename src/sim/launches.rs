@@ -17,7 +17,7 @@ use model::time::{Span, Wall};
 use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::request::{Action, Done, Refusal, RefusalKind};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 pub const CLOCK_JOB: &str = "clock";
 const MADE_UP: &str = "Sim/Summer";
@@ -57,7 +57,7 @@ impl World {
         self.note(|_| format!("user    {token} launches {job}"));
         self.ledger.asked_aside(token, at);
         self.faults.fired(Kind::LaunchByHand);
-        self.server_input(at, Input::Request { token, action: Action::ForceLaunch { job } });
+        self.server_input(at, Input::Request { token, action: WriteRequest::ForceLaunch { job } });
     }
 
     /// The leader times the jobs that the state says.
@@ -146,10 +146,10 @@ impl World {
     }
 
     /// What a launch by hand came to.
-    pub fn note_launch(&mut self, token: u64, result: &Result<Done, Refusal>) {
+    pub fn note_launch(&mut self, token: u64, result: &Result<WriteReply, Refusal>) {
         let Some(known) = self.forced_launches.get_mut(&token) else { return };
         match result {
-            Ok(Done::Job { eval, .. }) => *known = *eval,
+            Ok(WriteReply::Job { eval, .. }) => *known = *eval,
             Err(refusal) if refusal.kind == RefusalKind::Unavailable => {}
             _ => drop(self.forced_launches.remove(&token)),
         }
@@ -161,7 +161,8 @@ impl World {
         let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
         self.ledger.asked(token, at, job.clone(), WrittenJob::Stopped);
-        let action = Action::DeregisterJob { job, purge: false, eval_priority: None, hurry: false };
+        let action =
+            WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, no_shutdown_delay: false };
         self.server_input(at, Input::Request { token, action });
     }
 }

@@ -23,7 +23,7 @@ use model::random::Stream;
 use model::resources::Amount;
 use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Span, Wall};
-use state::local::{LocalStore, OpenError};
+use state::client_store::{ClientStore, ClientStoreOpenError};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::frame::{self, Body};
 use wire::rpc::NodeReply;
@@ -205,9 +205,9 @@ impl World {
         let servers = self.regions.servers_of(n.region).into_iter().map(ServerAt::id).collect();
         let host = &mut self.regions[n];
         host.agent_life += 1;
-        let (store, recovered) = match LocalStore::open_with(host.disk.backend(), host.cache_bytes) {
+        let (store, recovered) = match ClientStore::open_with(host.disk.backend(), host.cache_bytes) {
             Ok(opened) => opened,
-            Err(OpenError::Damaged(why)) => return self.agent_refuses(n, &why),
+            Err(ClientStoreOpenError::Damaged(why)) => return self.agent_refuses(n, &why),
             Err(e) => return self.agent_does_not_open(n, &e.to_string()),
         };
         host.failed_opens = 0;

@@ -17,8 +17,8 @@ use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::command::NodeWish;
-use wire::request::{Action, Done, Refusal};
+use wire::command::NodeUpdateRequest;
+use wire::request::{Refusal, WriteReply, WriteRequest};
 
 /// Their questions have numbers apart from those of the jobs' users.
 const FIRST_TOKEN: u64 = 1 << 40;
@@ -49,7 +49,7 @@ impl Operators {
     }
 
     /// Whether the question was theirs.
-    pub fn answered(&mut self, token: u64, result: &Result<Done, Refusal>) -> Result<bool, String> {
+    pub fn answered(&mut self, token: u64, result: &Result<WriteReply, Refusal>) -> Result<bool, String> {
         if token < FIRST_TOKEN {
             return Ok(false);
         }
@@ -59,16 +59,17 @@ impl Operators {
         }
     }
 
-    fn wish(&mut self) -> (Kind, NodeWish) {
+    fn request(&mut self) -> (Kind, NodeUpdateRequest) {
         let meta = BTreeMap::new();
-        let drain = |deadline| NodeWish::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
+        let drain =
+            |deadline| NodeUpdateRequest::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
         match self.draws.below(9) {
             0 | 1 => (Kind::DrainWithADeadline, drain(Span::seconds(20 + self.draws.below(200) as i64))),
             2 => (Kind::DrainWithoutADeadline, drain(Span::ZERO)),
             3 => (Kind::DrainByForce, drain(Span::seconds(-1))),
-            4 | 5 => (Kind::DrainEnded, NodeWish::EndDrain { mark_eligible: true, meta }),
-            6 => (Kind::NodeMadeIneligible, NodeWish::Eligible(false)),
-            _ => (Kind::NodeMadeEligible, NodeWish::Eligible(true)),
+            4 | 5 => (Kind::DrainEnded, NodeUpdateRequest::EndDrain { mark_eligible: true, meta }),
+            6 => (Kind::NodeMadeIneligible, NodeUpdateRequest::Eligible(false)),
+            _ => (Kind::NodeMadeEligible, NodeUpdateRequest::Eligible(true)),
         }
     }
 }
@@ -93,15 +94,15 @@ impl World {
         let nodes = self.regions.nodes_of(HOME_REGION);
         let n = nodes[self.operators.draws.below(nodes.len() as u64) as usize];
         let down = nodes.into_iter().find(|n| self.is_down(*n));
-        let (n, kind, wish) = match down.filter(|_| self.operators.draws.below(2) == 0) {
-            Some(n) => (n, Kind::LostNodePurged, NodeWish::Purge),
+        let (n, kind, request) = match down.filter(|_| self.operators.draws.below(2) == 0) {
+            Some(n) => (n, Kind::LostNodePurged, NodeUpdateRequest::Purge),
             None => {
-                let (kind, wish) = self.operators.wish();
-                (n, kind, wish)
+                let (kind, request) = self.operators.request();
+                (n, kind, request)
             }
         };
         self.faults.fired(kind);
-        self.ask_for_node(n, wish);
+        self.ask_for_node(n, request);
     }
 
     fn is_down(&mut self, n: NodeAt) -> bool {
@@ -110,12 +111,12 @@ impl World {
         node.is_some_and(|n| n.status == NodeStatus::Down)
     }
 
-    pub fn ask_for_node(&mut self, n: NodeAt, wish: NodeWish) {
+    pub fn ask_for_node(&mut self, n: NodeAt, request: NodeUpdateRequest) {
         let node = self.regions[n].id();
-        self.operator_asks(Action::ChangeNode { node, wish });
+        self.operator_asks(WriteRequest::UpdateNode { node, request });
     }
 
-    pub fn operator_asks(&mut self, action: Action) {
+    pub fn operator_asks(&mut self, action: WriteRequest) {
         let Some(at) = self.server_of(User::Operator) else { return };
         self.operators.next_token += 1;
         let token = self.operators.next_token;
@@ -144,7 +145,7 @@ impl World {
             }
         }
         for n in self.regions.nodes_of(HOME_REGION) {
-            self.ask_for_node(n, NodeWish::EndDrain { mark_eligible: true, meta: BTreeMap::new() });
+            self.ask_for_node(n, NodeUpdateRequest::EndDrain { mark_eligible: true, meta: BTreeMap::new() });
         }
         Ok(())
     }

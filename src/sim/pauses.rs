@@ -10,7 +10,7 @@ use model::id::{EvalId, JobKey};
 use model::job::Job;
 use model::scheduling::{Algorithm, SchedulerSettings};
 use server::effects::Input;
-use wire::request::Action;
+use wire::request::WriteRequest;
 
 /// Evaluations that an operator deletes at once.
 const MOST_DELETED: usize = 50;
@@ -39,7 +39,7 @@ impl World {
             }
         };
         self.faults.fired(kind);
-        self.operator_asks(Action::ConfigureScheduler { settings, cas: None });
+        self.operator_asks(WriteRequest::ConfigureScheduler { settings, cas: None });
     }
 
     /// When all is well again, nothing stays paused.
@@ -47,7 +47,7 @@ impl World {
         let paused = self.settings().filter(|s| s.pause_eval_broker);
         if let Some(settings) = paused {
             let settings = SchedulerSettings { pause_eval_broker: false, ..settings };
-            self.operator_asks(Action::ConfigureScheduler { settings, cas: None });
+            self.operator_asks(WriteRequest::ConfigureScheduler { settings, cas: None });
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl World {
         });
         let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return };
         self.faults.fired(Kind::EvaluationsDeleted);
-        self.operator_asks(Action::DeleteEvals { ids, skip_needed: true });
+        self.operator_asks(WriteRequest::DeleteEvals { ids, skip_needed: true });
     }
 
     /// A user wants an older version back, or calls it good.
@@ -74,13 +74,13 @@ impl World {
         let action = if self.workload.draw(3) == 0 {
             self.faults.fired(Kind::VersionCalledGood);
             self.ledger.asked_aside(token, at);
-            Action::SetStability { job, version, stable: true }
+            WriteRequest::SetStability { job, version, stable: true }
         } else {
             self.faults.fired(Kind::JobReverted);
             let spec = old.spec.clone();
             let left = if spec.stop { WrittenJob::Stopped } else { WrittenJob::Spec(Box::new(spec)) };
             self.ledger.asked(token, at, job.clone(), left);
-            Action::RevertJob { job, version, enforce_prior_version: None }
+            WriteRequest::RevertJob { job, version, enforce_prior_version: None }
         };
         self.note(|_| format!("user    {token} {action:?}"));
         self.server_input(at, Input::Request { token, action });

@@ -19,7 +19,7 @@ use server::effects::Input;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use wire::request::{Action, DeploymentWish};
+use wire::request::{DeploymentRequest, WriteRequest};
 
 /// What has been seen of deployments, so that each end is counted once.
 pub type DeploymentStatuses = BTreeMap<DeploymentId, DeploymentStatus>;
@@ -53,27 +53,27 @@ pub fn update_of_system_job(seed: i64) -> UpdatePolicy {
 
 impl Workload {
     /// What a user does with this deployment, and under which name it is counted.
-    fn change_to(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (Kind, DeploymentWish) {
+    fn change_to(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (Kind, DeploymentRequest) {
         let waits = deployment.groups.values().any(|g| g.awaits_promotion());
         match self.draw(10) {
             0 | 1 if deployment.status == DeploymentStatus::Running => {
-                (Kind::DeploymentPaused, DeploymentWish::Pause)
+                (Kind::DeploymentPaused, DeploymentRequest::Pause)
             }
-            2 => (Kind::DeploymentFailedByAUser, DeploymentWish::Fail),
+            2 => (Kind::DeploymentFailedByAUser, DeploymentRequest::Fail),
             3 if !allocs.is_empty() => {
                 let one = vec![allocs[self.draw(allocs.len() as u64) as usize].id];
                 let (healthy, unhealthy) = if self.draw(3) > 0 { (one, vec![]) } else { (vec![], one) };
-                (Kind::HealthSetByAUser, DeploymentWish::SetHealth { healthy, unhealthy })
+                (Kind::HealthSetByAUser, DeploymentRequest::SetHealth { healthy, unhealthy })
             }
             _ if deployment.status == DeploymentStatus::Paused => {
-                (Kind::DeploymentResumed, DeploymentWish::Resume)
+                (Kind::DeploymentResumed, DeploymentRequest::Resume)
             }
             4 => {
                 let groups = deployment.groups.keys().cloned().collect();
-                (Kind::PromotionAskedFor, DeploymentWish::Promote { groups: Some(groups) })
+                (Kind::PromotionAskedFor, DeploymentRequest::Promote { groups: Some(groups) })
             }
-            _ if waits => (Kind::PromotionAskedFor, DeploymentWish::Promote { groups: None }),
-            _ => (Kind::DeploymentResumed, DeploymentWish::Resume),
+            _ if waits => (Kind::PromotionAskedFor, DeploymentRequest::Promote { groups: None }),
+            _ => (Kind::DeploymentResumed, DeploymentRequest::Resume),
         }
     }
 }
@@ -93,20 +93,24 @@ impl World {
     pub fn settle_deployments(&mut self, last: bool) {
         for (deployment, _) in self.active_deployments().unwrap_or_default() {
             if deployment.status == DeploymentStatus::Paused {
-                self.wish(deployment.id, DeploymentWish::Resume);
+                self.wish(deployment.id, DeploymentRequest::Resume);
             } else if deployment.groups.values().any(|g| g.awaits_promotion()) {
-                let word = if last { DeploymentWish::Fail } else { DeploymentWish::Promote { groups: None } };
+                let word =
+                    if last { DeploymentRequest::Fail } else { DeploymentRequest::Promote { groups: None } };
                 self.wish(deployment.id, word);
             }
         }
     }
 
-    fn wish(&mut self, deployment: DeploymentId, step: DeploymentWish) {
+    fn wish(&mut self, deployment: DeploymentId, step: DeploymentRequest) {
         let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
         self.note(|_| format!("user    {token} wants of deployment {deployment}: {step:?}"));
         self.ledger.asked_aside(token, at);
-        self.server_input(at, Input::Request { token, action: Action::StepDeployment { deployment, step } });
+        self.server_input(
+            at,
+            Input::Request { token, action: WriteRequest::StepDeployment { deployment, step } },
+        );
     }
 
     fn active_deployments(&mut self) -> Option<Vec<(Deployment, Vec<Allocation>)>> {

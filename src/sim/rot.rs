@@ -10,7 +10,7 @@ use super::world::{Event, World};
 use ::keeper::journal::{self, Entry};
 use model::random::Stream;
 use model::time::Span;
-use state::{fault, local};
+use state::{client_store, fault};
 
 /// redb's header and its seal: the only bytes that are written in place.
 const HEADER_BYTES: usize = 328;
@@ -66,7 +66,11 @@ impl World {
         }
     }
 
-    pub fn agent_found_rot(&mut self, n: NodeAt, fault: &local::Fault) -> Result<(), String> {
+    pub fn agent_found_rot(
+        &mut self,
+        n: NodeAt,
+        fault: &client_store::ClientStoreFault,
+    ) -> Result<(), String> {
         match fault.damaged {
             true if self.regions[n].disk.is_rotten() => {
                 self.faults.fired(Kind::AgentFoundRotAlive);

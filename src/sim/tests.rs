@@ -258,7 +258,7 @@ fn broken_promises_are_found() {
     let mut world = World::new(3, SERVERS, NODES, false);
     world.start_server(FIRST_SERVER).expect("a fresh disk opens");
     world.run_until(Mono(1).after(Span::seconds(5))).expect("no fault, no failure");
-    let nothing = Ok(wire::request::Done::Nothing { index: 0 });
+    let nothing = Ok(wire::request::WriteReply::Nothing { index: 0 });
     assert!(world.answered(FIRST_SERVER, 99, nothing).is_err(), "never asked");
     let index = world.regions[FIRST_SERVER].applied_index();
     world.check_server(FIRST_SERVER, &[]).expect("nothing is broken yet");

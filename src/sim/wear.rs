@@ -7,7 +7,7 @@ use super::place::ServerAt;
 use super::world::World;
 use model::garbage::GarbageRules;
 use model::time::{Mono, Span};
-use state::local;
+use state::client_store;
 use state::store::Options;
 
 const SERVER: ServerAt = ServerAt { region: 0, server: 0 };
@@ -44,7 +44,7 @@ fn settled() -> World {
     world.regions[SERVER].options = Options::default();
     // and what has ended is kept as long
     world.regions[SERVER].garbage = GarbageRules::default();
-    world.regions[0].nodes.iter_mut().for_each(|n| n.cache_bytes = local::CACHE_BYTES);
+    world.regions[0].nodes.iter_mut().for_each(|n| n.cache_bytes = client_store::CACHE_BYTES);
     world.start_all().expect("fresh disks open");
     go_on(&mut world, Span::minutes(2));
     world

@@ -19,7 +19,7 @@ use model::random::Stream;
 use model::time::{Mono, Span, Wall};
 use server::effects::ScheduleTask;
 use std::collections::BTreeMap;
-use wire::request::{Done, Refusal};
+use wire::request::{Refusal, WriteReply};
 
 /// 2026-01-01T00:00:00Z: where the world's true time begins.
 pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
@@ -108,7 +108,7 @@ pub enum Event {
     Answer {
         server: ServerAt,
         token: u64,
-        result: Result<Done, Refusal>,
+        result: Result<WriteReply, Refusal>,
     },
 }
 

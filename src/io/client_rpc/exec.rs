@@ -3,9 +3,9 @@
 //! Refuses to know: how its caller is reached. The connection to the keeper is the session: when it is dropped, for whatever
 //! reason, the keeper ends the process.
 
-use crate::aside;
+use crate::executor;
 use crate::keeper::{self, MAX_FDS};
-use crate::keeper_link::{read, write};
+use crate::keeper_connection::{read, write};
 use async_channel::{Receiver, Sender};
 use model::id::RunId;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -21,7 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
-use wire::ask::{SessionInput, SessionOutput};
+use wire::client_rpc::{SessionInput, SessionOutput};
 use wire::keeper::{Command, Event, MAX_MESSAGE_BYTES, PROTOCOL, RunSpec};
 use wire::record;
 use wire::request::{Refusal, RefusalKind};
@@ -65,7 +65,7 @@ pub async fn start(
         Ok(Begun::Started(keeper, ends)) => {
             let (input, to_process) = async_channel::bounded(QUEUED);
             let (from_process, output) = async_channel::bounded(QUEUED);
-            aside::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
+            executor::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
             Ok(Session { input, output })
         }
         Ok(Begun::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),
