@@ -38,8 +38,10 @@ pub enum ServerFault {
     DiskError {
         on: Operation,
     },
-    /// The next sync fails, and what it was to make durable never will be; later ones succeed.
-    SyncForgets,
+    /// The n-th sync from now fails, and what it was to make durable never will be; later ones succeed.
+    SyncForgets {
+        syncs: u64,
+    },
     SlowDisk,
     Paused,
     LosesWorker,
@@ -51,7 +53,9 @@ pub enum NodeFault {
     AgentDiskError {
         on: Operation,
     },
-    AgentSyncForgets,
+    AgentSyncForgets {
+        syncs: u64,
+    },
     KeeperKilled,
     KeeperUpgraded,
     /// Bits of the journal flip; with `killed` the keeper dies and the next one begins with that.
@@ -179,7 +183,7 @@ impl Faults {
             2..=4 => ServerFault::PowerCut { operations: 1 + self.draws.below(60) },
             5 => ServerFault::DiskFull,
             6 => ServerFault::DiskError { on: self.operation() },
-            7 | 8 => ServerFault::SyncForgets,
+            7 | 8 => ServerFault::SyncForgets { syncs: 1 + self.draws.below(12) },
             9 => ServerFault::SlowDisk,
             10 => ServerFault::Paused,
             _ => ServerFault::LosesWorker,
@@ -190,7 +194,7 @@ impl Faults {
         match self.draws.below(21) {
             0 | 1 => NodeFault::AgentKilled,
             2 => NodeFault::AgentDiskError { on: self.operation() },
-            3 | 4 => NodeFault::AgentSyncForgets,
+            3 | 4 => NodeFault::AgentSyncForgets { syncs: 1 + self.draws.below(6) },
             5 | 6 => NodeFault::KeeperKilled,
             7 | 8 => NodeFault::KeeperUpgraded,
             9 => NodeFault::KeeperDiskError {
@@ -304,7 +308,7 @@ impl World {
         match fault {
             ServerFault::PowerCut { operations } => host.disk.cut_power_after(operations),
             ServerFault::DiskError { on } => host.disk.fail_next_of(on),
-            ServerFault::SyncForgets => host.disk.forget_at_next_sync(),
+            ServerFault::SyncForgets { syncs } => host.disk.forget_at_sync(syncs),
             ServerFault::Killed => {
                 if host.is_up() {
                     self.faults.fired(Kind::ServerKilled);
@@ -337,7 +341,7 @@ impl World {
                 }
             }
             NodeFault::AgentDiskError { on } => host.disk.fail_next_of(on),
-            NodeFault::AgentSyncForgets => host.disk.forget_at_next_sync(),
+            NodeFault::AgentSyncForgets { syncs } => host.disk.forget_at_sync(syncs),
             NodeFault::KeeperKilled => {
                 if host.keeper.is_some() {
                     self.faults.fired(Kind::KeeperKilled);

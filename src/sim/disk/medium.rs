@@ -63,8 +63,8 @@ pub(super) struct Medium {
     pub room: Option<u64>,
     /// The next such operation fails, once.
     pub fails: Option<Option<Operation>>,
-    /// The next sync fails, and the medium forgets what was unsynced.
-    pub forgets: bool,
+    /// How many syncs that have something to do are left until one fails and forgets it; 0: none will.
+    pub forgets_in: u64,
     /// The power fails at this operation.
     pub cut_at: Option<u64>,
     pub dead: bool,
@@ -169,7 +169,7 @@ impl Medium {
             counts: Counts::default(),
             room: None,
             fails: None,
-            forgets: false,
+            forgets_in: 0,
             cut_at: None,
             dead: false,
             held: false,
@@ -260,7 +260,7 @@ impl Medium {
     pub fn sync(&mut self, file: usize) -> io::Result<()> {
         self.strike(Operation::Sync)?;
         self.advance()?;
-        if !self.held && self.forgets && !self.files[file].unsynced.is_empty() {
+        if self.forgets_now(file) {
             return Err(self.forget(file));
         }
         self.counts.syncs += 1;
@@ -268,8 +268,15 @@ impl Medium {
         Ok(())
     }
 
+    fn forgets_now(&mut self, file: usize) -> bool {
+        if self.held || self.forgets_in == 0 || self.files[file].unsynced.is_empty() {
+            return false;
+        }
+        self.forgets_in -= 1;
+        self.forgets_in == 0
+    }
+
     fn forget(&mut self, file: usize) -> io::Error {
-        self.forgets = false;
         self.counts.syncs_forgotten += 1;
         let cached = self.one_in(2);
         self.files[file].forget(cached);
@@ -346,7 +353,7 @@ impl Medium {
     pub fn heal(&mut self) {
         self.room = None;
         self.fails = None;
-        self.forgets = false;
+        self.forgets_in = 0;
         self.cut_at = None;
     }
 

@@ -105,9 +105,9 @@ impl SimDisk {
         self.lock().medium.fails = Some(Some(operation));
     }
 
-    /// The next sync that has something to do fails, and nothing that was unsynced in its file becomes durable by a later one.
-    pub fn forget_at_next_sync(&self) {
-        self.lock().medium.forgets = true;
+    /// The n-th sync from now that has something to do fails (1: the next one), and what was unsynced in its file never becomes durable.
+    pub fn forget_at_sync(&self, n: u64) {
+        self.lock().medium.forgets_in = n;
     }
 
     /// Room for this many bytes that were never written before; `None`: room for all.
@@ -271,7 +271,7 @@ impl SimFile {
 
     /// The next sync that has something to do fails, and what was unsynced never becomes durable.
     pub fn forget_at_next_sync(&mut self) {
-        self.medium.forgets = true;
+        self.medium.forgets_in = 1;
     }
 
     /// A new file under the old name: written, synced, renamed. One that fails may have happened all the same.
@@ -385,7 +385,7 @@ mod tests {
         for seed in 0..20 {
             let disk = SimDisk::new(seed);
             let backend = filled(&disk);
-            disk.forget_at_next_sync();
+            disk.forget_at_sync(1);
             assert!(backend.sync_data().is_err() && backend.sync_data().is_ok());
             match disk.image()[2048] {
                 2 => cached += 1,
