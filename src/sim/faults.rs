@@ -73,7 +73,10 @@ pub enum NodeFault {
     },
     Paused,
     SlowDisk,
-    DiskFull,
+    /// The machine may boot again meanwhile.
+    DiskFull {
+        rebooted: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,13 +164,13 @@ impl Faults {
         let node = nodes[self.draws.below(nodes.len() as u64) as usize];
         let of_node = self.draws.below(3) > 0;
         let machine = if of_node { Machine::Node(node) } else { Machine::Server(server) };
-        let fault = match self.draws.below(39) {
+        let fault = match self.draws.below(41) {
             0..=11 => Fault::Server(server, self.server_fault()),
             12..=27 => Fault::Node(node, self.node_fault()),
             28 => Fault::Clock(machine, ClockFault::Stepped),
             29 => Fault::Clock(machine, ClockFault::Lost),
             30 => Fault::Clock(machine, ClockFault::Drifts),
-            31..=33 => {
+            31..=35 => {
                 let servers: Vec<_> = servers.into_iter().map(Machine::Server).collect();
                 let nodes: Vec<_> = nodes.into_iter().map(Machine::Node).collect();
                 Fault::Cut(Cut::draw(&servers, &nodes, &mut self.draws))
@@ -212,7 +215,7 @@ impl Faults {
             }
             15 => NodeFault::Paused,
             16 => NodeFault::SlowDisk,
-            17 | 18 => NodeFault::DiskFull,
+            17 | 18 => NodeFault::DiskFull { rebooted: self.draws.below(3) == 0 },
             _ => {
                 let (bits, killed) = (1 + self.draws.below(40), self.draws.below(4) > 0);
                 NodeFault::KeeperJournalRots { bits, killed }
@@ -229,9 +232,15 @@ impl Faults {
     }
 }
 
-/// How long a paused process is not scheduled, a link is cut, a disk is full.
-fn a_while(faults: &mut Faults) -> Span {
+/// How long a paused process is not scheduled, a disk is full or slow.
+fn fault_duration(faults: &mut Faults) -> Span {
     let longest = if faults.draw(8) == 0 { 200_000_000_000 } else { 40_000_000_000 };
+    Span::seconds(1) + Span(faults.draw(longest) as i64)
+}
+
+/// Often so long that a node's heartbeats are missed.
+fn cut_duration(faults: &mut Faults) -> Span {
+    let longest = if faults.draw(2) == 0 { 200_000_000_000 } else { 40_000_000_000 };
     Span::seconds(1) + Span(faults.draw(longest) as i64)
 }
 
@@ -294,7 +303,7 @@ impl World {
             Fault::Node(n, fault) => self.strike_node(n, fault),
             Fault::Clock(machine, fault) => self.strike_clock(machine, fault),
             Fault::Cut(cut) => {
-                let until = self.now.after(a_while(&mut self.faults));
+                let until = self.now.after(cut_duration(&mut self.faults));
                 self.network.cut(&cut, until);
             }
             Fault::Rotten(rot) => self.strike_rot(rot),
@@ -318,15 +327,15 @@ impl World {
             }
             ServerFault::DiskFull => {
                 host.full = true;
-                let until = a_while(&mut self.faults);
+                let until = fault_duration(&mut self.faults);
                 self.after(until, Event::Room(Machine::Server(at)));
             }
             ServerFault::Paused => {
-                let until = self.now.after(a_while(&mut self.faults));
+                let until = self.now.after(fault_duration(&mut self.faults));
                 host.paused_until = until;
                 host.uncounted_pause = Some(until);
             }
-            ServerFault::SlowDisk => host.slow_until = self.now.after(a_while(&mut self.faults)),
+            ServerFault::SlowDisk => host.slow_until = self.now.after(fault_duration(&mut self.faults)),
             ServerFault::LosesWorker => host.lose_next_worker = true,
         }
     }
@@ -360,23 +369,26 @@ impl World {
                 host.journal.cut_power_after(operations);
             }
             NodeFault::Paused => {
-                let until = self.now.after(a_while(&mut self.faults));
+                let until = self.now.after(fault_duration(&mut self.faults));
                 host.paused_until = until;
                 host.uncounted_pause = Some(until);
             }
-            NodeFault::SlowDisk => host.slow_until = self.now.after(a_while(&mut self.faults)),
-            NodeFault::DiskFull => self.fill_disk(n),
+            NodeFault::SlowDisk => host.slow_until = self.now.after(fault_duration(&mut self.faults)),
+            NodeFault::DiskFull { rebooted } => self.fill_disk(n, rebooted),
         }
     }
 
-    fn fill_disk(&mut self, n: NodeAt) {
+    fn fill_disk(&mut self, n: NodeAt, rebooted: bool) {
         let left = self.faults.draw(16_000);
         let host = &mut self.regions[n];
         host.full = true;
         host.disk.set_room(Some(left));
         // the client writes nothing when it knows: what is refused is the keeper's
         host.journal.set_room(Some(0));
-        let until = a_while(&mut self.faults);
+        if rebooted {
+            self.power_cut(n);
+        }
+        let until = fault_duration(&mut self.faults);
         self.after(until, Event::Room(Machine::Node(n)));
     }
 

@@ -1,5 +1,5 @@
 //! What users were told: every acknowledged write, and every write of which nobody knows. At the end the state must hold,
-//! for each job, what one of the writes that may have been last would have left.
+//! for each job, what one of the writes that may have been last would have written.
 
 use super::place::ServerAt;
 use model::id::JobKey;
@@ -31,11 +31,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub fn asked(&mut self, token: u64, server: ServerAt, job: JobKey, left: WrittenJob) {
-        if let WrittenJob::Spec(spec) = &left {
+    pub fn asked(&mut self, token: u64, server: ServerAt, job: JobKey, written: WrittenJob) {
+        if let WrittenJob::Spec(spec) = &written {
             self.ever.entry(job.clone()).or_default().push(JobSpec::clone(spec));
         }
-        self.open.insert(token, (server, job, left));
+        self.open.insert(token, (server, job, written));
     }
 
     pub fn asked_aside(&mut self, token: u64, server: ServerAt) {
@@ -68,9 +68,9 @@ impl Ledger {
 
     /// False if the answer came too late: the outcome counts as unknown.
     pub fn acknowledge(&mut self, token: u64) -> bool {
-        let Some((_, job, left)) = self.open.remove(&token) else { return false };
+        let Some((_, job, written)) = self.open.remove(&token) else { return false };
         self.acknowledged += 1;
-        self.may_be.insert(job, vec![left]);
+        self.may_be.insert(job, vec![written]);
         true
     }
 
@@ -80,9 +80,9 @@ impl Ledger {
     }
 
     pub fn lose(&mut self, token: u64) -> bool {
-        let Some((_, job, left)) = self.open.remove(&token) else { return false };
+        let Some((_, job, written)) = self.open.remove(&token) else { return false };
         self.unknown += 1;
-        self.may_be.entry(job).or_insert_with(|| vec![WrittenJob::Absent]).push(left);
+        self.may_be.entry(job).or_insert_with(|| vec![WrittenJob::Absent]).push(written);
         true
     }
 
@@ -101,6 +101,19 @@ impl Ledger {
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = (&JobKey, &[WrittenJob])> {
-        self.may_be.iter().map(|(job, left)| (job, left.as_slice()))
+        self.may_be.iter().map(|(job, written)| (job, written.as_slice()))
     }
+}
+
+#[test]
+fn only_what_a_dead_server_was_asked_is_lost() {
+    let at = |server| ServerAt { region: 0, server };
+    let job = |id: &str| JobKey::new("default", id);
+    let mut ledger = Ledger::default();
+    ledger.asked(1, at(0), job("a"), WrittenJob::Stopped);
+    ledger.asked(2, at(1), job("b"), WrittenJob::Stopped);
+    ledger.asked_aside(3, at(0));
+    ledger.lose_all(at(0));
+    assert!(ledger.is_free(&job("a")) && !ledger.is_free(&job("b")));
+    assert!(!ledger.answered_aside(3) && ledger.unknown == 1 && ledger.unanswered() == 1);
 }

@@ -23,7 +23,7 @@ mod network;
 mod node_host;
 mod operators;
 mod output;
-mod pauses;
+
 mod place;
 mod preemption;
 mod processes;
@@ -31,6 +31,7 @@ mod region;
 mod rollouts;
 mod rot;
 mod scaling;
+mod scheduler_config;
 mod server_host;
 mod stores;
 mod tests;

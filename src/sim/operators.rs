@@ -81,7 +81,7 @@ impl World {
             return Ok(());
         }
         if self.operators.draws.below(3) == 0 {
-            self.tell_scheduler();
+            self.configure_scheduler();
         } else {
             self.want_of_a_node();
         }

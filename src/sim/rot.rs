@@ -19,30 +19,31 @@ const HEADER_BYTES: usize = 328;
 pub struct Rot {
     /// Whose disk.
     pub machine: Machine,
-    pub place: Place,
+    pub place: RotPlace,
     pub bits: u64,
     /// Its process is killed first, and meets the damage when it starts again.
-    pub asleep: bool,
+    pub while_down: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RotPlace {
     Header,
     Anywhere,
 }
 
 impl Rot {
     pub fn draw(machine: Machine, draws: &mut Stream) -> Rot {
-        let (place, most) = if draws.below(4) == 0 { (Place::Header, 3) } else { (Place::Anywhere, 200) };
-        Rot { machine, place, bits: 1 + draws.below(most), asleep: draws.below(2) == 0 }
+        let (place, most) =
+            if draws.below(4) == 0 { (RotPlace::Header, 3) } else { (RotPlace::Anywhere, 200) };
+        Rot { machine, place, bits: 1 + draws.below(most), while_down: draws.below(2) == 0 }
     }
 }
 
 impl World {
     pub fn strike_rot(&mut self, rot: Rot) {
         match rot.machine {
-            Machine::Server(at) if rot.asleep => self.strike_server(at, ServerFault::Killed),
-            Machine::Node(n) if rot.asleep && self.regions[n].client.is_some() => self.crash_agent(n),
+            Machine::Server(at) if rot.while_down => self.strike_server(at, ServerFault::Killed),
+            Machine::Node(n) if rot.while_down && self.regions[n].client.is_some() => self.crash_agent(n),
             _ => {}
         }
         let disk = match rot.machine {
@@ -50,8 +51,8 @@ impl World {
             Machine::Node(n) => &self.regions[n].disk,
         };
         match rot.place {
-            Place::Header => disk.rot_below(HEADER_BYTES, rot.bits),
-            Place::Anywhere => disk.rot(rot.bits),
+            RotPlace::Header => disk.rot_below(HEADER_BYTES, rot.bits),
+            RotPlace::Anywhere => disk.rot(rot.bits),
         }
     }
 

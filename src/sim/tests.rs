@@ -8,12 +8,14 @@ use super::faults::{Fault, Kind, ServerFault};
 use super::place::{NodeAt, ServerAt};
 use super::world::{Event, World};
 use model::id::RunId;
+use model::job::{DisconnectPolicy, Reconcile};
 use model::time::{Mono, Span};
 use state::check::consistent;
 use state::store::Options;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::catch_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, available_parallelism};
 
@@ -120,11 +122,11 @@ fn all_cores(seeds: u64) -> BTreeMap<u64, Result<Run, String>> {
             if failed.load(Ordering::Relaxed) < seed {
                 break;
             }
-            let kept = catch_unwind(|| run_twice(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
-            if kept.is_err() {
+            let outcome = catch_unwind(|| run_twice(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
+            if outcome.is_err() {
                 failed.fetch_min(seed, Ordering::Relaxed);
             }
-            runs.push((seed, kept));
+            runs.push((seed, outcome));
         }
         runs
     };
@@ -156,8 +158,8 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     assert!(seeds > 0, "no seed, no proof");
     let mut counts: BTreeMap<Kind, u64> = Kind::ALL.iter().map(|k| (*k, 0)).collect();
     let (mut turns, mut acknowledged, mut reads) = (0, 0, 0);
-    for (seed, kept) in all_cores(seeds) {
-        let run = kept.unwrap_or_else(|e| {
+    for (seed, outcome) in all_cores(seeds) {
+        let run = outcome.unwrap_or_else(|e| {
             panic!("seed {seed} {e}\nto look at it: DROVER_SIM_SEED={seed} cargo test --profile sim -p drover-sim -- every_seed --nocapture")
         });
         turns += run.turns;
@@ -178,7 +180,7 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
     assert!(silent.is_empty() || seeds < ALL_FAULTS, "never fired: {silent:?}");
 }
 
-/// A farm whose checkers cannot fail proves nothing: a task killed behind the servers' back must be found out.
+/// Checkers that cannot fail prove nothing: a task killed behind the servers' back must be found out.
 #[test]
 fn a_task_killed_without_a_reason_is_found() {
     let mut world = calm_world(1);
@@ -195,6 +197,40 @@ fn a_second_execution_is_found_after_rot_elsewhere() {
     assert!(world.release(n, run).is_err_and(|e| e.contains("a second time")));
     world.rot_journal(n, 40, false);
     assert_eq!(world.release(n, run), Ok(()));
+}
+
+/// A node may end a task by itself only once no server has answered for as long as the group's policy says.
+#[test]
+fn a_task_given_up_too_early_is_found() {
+    let mut world = calm_world(1);
+    let (n, run) = first_process(&mut world);
+    let process = world.regions[n].processes.values().find(|p| p.run == run).expect("runs");
+    let alloc = process.alloc().expect("has a label");
+    let tracked = &mut world.regions[0].tracked;
+    let (job, group) =
+        tracked.allocs.get(&alloc).map(|a| (a.job.clone(), a.group.clone())).expect("is known");
+    let job = Arc::make_mut(tracked.jobs.get_mut(&job).expect("is known"));
+    let policy = DisconnectPolicy {
+        lost_after: None,
+        stop_on_client_after: Some(Span::minutes(10)),
+        replace: true,
+        reconcile: Reconcile::BestScore,
+    };
+    job.spec.groups.iter_mut().filter(|g| g.name == group).for_each(|g| g.disconnect = Some(policy));
+    assert!(world.check_kill(n, run).is_err(), "its server answers");
+    world.now = world.now.after(Span::minutes(10));
+    assert_eq!(world.check_kill(n, run), Ok(()));
+}
+
+#[test]
+fn a_committed_entry_that_changed_is_found() {
+    let mut world = calm_world(1);
+    world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
+    world.stop_server(FIRST_SERVER, Span::hours(1));
+    world.start_server(FIRST_SERVER).expect("nothing has changed");
+    world.stop_server(FIRST_SERVER, Span::hours(1));
+    *world.regions[0].entries.values_mut().next_back().expect("some were applied") ^= 1;
+    assert!(world.start_server(FIRST_SERVER).is_err_and(|e| e.contains("has changed")));
 }
 
 /// A row that rots under a living store: one that verifies says so, one that does not is contradicted by the checker.
@@ -219,7 +255,7 @@ fn rot_is_a_fault_or_else_a_contradiction() {
     }
 }
 
-/// A farm whose checkers cannot fail proves nothing: a server that does not look for rot does not get through its faults.
+/// Checkers that cannot fail prove nothing: a server that does not look for rot does not get through its faults.
 #[test]
 fn rot_that_no_store_looks_for_is_found_by_the_world() {
     let blind = |seed| {
@@ -252,7 +288,7 @@ fn a_fault_by_name_strikes_and_is_counted_then() {
     assert_eq!(world.faults.counts().get(&Kind::ServerKilled), Some(&1), "the dead die no second time");
 }
 
-/// A farm that lives: the same questions, asked of a world whose promises were broken on purpose.
+/// The same questions, asked of a world whose promises were broken on purpose.
 #[test]
 fn broken_promises_are_found() {
     let mut world = World::new(3, SERVERS, NODES, false);

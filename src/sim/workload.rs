@@ -188,7 +188,7 @@ impl World {
             self.force_launch();
         }
         match self.workload.one_in(12) {
-            true => self.go_back(job),
+            true => self.revert_a_job(job),
             false => self.ask_for(job)?,
         }
         self.ask_a_node();

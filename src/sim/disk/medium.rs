@@ -1,6 +1,6 @@
 //! Files with a memory of what was synced, and the faults that strike them together. Refuses to know what they are for.
 
-use super::decay::Decay;
+use super::bit_rot::BitRot;
 use model::random::Stream;
 use std::io;
 use std::ops::Range;
@@ -44,10 +44,10 @@ enum Unsynced {
 /// One file: as processes see it, and as a power cut would find it.
 #[derive(Debug, Default)]
 struct File {
-    /// As written. What a process reads has `decay` in it.
-    seen: Vec<u8>,
+    /// As written. What a process reads has `bit_rot` in it.
+    visible: Vec<u8>,
     durable: Vec<u8>,
-    decay: Decay,
+    bit_rot: BitRot,
     unsynced: Vec<Unsynced>,
     /// By sector: takes no more room when it is written again.
     allocated: Vec<bool>,
@@ -77,7 +77,7 @@ impl File {
         File {
             durable: image.clone(),
             allocated: vec![true; image.len().div_ceil(SECTOR_BYTES)],
-            seen: image,
+            visible: image,
             ..File::default()
         }
     }
@@ -93,7 +93,7 @@ impl File {
                 }
             }
         }
-        self.decay.synced(places);
+        self.bit_rot.synced(places);
     }
 
     /// A failed sync: what was written is as good as synced to the kernel, and on no disk. A file's length is not lost: that would take its
@@ -101,10 +101,10 @@ impl File {
     fn forget(&mut self, cached: bool) {
         self.unsynced.retain(|change| matches!(change, Unsynced::Length(_)));
         if !cached {
-            let length = self.seen.len();
-            self.seen.clone_from(&self.durable);
-            self.seen.resize(length, 0);
-            self.decay.forget_unsynced(length);
+            let length = self.visible.len();
+            self.visible.clone_from(&self.durable);
+            self.visible.resize(length, 0);
+            self.bit_rot.forget_unsynced(length);
         }
     }
 
@@ -123,8 +123,8 @@ impl File {
                 }
             }
         }
-        self.seen.clone_from(&self.durable);
-        self.decay.cut_power();
+        self.visible.clone_from(&self.durable);
+        self.bit_rot.cut_power();
     }
 
     /// Sectors kept and lost.
@@ -134,7 +134,7 @@ impl File {
             let bytes = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(data.len() - at);
             if draws.below(100) < kept_percent {
                 put(&mut self.durable, offset + at, &data[at..at + bytes]);
-                self.decay.kept(offset + at..offset + at + bytes);
+                self.bit_rot.kept(offset + at..offset + at + bytes);
                 kept += 1;
             } else {
                 lost += 1;
@@ -145,8 +145,8 @@ impl File {
     }
 
     fn settle(&mut self) {
-        let images = [&mut self.seen, &mut self.durable];
-        for (image, bits) in images.into_iter().zip(self.decay.settle()) {
+        let images = [&mut self.visible, &mut self.durable];
+        for (image, bits) in images.into_iter().zip(self.bit_rot.settle()) {
             for (at, mask) in bits {
                 if let Some(byte) = image.get_mut(at) {
                     *byte ^= mask;
@@ -156,8 +156,8 @@ impl File {
     }
 
     fn rot_at(&mut self, at: usize, bits: u8) -> bool {
-        let there = at < self.seen.len().max(self.durable.len());
-        there && self.decay.flip(at, bits)
+        let there = at < self.visible.len().max(self.durable.len());
+        there && self.bit_rot.flip(at, bits)
     }
 }
 
@@ -177,14 +177,14 @@ impl Medium {
     }
 
     pub fn len(&self, file: usize) -> u64 {
-        self.files[file].seen.len() as u64
+        self.files[file].visible.len() as u64
     }
 
     /// All of it, as a process would read it.
     pub fn contents(&self, file: usize) -> Vec<u8> {
         let file = &self.files[file];
-        let mut bytes = file.seen.clone();
-        file.decay.show(0, &mut bytes);
+        let mut bytes = file.visible.clone();
+        file.bit_rot.show(0, &mut bytes);
         bytes
     }
 
@@ -226,10 +226,10 @@ impl Medium {
         self.strike(Operation::Read)?;
         let start = usize::try_from(offset).map_err(io::Error::other)?;
         let file = &self.files[file];
-        let bytes = start.checked_add(out.len()).and_then(|end| file.seen.get(start..end));
+        let bytes = start.checked_add(out.len()).and_then(|end| file.visible.get(start..end));
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         if !self.held {
-            file.decay.show(start, out);
+            file.bit_rot.show(start, out);
         }
         Ok(())
     }
@@ -239,8 +239,8 @@ impl Medium {
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         self.allocate(file, offset, data.len())?;
         let file = &mut self.files[file];
-        put(&mut file.seen, offset, data);
-        file.decay.written(offset..offset + data.len());
+        put(&mut file.visible, offset, data);
+        file.bit_rot.written(offset..offset + data.len());
         self.counts.bytes_written += data.len() as u64;
         file.unsynced.push(Unsynced::Write { offset, data: data.to_vec() });
         self.advance()
@@ -250,9 +250,9 @@ impl Medium {
         self.strike(Operation::SetLength)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
         let file = &mut self.files[file];
-        file.seen.resize(length, 0);
+        file.visible.resize(length, 0);
         file.allocated.truncate(length.div_ceil(SECTOR_BYTES));
-        file.decay.shorten(length);
+        file.bit_rot.shorten(length);
         file.unsynced.push(Unsynced::Length(length));
         self.advance()
     }
@@ -295,10 +295,10 @@ impl Medium {
         self.counts.syncs += 1;
         let file = &mut self.files[0];
         file.unsynced.clear();
-        file.seen = bytes.to_vec();
+        file.visible = bytes.to_vec();
         file.durable = bytes.to_vec();
         file.allocated = vec![true; bytes.len().div_ceil(SECTOR_BYTES)];
-        file.decay.mend();
+        file.bit_rot.mend();
         struck
     }
 
@@ -388,12 +388,12 @@ impl Medium {
     }
 
     pub fn is_rotten(&self) -> bool {
-        self.files.iter().any(|file| file.decay.is_any())
+        self.files.iter().any(|file| file.bit_rot.is_any())
     }
 
     /// The bytes are again what was written.
     pub fn mend(&mut self) {
-        self.files.iter_mut().for_each(|file| file.decay.mend());
+        self.files.iter_mut().for_each(|file| file.bit_rot.mend());
     }
 
     /// What is rotten now was opened and found good: it stays as it is.

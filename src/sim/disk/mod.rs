@@ -7,7 +7,7 @@
 //! by itself, so that writes come back torn and out of order. A sync may fail in two ways: its writes stay unsynced, or the
 //! kernel forgets them, may go on showing them to readers, and acknowledges the next sync, as Linux does.
 
-mod decay;
+mod bit_rot;
 mod medium;
 
 use medium::Medium;

@@ -17,11 +17,11 @@ const MOST_DELETED: usize = 50;
 
 impl World {
     /// One operator's word to the scheduler: rather the end of a pause than its beginning, and within it something goes.
-    pub fn tell_scheduler(&mut self) {
+    pub fn configure_scheduler(&mut self) {
         let Some(mut settings) = self.settings() else { return };
         let draw = self.operators.draw(6);
         let kind = match (settings.pause_eval_broker, draw) {
-            (true, 0 | 1) => return self.delete_what_is_done(),
+            (true, 0 | 1) => return self.delete_ended_evals(),
             (true, _) => {
                 settings.pause_eval_broker = false;
                 Kind::BrokerGoesOn
@@ -53,7 +53,7 @@ impl World {
     }
 
     /// What is still to be done stays: who deletes that, wants it never to be done.
-    fn delete_what_is_done(&mut self) {
+    fn delete_ended_evals(&mut self) {
         let done = |e: &Evaluation| e.status.is_terminal();
         let ids = self.read(User::Operator, |view| {
             let all = view.evals(None, usize::MAX)?;
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// A user wants an older version back, or calls it good.
-    pub fn go_back(&mut self, job: JobKey) {
+    pub fn revert_a_job(&mut self, job: JobKey) {
         let Some(at) = self.server_of(User::Workload).filter(|_| self.ledger.is_free(&job)) else { return };
         let Some(versions) = self.read(User::Workload, |view| view.job_versions(&job)) else { return };
         let older: Vec<Job> = versions.into_iter().skip(1).collect();
