@@ -1,11 +1,14 @@
 //! What must always be so, and what must be so once the world is left alone. Each check says in a sentence what it found.
 
-use super::faults::Faults;
-use super::kept::Kept;
-use super::ledger::Left;
+use super::faults::{Faults, Kind};
+use super::ledger::WrittenJob;
 use super::node_host::End;
+use super::place::{NodeAt, ServerAt};
 use super::processes::Process;
 use super::rollouts::{all_have_ended, given_up};
+use super::server_host::ServerHost;
+use super::tracked::TrackedState;
+use super::users::HOME_REGION;
 use super::world::{EPOCH, World};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::{EvalStatus, Evaluation};
@@ -13,14 +16,13 @@ use model::id::{AllocId, EvalId, JobKey, RunId};
 use model::job::{Job, JobSpec, JobStatus, JobType};
 use model::node::NodeStatus;
 use model::resources::Amount;
-use model::task::{Exit, ExitStatus, TaskState};
+use model::task::TaskState;
 use model::time::Span;
 use state::check;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::change::{AllocChange, Change, NodeChange};
 use wire::frame::{self, Body, Frame};
-use wire::keeper::{Event as KeeperEvent, RunState};
 use wire::rpc::NodeRequest;
 
 /// Why an allocation was stopped whose successor is of a newer version.
@@ -32,94 +34,109 @@ const READ_ALL_EVERY: u64 = 64;
 /// How soon the workers come to what is asked for, when everything that waits is looked at again at the same time.
 const AT_ONCE: Span = Span::seconds(30);
 
+/// By so much an answer may come after the node has given it up.
+const LATE_REPLY: Span = Span::seconds(20);
+
 impl World {
-    /// After every turn in which the state moved.
-    pub fn check_server(&mut self, changes: &[Change]) -> Result<(), String> {
-        self.server.disk.hold_faults(true);
-        let found = self.look_at_server(changes).and_then(|()| self.check_drains());
-        self.server.disk.hold_faults(false);
+    /// After every turn of a server in which its state moved.
+    pub fn check_server(&mut self, at: ServerAt, changes: &[Change]) -> Result<(), String> {
+        self.regions[at].disk.hold_faults(true);
+        let found = self.look_at_server(at, changes);
+        self.regions[at].disk.hold_faults(false);
         found
     }
 
-    fn look_at_server(&mut self, changes: &[Change]) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Ok(()) };
+    fn look_at_server(&mut self, at: ServerAt, changes: &[Change]) -> Result<(), String> {
+        let Some(server) = &self.regions[at].brain else { return Ok(()) };
         let view = server.reader().view().map_err(|e| e.to_string())?;
         let (index, digest) = (view.index(), view.digest());
-        if let Some(known) = self.server.digests.insert(index, digest)
-            && known != digest
-        {
+        self.trace.number(index);
+        self.trace.number(digest);
+        let region = &mut self.regions[at.region];
+        if region.digests.insert(index, digest).is_some_and(|known| known != digest) {
             return Err(format!("index {index} was applied twice, to different states"));
         }
-        let before = self.keep_up(&view, changes).map_err(|e| e.to_string())?;
-        self.note_changes(&view, changes)?;
-        self.check_forgotten(&before)?;
-        self.check_dispatches()?;
+        let is_new_life = !std::mem::replace(&mut self.regions[at].is_tracked, true);
+        if index > self.regions[at.region].tracked_index {
+            self.track_state(at, &view, changes, is_new_life)?;
+        }
+        // a follower that lags shows nothing new
+        if index < self.regions[at.region].tracked_index {
+            return Ok(());
+        }
+        self.check_leader(at, &view)
+    }
+
+    /// The region's state is newer than ever.
+    fn track_state(
+        &mut self,
+        at: ServerAt,
+        view: &View,
+        changes: &[Change],
+        whole: bool,
+    ) -> Result<(), String> {
+        let region = &mut self.regions[at.region];
+        let index = view.index();
+        let before = region.track(view, changes, whole).map_err(|e| e.to_string())?;
+        self.note_changes(at.region, view, changes)?;
+        self.check_forgotten(at.region, &before)?;
+        self.check_dispatches(at.region)?;
+        let tracked = &self.regions[at.region].tracked;
         if index.is_multiple_of(LOOK_EVERY) {
-            no_node_is_over_committed(&view, &self.kept)?;
-            nothing_is_held_by_two(&self.kept)?;
-            self.check_deployments(&view)?;
+            no_node_is_over_committed(view, tracked)?;
+            nothing_is_held_by_two(tracked)?;
+            self.check_deployments(at, view)?;
         }
         if index.is_multiple_of(READ_ALL_EVERY) {
-            check::consistent(&view)?;
-            self.kept.is_as(&Kept::read(&view).map_err(|e| e.to_string())?)?;
+            check::consistent(view)?;
+            let whole = TrackedState::read(view).map_err(|e| e.to_string())?;
+            self.regions[at.region].tracked.is_as(&whole)?;
         }
-        self.check_launches(&view)?;
-        let Some(server) = &self.server.server else { return Ok(()) };
-        self.check_pause()?;
+        self.check_launches(at, view)?;
+        self.check_drains(at.region, view)
+    }
+
+    /// What a leader holds in memory is what the state says.
+    fn check_leader(&self, at: ServerAt, view: &View) -> Result<(), String> {
+        let Some(server) = &self.regions[at].brain else { return Ok(()) };
+        if server.queued_in_the_pause() > 0 {
+            let queued = server.queued_in_the_pause();
+            return Err(format!("{queued} evaluations are in the queues of a leader that is paused"));
+        }
+        let tracked = &self.regions[at.region].tracked;
         if let Some(queued) = server.queued_at_rest() {
-            queues_are_what_the_state_says(&self.kept, &queued)?;
+            queues_are_what_the_state_says(tracked, &queued)?;
         }
-        Ok(())
+        self.check_watched_deployments(at)?;
+        self.check_led_drains(at, view)?;
+        self.check_timed_jobs(at, view)
     }
 
     /// Which allocations the servers want stopped, or know no more.
-    fn note_changes(&mut self, view: &View, changes: &[Change]) -> Result<(), String> {
+    fn note_changes(&mut self, region: usize, view: &View, changes: &[Change]) -> Result<(), String> {
         for change in changes {
             if let Change::Alloc(AllocChange { id, .. }) = change {
-                let alloc = self.kept.allocs.get(id).cloned();
+                let alloc = self.regions[region].tracked.allocs.get(id).cloned();
                 if let Some(alloc) = &alloc {
                     note_unknown(&mut self.faults, alloc);
-                    self.check_preempted(view, alloc, changes)?;
+                    self.check_preempted(region, view, alloc, changes)?;
                 }
                 if alloc.is_none_or(|a| a.server_terminal()) {
-                    self.stopped.insert(*id);
+                    self.regions[region].stopped.insert(*id);
                 }
             }
             if let Change::Node(NodeChange { status: NodeStatus::Disconnected, .. }) = change {
-                self.faults.fired("node disconnected");
+                self.faults.fired(Kind::NodeDisconnected);
             }
         }
         Ok(())
     }
 
-    /// An end is told as it was, or as one that nobody saw, if that is so: its keeper was not there, or died before it
-    /// could write it down. It is never made up.
-    pub fn check_exits(&self, n: usize, event: &KeeperEvent) -> Result<(), String> {
-        let check = |run: &RunId, exit: &Exit| {
-            let Some(end) = self.nodes[n].ends.get(run) else {
-                return Err(format!("run {run:?} is told to have ended, but it runs or never was"));
-            };
-            let told = exit.status;
-            if told == ExitStatus::Unknown || (end.seen && told == end.exit.status) {
-                return Ok(());
-            }
-            Err(format!("{} ended {:?}, seen {}, and is told as {told:?}", end.label, end.exit, end.seen))
-        };
-        match event {
-            KeeperEvent::Exited { run, exit, .. } => check(run, exit),
-            KeeperEvent::Welcome { runs, .. } => runs.iter().try_for_each(|r| match &r.state {
-                RunState::Exited { exit, .. } => check(&r.run, exit),
-                _ => Ok(()),
-            }),
-            _ => Ok(()),
-        }
-    }
-
     /// What the servers call complete, and nobody stopped, has ended with success before its keeper's eyes.
-    fn success_was_seen(&self, view: &View) -> Result<(), String> {
-        let ends = || self.nodes.iter().flat_map(|n| n.ends.values());
+    fn success_was_seen(&self, region: usize, view: &View) -> Result<(), String> {
+        let ends = || self.regions[region].nodes.iter().flat_map(|n| n.ends.values());
         for alloc in allocs(view)? {
-            if alloc.client != ClientStatus::Complete || self.stopped.contains(&alloc.id) {
+            if alloc.client != ClientStatus::Complete || self.regions[region].stopped.contains(&alloc.id) {
                 continue;
             }
             // a task that was killed has not failed: its leader had ended
@@ -136,28 +153,28 @@ impl World {
 
     /// A node tells the servers that an allocation has ended only when nothing of it runs: they may start its replacement as
     /// soon as they hear of it. Nothing of it starts afterwards, either (`check_start`).
-    pub fn check_report(&mut self, n: usize, frame: &[u8]) -> Result<(), String> {
+    pub fn check_report(&mut self, n: NodeAt, frame: &[u8]) -> Result<(), String> {
         let Ok(Frame { body: Body::Request(request), .. }) = frame::decode(frame) else { return Ok(()) };
         let NodeRequest::Report { updates, .. } = request else { return Ok(()) };
         for update in updates.iter().filter(|u| u.client.is_terminal()) {
-            let mut processes = self.nodes[n].processes.values().filter(|p| p.running);
+            let mut processes = self.regions[n].processes.values().filter(|p| p.running);
             if let Some(process) = processes.find(|p| p.alloc() == Some(update.id)) {
                 let (label, status) = (&process.label, update.client.as_str());
-                return Err(format!("node {n} reports an allocation as {status} while {label} runs"));
+                return Err(format!("{n} reports an allocation as {status} while {label} runs"));
             }
             let mut events = update.task_states.values().flat_map(|t| &t.events);
             if events.any(|e| e.kind == "Sibling Task Failed") {
-                self.faults.fired("sibling killed");
+                self.faults.fired(Kind::SiblingKilled);
             }
-            self.nodes[n].reported_ended.insert(update.id);
+            self.regions[n].reported_ended.insert(update.id);
         }
         Ok(())
     }
 
-    pub fn check_start(&self, n: usize, process: &Process) -> Result<(), String> {
+    pub fn check_start(&self, n: NodeAt, process: &Process) -> Result<(), String> {
         match process.alloc() {
-            Some(alloc) if self.nodes[n].reported_ended.contains(&alloc) => {
-                Err(format!("{} starts on node {n} after its end was reported", process.label))
+            Some(alloc) if self.regions[n].reported_ended.contains(&alloc) => {
+                Err(format!("{} starts on {n} after its end was reported", process.label))
             }
             _ => Ok(()),
         }
@@ -166,22 +183,24 @@ impl World {
     /// A task dies only because its servers, its own policy or its own siblings want it to: an agent or keeper that
     /// died is never a reason. What may be killed was stopped or is gone, or its sibling has ended, or a user asked for its
     /// restart.
-    pub fn check_kill(&self, n: usize, run: RunId) -> Result<(), String> {
-        let Some(process) = self.nodes[n].processes.values().find(|p| p.run == run && p.running) else {
+    pub fn check_kill(&self, n: NodeAt, run: RunId) -> Result<(), String> {
+        let Some(process) = self.regions[n].processes.values().find(|p| p.run == run && p.running) else {
             return Ok(());
         };
         let Some(alloc) = process.alloc() else { return Err(format!("{} is no label", process.label)) };
-        let mut siblings = self.nodes[n].processes.values().filter(|p| p.running && p.run != run);
+        let mut siblings = self.regions[n].processes.values().filter(|p| p.running && p.run != run);
+        let region = &self.regions[n.region];
         let sibling_ended = process.has_sibling() && siblings.all(|p| p.alloc() != Some(alloc));
-        if sibling_ended || self.stopped.contains(&alloc) || self.restarted.contains(&alloc) {
+        if sibling_ended || region.stopped.contains(&alloc) || region.restarted.contains(&alloc) {
             return Ok(());
         }
-        let Some(server) = &self.server.server else {
-            return if self.may_give_up(alloc) { Ok(()) } else { Err(unwanted(&process.label)) };
+        if self.may_give_up(n, alloc) {
+            return Ok(());
+        }
+        let Some(known) = region.newest_server().and_then(|s| s.look(|s| s.reader().view()?.alloc(alloc)))
+        else {
+            return Err(unwanted(&process.label));
         };
-        self.server.disk.hold_faults(true);
-        let known = server.reader().view().and_then(|v| v.alloc(alloc));
-        self.server.disk.hold_faults(false);
         // a store that has failed and does not know it yet tells nothing
         let Ok(known) = known else { return Ok(()) };
         match known {
@@ -193,32 +212,46 @@ impl World {
 
     /// Each task has at most one process, and so has each run.
     pub fn check_processes(&self) -> Result<(), String> {
-        for node in &self.nodes {
+        for node in self.regions.node_hosts() {
             let (mut labels, mut runs) = (BTreeSet::new(), BTreeSet::new());
             for process in node.processes.values().filter(|p| p.running) {
                 if !runs.insert(process.run) {
-                    return Err(format!("run {:?} lives twice on node {}", process.run, node.number));
+                    return Err(format!("run {:?} lives twice on {}", process.run, node.at));
                 }
                 if !labels.insert(&process.label) {
-                    return Err(format!("{} runs twice on node {}", process.label, node.number));
+                    return Err(format!("{} runs twice on {}", process.label, node.at));
                 }
             }
         }
         Ok(())
     }
 
-    /// Without servers a node ends what its group's policy does not want to run alone for long.
-    fn may_give_up(&self, alloc: AllocId) -> bool {
-        let Some(alloc) = self.kept.allocs.get(&alloc) else { return false };
-        let Some(job) = self.kept.jobs.get(&alloc.job) else { return false };
+    /// A node that no server answers ends what its group's policy does not want to run alone for so long.
+    fn may_give_up(&self, n: NodeAt, alloc: AllocId) -> bool {
+        let tracked = &self.regions[n.region].tracked;
+        let Some(alloc) = tracked.allocs.get(&alloc) else { return false };
+        let Some(job) = tracked.jobs.get(&alloc.job) else { return false };
+        let alone = self.now.since(self.regions[n].heard_at) + LATE_REPLY;
         let policy = job.spec.group(&alloc.group).and_then(|g| g.disconnect);
-        job.version != alloc.job_version || policy.is_some_and(|d| d.stop_on_client_after.is_some())
+        let gives_up = policy.and_then(|d| d.stop_on_client_after).is_some_and(|after| alone >= after);
+        let is_down = self.regions[n.region].newest_server().is_none();
+        gives_up || (is_down && job.version != alloc.job_version)
+    }
+
+    /// The server that is up and has applied most, of the users' region.
+    pub(super) fn any_server(&self) -> Result<&ServerHost, String> {
+        self.regions[HOME_REGION].newest_server().ok_or("no server is up".into())
+    }
+
+    /// And the state that it has.
+    pub(super) fn newest_view(&self) -> Result<View, String> {
+        let server = self.any_server()?.brain.as_ref().ok_or("no server is up")?;
+        server.reader().view().map_err(|e| e.to_string())
     }
 
     /// Without faults and without users, after a while: nothing waits that could be done, and what is wanted is so.
     pub fn check_settled(&self) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
-        let view = server.reader().view().map_err(|e| e.to_string())?;
+        let view = self.newest_view()?;
         check::consistent(&view)?;
         for node in view.nodes().map_err(|e| e.to_string())? {
             if node.status != NodeStatus::Ready {
@@ -238,7 +271,7 @@ impl World {
         for job in view.jobs(None, "", None, usize::MAX).map_err(|e| e.to_string())? {
             self.job_is_as_wanted(&view, &job)?;
         }
-        self.success_was_seen(&view)?;
+        self.success_was_seen(HOME_REGION, &view)?;
         if self.ledger.unanswered() > 0 {
             return Err(format!("{} questions were never answered", self.ledger.unanswered()));
         }
@@ -248,17 +281,17 @@ impl World {
     fn acknowledged_is_there(&self, view: &View) -> Result<(), String> {
         for (key, may_be) in self.ledger.jobs() {
             let job = view.job(key).map_err(|e| e.to_string())?;
-            let is = |left: &Left| match (left, &job) {
-                (Left::Nothing, job) => job.is_none(),
+            let is = |left: &WrittenJob| match (left, &job) {
+                (WrittenJob::Absent, job) => job.is_none(),
                 // stopping what does not exist leaves nothing
-                (Left::Stopped, job) => job.as_ref().is_none_or(|j| j.spec.stop),
-                (Left::Spec(spec), Some(job)) => {
+                (WrittenJob::Stopped, job) => job.as_ref().is_none_or(|j| j.spec.stop),
+                (WrittenJob::Spec(spec), Some(job)) => {
                     let reverts = spec.groups.iter().any(|g| g.update.is_some_and(|u| u.auto_revert));
                     let rolled_back = reverts && job.stable && self.ledger.was_ever_wanted(key, &job.spec);
                     **spec == job.spec || rolled_back || is_stopped_for_good(spec, job)
                 }
                 // what was done is forgotten in the end
-                (Left::Spec(spec), None) => spec.job_type == JobType::Batch,
+                (WrittenJob::Spec(spec), None) => spec.job_type == JobType::Batch,
             };
             if !may_be.iter().any(is) {
                 return Err(format!(
@@ -310,7 +343,7 @@ impl World {
     }
 
     fn nodes_run_what_is_wanted(&self, view: &View) -> Result<(), String> {
-        for node in &self.nodes {
+        for node in &self.regions[HOME_REGION].nodes {
             let mut wanted = BTreeSet::new();
             for alloc in view.allocs_of_node(node.id()).map_err(|e| e.to_string())? {
                 if !alloc.server_terminal() && alloc.client == ClientStatus::Running {
@@ -322,10 +355,7 @@ impl World {
             }
             for process in node.processes.values() {
                 if !wanted.contains(&process.label) {
-                    return Err(format!(
-                        "{} runs on node {}, and nobody wants it",
-                        process.label, node.number
-                    ));
+                    return Err(format!("{} runs on {}, and nobody wants it", process.label, node.at));
                 }
             }
         }
@@ -377,9 +407,9 @@ fn live(view: &View, key: &JobKey) -> Result<Vec<Allocation>, String> {
     Ok(all)
 }
 
-fn no_node_is_over_committed(view: &View, kept: &Kept) -> Result<(), String> {
+fn no_node_is_over_committed(view: &View, tracked: &TrackedState) -> Result<(), String> {
     let mut used: BTreeMap<_, Amount> = BTreeMap::new();
-    for alloc in kept.allocs.values().filter(|a| !a.terminal()) {
+    for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
         let sum = used.entry(alloc.node_id).or_default();
         *sum = sum.plus(alloc.resources.total());
     }
@@ -396,16 +426,16 @@ fn no_node_is_over_committed(view: &View, kept: &Kept) -> Result<(), String> {
 fn note_unknown(faults: &mut Faults, alloc: &Allocation) {
     let was_unknown = alloc.states.iter().any(|s| s.status == ClientStatus::Unknown);
     match alloc.client {
-        ClientStatus::Unknown => faults.fired("allocation unknown"),
-        ClientStatus::Running if was_unknown => faults.fired("allocation known again"),
+        ClientStatus::Unknown => faults.fired(Kind::AllocationUnknown),
+        ClientStatus::Running if was_unknown => faults.fired(Kind::AllocationKnownAgain),
         _ => {}
     }
 }
 
 /// Ports, cores and devices of all that may run.
-fn nothing_is_held_by_two(kept: &Kept) -> Result<(), String> {
+fn nothing_is_held_by_two(tracked: &TrackedState) -> Result<(), String> {
     let mut held = BTreeMap::new();
-    for alloc in kept.allocs.values().filter(|a| !a.terminal()) {
+    for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
         for claim in alloc.resources.claims() {
             if let Some(other) = held.insert((alloc.node_id, claim.clone()), alloc.id) {
                 return Err(format!("{claim:?} is held by {} and {other:?}", alloc.name));
@@ -416,8 +446,8 @@ fn nothing_is_held_by_two(kept: &Kept) -> Result<(), String> {
 }
 
 /// What a new leader would build from the state is what this one has.
-fn queues_are_what_the_state_says(kept: &Kept, queued: &BTreeSet<EvalId>) -> Result<(), String> {
-    let open = kept.evals.values().filter(|e| !e.status.is_terminal());
+fn queues_are_what_the_state_says(tracked: &TrackedState, queued: &BTreeSet<EvalId>) -> Result<(), String> {
+    let open = tracked.evals.values().filter(|e| !e.status.is_terminal());
     let open: BTreeSet<EvalId> = open.map(|e| e.id).collect();
     if open == *queued {
         return Ok(());

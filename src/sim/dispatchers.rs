@@ -1,6 +1,9 @@
 //! Users who dispatch, and repeat what was not answered, or was, sometimes at the same moment. And what must hold of it: one job
 //! for each token, the same in every answer, with what that token brought along, there until it has ended.
 
+use super::faults::Kind;
+use super::place::ServerAt;
+use super::users::{HOME_REGION, User};
 use super::workload::dispatched_job;
 use super::world::{Event, World};
 use model::eval::EvalStatus;
@@ -17,14 +20,19 @@ const FORM_JOB: &str = "form";
 /// Their questions have numbers apart from those of others.
 const FIRST_QUESTION: u64 = 1 << 41;
 
+struct Question {
+    token: String,
+    server: ServerAt,
+    /// The server has died since; the answer may be under way.
+    lost: bool,
+}
+
 pub struct Dispatchers {
     draws: Stream,
     asked: u64,
     made_up: u64,
     /// Questions without an answer yet, and their tokens; empty for what is no dispatch.
-    open: BTreeMap<u64, String>,
-    /// The last question that died with a server.
-    lost: u64,
+    open: BTreeMap<u64, Question>,
     /// Tokens of which nobody knows what they came to.
     unsure: Vec<String>,
     /// By token: the job that the last answer named, and how often one was new.
@@ -41,7 +49,6 @@ impl Dispatchers {
             asked: FIRST_QUESTION,
             made_up: 0,
             open: BTreeMap::new(),
-            lost: 0,
             unsure: Vec::new(),
             named: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -50,28 +57,28 @@ impl Dispatchers {
     }
 
     /// One that was left unanswered, one that was answered, or a new one.
-    fn token(&mut self) -> (&'static str, String) {
+    fn token(&mut self) -> (Kind, String) {
         let known = self.named.len() as u64;
         match self.draws.below(4) {
-            0 | 1 if !self.unsure.is_empty() => ("dispatch repeated unanswered", self.unsure.remove(0)),
+            0 | 1 if !self.unsure.is_empty() => (Kind::DispatchRepeatedUnanswered, self.unsure.remove(0)),
             0 if known > 0 => {
                 let which = self.draws.below(known) as usize;
                 let token = self.named.keys().nth(which).cloned().unwrap_or_default();
-                ("dispatch repeated", token)
+                (Kind::DispatchRepeated, token)
             }
             _ => {
                 self.made_up += 1;
-                ("dispatched", format!("token-{}", self.made_up))
+                (Kind::Dispatched, format!("token-{}", self.made_up))
             }
         }
     }
 
-    /// The server is gone.
-    pub fn lose_all(&mut self) {
-        let since = self.lost;
-        let lost = self.open.iter().filter(|(question, token)| **question > since && !token.is_empty());
-        self.unsure.extend(lost.map(|(_, token)| token.clone()));
-        self.lost = self.asked;
+    /// This server is gone.
+    pub fn lose_all(&mut self, server: ServerAt) {
+        for question in self.open.values_mut().filter(|q| q.server == server && !q.lost) {
+            question.lost = true;
+            self.unsure.extend(Some(question.token.clone()).filter(|token| !token.is_empty()));
+        }
     }
 }
 
@@ -87,7 +94,7 @@ impl World {
             return Ok(());
         }
         let form = JobKey::new("default", FORM_JOB);
-        let known = self.kept.jobs.contains_key(&form);
+        let known = self.regions[HOME_REGION].tracked.jobs.contains_key(&form);
         match self.dispatchers.draws.below(30) {
             0 => self.ask_aside(WriteRequest::DeregisterJob {
                 job: form,
@@ -129,7 +136,7 @@ impl World {
     fn dispatch_form(&mut self, form: &JobKey) {
         let (kind, token) = self.dispatchers.token();
         let together = if self.dispatchers.draws.below(4) == 0 { 3 } else { 1 };
-        self.faults.fired(if together > 1 { "dispatched together" } else { kind });
+        self.faults.fired(if together > 1 { Kind::DispatchedTogether } else { kind });
         for _ in 0..together {
             let request = DispatchRequest {
                 job: form.clone(),
@@ -144,15 +151,15 @@ impl World {
     }
 
     fn ask_dispatcher(&mut self, token: String, action: WriteRequest) {
-        if !self.server.is_up() {
+        let Some(server) = self.server_of(User::Dispatcher) else {
             self.dispatchers.unsure.extend(Some(token).filter(|token| !token.is_empty()));
             return;
-        }
+        };
         self.dispatchers.asked += 1;
         let question = self.dispatchers.asked;
         self.note(|_| format!("user    {question} dispatches {token:?}"));
-        self.dispatchers.open.insert(question, token);
-        self.server_input(Input::Request { token: question, action });
+        self.dispatchers.open.insert(question, Question { token, server, lost: false });
+        self.server_input(server, Input::Request { token: question, action });
     }
 
     /// Whether the question was theirs.
@@ -164,7 +171,7 @@ impl World {
         if question <= FIRST_QUESTION {
             return Ok(false);
         }
-        let Some(token) = self.dispatchers.open.remove(&question) else {
+        let Some(Question { token, .. }) = self.dispatchers.open.remove(&question) else {
             return Err(format!("the dispatchers' question {question} was answered twice: {result:?}"));
         };
         let known = &mut self.dispatchers;
@@ -194,9 +201,12 @@ impl World {
     }
 
     /// After every turn in which the state moved: the jobs as they are were just read.
-    pub fn check_dispatches(&mut self) -> Result<(), String> {
+    pub fn check_dispatches(&mut self, region: usize) -> Result<(), String> {
+        if region != HOME_REGION {
+            return Ok(());
+        }
         let (mut tokens, mut there) = (BTreeSet::new(), BTreeSet::new());
-        for (key, job) in self.kept.jobs.iter().filter(|(key, _)| is_child(key)) {
+        for (key, job) in self.regions[region].tracked.jobs.iter().filter(|(key, _)| is_child(key)) {
             let dispatch = job.spec.dispatch.as_ref().ok_or(format!("{key} was not dispatched"))?;
             if dispatch.payload != payload(&dispatch.token) || job.spec.groups.is_empty() {
                 return Err(format!("{key} is not what {} brought along", dispatch.token));
@@ -211,7 +221,7 @@ impl World {
             if self.dispatchers.seen.get(gone).is_some_and(|(_, status)| *status != JobStatus::Dead) {
                 return Err(format!("{gone} is gone, and had not ended"));
             }
-            self.faults.fired("dispatched job forgotten");
+            self.faults.fired(Kind::DispatchedJobForgotten);
         }
         self.dispatchers.there = there;
         Ok(())
@@ -219,8 +229,7 @@ impl World {
 
     /// Without faults, after a while: whatever was dispatched has come to its end, but for what waits for room, or found it only now.
     pub fn check_dispatched(&self) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
-        let view = server.reader().view().map_err(|e| e.to_string())?;
+        let view = self.newest_view()?;
         let open = view.open_evals().map_err(|e| e.to_string())?;
         let dead = |id: &&String| self.dispatchers.seen.get(*id).is_some_and(|(_, s)| *s == JobStatus::Dead);
         for id in self.dispatchers.there.iter().filter(|id| !dead(id)) {

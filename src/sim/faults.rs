@@ -5,81 +5,85 @@ mod kinds;
 
 use super::clock::Clock;
 use super::disk::Operation;
+use super::network::Cut;
+use super::place::{Machine, NodeAt, ServerAt};
+use super::region::Regions;
 use super::rot::Rot;
 use super::world::{EPOCH, Event, World};
-pub use kinds::KINDS;
+pub use kinds::Kind;
 use model::random::Stream;
-use model::time::{Mono, Span};
+use model::time::Span;
 use std::collections::BTreeMap;
-use wire::rpc::Peer;
 
 /// Strikes once, at its event's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// kill -9 of the server: what was written but not synced is still there.
-    ServerKilled,
+    Server(ServerAt, ServerFault),
+    Node(NodeAt, NodeFault),
+    Clock(Machine, ClockFault),
+    Cut(Cut),
+    Rotten(Rot),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerFault {
+    /// kill -9: what was written but not synced is still there.
+    Killed,
     /// Power cut of the server's machine, at the n-th disk operation from now: unsynced sectors are lost or torn.
-    ServerPowerCut {
+    PowerCut {
         operations: u64,
     },
-    ServerDiskFull,
+    DiskFull,
     /// The next disk operation of this kind fails, once.
-    ServerDiskError {
+    DiskError {
         on: Operation,
     },
-    ServerSlowDisk,
-    ServerPaused,
-    AgentKilled {
-        node: usize,
+    /// The n-th sync from now fails, and what it was to make durable never will be; later ones succeed.
+    SyncForgets {
+        syncs: u64,
     },
+    SlowDisk,
+    Paused,
+    LosesWorker,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeFault {
+    AgentKilled,
     AgentDiskError {
-        node: usize,
         on: Operation,
     },
-    KeeperKilled {
-        node: usize,
+    AgentSyncForgets {
+        syncs: u64,
     },
-    /// Now, or in the middle of a write of the client's store or of the keeper's journal.
-    NodePowerCut {
-        node: usize,
-        during: Option<Writer>,
-    },
-    NodeSlowDisk {
-        node: usize,
-    },
-    NodeDiskFull {
-        node: usize,
-    },
-    KeeperUpgraded {
-        node: usize,
-    },
+    KeeperKilled,
+    KeeperUpgraded,
     /// Bits of the journal flip; with `killed` the keeper dies and the next one begins with that.
     KeeperJournalRots {
-        node: usize,
         bits: u64,
         killed: bool,
     },
-    NodePaused {
-        node: usize,
-    },
     KeeperDiskError {
-        node: usize,
         on: Operation,
     },
-    LinkCut {
-        node: usize,
+    KeeperSyncForgets,
+    /// Now, or in the middle of a write of the client's store or of the keeper's journal.
+    PowerCut {
+        during: Option<Writer>,
     },
-    ClockStep {
-        node: Option<usize>,
+    Paused,
+    SlowDisk,
+    /// The machine may boot again meanwhile.
+    DiskFull {
+        rebooted: bool,
     },
-    ClockLost {
-        node: Option<usize>,
-    },
-    ClockDrift {
-        node: Option<usize>,
-    },
-    WorkerLost,
-    Rotten(Rot),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockFault {
+    Stepped,
+    Lost,
+    Drifts,
 }
 
 /// Whose write it is that a power cut interrupts.
@@ -91,36 +95,33 @@ pub enum Writer {
 
 pub struct Faults {
     draws: Stream,
-    counts: BTreeMap<&'static str, u64>,
-    /// Until when nodes are cut off from the servers.
-    cut: BTreeMap<Peer, Mono>,
+    counts: BTreeMap<Kind, u64>,
     /// Off in the phases that must be free of faults.
     on: bool,
 }
 
 impl Faults {
     pub fn new(seed: u64) -> Self {
-        Faults { draws: Stream::new(seed, 101), counts: BTreeMap::new(), cut: BTreeMap::new(), on: true }
+        Faults { draws: Stream::new(seed, 101), counts: BTreeMap::new(), on: true }
     }
 
     pub fn heal(&mut self) {
         self.on = false;
-        self.cut.clear();
     }
 
     pub fn on(&self) -> bool {
         self.on
     }
 
-    pub fn fired(&mut self, kind: &'static str) {
+    pub fn fired(&mut self, kind: Kind) {
         *self.counts.entry(kind).or_default() += 1;
     }
 
-    pub fn fired_times(&mut self, kind: &'static str, times: u64) {
+    pub fn fired_times(&mut self, kind: Kind, times: u64) {
         *self.counts.entry(kind).or_default() += times;
     }
 
-    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
+    pub fn counts(&self) -> &BTreeMap<Kind, u64> {
         &self.counts
     }
 
@@ -132,7 +133,7 @@ impl Faults {
     pub fn loses_frame(&mut self) -> bool {
         let lost = self.one_in(50);
         if lost {
-            self.fired("frame lost");
+            self.fired(Kind::FrameLost);
         }
         lost
     }
@@ -140,7 +141,7 @@ impl Faults {
     pub fn doubles_frame(&mut self) -> bool {
         let doubled = self.one_in(50);
         if doubled {
-            self.fired("frame doubled");
+            self.fired(Kind::FrameDoubled);
         }
         doubled
     }
@@ -150,62 +151,80 @@ impl Faults {
         if !self.one_in(80) {
             return Span::ZERO;
         }
-        self.fired("frame delayed");
+        self.fired(Kind::FrameDelayed);
         Span(self.draws.below(8_000_000_000) as i64)
     }
 
-    pub fn cut_off(&mut self, node: Peer, until: Mono) {
-        self.cut.insert(node, until);
-    }
-
-    pub fn link_cut(&self, from: Peer, to: Peer, now: Mono) -> bool {
-        [from, to].iter().any(|p| self.cut.get(p).is_some_and(|until| now < *until))
-    }
-
     /// The next fault and how long until it strikes.
-    pub fn next(&mut self, nodes: usize) -> (Span, Fault) {
+    pub fn next(&mut self, regions: &Regions) -> (Span, Fault) {
         let wait = Span::seconds(2) + Span(self.draws.below(15_000_000_000) as i64);
-        let node = self.draws.below(nodes as u64) as usize;
-        let whose = (self.draws.below(3) > 0).then_some(node);
-        let on = [Operation::Read, Operation::Write, Operation::Sync][self.draws.below(3) as usize];
-        let fault = match self.draws.below(35) {
-            0 | 1 => Fault::ServerKilled,
-            2..=4 => Fault::ServerPowerCut { operations: 1 + self.draws.below(60) },
-            5 => Fault::ServerDiskFull,
-            6 => Fault::ServerDiskError { on },
-            7 => Fault::ServerSlowDisk,
-            8 => Fault::ServerPaused,
-            9 | 10 => Fault::AgentKilled { node },
-            11 => Fault::AgentDiskError { node, on },
-            12 | 13 => Fault::KeeperKilled { node },
-            14 | 15 => Fault::KeeperUpgraded { node },
-            16 => {
-                Fault::KeeperDiskError { node, on: if on == Operation::Read { Operation::Sync } else { on } }
+        let region = self.draws.below(regions.all().len() as u64) as usize;
+        let (servers, nodes) = (regions.servers_of(region), regions.nodes_of(region));
+        let server = servers[self.draws.below(servers.len() as u64) as usize];
+        let node = nodes[self.draws.below(nodes.len() as u64) as usize];
+        let of_node = self.draws.below(3) > 0;
+        let machine = if of_node { Machine::Node(node) } else { Machine::Server(server) };
+        let fault = match self.draws.below(41) {
+            0..=11 => Fault::Server(server, self.server_fault()),
+            12..=27 => Fault::Node(node, self.node_fault()),
+            28 => Fault::Clock(machine, ClockFault::Stepped),
+            29 => Fault::Clock(machine, ClockFault::Lost),
+            30 => Fault::Clock(machine, ClockFault::Drifts),
+            31..=35 => {
+                let servers: Vec<_> = servers.into_iter().map(Machine::Server).collect();
+                let nodes: Vec<_> = nodes.into_iter().map(Machine::Node).collect();
+                Fault::Cut(Cut::draw(&servers, &nodes, &mut self.draws))
             }
-            17 => Fault::NodePowerCut { node, during: None },
-            18 | 19 => {
-                let operations = 1 + self.draws.below(30);
-                Fault::NodePowerCut { node, during: Some(Writer::Client { operations }) }
-            }
-            20 => {
-                let operations = 1 + self.draws.below(6);
-                Fault::NodePowerCut { node, during: Some(Writer::Keeper { operations }) }
-            }
-            21 => Fault::NodePaused { node },
-            22 => Fault::NodeSlowDisk { node },
-            23 => Fault::NodeDiskFull { node },
-            24 | 25 => Fault::LinkCut { node },
-            26 => Fault::ClockStep { node: whose },
-            27 => Fault::ClockLost { node: whose },
-            28 => Fault::ClockDrift { node: whose },
-            29 => {
-                let (bits, killed) = (1 + self.draws.below(40), self.draws.below(4) > 0);
-                Fault::KeeperJournalRots { node, bits, killed }
-            }
-            30 => Fault::WorkerLost,
-            _ => Fault::Rotten(Rot::draw(whose, &mut self.draws)),
+            _ => Fault::Rotten(Rot::draw(machine, &mut self.draws)),
         };
         (wait, fault)
+    }
+
+    fn server_fault(&mut self) -> ServerFault {
+        match self.draws.below(12) {
+            0 | 1 => ServerFault::Killed,
+            2..=4 => ServerFault::PowerCut { operations: 1 + self.draws.below(60) },
+            5 => ServerFault::DiskFull,
+            6 => ServerFault::DiskError { on: self.operation() },
+            7 | 8 => ServerFault::SyncForgets { syncs: 1 + self.draws.below(12) },
+            9 => ServerFault::SlowDisk,
+            10 => ServerFault::Paused,
+            _ => ServerFault::LosesWorker,
+        }
+    }
+
+    fn node_fault(&mut self) -> NodeFault {
+        match self.draws.below(21) {
+            0 | 1 => NodeFault::AgentKilled,
+            2 => NodeFault::AgentDiskError { on: self.operation() },
+            3 | 4 => NodeFault::AgentSyncForgets { syncs: 1 + self.draws.below(6) },
+            5 | 6 => NodeFault::KeeperKilled,
+            7 | 8 => NodeFault::KeeperUpgraded,
+            9 => NodeFault::KeeperDiskError {
+                on: [Operation::Write, Operation::Sync][self.draws.below(2) as usize],
+            },
+            10 => NodeFault::KeeperSyncForgets,
+            11 => NodeFault::PowerCut { during: None },
+            12 | 13 => {
+                let operations = 1 + self.draws.below(30);
+                NodeFault::PowerCut { during: Some(Writer::Client { operations }) }
+            }
+            14 => {
+                let operations = 1 + self.draws.below(6);
+                NodeFault::PowerCut { during: Some(Writer::Keeper { operations }) }
+            }
+            15 => NodeFault::Paused,
+            16 => NodeFault::SlowDisk,
+            17 | 18 => NodeFault::DiskFull { rebooted: self.draws.below(3) == 0 },
+            _ => {
+                let (bits, killed) = (1 + self.draws.below(40), self.draws.below(4) > 0);
+                NodeFault::KeeperJournalRots { bits, killed }
+            }
+        }
+    }
+
+    fn operation(&mut self) -> Operation {
+        [Operation::Read, Operation::Write, Operation::Sync][self.draws.below(3) as usize]
     }
 
     pub fn draw(&mut self, bound: u64) -> u64 {
@@ -213,16 +232,22 @@ impl Faults {
     }
 }
 
-/// How long a paused process is not scheduled, a link is cut, a disk is full.
-fn a_while(faults: &mut Faults) -> Span {
+/// How long a paused process is not scheduled, a disk is full or slow.
+fn fault_duration(faults: &mut Faults) -> Span {
     let longest = if faults.draw(8) == 0 { 200_000_000_000 } else { 40_000_000_000 };
+    Span::seconds(1) + Span(faults.draw(longest) as i64)
+}
+
+/// Often so long that a node's heartbeats are missed.
+fn cut_duration(faults: &mut Faults) -> Span {
+    let longest = if faults.draw(2) == 0 { 200_000_000_000 } else { 40_000_000_000 };
     Span::seconds(1) + Span(faults.draw(longest) as i64)
 }
 
 impl World {
     pub fn next_fault(&mut self) {
         if self.faults.on() {
-            let (wait, fault) = self.faults.next(self.nodes.len());
+            let (wait, fault) = self.faults.next(&self.regions);
             self.after(wait, Event::Strike(fault));
         }
     }
@@ -240,176 +265,188 @@ impl World {
             self.last_word = EPOCH + Span(self.now.0 as i64) + Span::minutes(minutes);
         }
         self.mend_all_rot();
-        self.server.disk.heal();
-        self.server.full = false;
-        self.server.clock = Clock::right();
-        self.server.slow_until = self.now;
-        self.server.paused_until = self.now;
-        for n in 0..self.nodes.len() {
-            self.nodes[n].disk.heal();
-            self.nodes[n].journal.heal();
-            self.nodes[n].full = false;
-            self.nodes[n].clock = Clock::right();
-            self.nodes[n].slow_until = self.now;
-            self.nodes[n].paused_until = self.now;
+        self.network.heal();
+        for at in self.regions.servers() {
+            self.heal_server(at);
+        }
+        for n in self.regions.nodes() {
+            self.heal_node(n);
         }
         Ok(())
+    }
+
+    fn heal_server(&mut self, at: ServerAt) {
+        let host = &mut self.regions[at];
+        host.disk.heal();
+        host.full = false;
+        host.clock = Clock::right();
+        host.slow_until = self.now;
+        host.paused_until = self.now;
+        host.uncounted_pause = None;
+    }
+
+    fn heal_node(&mut self, n: NodeAt) {
+        let host = &mut self.regions[n];
+        host.disk.heal();
+        host.journal.heal();
+        host.full = false;
+        host.clock = Clock::right();
+        host.slow_until = self.now;
+        host.paused_until = self.now;
+        host.uncounted_pause = None;
     }
 
     pub fn strike(&mut self, fault: Fault) -> Result<(), String> {
         self.note(|_| format!("fault   {fault:?}"));
         match fault {
-            Fault::ServerKilled | Fault::ServerPowerCut { .. } | Fault::ServerDiskError { .. } => {
-                self.strike_server(fault)
+            Fault::Server(at, fault) => self.strike_server(at, fault),
+            Fault::Node(n, fault) => self.strike_node(n, fault),
+            Fault::Clock(machine, fault) => self.strike_clock(machine, fault),
+            Fault::Cut(cut) => {
+                let until = self.now.after(cut_duration(&mut self.faults));
+                self.network.cut(&cut, until);
             }
-            Fault::ServerDiskFull => {
-                self.faults.fired("server disk full");
-                self.server.full = true;
-                let until = a_while(&mut self.faults);
-                self.after(until, Event::Room { node: None });
-            }
-            Fault::ServerPaused => {
-                self.faults.fired("server paused");
-                self.server.paused_until = self.now.after(a_while(&mut self.faults));
-            }
-            Fault::ServerSlowDisk => {
-                self.faults.fired("server disk slow");
-                self.server.slow_until = self.now.after(a_while(&mut self.faults));
-            }
-            Fault::WorkerLost => self.server.lose_next_worker = true,
             Fault::Rotten(rot) => self.strike_rot(rot),
-            Fault::ClockStep { node } => self.step_clock(node),
-            Fault::ClockLost { node } => {
-                self.faults.fired("clock at 1970");
-                self.clock_of(node).lose();
-            }
-            Fault::ClockDrift { node } => {
-                self.faults.fired("clock drifts");
-                let (now, ppm) = (self.now, self.faults.draw(200_000) as i64 - 100_000);
-                self.clock_of(node).drift(ppm, now);
-            }
-            Fault::LinkCut { node } => {
-                let until = self.now.after(a_while(&mut self.faults));
-                self.faults.cut_off(Peer::Node(self.nodes[node].id()), until);
-            }
-            Fault::AgentKilled { node }
-            | Fault::AgentDiskError { node, .. }
-            | Fault::KeeperKilled { node }
-            | Fault::KeeperUpgraded { node }
-            | Fault::KeeperJournalRots { node, .. }
-            | Fault::KeeperDiskError { node, .. }
-            | Fault::NodePowerCut { node, .. }
-            | Fault::NodePaused { node }
-            | Fault::NodeSlowDisk { node }
-            | Fault::NodeDiskFull { node } => self.strike_node(node, fault),
         }
         Ok(())
     }
 
-    fn strike_node(&mut self, node: usize, fault: Fault) {
+    /// What waits for an operation also meets a process that starts with it.
+    pub(super) fn strike_server(&mut self, at: ServerAt, fault: ServerFault) {
+        let host = &mut self.regions[at];
         match fault {
-            Fault::AgentKilled { .. } => {
-                self.faults.fired("agent killed");
-                self.crash_agent(node);
-            }
-            Fault::AgentDiskError { on, .. } => {
-                self.faults.fired("agent disk error");
-                self.nodes[node].disk.fail_next_of(on);
-            }
-            Fault::KeeperKilled { .. } if self.nodes[node].keeper.is_some() => {
-                self.faults.fired("keeper killed");
-                self.crash_keeper(node);
-            }
-            Fault::KeeperUpgraded { .. } => self.upgrade_keeper(node),
-            Fault::KeeperJournalRots { bits, killed, .. } => {
-                self.nodes[node].journal.rot(bits);
-                if killed && self.nodes[node].keeper.is_some() {
-                    self.crash_keeper(node);
+            ServerFault::PowerCut { operations } => host.disk.cut_power_after(operations),
+            ServerFault::DiskError { on } => host.disk.fail_next_of(on),
+            ServerFault::SyncForgets { syncs } => host.disk.forget_at_sync(syncs),
+            ServerFault::Killed => {
+                if host.is_up() {
+                    self.faults.fired(Kind::ServerKilled);
+                    let back_after = self.delay(Span::millis(100), Span::seconds(5));
+                    self.stop_server(at, back_after);
                 }
             }
-            Fault::KeeperDiskError { on, .. } => {
-                self.faults.fired("keeper disk error");
-                self.nodes[node].journal.fail_next_of(on);
+            ServerFault::DiskFull => {
+                host.full = true;
+                let until = fault_duration(&mut self.faults);
+                self.after(until, Event::Room(Machine::Server(at)));
             }
-            Fault::NodePowerCut { during: None, .. } => self.power_cut(node),
-            Fault::NodePowerCut { during: Some(Writer::Client { operations }), .. } => {
-                self.nodes[node].disk.cut_power_after(operations);
+            ServerFault::Paused => {
+                let until = self.now.after(fault_duration(&mut self.faults));
+                host.paused_until = until;
+                host.uncounted_pause = Some(until);
             }
-            Fault::NodePowerCut { during: Some(Writer::Keeper { operations }), .. } => {
-                self.nodes[node].journal.cut_power_after(operations);
-            }
-            Fault::NodePaused { .. } => {
-                self.faults.fired("node paused");
-                self.nodes[node].paused_until = self.now.after(a_while(&mut self.faults));
-            }
-            Fault::NodeSlowDisk { .. } => {
-                self.faults.fired("node disk slow");
-                self.nodes[node].slow_until = self.now.after(a_while(&mut self.faults));
-            }
-            Fault::NodeDiskFull { .. } => self.fill_disk(node),
-            _ => {}
+            ServerFault::SlowDisk => host.slow_until = self.now.after(fault_duration(&mut self.faults)),
+            ServerFault::LosesWorker => host.lose_next_worker = true,
         }
     }
 
-    fn fill_disk(&mut self, node: usize) {
-        self.faults.fired("node disk full");
+    fn strike_node(&mut self, n: NodeAt, fault: NodeFault) {
+        let host = &mut self.regions[n];
+        match fault {
+            NodeFault::AgentKilled => {
+                if host.client.is_some() {
+                    self.faults.fired(Kind::AgentKilled);
+                    self.crash_agent(n);
+                }
+            }
+            NodeFault::AgentDiskError { on } => host.disk.fail_next_of(on),
+            NodeFault::AgentSyncForgets { syncs } => host.disk.forget_at_sync(syncs),
+            NodeFault::KeeperKilled => {
+                if host.keeper.is_some() {
+                    self.faults.fired(Kind::KeeperKilled);
+                    self.crash_keeper(n);
+                }
+            }
+            NodeFault::KeeperUpgraded => self.upgrade_keeper(n),
+            NodeFault::KeeperJournalRots { bits, killed } => self.rot_journal(n, bits, killed),
+            NodeFault::KeeperDiskError { on } => host.journal.fail_next_of(on),
+            NodeFault::KeeperSyncForgets => host.journal.forget_at_next_sync(),
+            NodeFault::PowerCut { during: None } => self.power_cut(n),
+            NodeFault::PowerCut { during: Some(Writer::Client { operations }) } => {
+                host.disk.cut_power_after(operations);
+            }
+            NodeFault::PowerCut { during: Some(Writer::Keeper { operations }) } => {
+                host.journal.cut_power_after(operations);
+            }
+            NodeFault::Paused => {
+                let until = self.now.after(fault_duration(&mut self.faults));
+                host.paused_until = until;
+                host.uncounted_pause = Some(until);
+            }
+            NodeFault::SlowDisk => host.slow_until = self.now.after(fault_duration(&mut self.faults)),
+            NodeFault::DiskFull { rebooted } => self.fill_disk(n, rebooted),
+        }
+    }
+
+    fn fill_disk(&mut self, n: NodeAt, rebooted: bool) {
         let left = self.faults.draw(16_000);
-        let host = &mut self.nodes[node];
+        let host = &mut self.regions[n];
         host.full = true;
         host.disk.set_room(Some(left));
         // the client writes nothing when it knows: what is refused is the keeper's
         host.journal.set_room(Some(0));
-        let until = a_while(&mut self.faults);
-        self.after(until, Event::Room { node: Some(node) });
+        if rebooted {
+            self.power_cut(n);
+        }
+        let until = fault_duration(&mut self.faults);
+        self.after(until, Event::Room(Machine::Node(n)));
     }
 
-    pub(super) fn strike_server(&mut self, fault: Fault) {
+    fn strike_clock(&mut self, machine: Machine, fault: ClockFault) {
+        let now = self.now;
         match fault {
-            // also while it is down: then it meets them when it starts
-            Fault::ServerPowerCut { operations } => self.server.disk.cut_power_after(operations),
-            Fault::ServerDiskError { on } => {
-                self.faults.fired("server disk error");
-                self.server.disk.fail_next_of(on);
+            ClockFault::Stepped => self.step_clock(machine),
+            ClockFault::Lost => {
+                self.faults.fired(Kind::ClockAt1970);
+                self.clock_of(machine).lose();
             }
-            _ if !self.server.is_up() => {}
-            _ => {
-                self.faults.fired("server killed");
-                let back_after = self.delay(Span::millis(100), Span::seconds(5));
-                self.stop_server(back_after);
+            ClockFault::Drifts => {
+                self.faults.fired(Kind::ClockDrifts);
+                let ppm = self.faults.draw(200_000) as i64 - 100_000;
+                self.clock_of(machine).drift(ppm, now);
             }
         }
     }
 
-    fn clock_of(&mut self, node: Option<usize>) -> &mut Clock {
-        match node {
-            Some(n) => &mut self.nodes[n].clock,
-            None => &mut self.server.clock,
+    fn clock_of(&mut self, machine: Machine) -> &mut Clock {
+        match machine {
+            Machine::Node(n) => &mut self.regions[n].clock,
+            Machine::Server(at) => &mut self.regions[at].clock,
         }
     }
 
     /// An hour or a day, forward or back.
-    fn step_clock(&mut self, node: Option<usize>) {
-        self.faults.fired("clock stepped");
+    fn step_clock(&mut self, machine: Machine) {
+        self.faults.fired(Kind::ClockStepped);
         let steps = [Span::hours(1), Span::hours(-1), Span::hours(24), Span::hours(-24)];
         let (now, step) = (self.now, steps[self.faults.draw(4) as usize]);
-        self.clock_of(node).step(step, now);
+        self.clock_of(machine).step(step, now);
     }
 
-    /// What the disks themselves have counted.
+    /// What the disks themselves have counted, when it struck.
     pub fn count_disk_faults(&mut self) {
-        let mut found = vec![
-            ("server lost sectors", self.server.disk.counts().sectors_lost),
-            ("server tore writes", self.server.disk.counts().writes_torn),
-            ("server bits rotten", self.server.disk.counts().bits_rotten),
-        ];
-        for node in &self.nodes {
-            let (store, journal) = (node.disk.counts(), node.journal.counts());
-            found.push(("client store lost sectors", store.sectors_lost));
-            found.push(("client store tore writes", store.writes_torn));
-            found.push(("client bits rotten", store.bits_rotten));
-            found.push(("keeper journal lost sectors", journal.sectors_lost));
-            found.push(("keeper journal rots", journal.bits_rotten));
-            found.push(("node refused for space", store.refused_for_space + journal.refused_for_space));
+        let mut found = vec![];
+        for host in self.regions.all().iter().flat_map(|r| &r.servers) {
+            let disk = host.disk.counts();
+            found.push((Kind::ServerPowerCut, disk.power_cuts));
+            found.push((Kind::ServerDiskError, disk.errors));
+            found.push((Kind::ServerSyncForgot, disk.syncs_forgotten));
+            found.push((Kind::ServerLostSectors, disk.sectors_lost));
+            found.push((Kind::ServerToreWrites, disk.writes_torn));
+            found.push((Kind::ServerBitsRotten, disk.bits_rotten));
+        }
+        for host in self.regions.node_hosts() {
+            let (store, journal) = (host.disk.counts(), host.journal.counts());
+            found.push((Kind::AgentDiskError, store.errors));
+            found.push((Kind::AgentSyncForgot, store.syncs_forgotten));
+            found.push((Kind::ClientStoreLostSectors, store.sectors_lost));
+            found.push((Kind::ClientStoreToreWrites, store.writes_torn));
+            found.push((Kind::ClientBitsRotten, store.bits_rotten));
+            found.push((Kind::KeeperDiskError, journal.errors));
+            found.push((Kind::KeeperSyncForgot, journal.syncs_forgotten));
+            found.push((Kind::KeeperJournalLostSectors, journal.sectors_lost));
+            found.push((Kind::KeeperJournalRots, journal.bits_rotten));
+            found.push((Kind::KeeperRefusedForSpace, journal.refused_for_space));
         }
         for (kind, times) in found {
             self.faults.fired_times(kind, times);

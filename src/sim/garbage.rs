@@ -1,7 +1,8 @@
 //! What the collector must never take, and must have taken in the end. Judged by what was there when the world was last looked at,
 //! without the collector's own rules.
 
-use super::kept::Kept;
+use super::faults::Kind;
+use super::tracked::TrackedState;
 use super::world::{EPOCH, World};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::deployment::{Deployment, DeploymentStatus};
@@ -26,8 +27,8 @@ const LONG_SINCE: Span = Span::minutes(10);
 
 impl World {
     /// Nothing is gone that anything needed.
-    pub fn check_forgotten(&mut self, before: &Kept) -> Result<(), String> {
-        for kind in forgotten(before, &self.kept)? {
+    pub fn check_forgotten(&mut self, region: usize, before: &TrackedState) -> Result<(), String> {
+        for kind in forgotten(before, &self.regions[region].tracked)? {
             self.faults.fired(kind);
         }
         Ok(())
@@ -35,7 +36,7 @@ impl World {
 
     /// When all is at rest, nothing old is left that nothing needs.
     pub fn check_collected(&self, view: &View) -> Result<(), String> {
-        left_over(&Kept::read(view).map_err(|e| e.to_string())?, self.long_since())
+        left_over(&TrackedState::read(view).map_err(|e| e.to_string())?, self.long_since())
     }
 
     pub fn long_since(&self) -> Wall {
@@ -44,7 +45,7 @@ impl World {
 }
 
 /// What went between two looks, by name.
-pub fn forgotten(before: &Kept, now: &Kept) -> Result<Vec<&'static str>, String> {
+pub fn forgotten(before: &TrackedState, now: &TrackedState) -> Result<Vec<Kind>, String> {
     let mut fired = vec![];
     // a job that is gone took all that was its own along, however it went
     let same = |key: &JobKey, created: u64| now.jobs.get(key).filter(|j| j.create_index == created);
@@ -56,7 +57,7 @@ pub fn forgotten(before: &Kept, now: &Kept) -> Result<Vec<&'static str>, String>
         if let Some(why) = wanted(before, job, alloc) {
             return Err(format!("{id} was forgotten: {why}: {alloc:#?}"));
         }
-        fired.push("allocation forgotten");
+        fired.push(Kind::AllocationForgotten);
     }
     for (id, eval) in before.evals.iter().filter(|(id, _)| !now.evals.contains_key(id)) {
         if !eval.status.is_terminal() {
@@ -66,7 +67,7 @@ pub fn forgotten(before: &Kept, now: &Kept) -> Result<Vec<&'static str>, String>
         if let Some(alloc) = now.allocs.values().find(|a| a.eval_id == *id && !a.terminal()) {
             return Err(format!("evaluation {id} was forgotten, and {} was placed by it", alloc.id));
         }
-        fired.push("evaluation forgotten");
+        fired.push(Kind::EvaluationForgotten);
     }
     for (id, deployment) in before.deployments.iter().filter(|(id, _)| !now.deployments.contains_key(id)) {
         let Some(_) = same(&deployment.job, deployment.job_create_index) else { continue };
@@ -74,20 +75,20 @@ pub fn forgotten(before: &Kept, now: &Kept) -> Result<Vec<&'static str>, String>
         if deployment.status.is_active() || !now.deployments.values().any(newer) {
             return Err(format!("deployment {id} was forgotten, and is its job's newest"));
         }
-        fired.push("deployment forgotten");
+        fired.push(Kind::DeploymentForgotten);
     }
     for (key, job) in before.jobs.iter().filter(|(key, _)| !now.jobs.contains_key(key)) {
         let live = before.allocs.values().any(|a| a.job == *key && !a.client_terminal());
         // otherwise a user has purged it
         if job.status == JobStatus::Dead && !live {
-            fired.push("dead job gone");
+            fired.push(Kind::DeadJobGone);
         }
     }
     Ok(fired)
 }
 
 /// Why somebody looks at an allocation that has ended.
-fn wanted(all: &Kept, job: &Job, alloc: &Allocation) -> Option<&'static str> {
+fn wanted(all: &TrackedState, job: &Job, alloc: &Allocation) -> Option<&'static str> {
     if job.spec.stop {
         return None;
     }
@@ -108,7 +109,7 @@ fn wanted(all: &Kept, job: &Job, alloc: &Allocation) -> Option<&'static str> {
     }
 }
 
-pub fn left_over(now: &Kept, old: Wall) -> Result<(), String> {
+pub fn left_over(now: &TrackedState, old: Wall) -> Result<(), String> {
     for alloc in now.allocs.values().filter(|a| a.client_terminal() && a.modify_time < old) {
         let Some(job) = now.jobs.get(&alloc.job) else { continue };
         let owed =
@@ -144,7 +145,7 @@ mod tests {
     use wire::command::Command;
 
     /// A batch job with one allocation that is done, by an evaluation that is complete.
-    fn done() -> Kept {
+    fn done() -> TrackedState {
         let mut r = Region::default();
         let job = model::job::JobSpec { job_type: JobType::Batch, ..spec("done", 1) };
         r.run(&register(job, None));
@@ -158,7 +159,7 @@ mod tests {
             evals,
             at: AT,
         });
-        let mut kept = Kept::read(&r.view()).unwrap();
+        let mut kept = TrackedState::read(&r.view()).unwrap();
         kept.allocs.values_mut().for_each(|a| Arc::make_mut(a).client = ClientStatus::Complete);
         kept
     }

@@ -3,6 +3,9 @@
 //! Refuses to know: sockets. Checked here: a written job is the one that was meant, an index never goes back, and what was
 //! acknowledged is visible to the next read.
 
+use super::faults::Kind;
+use super::place::ServerAt;
+use super::users::User;
 use super::world::World;
 use api::agent::AgentInfo;
 use api::request::{Method, Request};
@@ -18,10 +21,10 @@ use wire::request::{WriteReply, WriteRequest};
 pub struct Readers {
     agent: AgentInfo,
     answers: BTreeMap<u64, WriteResponder>,
-    /// The newest index that each target has shown.
-    shown: BTreeMap<&'static str, u64>,
-    /// The newest index that a write was acknowledged with, but of jobs that run nothing themselves.
-    pub acknowledged: u64,
+    /// The newest index that each target of a server has shown.
+    shown: BTreeMap<(ServerAt, &'static str), u64>,
+    /// The newest index that a server acknowledged a write with, but of jobs that run nothing themselves.
+    acknowledged: BTreeMap<ServerAt, u64>,
     pub reads: u64,
 }
 
@@ -45,8 +48,8 @@ impl Readers {
 }
 
 impl World {
-    fn ask(&self, request: &Request) -> Option<RouteOutcome> {
-        let server = self.server.server.as_ref()?;
+    fn ask(&self, at: ServerAt, request: &Request) -> Option<RouteOutcome> {
+        let server = self.regions[at].brain.as_ref()?;
         let (reader, status) = (server.reader(), server.status());
         let agent = &self.readers.agent;
         let ctx = RequestContext {
@@ -62,33 +65,38 @@ impl World {
     }
 
     /// The action that a registration by HTTP comes to. `None`: no leader just now.
-    pub fn register_over_http(&mut self, token: u64, spec: &JobSpec) -> Result<Option<WriteRequest>, String> {
+    pub fn register_over_http(
+        &mut self,
+        at: ServerAt,
+        token: u64,
+        spec: &JobSpec,
+    ) -> Result<Option<WriteRequest>, String> {
         let body = json!({ "Job": job(spec) }).to_string().into_bytes();
-        self.write_over_http(token, Method::Put, "/v1/jobs".into(), String::new(), body)
+        let request = write(Method::Put, "/v1/jobs".into(), String::new(), body);
+        self.write_over_http(at, token, &request)
     }
 
     pub fn deregister_over_http(
         &mut self,
+        at: ServerAt,
         token: u64,
         id: &str,
         purge: bool,
     ) -> Result<Option<WriteRequest>, String> {
         let (path, query) = (format!("/v1/job/{id}"), format!("purge={purge}"));
-        self.write_over_http(token, Method::Delete, path, query, Vec::new())
+        self.write_over_http(at, token, &write(Method::Delete, path, query, Vec::new()))
     }
 
     fn write_over_http(
         &mut self,
+        at: ServerAt,
         token: u64,
-        method: Method,
-        path: String,
-        query: String,
-        body: Vec<u8>,
+        request: &Request,
     ) -> Result<Option<WriteRequest>, String> {
-        match self.ask(&Request { method, path, query, body, websocket: false }) {
+        match self.ask(at, request) {
             Some(RouteOutcome::Write(action, answer)) => {
                 self.readers.answers.insert(token, answer);
-                self.faults.fired("asked over HTTP");
+                self.faults.fired(Kind::AskedOverHttp);
                 Ok(Some(action))
             }
             Some(RouteOutcome::Respond(response)) if response.status != 500 => Err(format!(
@@ -103,6 +111,7 @@ impl World {
     /// The response to a write, if it came by HTTP: what it says is what was done.
     pub fn respond(
         &mut self,
+        at: ServerAt,
         token: u64,
         result: &Result<WriteReply, wire::request::Refusal>,
     ) -> Result<(), String> {
@@ -110,7 +119,8 @@ impl World {
         if let Ok(done) = result
             && !runs_nothing
         {
-            self.readers.acknowledged = self.readers.acknowledged.max(done.index());
+            let newest = self.readers.acknowledged.entry(at).or_default();
+            *newest = done.index().max(*newest);
         }
         let Some(answer) = self.readers.answers.remove(&token) else { return Ok(()) };
         let response = answer.response(result.clone());
@@ -127,6 +137,7 @@ impl World {
 
     /// One list is read: its index has not gone back, and holds what was acknowledged before.
     pub fn read_over_http(&mut self, which: u64) -> Result<(), String> {
+        let Some(at) = self.server_of(User::Reader) else { return Ok(()) };
         let target = TARGETS[(which % TARGETS.len() as u64) as usize];
         let request = Request {
             method: Method::Get,
@@ -135,7 +146,7 @@ impl World {
             body: Vec::new(),
             websocket: false,
         };
-        let Some(RouteOutcome::Respond(response)) = self.ask(&request) else { return Ok(()) };
+        let Some(RouteOutcome::Respond(response)) = self.ask(at, &request) else { return Ok(()) };
         if target == "/v1/agent/health" || response.status == 500 {
             return Ok(());
         }
@@ -145,17 +156,21 @@ impl World {
         if !said.is_array() || response.status != 200 {
             return Err(format!("{target} answered {} and no list", response.status));
         }
-        let shown = self.readers.shown.insert(target, index).unwrap_or(0);
+        let shown = self.readers.shown.insert((at, target), index).unwrap_or(0);
         if index < shown {
             return Err(format!("{target} showed index {shown}, and now {index}"));
         }
         // every such write stores an evaluation under the index that it is acknowledged with
-        let acknowledged = self.readers.acknowledged;
+        let acknowledged = self.readers.acknowledged.get(&at).copied().unwrap_or(0);
         if target == "/v1/evaluations" && index < acknowledged {
             return Err(format!("{acknowledged} was acknowledged, but {target} shows {index}"));
         }
         Ok(())
     }
+}
+
+fn write(method: Method, path: String, query: String, body: Vec<u8>) -> Request {
+    Request { method, path, query, body, websocket: false }
 }
 
 fn index_of(response: &Response) -> Option<u64> {

@@ -1,8 +1,10 @@
 //! A node's keeper: its brain, its journal, its connection to the agent. It dies, is replaced in place, and waits when its
 //! journal cannot be written, as its driver does in life.
 
+use super::faults::Kind;
+use super::place::{Daemon, NodeAt};
 use super::processes::ProcessEnd;
-use super::world::{Event, Who, World};
+use super::world::{Event, World};
 use ::keeper::brain::Keeper;
 use ::keeper::effects as keeper;
 use client::effects::Input;
@@ -46,9 +48,14 @@ fn joined(first: keeper::Write, second: keeper::Write) -> keeper::Write {
 }
 
 impl World {
-    pub fn start_keeper(&mut self, n: usize) {
-        let wall = self.nodes[n].clock.at(self.now).wall.unwrap_or(Wall::NEVER);
-        let host = &mut self.nodes[n];
+    pub fn start_keeper(&mut self, n: NodeAt) {
+        self.start_keeper_with(n, vec![]);
+    }
+
+    /// `reaped`: ends of its children that it finds as soon as it looks.
+    fn start_keeper_with(&mut self, n: NodeAt, reaped: Vec<keeper::Input>) {
+        let wall = self.regions[n].clock.at(self.now).wall.unwrap_or(Wall::NEVER);
+        let host = &mut self.regions[n];
         host.keeper_life += 1;
         let bytes = host.journal.contents();
         let marked = host.marked(wall);
@@ -58,20 +65,20 @@ impl World {
         host.keeper = Some(brain);
         host.keeper_inbox.clear();
         host.keeper_turn_at = None;
-        self.note(|_| {
-            format!("node {n}  keeper starts, life {life}, {} runs adopted", restored.running.len())
-        });
+        self.note(|_| format!("{n}  keeper starts, life {life}, {} runs adopted", restored.running.len()));
         if self.write_journal(n, &restored.write).is_err() {
-            return if self.nodes[n].journal.is_dead() { self.power_cut(n) } else { self.crash_keeper(n) };
+            return if self.regions[n].journal.is_dead() { self.power_cut(n) } else { self.crash_keeper(n) };
         }
         for adopted in restored.running {
             let (pid, ticks) = (adopted.process.pid, adopted.process.start_ticks);
-            let alive = match self.nodes[n].processes.get_mut(&pid) {
+            let alive = match self.regions[n].processes.get_mut(&pid) {
                 Some(process) if process.start_ticks == ticks => {
                     process.output.open();
                     true
                 }
-                _ => false,
+                _ => reaped
+                    .iter()
+                    .any(|i| matches!(i, keeper::Input::Exited { run, .. } if *run == adopted.run)),
             };
             if !alive {
                 let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
@@ -83,14 +90,18 @@ impl World {
             self.process_ends(n, run, ProcessEnd::Signal(9));
         }
         let ended = restored.strays.iter().filter(|s| self.process_of(n, s.run).is_some()).count();
-        self.faults.fired_times("stray ended", ended as u64);
+        self.faults.fired_times(Kind::StrayEnded, ended as u64);
+        for input in reaped {
+            self.keeper_input(n, life, input);
+        }
         self.wake_keeper(n, Span(10_000));
         self.after(Span::millis(1), Event::Connect { node: n });
     }
 
-    pub fn crash_keeper(&mut self, n: usize) {
-        let host = &mut self.nodes[n];
+    pub fn crash_keeper(&mut self, n: NodeAt) {
+        let host = &mut self.regions[n];
         host.keeper = None;
+        host.keeper_deaths += 1;
         host.stalled = None;
         host.keeper_inbox.clear();
         // their release pipes end
@@ -98,7 +109,7 @@ impl World {
         for run in waiting {
             self.process_ends(n, run, ProcessEnd::Exit(126));
         }
-        let host = &mut self.nodes[n];
+        let host = &mut self.regions[n];
         host.processes.values_mut().for_each(|p| p.output.abandon());
         // nobody holds the FIFOs of ended tasks any more
         host.closing.clear();
@@ -106,11 +117,11 @@ impl World {
             self.node_input(n, Input::KeeperDown { why: "the keeper is gone".into() });
         }
         let back_after = self.delay(Span::millis(50), Span::seconds(5));
-        self.after(back_after, Event::Start(Who::Keeper(n)));
+        self.after(back_after, Event::Start(Daemon::Keeper(n)));
     }
 
-    pub fn connect(&mut self, n: usize) {
-        let host = &mut self.nodes[n];
+    pub fn connect(&mut self, n: NodeAt) {
+        let host = &mut self.regions[n];
         if host.connection.is_some() || host.keeper.is_none() || host.client.is_none() {
             return;
         }
@@ -120,16 +131,16 @@ impl World {
         self.node_input(n, Input::KeeperUp);
     }
 
-    pub(super) fn ask_keeper(&mut self, n: usize, command: Command) {
-        let Some(client) = self.nodes[n].connection else { return };
-        let life = self.nodes[n].keeper_life;
+    pub(super) fn ask_keeper(&mut self, n: NodeAt, command: Command) {
+        let Some(client) = self.regions[n].connection else { return };
+        let life = self.regions[n].keeper_life;
         let input = Box::new(keeper::Input::Command { client, command });
         // a stream: what is sent first arrives first
         self.after(Span(50_000), Event::ToKeeper { node: n, life, input });
     }
 
-    pub fn keeper_input(&mut self, n: usize, life: u64, input: keeper::Input) {
-        let host = &mut self.nodes[n];
+    pub fn keeper_input(&mut self, n: NodeAt, life: u64, input: keeper::Input) {
+        let host = &mut self.regions[n];
         let from = match input {
             keeper::Input::Command { client, .. } | keeper::Input::Gone { client } => client,
             _ => u64::MAX,
@@ -140,18 +151,18 @@ impl World {
         }
     }
 
-    fn wake_keeper(&mut self, n: usize, delay: Span) {
+    fn wake_keeper(&mut self, n: NodeAt, delay: Span) {
         let at = self.now.after(delay);
-        if self.nodes[n].keeper_turn_at.is_none_or(|t| t > at) {
-            self.nodes[n].keeper_turn_at = Some(at);
+        if self.regions[n].keeper_turn_at.is_none_or(|t| t > at) {
+            self.regions[n].keeper_turn_at = Some(at);
             self.at(at, Event::KeeperTurn { node: n, at });
         }
     }
 
-    pub fn keeper_turn(&mut self, n: usize, at: Mono) -> Result<(), String> {
-        let wall = self.nodes[n].clock.at(self.now).wall.unwrap_or(Wall::NEVER);
+    pub fn keeper_turn(&mut self, n: NodeAt, at: Mono) -> Result<(), String> {
+        let wall = self.regions[n].clock.at(self.now).wall.unwrap_or(Wall::NEVER);
         let now = self.now;
-        let host = &mut self.nodes[n];
+        let host = &mut self.regions[n];
         if host.keeper_turn_at != Some(at) {
             return Ok(());
         }
@@ -161,88 +172,88 @@ impl World {
         self.turns += 1;
         let mut turn = brain.turn(now, wall, inputs);
         for effect in std::mem::take(&mut turn.now) {
-            self.obey_keeper(n, effect)?;
+            self.execute_keeper_effect(n, effect)?;
         }
         self.finish_keeper_turn(n, turn)?;
         self.check_processes()?;
-        if let Some(deadline) = self.nodes[n].keeper.as_ref().and_then(Keeper::next_deadline) {
+        if let Some(deadline) = self.regions[n].keeper.as_ref().and_then(Keeper::next_deadline) {
             let wait = deadline.since(self.now).max(Span(10_000));
             self.wake_keeper(n, wait);
         }
         Ok(())
     }
 
-    fn finish_keeper_turn(&mut self, n: usize, turn: keeper::TurnOutput) -> Result<(), String> {
-        if let Some(stalled) = &mut self.nodes[n].stalled {
+    fn finish_keeper_turn(&mut self, n: NodeAt, turn: keeper::TurnOutput) -> Result<(), String> {
+        if let Some(stalled) = &mut self.regions[n].stalled {
             stalled.add(turn);
             return Ok(());
         }
         match self.write_journal(n, &turn.write) {
-            Ok(()) => self.obey_turns(n, vec![turn]),
-            Err(_) if self.nodes[n].journal.is_dead() => {
+            Ok(()) => self.execute_turns(n, vec![turn]),
+            Err(_) if self.regions[n].journal.is_dead() => {
                 self.power_cut(n);
                 Ok(())
             }
             Err(why) => {
-                self.note(|_| format!("node {n}  journal cannot be written: {why}"));
-                self.faults.fired("keeper stalled");
-                let life = self.nodes[n].keeper_life;
+                self.note(|_| format!("{n}  journal cannot be written: {why}"));
+                self.faults.fired(Kind::KeeperStalled);
+                let life = self.regions[n].keeper_life;
                 self.keeper_input(n, life, keeper::Input::Journal { fault: Some(why.to_string()) });
-                self.nodes[n].stalled = Some(Stalled { write: turn.write.clone(), turns: vec![turn] });
+                self.regions[n].stalled = Some(Stalled { write: turn.write.clone(), turns: vec![turn] });
                 self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
                 Ok(())
             }
         }
     }
 
-    pub fn retry_journal(&mut self, n: usize, life: u64) -> Result<(), String> {
-        if self.nodes[n].keeper_life != life {
+    pub fn retry_journal(&mut self, n: NodeAt, life: u64) -> Result<(), String> {
+        if self.regions[n].keeper_life != life {
             return Ok(());
         }
-        let Some(stalled) = self.nodes[n].stalled.take() else { return Ok(()) };
+        let Some(stalled) = self.regions[n].stalled.take() else { return Ok(()) };
         match self.write_journal(n, &stalled.write) {
             Ok(()) => {
                 self.keeper_input(n, life, keeper::Input::Journal { fault: None });
-                self.obey_turns(n, stalled.turns)
+                self.execute_turns(n, stalled.turns)
             }
-            Err(_) if self.nodes[n].journal.is_dead() => {
+            Err(_) if self.regions[n].journal.is_dead() => {
                 self.power_cut(n);
                 Ok(())
             }
             Err(_) => {
-                self.nodes[n].stalled = Some(stalled);
+                self.regions[n].stalled = Some(stalled);
                 self.after(JOURNAL_RETRY, Event::JournalRetry { node: n, life });
                 Ok(())
             }
         }
     }
 
-    fn obey_turns(&mut self, n: usize, turns: Vec<keeper::TurnOutput>) -> Result<(), String> {
+    fn execute_turns(&mut self, n: NodeAt, turns: Vec<keeper::TurnOutput>) -> Result<(), String> {
         for effect in turns.into_iter().flat_map(|t| t.deferred(keeper::Durable)) {
             if self.dies_in_a_start(n, &effect) {
                 break;
             }
-            self.obey_keeper(n, effect)?;
+            self.execute_keeper_effect(n, effect)?;
         }
         Ok(())
     }
 
     /// kill -9 between the fork and the release, before or after the journal says that the process waits.
-    fn dies_in_a_start(&mut self, n: usize, effect: &keeper::Effect) -> bool {
+    fn dies_in_a_start(&mut self, n: NodeAt, effect: &keeper::Effect) -> bool {
         let starting =
             matches!(effect, keeper::Effect::ConfirmJournaled { .. } | keeper::Effect::Release { .. });
-        let dies = starting && self.nodes[n].keeper.is_some() && self.faults.one_in(60);
+        let dies = starting && self.regions[n].keeper.is_some() && self.faults.one_in(60);
         if dies {
-            self.note(|_| format!("node {n}  keeper dies before it can {effect:?}"));
-            self.faults.fired("keeper killed in a start");
+            self.note(|_| format!("{n}  keeper dies before it can {effect:?}"));
+            self.faults.fired(Kind::KeeperKilledInAStart);
             self.crash_keeper(n);
         }
-        dies || self.nodes[n].keeper.is_none()
+        dies || self.regions[n].keeper.is_none()
     }
 
     /// A failed append leaves the file as it was before, if that can be done at all.
-    fn write_journal(&mut self, n: usize, write: &keeper::Write) -> io::Result<()> {
-        let journal = &mut self.nodes[n].journal;
+    fn write_journal(&mut self, n: NodeAt, write: &keeper::Write) -> io::Result<()> {
+        let journal = &mut self.regions[n].journal;
         match write {
             keeper::Write::Nothing => Ok(()),
             keeper::Write::Append { bytes, sync } => {
@@ -260,15 +271,15 @@ impl World {
 
     /// The keeper's binary is replaced in place: same process, so its children stay its own; all else goes through the
     /// journal. It waits for the moment when no run is on its way.
-    pub fn upgrade_keeper(&mut self, n: usize) {
-        let host = &mut self.nodes[n];
+    pub fn upgrade_keeper(&mut self, n: NodeAt) {
+        let host = &mut self.regions[n];
         let Some(keeper) = &host.keeper else { return };
         if host.stalled.is_some() || !keeper.can_upgrade() {
             return self.after(Span::millis(100), Event::Upgrade { node: n });
         }
-        self.note(|_| format!("node {n}  keeper is upgraded"));
-        self.faults.fired("keeper upgraded");
-        let host = &mut self.nodes[n];
+        self.note(|_| format!("{n}  keeper is upgraded"));
+        self.faults.fired(Kind::KeeperUpgraded);
+        let host = &mut self.regions[n];
         host.keeper = None;
         // what has ended since waits to be reaped, and is seen by the new binary
         host.keeper_inbox.retain(|i| matches!(i, keeper::Input::Exited { .. }));
@@ -277,22 +288,18 @@ impl World {
         if host.connection.take().is_some() {
             self.node_input(n, Input::KeeperDown { why: "the keeper was replaced".into() });
         }
-        let seen = std::mem::take(&mut self.nodes[n].keeper_inbox);
-        let life = self.nodes[n].keeper_life;
+        let reaped = std::mem::take(&mut self.regions[n].keeper_inbox);
         // the same process goes on under its old number
-        self.nodes[n].keeper_life -= 1;
-        self.start_keeper(n);
-        for input in seen {
-            self.keeper_input(n, life, input);
-        }
+        self.regions[n].keeper_life -= 1;
+        self.start_keeper_with(n, reaped);
     }
 
-    fn obey_keeper(&mut self, n: usize, effect: keeper::Effect) -> Result<(), String> {
+    fn execute_keeper_effect(&mut self, n: NodeAt, effect: keeper::Effect) -> Result<(), String> {
         use keeper::Effect as E;
         match effect {
             E::Spawn { run, spec } => self.spawn(n, run, spec),
             E::ConfirmJournaled { run } => {
-                let life = self.nodes[n].keeper_life;
+                let life = self.regions[n].keeper_life;
                 self.keeper_input(n, life, keeper::Input::Journaled { run });
             }
             E::Release { run } => self.release(n, run)?,
@@ -302,7 +309,7 @@ impl World {
                 self.kill(n, run);
             }
             E::Sweep { run } => {
-                let life = self.nodes[n].keeper_life;
+                let life = self.regions[n].keeper_life;
                 let empty = self.process_of(n, run).is_none();
                 if !empty {
                     self.kill(n, run);
@@ -315,8 +322,8 @@ impl World {
                 self.after(Span(50_000), Event::FromKeeper { node: n, connection: client, event });
             }
             E::Disconnect { client } => {
-                if self.nodes[n].connection == Some(client) {
-                    self.nodes[n].connection = None;
+                if self.regions[n].connection == Some(client) {
+                    self.regions[n].connection = None;
                     self.node_input(n, Input::KeeperDown { why: "disconnected".into() });
                     self.after(Span::seconds(1), Event::Connect { node: n });
                 }
@@ -329,10 +336,11 @@ impl World {
         Ok(())
     }
 
-    pub fn keeper_told(&mut self, n: usize, connection: u64, event: KeeperEvent) -> Result<(), String> {
-        if self.nodes[n].connection == Some(connection) {
-            self.note(|_| format!("node {n}  keeper tells {}", brief(&event)));
+    pub fn keeper_told(&mut self, n: NodeAt, connection: u64, event: KeeperEvent) -> Result<(), String> {
+        if self.regions[n].connection == Some(connection) {
+            self.note(|_| format!("{n}  keeper tells {}", brief(&event)));
             self.check_exits(n, &event)?;
+            self.note_exits(n, &event);
             self.node_input(n, Input::Keeper(event));
         }
         Ok(())

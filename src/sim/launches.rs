@@ -1,7 +1,10 @@
 //! Periodic jobs in the simulated world: times of every kind, users who launch them by hand, and what must be so of their
 //! launches while servers die and clocks step: none is lost, none happens twice.
 
-use super::ledger::Left;
+use super::faults::Kind;
+use super::ledger::WrittenJob;
+use super::place::ServerAt;
+use super::users::User;
 use super::workload::Workload;
 use super::world::World;
 use jiff::tz::TimeZone;
@@ -46,36 +49,41 @@ impl Workload {
 }
 
 impl World {
-    pub fn launch_by_hand(&mut self) {
+    pub fn force_launch(&mut self) {
         let job = JobKey::new("default", CLOCK_JOB);
-        if !self.server.is_up() || !self.ledger.is_free(&job) {
-            return;
-        }
+        let Some(at) = self.server_of(User::Workload).filter(|_| self.ledger.is_free(&job)) else { return };
         let token = self.workload.token();
-        self.by_hand.insert(token, None);
+        self.forced_launches.insert(token, None);
         self.note(|_| format!("user    {token} launches {job}"));
-        self.ledger.asked_aside(token);
-        self.faults.fired("launch by hand");
-        self.server_input(Input::Request { token, action: WriteRequest::ForceLaunch { job } });
+        self.ledger.asked_aside(token, at);
+        self.faults.fired(Kind::LaunchByHand);
+        self.server_input(at, Input::Request { token, action: WriteRequest::ForceLaunch { job } });
     }
 
-    /// After every turn in which the state moved.
-    pub fn check_launches(&mut self, view: &View) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Ok(()) };
+    /// The leader times the jobs that the state says.
+    pub fn check_timed_jobs(&self, at: ServerAt, view: &View) -> Result<(), String> {
+        let Some(known) = self.regions[at].brain.as_ref().and_then(|s| s.timed_jobs()) else { return Ok(()) };
         let parent = JobKey::new("default", CLOCK_JOB);
         let job = view.job(&parent).map_err(|e| e.to_string())?;
-        let timed = job.as_ref().filter(|j| schedule(&j.spec).is_some()).map(|_| parent.clone());
+        let timed = job.filter(|j| schedule(&j.spec).is_some()).map(|_| parent);
         let timed: BTreeSet<JobKey> = timed.into_iter().collect();
-        if server.timed_jobs().is_some_and(|known| known != timed) {
-            return Err(format!("the leader times {:?}, the state {timed:?}", server.timed_jobs()));
+        if known != timed {
+            return Err(format!("the leader times {known:?}, the state {timed:?}"));
         }
+        Ok(())
+    }
+
+    /// Whenever the state has moved.
+    pub fn check_launches(&mut self, at: ServerAt, view: &View) -> Result<(), String> {
+        let parent = JobKey::new("default", CLOCK_JOB);
+        let job = view.job(&parent).map_err(|e| e.to_string())?;
         let Some(job) = job else { return Ok(()) };
         if job.spec.periodic.is_none() {
             return Ok(());
         }
         let Some(launched) = view.launched(&parent).map_err(|e| e.to_string())? else { return Ok(()) };
         let now = (job.job_modify_index, launched);
-        let before = self.launched.insert(parent.clone(), now);
+        let before = self.regions[at.region].launched.insert(parent.clone(), now);
         match before.filter(|before| before.0 == now.0 && before.1 != now.1) {
             Some((_, before)) => self.check_launch(view, &job, before, launched),
             None => Ok(()),
@@ -95,7 +103,7 @@ impl World {
             ));
         }
         let missed = first != Some(launched);
-        self.faults.fired(if missed { "launches were missed" } else { "launched in time" });
+        self.faults.fired(if missed { Kind::LaunchesWereMissed } else { Kind::LaunchedInTime });
         let child = JobKey::new("default", format!("{CLOCK_JOB}/periodic-{}", launched.unix_seconds()));
         let made = view.job(&child).map_err(|e| e.to_string())?.is_some();
         let alone = job.spec.periodic.as_ref().is_some_and(|p| p.prohibit_overlap);
@@ -103,20 +111,19 @@ impl World {
             return Err(format!("the launch of {key} for {launched:?} is lost"));
         }
         if !made {
-            self.faults.fired("launch skipped");
+            self.faults.fired(Kind::LaunchSkipped);
         }
         Ok(())
     }
 
     /// Without faults, after a while: nothing that was due is still to come, and nothing has come twice.
     pub fn check_launched(&self) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
-        let view = server.reader().view().map_err(|e| e.to_string())?;
+        let view = self.newest_view()?;
         let parent = JobKey::new("default", CLOCK_JOB);
         let launched = view.launched(&parent).map_err(|e| e.to_string())?;
         if let (Some(job), Some(launched)) = (view.job(&parent).map_err(|e| e.to_string())?, launched)
             && let Some(schedule) = schedule(&job.spec)
-            && let Some(wall) = self.server.clock.at(self.now).wall
+            && let Some(wall) = self.any_server()?.clock.at(self.now).wall
             && schedule.newest(launched, wall + Span::seconds(-2)).is_some()
         {
             return Err(format!("{parent} should have been launched after {launched:?}: it is {wall:?}"));
@@ -128,10 +135,10 @@ impl World {
     /// By the clock at most once, and besides as often as somebody wanted it in that second, or may have wanted it.
     fn is_launched_once(&self, view: &View, child: &Job) -> Result<(), String> {
         let evals = view.evals_of_job(&child.spec.key()).map_err(|e| e.to_string())?;
-        let by_hand = |e: &Evaluation| self.by_hand.values().any(|known| *known == Some(e.id));
+        let by_hand = |e: &Evaluation| self.forced_launches.values().any(|known| *known == Some(e.id));
         let by_clock = |e: &&Evaluation| e.trigger == Trigger::PeriodicJob && !by_hand(e);
         let launches = evals.iter().filter(by_clock).count();
-        let unsure = self.by_hand.values().filter(|known| known.is_none()).count();
+        let unsure = self.forced_launches.values().filter(|known| known.is_none()).count();
         if child.spec.parent != CLOCK_JOB || launches > 1 + unsure {
             return Err(format!("{} was launched {launches} times by the clock", child.spec.id));
         }
@@ -140,22 +147,23 @@ impl World {
 
     /// What a launch by hand came to.
     pub fn note_launch(&mut self, token: u64, result: &Result<WriteReply, Refusal>) {
-        let Some(known) = self.by_hand.get_mut(&token) else { return };
+        let Some(known) = self.forced_launches.get_mut(&token) else { return };
         match result {
             Ok(WriteReply::Job { eval, .. }) => *known = *eval,
             Err(refusal) if refusal.kind == RefusalKind::Unavailable => {}
-            _ => drop(self.by_hand.remove(&token)),
+            _ => drop(self.forced_launches.remove(&token)),
         }
     }
 
     /// A user has seen enough of it.
     pub fn stop_the_clock(&mut self) {
         let job = JobKey::new("default", CLOCK_JOB);
+        let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
-        self.ledger.asked(token, job.clone(), Left::Stopped);
+        self.ledger.asked(token, at, job.clone(), WrittenJob::Stopped);
         let action =
             WriteRequest::DeregisterJob { job, purge: false, eval_priority: None, no_shutdown_delay: false };
-        self.server_input(Input::Request { token, action });
+        self.server_input(at, Input::Request { token, action });
     }
 }
 

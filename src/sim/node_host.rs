@@ -3,11 +3,13 @@
 
 use super::clock::Clock;
 use super::disk::{SimDisk, SimFile};
+use super::faults::Kind;
 use super::keeper_host::Stalled;
 use super::output::Output;
+use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::processes::{FIRST_PID, Process};
 use super::server_host::{CACHE_BYTES, MAX_FAILED_OPENS};
-use super::world::{Event, Who, World};
+use super::world::{Event, World};
 use ::keeper::brain::Keeper;
 use ::keeper::effects as keeper;
 use ::keeper::journal;
@@ -20,14 +22,15 @@ use model::id::{AllocId, NodeId, NodeSecret, RunId, Uuid};
 use model::node::{DriverInfo, NodeInfo};
 use model::random::Stream;
 use model::resources::Amount;
-use model::task::Exit;
+use model::task::{Exit, ExitStatus};
 use model::time::{Mono, Span, Wall};
 use state::client_store::{ClientStore, ClientStoreOpenError};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::rpc::Peer;
+use wire::frame::{self, Body};
+use wire::rpc::NodeReply;
 
 pub struct NodeHost {
-    pub number: usize,
+    pub at: NodeAt,
     id: NodeId,
     secret: NodeSecret,
     draws: Stream,
@@ -58,16 +61,24 @@ pub struct NodeHost {
     pub(super) closing: BTreeMap<RunId, Output>,
     pub(super) boot: u64,
     pub paused_until: Mono,
+    /// The end of a pause that has kept it from nothing yet.
+    pub uncounted_pause: Option<Mono>,
     /// Every write of the agent takes long until then.
     pub slow_until: Mono,
     pub full: bool,
     /// What the client was told of that.
     told_full: bool,
     pub clock: Clock,
+    /// When a server answered a heartbeat last.
+    pub heard_at: Mono,
     /// How each run that came to an end did end.
     pub ends: BTreeMap<RunId, End>,
     /// Runs whose process was let go at some time.
     pub(super) executed: BTreeSet<RunId>,
+    /// Runs that a journal knew whose bits have flipped since.
+    pub(super) doubtful: BTreeSet<RunId>,
+    /// How often the keeper has died.
+    pub(super) keeper_deaths: u64,
     /// Allocations that the agent has told servers to have ended.
     pub(super) reported_ended: BTreeSet<AllocId>,
 }
@@ -78,13 +89,17 @@ pub struct End {
     pub label: String,
     pub exit: Exit,
     pub seen: bool,
+    /// The keeper's deaths before it.
+    pub keeper_deaths: u64,
+    /// What the agent was told of it last.
+    pub told: Option<ExitStatus>,
 }
 
 impl NodeHost {
-    pub fn new(number: usize, seed: u64) -> Self {
+    pub fn new(at: NodeAt, seed: u64) -> Self {
         let mut draws = Stream::new(seed, 103);
         NodeHost {
-            number,
+            at,
             id: NodeId::from_random(draws.next_u128()),
             secret: NodeSecret::from_random(draws.next_u128()),
             disk: SimDisk::new(draws.next_u64()),
@@ -109,12 +124,16 @@ impl NodeHost {
             closing: BTreeMap::new(),
             boot: 1,
             paused_until: Mono::default(),
+            uncounted_pause: None,
             slow_until: Mono::default(),
             full: false,
             told_full: false,
             clock: Clock::right(),
+            heard_at: Mono::default(),
             ends: BTreeMap::new(),
             executed: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            keeper_deaths: 0,
             reported_ended: BTreeSet::new(),
             draws,
         }
@@ -125,7 +144,7 @@ impl NodeHost {
     }
 
     pub(super) fn boot_id(&self) -> Uuid {
-        Uuid::from_random(u128::from(self.boot) << 64 | u128::from(self.number as u64))
+        Uuid::from_random(u128::from(self.boot) << 64 | u128::from(self.at.node as u64))
     }
 
     /// What a look at every process finds: of one that waits, the environment is still the keeper's.
@@ -148,13 +167,13 @@ impl NodeHost {
         let address = NodeAddress {
             alias: "default".into(),
             device: "eth0".into(),
-            address: format!("10.0.0.{}", self.number),
+            address: format!("10.0.{}.{}", self.at.region, self.at.node),
             reserved_ports: String::new(),
         };
         NodeInfo {
             id: self.id,
             secret: self.secret,
-            name: format!("node-{}", self.number),
+            name: format!("node-{}", self.at.node),
             datacenter: "dc1".into(),
             pool: "default".into(),
             class: String::new(),
@@ -182,9 +201,10 @@ impl NodeHost {
 
 /// The agent.
 impl World {
-    pub fn start_agent(&mut self, n: usize) -> Result<(), String> {
-        let now = self.nodes[n].clock.at(self.now);
-        let host = &mut self.nodes[n];
+    pub fn start_agent(&mut self, n: NodeAt) -> Result<(), String> {
+        let now = self.regions[n].clock.at(self.now);
+        let servers = self.regions.servers_of(n.region).into_iter().map(ServerAt::id).collect();
+        let host = &mut self.regions[n];
         host.agent_life += 1;
         let (store, recovered) = match ClientStore::open_with(host.disk.backend(), host.cache_bytes) {
             Ok(opened) => opened,
@@ -193,38 +213,38 @@ impl World {
         };
         host.failed_opens = 0;
         host.disk.settle();
-        let mut config = Config::new(host.id, host.secret, format!("/node-{n}/alloc"));
-        config.servers = vec![super::server_host::SERVER_ID];
+        let mut config = Config::new(host.id, host.secret, format!("/node-{}/alloc", n.node));
+        config.servers = servers;
         let seed = host.draws.next_u64();
         host.client = Some(Client::new(config, store, recovered, seed, now));
         host.inbox.clear();
         host.turn_at = None;
         host.told_full = false;
         let info = Box::new(host.info());
-        self.note(|w| format!("node {n}  agent starts, life {}", w.nodes[n].agent_life));
+        self.note(|w| format!("{n}  agent starts, life {}", w.regions[n].agent_life));
         self.node_input(n, Input::Fingerprint(info));
         self.after(Span::millis(1), Event::Connect { node: n });
         Ok(())
     }
 
-    fn agent_does_not_open(&mut self, n: usize, why: &str) -> Result<(), String> {
-        self.note(|_| format!("node {n}  agent does not open its store: {why}"));
-        if self.nodes[n].disk.is_dead() {
+    fn agent_does_not_open(&mut self, n: NodeAt, why: &str) -> Result<(), String> {
+        self.note(|_| format!("{n}  agent does not open its store: {why}"));
+        if self.regions[n].disk.is_dead() {
             self.power_cut(n);
             return Ok(());
         }
-        let host = &mut self.nodes[n];
+        let host = &mut self.regions[n];
         host.failed_opens += u32::from(!host.full);
         if host.failed_opens > MAX_FAILED_OPENS {
-            return Err(format!("the store of node {n} does not open: {why}"));
+            return Err(format!("the store of {n} does not open: {why}"));
         }
-        self.faults.fired("agent did not open");
-        self.after(Span::seconds(1), Event::Start(Who::Agent(n)));
+        self.faults.fired(Kind::AgentDidNotOpen);
+        self.after(Span::seconds(1), Event::Start(Daemon::Agent(n)));
         Ok(())
     }
 
-    pub fn stop_agent(&mut self, n: usize) {
-        let host = &mut self.nodes[n];
+    pub fn stop_agent(&mut self, n: NodeAt) {
+        let host = &mut self.regions[n];
         // killed: what it still holds in memory reaches the disk no more
         host.disk.detach();
         host.client = None;
@@ -236,24 +256,38 @@ impl World {
         }
     }
 
-    pub fn node_input(&mut self, n: usize, input: Input) {
-        if self.nodes[n].client.is_some() {
-            self.nodes[n].inbox.push(input);
+    /// `stop_on_client_after` counts from here.
+    pub fn note_heartbeat_reply(&mut self, n: NodeAt, frame: &[u8]) {
+        let reply =
+            frame::decode(frame).is_ok_and(|f| matches!(f.body, Body::Reply(NodeReply::Alive { .. })));
+        if reply && self.regions[n].client.is_some() {
+            self.regions[n].heard_at = self.now;
+        }
+    }
+
+    pub fn node_input(&mut self, n: NodeAt, input: Input) {
+        if self.regions[n].client.is_some() {
+            self.regions[n].inbox.push(input);
             self.wake_node(n, Span(10_000));
         }
     }
 
-    pub(super) fn wake_node(&mut self, n: usize, delay: Span) {
-        let at = self.now.after(delay).max(self.nodes[n].paused_until);
-        if self.nodes[n].turn_at.is_none_or(|t| t > at) {
-            self.nodes[n].turn_at = Some(at);
+    pub(super) fn wake_node(&mut self, n: NodeAt, delay: Span) {
+        let wanted = self.now.after(delay);
+        let host = &mut self.regions[n];
+        if host.client.is_some() && host.uncounted_pause.take_if(|end| wanted < *end).is_some() {
+            self.faults.fired(Kind::NodePaused);
+        }
+        let at = wanted.max(host.paused_until);
+        if host.turn_at.is_none_or(|t| t > at) {
+            host.turn_at = Some(at);
             self.at(at, Event::NodeTurn { node: n, at });
         }
     }
 
-    pub fn node_turn(&mut self, n: usize, at: Mono) -> Result<(), String> {
-        let now = self.nodes[n].clock.at(self.now);
-        let host = &mut self.nodes[n];
+    pub fn node_turn(&mut self, n: NodeAt, at: Mono) -> Result<(), String> {
+        let now = self.regions[n].clock.at(self.now);
+        let host = &mut self.regions[n];
         if host.turn_at != Some(at) {
             return Ok(());
         }
@@ -267,35 +301,39 @@ impl World {
         if host.full != host.told_full {
             host.told_full = host.full;
             inputs.insert(0, Input::Space { free: !host.full });
+            if host.full {
+                self.faults.fired(Kind::NodeDiskFull);
+            }
         }
         let refused = host.disk.counts().refused_for_space;
         self.turns += 1;
         match client.turn(now, inputs) {
             Ok(effects) => {
-                let slow = self.now < self.nodes[n].slow_until && !effects.is_empty();
+                let slow = self.now < self.regions[n].slow_until && !effects.is_empty();
                 if slow {
+                    self.faults.fired(Kind::NodeDiskSlow);
                     self.lag = self.delay(Span::millis(20), Span::seconds(3));
-                    self.nodes[n].paused_until = self.nodes[n].paused_until.max(self.now.after(self.lag));
+                    self.regions[n].paused_until = self.regions[n].paused_until.max(self.now.after(self.lag));
                 }
                 for effect in effects {
-                    self.obey_client(n, effect)?;
+                    self.execute_client_effect(n, effect)?;
                 }
                 self.lag = Span::ZERO;
             }
             Err(fault) => {
-                self.note(|_| format!("node {n}  agent fault: {fault}"));
-                if self.nodes[n].disk.counts().refused_for_space > refused {
-                    return Err(format!("the client of node {n} wrote to a disk that it knows to be full"));
+                self.note(|_| format!("{n}  agent fault: {fault}"));
+                if self.regions[n].disk.counts().refused_for_space > refused {
+                    return Err(format!("the client of {n} wrote to a disk that it knows to be full"));
                 }
                 self.agent_found_rot(n, &fault)?;
-                if self.nodes[n].disk.is_dead() {
+                if self.regions[n].disk.is_dead() {
                     self.power_cut(n);
                 } else {
                     self.crash_agent(n);
                 }
             }
         }
-        if let Some(deadline) = self.nodes[n].client.as_ref().and_then(Client::next_deadline) {
+        if let Some(deadline) = self.regions[n].client.as_ref().and_then(Client::next_deadline) {
             let wait = deadline.since(self.now).max(Span(10_000));
             self.wake_node(n, wait);
         }
@@ -303,18 +341,19 @@ impl World {
     }
 
     /// The agent ends and is started again by its supervisor.
-    pub fn crash_agent(&mut self, n: usize) {
+    pub fn crash_agent(&mut self, n: NodeAt) {
         self.stop_agent(n);
         let back_after = self.delay(Span::millis(100), Span::seconds(10));
-        self.after(back_after, Event::Start(Who::Agent(n)));
+        self.after(back_after, Event::Start(Daemon::Agent(n)));
     }
 
-    fn obey_client(&mut self, n: usize, effect: Effect) -> Result<(), String> {
+    fn execute_client_effect(&mut self, n: NodeAt, effect: Effect) -> Result<(), String> {
         match effect {
             Effect::Send { to, bytes } => {
                 self.check_report(n, &bytes)?;
-                let from = Peer::Node(self.nodes[n].id);
-                self.send(from, to, bytes);
+                if let Some(to) = self.regions.machine(to) {
+                    self.send(Machine::Node(n), to, bytes);
+                }
             }
             Effect::Keeper(command) => self.ask_keeper(n, command),
             Effect::BuildDir(spec) => self.dir_work(n, spec.alloc, false),
@@ -324,19 +363,19 @@ impl World {
         Ok(())
     }
 
-    fn dir_work(&mut self, n: usize, alloc: AllocId, removed: bool) {
-        let life = self.nodes[n].agent_life;
+    fn dir_work(&mut self, n: NodeAt, alloc: AllocId, removed: bool) {
+        let life = self.regions[n].agent_life;
         let delay = self.delay(Span(100_000), Span::millis(5));
         self.after(delay, Event::Dir { node: n, life, alloc, removed });
     }
 
-    pub fn dir_done(&mut self, n: usize, life: u64, alloc: AllocId, removed: bool) {
+    pub fn dir_done(&mut self, n: NodeAt, life: u64, alloc: AllocId, removed: bool) {
         if removed {
-            self.nodes[n].dirs.remove(&alloc);
+            self.regions[n].dirs.remove(&alloc);
         } else {
-            self.nodes[n].dirs.insert(alloc);
+            self.regions[n].dirs.insert(alloc);
         }
-        if life == self.nodes[n].agent_life {
+        if life == self.regions[n].agent_life {
             let result = Ok(());
             let done =
                 if removed { Input::DirRemoved { alloc, result } } else { Input::DirBuilt { alloc, result } };

@@ -2,7 +2,10 @@
 //! ones purged. And what must hold of it: drains take no more of a group away than it can do without, nothing is placed where
 //! it must not be, and what was drained is empty when all heals.
 
-use super::kept::Kept;
+use super::faults::Kind;
+use super::place::{NodeAt, ServerAt};
+use super::tracked::TrackedState;
+use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
 use model::alloc::{Allocation, Leave};
 use model::id::{AllocId, NodeId};
@@ -56,17 +59,17 @@ impl Operators {
         }
     }
 
-    fn request(&mut self) -> (&'static str, NodeUpdateRequest) {
+    fn request(&mut self) -> (Kind, NodeUpdateRequest) {
         let meta = BTreeMap::new();
         let drain =
             |deadline| NodeUpdateRequest::Drain { deadline, ignore_system: false, meta: BTreeMap::new() };
         match self.draws.below(9) {
-            0 | 1 => ("drain with a deadline", drain(Span::seconds(20 + self.draws.below(200) as i64))),
-            2 => ("drain without a deadline", drain(Span::ZERO)),
-            3 => ("drain by force", drain(Span::seconds(-1))),
-            4 | 5 => ("drain ended", NodeUpdateRequest::EndDrain { mark_eligible: true, meta }),
-            6 => ("node made ineligible", NodeUpdateRequest::Eligible(false)),
-            _ => ("node made eligible", NodeUpdateRequest::Eligible(true)),
+            0 | 1 => (Kind::DrainWithADeadline, drain(Span::seconds(20 + self.draws.below(200) as i64))),
+            2 => (Kind::DrainWithoutADeadline, drain(Span::ZERO)),
+            3 => (Kind::DrainByForce, drain(Span::seconds(-1))),
+            4 | 5 => (Kind::DrainEnded, NodeUpdateRequest::EndDrain { mark_eligible: true, meta }),
+            6 => (Kind::NodeMadeIneligible, NodeUpdateRequest::Eligible(false)),
+            _ => (Kind::NodeMadeEligible, NodeUpdateRequest::Eligible(true)),
         }
     }
 }
@@ -78,7 +81,7 @@ impl World {
             return Ok(());
         }
         if self.operators.draws.below(3) == 0 {
-            self.tell_scheduler();
+            self.configure_scheduler();
         } else {
             self.want_of_a_node();
         }
@@ -88,10 +91,11 @@ impl World {
     }
 
     fn want_of_a_node(&mut self) {
-        let n = self.operators.draws.below(self.nodes.len() as u64) as usize;
-        let down = (0..self.nodes.len()).find(|n| self.is_down(*n));
+        let nodes = self.regions.nodes_of(HOME_REGION);
+        let n = nodes[self.operators.draws.below(nodes.len() as u64) as usize];
+        let down = nodes.into_iter().find(|n| self.is_down(*n));
         let (n, kind, request) = match down.filter(|_| self.operators.draws.below(2) == 0) {
-            Some(n) => (n, "lost node purged", NodeUpdateRequest::Purge),
+            Some(n) => (n, Kind::LostNodePurged, NodeUpdateRequest::Purge),
             None => {
                 let (kind, request) = self.operators.request();
                 (n, kind, request)
@@ -101,34 +105,29 @@ impl World {
         self.ask_for_node(n, request);
     }
 
-    fn is_down(&self, n: usize) -> bool {
-        let Some(server) = &self.server.server else { return false };
-        self.server.disk.hold_faults(true);
-        let node = server.reader().view().ok().and_then(|v| v.node(self.nodes[n].id()).ok().flatten());
-        self.server.disk.hold_faults(false);
+    fn is_down(&mut self, n: NodeAt) -> bool {
+        let id = self.regions[n].id();
+        let node = self.read(User::Operator, |view| view.node(id)).flatten();
         node.is_some_and(|n| n.status == NodeStatus::Down)
     }
 
-    pub fn ask_for_node(&mut self, n: usize, request: NodeUpdateRequest) {
-        let node = self.nodes[n].id();
+    pub fn ask_for_node(&mut self, n: NodeAt, request: NodeUpdateRequest) {
+        let node = self.regions[n].id();
         self.operator_asks(WriteRequest::UpdateNode { node, request });
     }
 
     pub fn operator_asks(&mut self, action: WriteRequest) {
-        if !self.server.is_up() {
-            return;
-        }
+        let Some(at) = self.server_of(User::Operator) else { return };
         self.operators.next_token += 1;
         let token = self.operators.next_token;
         self.operators.asked.insert(token);
         self.note(|_| format!("operator {token} {action:?}"));
-        self.server_input(Input::Request { token, action });
+        self.server_input(at, Input::Request { token, action });
     }
 
     /// When all is well again: the drains have had their time, and what was drained is empty. Then all nodes are opened.
     pub fn check_drained(&mut self) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Err("the server is not up".into()) };
-        let view = server.reader().view().map_err(|e| e.to_string())?;
+        let view = self.newest_view()?;
         for node in view.nodes().map_err(|e| e.to_string())? {
             let here = view.allocs_of_node(node.info.id).map_err(|e| e.to_string())?;
             let left: Vec<_> = here.iter().filter(|a| !a.client_terminal()).collect();
@@ -145,31 +144,38 @@ impl World {
                 return Err(format!("{name} was drained, and is not empty: {left:#?}"));
             }
         }
-        for n in 0..self.nodes.len() {
+        for n in self.regions.nodes_of(HOME_REGION) {
             self.ask_for_node(n, NodeUpdateRequest::EndDrain { mark_eligible: true, meta: BTreeMap::new() });
         }
         Ok(())
     }
 
-    /// After every turn in which the state moved.
-    pub fn check_drains(&mut self) -> Result<(), String> {
-        let Some(server) = &self.server.server else { return Ok(()) };
-        let view = server.reader().view().map_err(|e| e.to_string())?;
+    /// The leader drains the nodes that the state says.
+    pub fn check_led_drains(&self, at: ServerAt, view: &View) -> Result<(), String> {
+        let led = self.regions[at].brain.as_ref().and_then(|s| s.draining());
         let nodes = view.nodes().map_err(|e| e.to_string())?;
         let draining: BTreeSet<NodeId> =
             nodes.iter().filter(|n| n.drain.is_some()).map(|n| n.info.id).collect();
-        if let Some(led) = server.draining()
-            && led != draining
-        {
+        if let Some(led) = led.filter(|led| *led != draining) {
             return Err(format!("the leader drains {led:?}, the state says {draining:?}"));
         }
+        Ok(())
+    }
+
+    /// Whenever the state has moved.
+    pub fn check_drains(&mut self, region: usize, view: &View) -> Result<(), String> {
+        if region != HOME_REGION {
+            return Ok(());
+        }
+        let nodes = view.nodes().map_err(|e| e.to_string())?;
         let operators = &mut self.operators;
         let open: BTreeSet<NodeId> = nodes.iter().filter(|n| n.eligible).map(|n| n.info.id).collect();
         operators.closed.retain(|id, _| nodes.iter().any(|n| n.info.id == *id) && !open.contains(id));
         for node in nodes.iter().filter(|n| !n.eligible) {
             operators.closed.entry(node.info.id).or_insert(view.index());
         }
-        let all = &self.kept.allocs;
+        let tracked = &self.regions[region].tracked;
+        let all = &tracked.allocs;
         for alloc in all.values() {
             if operators.closed.get(&alloc.node_id).is_some_and(|at| alloc.create_index > *at) {
                 return Err(format!("{} was placed on a node that is closed", alloc.id));
@@ -181,25 +187,25 @@ impl World {
             .map(|a| a.id)
             .collect();
         let mut asked = newly.iter().filter(|id| !operators.leaving.contains(*id));
-        asked.try_for_each(|id| all.get(id).map_or(Ok(()), |a| no_more_than_may(&view, a, &self.kept)))?;
+        asked.try_for_each(|id| all.get(id).map_or(Ok(()), |a| no_more_than_may(view, a, tracked)))?;
         operators.leaving = newly;
         Ok(())
     }
 }
 
 /// A drain lets at most `max_parallel` allocations of the group leave at a time. `alloc` was just asked to.
-fn no_more_than_may(view: &View, alloc: &Allocation, kept: &Kept) -> Result<(), String> {
+fn no_more_than_may(view: &View, alloc: &Allocation, tracked: &TrackedState) -> Result<(), String> {
     let Some(job) = view.job(&alloc.job).map_err(|e| e.to_string())? else { return Ok(()) };
     let Some(policy) = policy(&job, alloc) else { return Ok(()) };
     let leaves = |a: &&Arc<Allocation>| {
         let waits = a.transition.migrate == Some(Leave::WhenPlaced) && !a.terminal();
         a.job == alloc.job && a.group == alloc.group && waits
     };
-    let leaving = kept.allocs.values().filter(leaves).count() as i64;
+    let leaving = tracked.allocs.values().filter(leaves).count() as i64;
     // what is beyond the count may go as well
     let same = |a: &&Arc<Allocation>| a.job == alloc.job && a.group == alloc.group && !a.terminal();
     let wanted = job.spec.group(&alloc.group).map_or(0, |g| g.count);
-    let surplus = (kept.allocs.values().filter(same).count() as i64 - wanted).max(0);
+    let surplus = (tracked.allocs.values().filter(same).count() as i64 - wanted).max(0);
     if leaving > policy + surplus {
         return Err(format!("{leaving} of {} of {} leave at once", alloc.group, alloc.job));
     }

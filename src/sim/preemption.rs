@@ -1,5 +1,6 @@
 //! What is sent off for something more urgent: by system jobs in every seed, by others in some; and what must hold of it.
 
+use super::faults::Kind;
 use super::world::World;
 use model::alloc::{Allocation, DesiredStatus};
 use model::eval::Trigger;
@@ -24,14 +25,15 @@ impl World {
     /// Whoever makes way does so for one that is there and more urgent, and its job is looked at again. `changes`: of the turn.
     pub fn check_preempted(
         &mut self,
+        region: usize,
         view: &View,
         alloc: &Allocation,
         changes: &[Change],
     ) -> Result<(), String> {
-        if alloc.desired != DesiredStatus::Evict || !self.evicted.insert(alloc.id) {
+        if alloc.desired != DesiredStatus::Evict || !self.regions[region].evicted.insert(alloc.id) {
             return Ok(());
         }
-        self.faults.fired("allocation preempted");
+        self.faults.fired(Kind::AllocationPreempted);
         let found = preempted_rightly(view, alloc, changes).map_err(|e| e.to_string())?;
         found.map_or(Ok(()), |why| Err(format!("{} of {} made way {why}", alloc.name, alloc.job)))
     }

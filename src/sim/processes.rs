@@ -1,9 +1,11 @@
 //! A node's processes: they start, write, end by themselves or by a signal, and die with their machine alone. A process
 //! outlives the keeper that started it, and then nobody sees how it ends.
 
+use super::faults::Kind;
 use super::node_host::End;
 use super::output::Output;
-use super::world::{Event, Who, World};
+use super::place::{Daemon, NodeAt};
+use super::world::{Event, World};
 use ::keeper::effects as keeper;
 use model::id::{AllocId, RunId};
 use model::task::{Exit, ExitStatus};
@@ -54,10 +56,10 @@ pub enum ProcessEnd {
 }
 
 impl World {
-    pub(super) fn spawn(&mut self, n: usize, run: RunId, spec: Box<RunSpec>) {
-        let life = self.nodes[n].keeper_life;
+    pub(super) fn spawn(&mut self, n: NodeAt, run: RunId, spec: Box<RunSpec>) {
+        let life = self.regions[n].keeper_life;
         if self.faults.one_in(60) {
-            self.faults.fired("start failed");
+            self.faults.fired(Kind::StartFailed);
             let message = "resource temporarily unavailable".to_string();
             let input = Box::new(keeper::Input::SpawnFailed { run, message, retryable: true });
             return self.after(Span(200_000), Event::ToKeeper { node: n, life, input });
@@ -70,20 +72,20 @@ impl World {
         output.open();
         let process =
             Process { run, label, running: false, parent: life, start_ticks, stubborn, spec, output };
-        self.nodes[n].ends.remove(&process.run);
-        self.nodes[n].processes.insert(pid, process);
+        self.regions[n].ends.remove(&process.run);
+        self.regions[n].processes.insert(pid, process);
         let delay = self.delay(Span(200_000), Span::millis(3));
         let spawned = keeper::Input::Spawned { run, pid, start_ticks };
         self.after(delay, Event::ToKeeper { node: n, life, input: Box::new(spawned) });
     }
 
     /// Numbers come round quickly, so that they are used again.
-    fn free_pid(&mut self, n: usize) -> u32 {
-        let host = &mut self.nodes[n];
+    fn free_pid(&mut self, n: NodeAt) -> u32 {
+        let host = &mut self.regions[n];
         loop {
             host.next_pid = if host.next_pid < FIRST_PID + PIDS { host.next_pid + 1 } else { FIRST_PID };
             if host.next_pid == FIRST_PID {
-                self.faults.fired("PIDs came round");
+                self.faults.fired(Kind::PidsCameRound);
             }
             if !host.processes.contains_key(&host.next_pid) {
                 return host.next_pid;
@@ -91,28 +93,32 @@ impl World {
         }
     }
 
-    pub(super) fn process_of(&self, n: usize, run: RunId) -> Option<u32> {
-        self.nodes[n].processes.iter().find(|(_, p)| p.run == run).map(|(pid, _)| *pid)
+    pub(super) fn process_of(&self, n: NodeAt, run: RunId) -> Option<u32> {
+        self.regions[n].processes.iter().find(|(_, p)| p.run == run).map(|(pid, _)| *pid)
     }
 
-    pub(super) fn release(&mut self, n: usize, run: RunId) -> Result<(), String> {
+    pub(super) fn release(&mut self, n: NodeAt, run: RunId) -> Result<(), String> {
         let Some(pid) = self.process_of(n, run) else { return Ok(()) };
-        self.check_start(n, &self.nodes[n].processes[&pid])?;
-        let host = &mut self.nodes[n];
+        self.check_start(n, &self.regions[n].processes[&pid])?;
+        let host = &mut self.regions[n];
         let life = host.keeper_life;
         let Some(process) = host.processes.get_mut(&pid) else { return Ok(()) };
         process.running = true;
         // a journal that lost a run's entries after the run's end cannot know that there was one
-        if !host.executed.insert(run) && host.journal.counts().bits_rotten == 0 {
-            return Err(format!("{} of node {n} executes a second time", process.label));
+        if !host.executed.insert(run) && !host.doubtful.contains(&run) {
+            return Err(format!("{} of {n} executes a second time", process.label));
         }
         let number = |at: usize| process.spec.args.get(at).and_then(|a| a.parse::<i64>().ok()).unwrap_or(0);
         let (milliseconds, code) = (number(1), number(2) as i32);
         let label = process.label.clone();
-        self.note(|_| format!("node {n}  process {pid} runs {label}"));
+        self.note(|_| format!("{n}  process {pid} runs {label}"));
         if milliseconds > 0 {
             if code != 0 {
-                self.faults.fired(if milliseconds < 100 { "task crashes at once" } else { "task crashed" });
+                self.faults.fired(if milliseconds < 100 {
+                    Kind::TaskCrashesAtOnce
+                } else {
+                    Kind::TaskCrashed
+                });
             }
             self.after(
                 Span::millis(milliseconds),
@@ -125,66 +131,69 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn signal(&mut self, n: usize, run: RunId, signal: i32) {
+    pub(super) fn signal(&mut self, n: NodeAt, run: RunId, signal: i32) {
         let Some(pid) = self.process_of(n, run) else { return };
-        if self.nodes[n].processes.get(&pid).is_some_and(|p| p.stubborn) {
-            return self.faults.fired("task ignored its signal");
+        if self.regions[n].processes.get(&pid).is_some_and(|p| p.stubborn) {
+            return self.faults.fired(Kind::TaskIgnoredItsSignal);
         }
         let delay = self.delay(Span(10_000), Span::millis(500));
         self.after(delay, Event::Process { node: n, run, end: ProcessEnd::Signal(signal) });
     }
 
-    pub(super) fn kill(&mut self, n: usize, run: RunId) {
+    pub(super) fn kill(&mut self, n: NodeAt, run: RunId) {
         self.after(Span(20_000), Event::Process { node: n, run, end: ProcessEnd::Signal(9) });
     }
 
-    pub fn process_ends(&mut self, n: usize, run: RunId, end: ProcessEnd) {
+    pub fn process_ends(&mut self, n: NodeAt, run: RunId, end: ProcessEnd) {
         let Some(pid) = self.process_of(n, run) else { return };
-        let Some(process) = self.nodes[n].processes.remove(&pid) else { return };
+        let Some(process) = self.regions[n].processes.remove(&pid) else { return };
         let status = match end {
             ProcessEnd::Exit(code) => ExitStatus::Code(code),
             ProcessEnd::Signal(signal) => ExitStatus::Signal(signal),
         };
-        let life = self.nodes[n].keeper_life;
-        let up = self.nodes[n].keeper.is_some();
+        let life = self.regions[n].keeper_life;
+        let up = self.regions[n].keeper.is_some();
         let seen = up && process.parent == life;
-        self.note(|_| format!("node {n}  process {pid} ends {status:?}, seen {seen}"));
+        self.note(|_| format!("{n}  process {pid} ends {status:?}, seen {seen}"));
         let exit = Exit { status, oom_killed: false };
         if up {
             let told = if seen { exit } else { Exit { status: ExitStatus::Unknown, oom_killed: false } };
             self.keeper_input(n, life, keeper::Input::Exited { run, exit: told });
             // what the FIFO still holds can be read until the keeper closes it
-            self.nodes[n].closing.insert(run, process.output);
+            self.regions[n].closing.insert(run, process.output);
         }
-        self.nodes[n].ends.insert(run, End { label: process.label, exit, seen });
+        let host = &mut self.regions[n];
+        let end = End { label: process.label, exit, seen, keeper_deaths: host.keeper_deaths, told: None };
+        host.ends.insert(run, end);
     }
 
     /// A task writes some lines, and the keeper, if it is there, takes them in.
-    pub fn writes_lines(&mut self, n: usize, run: RunId) -> Result<(), String> {
+    pub fn writes_lines(&mut self, n: NodeAt, run: RunId) -> Result<(), String> {
         let Some(pid) = self.process_of(n, run) else { return Ok(()) };
         let (lines, next) = (self.draws.below(16), self.delay(Span::seconds(1), Span::seconds(40)));
-        let Some(process) = self.nodes[n].processes.get_mut(&pid) else { return Ok(()) };
+        let Some(process) = self.regions[n].processes.get_mut(&pid) else { return Ok(()) };
         process.output.write(lines);
         let pumped = process.output.pump().map_err(|e| format!("{}: {e}", process.label));
         self.after(next, Event::Output { node: n, run });
         pumped
     }
 
-    pub(super) fn close_output(&mut self, n: usize, run: RunId) -> Result<(), String> {
-        match self.nodes[n].closing.remove(&run) {
+    pub(super) fn close_output(&mut self, n: NodeAt, run: RunId) -> Result<(), String> {
+        match self.regions[n].closing.remove(&run) {
             Some(mut output) => output.pump().map_err(|e| format!("run {run:?}: {e}")),
             None => Ok(()),
         }
     }
 
     /// The machine loses its power: every process, every unsynced byte.
-    pub fn power_cut(&mut self, n: usize) {
-        self.note(|_| format!("node {n}  power cut"));
-        self.faults.fired("node power cut");
+    pub fn power_cut(&mut self, n: NodeAt) {
+        self.note(|_| format!("{n}  power cut"));
+        self.faults.fired(Kind::NodePowerCut);
         self.stop_agent(n);
         let unset = self.faults.one_in(3);
-        let host = &mut self.nodes[n];
+        let host = &mut self.regions[n];
         host.keeper = None;
+        host.keeper_deaths += 1;
         host.stalled = None;
         host.keeper_inbox.clear();
         host.closing.clear();
@@ -195,16 +204,18 @@ impl World {
         host.journal.cut_power();
         for (_, process) in std::mem::take(&mut host.processes) {
             let exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
-            host.ends.insert(process.run, End { label: process.label, exit, seen: false });
+            let keeper_deaths = host.keeper_deaths;
+            let end = End { label: process.label, exit, seen: false, keeper_deaths, told: None };
+            host.ends.insert(process.run, end);
         }
         let back_after = self.delay(Span::seconds(1), Span::seconds(20));
         if unset {
-            self.nodes[n].clock.lose();
-            self.faults.fired("boot in 1970");
+            self.regions[n].clock.lose();
+            self.faults.fired(Kind::BootIn1970);
             let set_after = back_after + self.delay(Span::ZERO, Span::minutes(2));
             self.after(set_after, Event::ClockSet { node: n });
         }
-        self.after(back_after, Event::Start(Who::Keeper(n)));
-        self.after(back_after, Event::Start(Who::Agent(n)));
+        self.after(back_after, Event::Start(Daemon::Keeper(n)));
+        self.after(back_after, Event::Start(Daemon::Agent(n)));
     }
 }

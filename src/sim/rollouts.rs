@@ -1,7 +1,10 @@
 //! Deployments in the simulated world: update blocks of every kind, users who pause, resume, promote, fail and judge, and
 //! what must be so of deployments at any time and at the end.
 
-use super::kept::Kept;
+use super::faults::Kind;
+use super::place::ServerAt;
+use super::tracked::TrackedState;
+use super::users::User;
 use super::workload::{SYSTEM_JOB, Workload};
 use super::world::World;
 use model::alloc::{Allocation, ClientStatus};
@@ -19,7 +22,7 @@ use std::sync::Arc;
 use wire::request::{DeploymentRequest, WriteRequest};
 
 /// What has been seen of deployments, so that each end is counted once.
-pub type Seen = BTreeMap<DeploymentId, DeploymentStatus>;
+pub type DeploymentStatuses = BTreeMap<DeploymentId, DeploymentStatus>;
 
 /// Everything that `update` can say, within what a seed has time for.
 pub fn update(draws: &mut Stream) -> UpdatePolicy {
@@ -50,47 +53,39 @@ pub fn update_of_system_job(seed: i64) -> UpdatePolicy {
 
 impl Workload {
     /// What a user does with this deployment, and under which name it is counted.
-    fn meddling(
-        &mut self,
-        deployment: &Deployment,
-        allocs: &[Allocation],
-    ) -> (&'static str, DeploymentRequest) {
+    fn change_to(&mut self, deployment: &Deployment, allocs: &[Allocation]) -> (Kind, DeploymentRequest) {
         let waits = deployment.groups.values().any(|g| g.awaits_promotion());
         match self.draw(10) {
             0 | 1 if deployment.status == DeploymentStatus::Running => {
-                ("deployment paused", DeploymentRequest::Pause)
+                (Kind::DeploymentPaused, DeploymentRequest::Pause)
             }
-            2 => ("deployment failed by a user", DeploymentRequest::Fail),
+            2 => (Kind::DeploymentFailedByAUser, DeploymentRequest::Fail),
             3 if !allocs.is_empty() => {
                 let one = vec![allocs[self.draw(allocs.len() as u64) as usize].id];
                 let (healthy, unhealthy) = if self.draw(3) > 0 { (one, vec![]) } else { (vec![], one) };
-                ("health set by a user", DeploymentRequest::SetHealth { healthy, unhealthy })
+                (Kind::HealthSetByAUser, DeploymentRequest::SetHealth { healthy, unhealthy })
             }
             _ if deployment.status == DeploymentStatus::Paused => {
-                ("deployment resumed", DeploymentRequest::Resume)
+                (Kind::DeploymentResumed, DeploymentRequest::Resume)
             }
             4 => {
                 let groups = deployment.groups.keys().cloned().collect();
-                ("promotion asked for", DeploymentRequest::Promote { groups: Some(groups) })
+                (Kind::PromotionAskedFor, DeploymentRequest::Promote { groups: Some(groups) })
             }
-            _ if waits => ("promotion asked for", DeploymentRequest::Promote { groups: None }),
-            _ => ("deployment resumed", DeploymentRequest::Resume),
+            _ if waits => (Kind::PromotionAskedFor, DeploymentRequest::Promote { groups: None }),
+            _ => (Kind::DeploymentResumed, DeploymentRequest::Resume),
         }
     }
 }
 
 impl World {
     /// A user looks at a deployment that is under way, and has an opinion.
-    pub fn meddle(&mut self) -> Result<(), String> {
-        let Some(active) = self.active_deployments() else { return Ok(()) };
-        if active.is_empty() {
-            return Ok(());
-        }
+    pub fn change_a_deployment(&mut self) {
+        let Some(active) = self.active_deployments().filter(|active| !active.is_empty()) else { return };
         let (deployment, allocs) = &active[self.workload.draw(active.len() as u64) as usize];
-        let (kind, step) = self.workload.meddling(deployment, allocs);
+        let (kind, step) = self.workload.change_to(deployment, allocs);
         self.faults.fired(kind);
         self.wish(deployment.id, step);
-        Ok(())
     }
 
     /// The last users go: what is paused goes on, what waits for a word gets it. Canaries that were healthy and fail again and
@@ -108,60 +103,63 @@ impl World {
     }
 
     fn wish(&mut self, deployment: DeploymentId, step: DeploymentRequest) {
+        let Some(at) = self.server_of(User::Workload) else { return };
         let token = self.workload.token();
         self.note(|_| format!("user    {token} wants of deployment {deployment}: {step:?}"));
-        self.ledger.asked_aside(token);
-        self.server_input(Input::Request {
-            token,
-            action: WriteRequest::StepDeployment { deployment, step },
-        });
+        self.ledger.asked_aside(token, at);
+        self.server_input(
+            at,
+            Input::Request { token, action: WriteRequest::StepDeployment { deployment, step } },
+        );
     }
 
     fn active_deployments(&mut self) -> Option<Vec<(Deployment, Vec<Allocation>)>> {
-        let server = self.server.server.as_ref()?;
-        self.server.disk.hold_faults(true);
-        let read = |view: View| {
+        self.read(User::Workload, |view| {
             let all = view.deployments(None, usize::MAX)?.into_iter().filter(|d| d.status.is_active());
             all.map(|d| Ok((d.clone(), view.allocs_of_deployment(&d)?))).collect()
-        };
-        let found = server.reader().view().and_then(read);
-        self.server.disk.hold_faults(false);
-        found.ok()
+        })
     }
 
-    /// At any time: the leader watches what is active, and no deployment takes more than it may.
-    pub fn check_deployments(&mut self, view: &View) -> Result<(), String> {
-        let kept = self.kept.clone();
-        let active = || kept.deployments.values().filter(|d| d.status.is_active());
-        let watched = self.server.server.as_ref().and_then(|s| s.watched_deployments());
-        if let Some(watched) = watched {
-            let wanted: BTreeSet<_> = active().map(|d| d.id).collect();
-            if wanted != watched {
-                return Err(format!("{wanted:?} are active, and {watched:?} are watched"));
+    /// The leader watches what is active.
+    pub fn check_watched_deployments(&self, at: ServerAt) -> Result<(), String> {
+        let watched = self.regions[at].brain.as_ref().and_then(|s| s.watched_deployments());
+        let tracked = &self.regions[at.region].tracked;
+        let active = tracked.deployments.values().filter(|d| d.status.is_active());
+        let wanted: BTreeSet<_> = active.map(|d| d.id).collect();
+        match watched {
+            Some(watched) if watched != wanted => {
+                Err(format!("{wanted:?} are active, and {watched:?} are watched"))
             }
+            _ => Ok(()),
         }
+    }
+
+    /// At any time: no deployment takes more than it may.
+    pub fn check_deployments(&mut self, at: ServerAt, view: &View) -> Result<(), String> {
+        let tracked = self.regions[at.region].tracked.clone();
+        let active = || tracked.deployments.values().filter(|d| d.status.is_active());
         for deployment in active() {
-            takes_no_more_than_it_may(view, deployment, &kept)?;
+            takes_no_more_than_it_may(view, deployment, &tracked)?;
         }
-        for d in kept.deployments.values() {
-            let before = self.seen.insert(d.id, d.status);
+        for d in tracked.deployments.values() {
+            let before = self.regions[at.region].deployment_statuses.insert(d.id, d.status);
             if before != Some(d.status) {
                 self.note_end(d);
             }
         }
-        no_name_lives_twice(view, &kept)
+        no_name_lives_twice(view, &tracked)
     }
 
     fn note_end(&mut self, deployment: &Deployment) {
         let kind = match (deployment.status, deployment.status_description.as_str()) {
-            (DeploymentStatus::Successful, _) => "deployment succeeded",
-            (DeploymentStatus::Cancelled, _) => "deployment cancelled",
-            (DeploymentStatus::Failed, why) if why.contains(" - rolling back to") => "job rolled back",
+            (DeploymentStatus::Successful, _) => Kind::DeploymentSucceeded,
+            (DeploymentStatus::Cancelled, _) => Kind::DeploymentCancelled,
+            (DeploymentStatus::Failed, why) if why.contains(" - rolling back to") => Kind::JobRolledBack,
             (DeploymentStatus::Failed, why) if why.starts_with("Failed due to progress") => {
-                "deployment too slow"
+                Kind::DeploymentTooSlow
             }
             (DeploymentStatus::Failed, why) if why.starts_with("Failed due to unhealthy") => {
-                "deployment unhealthy"
+                Kind::DeploymentUnhealthy
             }
             _ => return,
         };
@@ -170,13 +168,17 @@ impl World {
 }
 
 /// At most `max_parallel` of the allocations stopped for this deployment have successors that are not known to be healthy.
-fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) -> Result<(), String> {
+fn takes_no_more_than_it_may(
+    view: &View,
+    deployment: &Deployment,
+    tracked: &TrackedState,
+) -> Result<(), String> {
     let spec = view.job_spec(&deployment.job, deployment.job_create_index, deployment.job_version);
     let Some(spec) = spec.map_err(|e| e.to_string())? else { return Ok(()) };
     for name in deployment.groups.keys() {
         let Some(most) = spec.group(name).and_then(|g| g.update).map(|u| u.max_parallel) else { continue };
         let open = |a: &&Arc<Allocation>| {
-            let replaced = a.previous.and_then(|p| kept.allocs.get(&p));
+            let replaced = a.previous.and_then(|p| tracked.allocs.get(&p));
             let updated = |p: &&Arc<Allocation>| p.desired_description == crate::checks::UPDATED;
             a.group == *name
                 && a.deployment == Some(deployment.id)
@@ -186,7 +188,7 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) 
                 && a.health.is_none_or(|h| h.healthy.is_none())
                 && replaced.filter(updated).is_some()
         };
-        let under_way = kept.allocs.values().filter(open).count() as i64;
+        let under_way = tracked.allocs.values().filter(open).count() as i64;
         if under_way > most {
             return Err(format!(
                 "deployment {} of {} updates {under_way} at once, {most} are allowed",
@@ -199,15 +201,15 @@ fn takes_no_more_than_it_may(view: &View, deployment: &Deployment, kept: &Kept) 
 
 /// Each name has one allocation (for a system job, one on each node), not counting those of unknown state; and in a
 /// deployment that has not succeeded, one canary.
-fn no_name_lives_twice(view: &View, kept: &Kept) -> Result<(), String> {
+fn no_name_lives_twice(view: &View, tracked: &TrackedState) -> Result<(), String> {
     let of = |d: &Arc<Deployment>| {
         let canaries = d.groups.values().flat_map(|g| g.placed_canaries.clone());
         canaries.map(|a| (a, d.id)).collect::<Vec<_>>()
     };
-    let trials = kept.deployments.values().filter(|d| d.status != DeploymentStatus::Successful);
+    let trials = tracked.deployments.values().filter(|d| d.status != DeploymentStatus::Successful);
     let canaries: BTreeMap<AllocId, DeploymentId> = trials.flat_map(of).collect();
     let mut names = BTreeSet::new();
-    for alloc in kept.allocs.values().filter(|a| !a.terminal()) {
+    for alloc in tracked.allocs.values().filter(|a| !a.terminal()) {
         if is_out_of_touch(view, alloc)? {
             continue;
         }
@@ -215,7 +217,7 @@ fn no_name_lives_twice(view: &View, kept: &Kept) -> Result<(), String> {
         let name = (alloc.job.clone(), alloc.name.clone(), node, canaries.get(&alloc.id));
         if !names.insert(name) && !settles_soon(view, &alloc.job)? {
             let both: Vec<_> =
-                kept.allocs.values().filter(|a| a.job == alloc.job && a.name == alloc.name).collect();
+                tracked.allocs.values().filter(|a| a.job == alloc.job && a.name == alloc.name).collect();
             return Err(format!("{} of {} lives twice: {both:#?}", alloc.name, alloc.job));
         }
     }

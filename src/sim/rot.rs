@@ -4,8 +4,10 @@
 //!
 //! Refuses to know how a store finds out. A store that calls a sound disk damaged fails the run.
 
-use super::faults::Fault;
-use super::world::{Event, Who, World};
+use super::faults::{Kind, ServerFault};
+use super::place::{Daemon, Machine, NodeAt, ServerAt};
+use super::world::{Event, World};
+use ::keeper::journal::{self, Entry};
 use model::random::Stream;
 use model::time::Span;
 use state::{client_store, fault};
@@ -15,115 +17,135 @@ const HEADER_BYTES: usize = 328;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rot {
-    /// Whose disk: a node's, or the server's.
-    pub node: Option<usize>,
-    pub place: Place,
+    /// Whose disk.
+    pub machine: Machine,
+    pub place: RotPlace,
     pub bits: u64,
     /// Its process is killed first, and meets the damage when it starts again.
-    pub asleep: bool,
+    pub while_down: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RotPlace {
     Header,
     Anywhere,
 }
 
 impl Rot {
-    pub fn draw(node: Option<usize>, draws: &mut Stream) -> Rot {
-        let (place, most) = if draws.below(4) == 0 { (Place::Header, 3) } else { (Place::Anywhere, 200) };
-        Rot { node, place, bits: 1 + draws.below(most), asleep: draws.below(2) == 0 }
+    pub fn draw(machine: Machine, draws: &mut Stream) -> Rot {
+        let (place, most) =
+            if draws.below(4) == 0 { (RotPlace::Header, 3) } else { (RotPlace::Anywhere, 200) };
+        Rot { machine, place, bits: 1 + draws.below(most), while_down: draws.below(2) == 0 }
     }
 }
 
 impl World {
     pub fn strike_rot(&mut self, rot: Rot) {
-        match rot.node {
-            None if rot.asleep && self.server.is_up() => self.strike_server(Fault::ServerKilled),
-            Some(n) if rot.asleep && self.nodes[n].client.is_some() => self.crash_agent(n),
+        match rot.machine {
+            Machine::Server(at) if rot.while_down => self.strike_server(at, ServerFault::Killed),
+            Machine::Node(n) if rot.while_down && self.regions[n].client.is_some() => self.crash_agent(n),
             _ => {}
         }
-        let disk = rot.node.map_or(&self.server.disk, |n| &self.nodes[n].disk);
+        let disk = match rot.machine {
+            Machine::Server(at) => &self.regions[at].disk,
+            Machine::Node(n) => &self.regions[n].disk,
+        };
         match rot.place {
-            Place::Header => disk.rot_below(HEADER_BYTES, rot.bits),
-            Place::Anywhere => disk.rot(rot.bits),
+            RotPlace::Header => disk.rot_below(HEADER_BYTES, rot.bits),
+            RotPlace::Anywhere => disk.rot(rot.bits),
         }
     }
 
-    pub fn server_found_rot(&mut self, fault: &fault::Fault) -> Result<(), String> {
+    pub fn server_found_rot(&mut self, at: ServerAt, fault: &fault::Fault) -> Result<(), String> {
         match fault {
-            fault::Fault::Corrupt(_) if self.server.disk.is_rotten() => {
-                self.faults.fired("server found rot alive");
+            fault::Fault::Corrupt(_) if self.regions[at].disk.is_rotten() => {
+                self.faults.fired(Kind::ServerFoundRotAlive);
                 Ok(())
             }
-            fault::Fault::Corrupt(_) => Err(format!("the server takes a sound disk for damaged: {fault}")),
+            fault::Fault::Corrupt(_) => Err(format!("{at} takes a sound disk for damaged: {fault}")),
             _ => Ok(()),
         }
     }
 
     pub fn agent_found_rot(
         &mut self,
-        n: usize,
+        n: NodeAt,
         fault: &client_store::ClientStoreFault,
     ) -> Result<(), String> {
         match fault.damaged {
-            true if self.nodes[n].disk.is_rotten() => {
-                self.faults.fired("agent found rot alive");
+            true if self.regions[n].disk.is_rotten() => {
+                self.faults.fired(Kind::AgentFoundRotAlive);
                 Ok(())
             }
-            true => Err(format!("the agent of node {n} takes a sound disk for damaged: {fault}")),
+            true => Err(format!("the agent of {n} takes a sound disk for damaged: {fault}")),
             false => Ok(()),
         }
     }
 
     /// It refuses again and again, until somebody has mended its disk.
-    pub fn server_refuses(&mut self, fault: &fault::Fault) -> Result<(), String> {
-        self.note(|_| format!("server  refuses its state: {fault}"));
-        if !self.server.disk.is_rotten() {
-            return Err(format!("the server refuses a sound disk: {fault}"));
+    pub fn server_refuses(&mut self, at: ServerAt, fault: &fault::Fault) -> Result<(), String> {
+        self.note(|_| format!("{at}  refuses its state: {fault}"));
+        if !self.regions[at].disk.is_rotten() {
+            return Err(format!("{at} refuses a sound disk: {fault}"));
         }
-        self.faults.fired("server refused rotten state");
+        self.faults.fired(Kind::ServerRefusedRottenState);
         if self.faults.draw(2) == 0 {
-            self.server.disk.mend();
-            self.faults.fired("server state restored");
+            self.regions[at].disk.mend();
+            self.faults.fired(Kind::ServerStateRestored);
         }
-        self.start_later(Who::Server);
+        self.start_later(Daemon::Server(at));
         Ok(())
     }
 
-    pub fn agent_refuses(&mut self, n: usize, why: &str) -> Result<(), String> {
-        self.note(|_| format!("node {n}  agent refuses its store: {why}"));
-        if !self.nodes[n].disk.is_rotten() {
-            return Err(format!("the agent of node {n} refuses a sound disk: {why}"));
+    pub fn agent_refuses(&mut self, n: NodeAt, why: &str) -> Result<(), String> {
+        self.note(|_| format!("{n}  agent refuses its store: {why}"));
+        if !self.regions[n].disk.is_rotten() {
+            return Err(format!("the agent of {n} refuses a sound disk: {why}"));
         }
-        self.faults.fired("agent refused rotten store");
+        self.faults.fired(Kind::AgentRefusedRottenStore);
         if self.faults.draw(2) == 0 {
-            self.nodes[n].disk.mend();
-            self.faults.fired("client store restored");
+            self.regions[n].disk.mend();
+            self.faults.fired(Kind::ClientStoreRestored);
         }
-        self.start_later(Who::Agent(n));
+        self.start_later(Daemon::Agent(n));
         Ok(())
     }
 
-    fn start_later(&mut self, who: Who) {
+    fn start_later(&mut self, daemon: Daemon) {
         let back_after = self.delay(Span::seconds(1), Span::seconds(10));
-        self.after(back_after, Event::Start(who));
+        self.after(back_after, Event::Start(daemon));
+    }
+
+    /// Bits of a keeper's journal flip. Nobody can tell from then on what it had of the runs that it knew.
+    pub fn rot_journal(&mut self, n: NodeAt, bits: u64, killed: bool) {
+        let host = &mut self.regions[n];
+        let known = journal::read(&host.journal.contents()).entries;
+        let before = host.journal.counts().bits_rotten;
+        host.journal.rot(bits);
+        if host.journal.counts().bits_rotten > before {
+            host.doubtful.extend(known.iter().map(Entry::run));
+        }
+        if killed && host.keeper.is_some() {
+            self.crash_keeper(n);
+        }
     }
 
     /// Under nobody: whoever lives on a rotten disk is killed first.
     pub fn mend_all_rot(&mut self) {
-        if self.server.disk.is_rotten() {
-            if self.server.is_up() {
-                self.stop_server(Span::seconds(1));
+        for at in self.regions.servers() {
+            if self.regions[at].disk.is_rotten() {
+                if self.regions[at].is_up() {
+                    self.stop_server(at, Span::seconds(1));
+                }
+                self.regions[at].disk.mend();
             }
-            self.server.disk.mend();
         }
-        for n in 0..self.nodes.len() {
-            if self.nodes[n].disk.is_rotten() {
-                if self.nodes[n].client.is_some() {
+        for n in self.regions.nodes() {
+            if self.regions[n].disk.is_rotten() {
+                if self.regions[n].client.is_some() {
                     self.crash_agent(n);
                 }
-                self.nodes[n].disk.mend();
+                self.regions[n].disk.mend();
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Users who scale jobs in the simulated world: within limits and beyond them, while deployments are under way and when jobs are
 //! stopped; and what must hold of it: a count is what the last word on it said, and no word beyond a limit is taken.
 
-use super::ledger::Left;
+use super::faults::Kind;
+use super::ledger::WrittenJob;
+use super::place::ServerAt;
+use super::users::User;
 use super::world::{Event, World};
 use model::id::JobKey;
 use model::job::{Job, JobSpec, JobType};
@@ -56,16 +59,16 @@ impl World {
             0 => None,
             _ => Some(self.scalers.draws.below(6) as i64),
         };
-        if self.server.is_up() && self.ledger.is_free(&job) {
-            self.ask_to_scale(job, count);
+        if let Some(at) = self.server_of(User::Scaler).filter(|_| self.ledger.is_free(&job)) {
+            self.ask_to_scale(at, job, count);
         }
         let wait = Span::seconds(5) + Span(self.scalers.draws.below(30_000_000_000) as i64);
         self.after(wait, Event::Scale);
         Ok(())
     }
 
-    fn ask_to_scale(&mut self, job: JobKey, count: Option<i64>) {
-        let Some(Some((known, deployed))) = self.read(|view| {
+    fn ask_to_scale(&mut self, at: ServerAt, job: JobKey, count: Option<i64>) {
+        let Some(Some((known, deployed))) = self.read(User::Scaler, |view| {
             let active = view.latest_deployment(&job)?.is_some_and(|d| d.status.is_active());
             Ok(view.job(&job)?.map(|known| (known, active)))
         }) else {
@@ -82,8 +85,8 @@ impl World {
         });
         let token = self.workload.token();
         match count {
-            Some(count) => self.ledger.asked(token, job.clone(), scaled(&known, count)),
-            None => self.ledger.asked_aside(token),
+            Some(count) => self.ledger.asked(token, at, job.clone(), scaled(&known, count)),
+            None => self.ledger.asked_aside(token, at),
         }
         self.note(|_| format!("user    {token} scales {} to {count:?}", job.id));
         self.scalers.asked.insert(token, Asked { job: job.clone(), count, beyond });
@@ -91,29 +94,29 @@ impl World {
         let group = group.name.clone();
         let request =
             ScaleRequest { job, group, count, message, error: count.is_none(), meta, enforce_index: None };
-        self.server_input(Input::Request { token, action: WriteRequest::ScaleJob(Box::new(request)) });
+        self.server_input(at, Input::Request { token, action: WriteRequest::ScaleJob(Box::new(request)) });
     }
 
     /// What became of a word on a count.
     pub fn note_scaled(&mut self, token: u64, result: &Result<WriteReply, Refusal>) -> Result<(), String> {
         let Some(Asked { job, count, beyond }) = self.scalers.asked.remove(&token) else { return Ok(()) };
         match (result, count) {
-            (Ok(_), None) => self.faults.fired("scaling event alone"),
+            (Ok(_), None) => self.faults.fired(Kind::ScalingEventAlone),
             (Ok(_), Some(_)) if beyond => {
                 return Err(format!("{job} was scaled to {count:?}, beyond its limits"));
             }
             (Ok(_), Some(count)) => {
-                self.faults.fired("scaled");
+                self.faults.fired(Kind::Scaled);
                 return self.check_scaled(&job, count, token);
             }
             (Err(refusal), _) if refusal.message.contains("active deployment") => {
-                self.faults.fired("scaling blocked by a deployment");
+                self.faults.fired(Kind::ScalingBlockedByADeployment);
             }
             (Err(refusal), _) if refusal.kind == RefusalKind::Invalid => {
                 if !beyond {
                     return Err(format!("{job} was not scaled to {count:?}: {refusal}"));
                 }
-                self.faults.fired("scaling beyond limits");
+                self.faults.fired(Kind::ScalingBeyondLimits);
             }
             (Err(_), _) => {}
         }
@@ -122,7 +125,7 @@ impl World {
 
     /// It was just acknowledged, and nobody else has a word on this job under way.
     fn check_scaled(&mut self, key: &JobKey, count: i64, token: u64) -> Result<(), String> {
-        let found = self.read(|view| Ok((view.job(key)?, view.scaling_events(key, "group")?)));
+        let found = self.read(User::Scaler, |view| Ok((view.job(key)?, view.scaling_events(key, "group")?)));
         let Some((job, events)) = found else { return Ok(()) };
         let said =
             events.0.first().is_some_and(|e| e.count == Some(count) && e.message == format!("word {token}"));
@@ -134,11 +137,11 @@ impl World {
     }
 }
 
-fn scaled(known: &Job, count: i64) -> Left {
+fn scaled(known: &Job, count: i64) -> WrittenJob {
     let mut spec = known.spec.clone();
     if spec.stop {
-        return Left::Stopped;
+        return WrittenJob::Stopped;
     }
     spec.groups.iter_mut().take(1).for_each(|g| g.count = count);
-    Left::Spec(Box::new(spec))
+    WrittenJob::Spec(Box::new(spec))
 }

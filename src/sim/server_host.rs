@@ -1,9 +1,11 @@
-//! The server's machine: its disk, its clock, its scheduler workers, and the brain while it lives.
+//! A server's machine: its disk, its clock, its scheduler workers, and the brain while it lives.
 
 use super::clock::Clock;
 use super::disk::SimDisk;
+use super::faults::Kind;
 use super::garbage::RULES;
-use super::world::{Event, Who, World};
+use super::place::{Daemon, Machine, ServerAt};
+use super::world::{Event, World};
 use model::garbage::GarbageRules;
 use model::key::Seed;
 use model::plan::Decision;
@@ -16,9 +18,7 @@ use state::check;
 use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
 use std::collections::BTreeMap;
-use wire::rpc::Peer;
 
-pub const SERVER_ID: u64 = 1;
 /// A store that does not open so often in a row is lost.
 pub const MAX_FAILED_OPENS: u32 = 4;
 /// So little that a store is read from its disk all the time, and not from memory.
@@ -30,36 +30,37 @@ const UNSAVED_ROWS: usize = 500;
 const SEGMENT_BYTES: u64 = 48 << 10;
 
 pub struct ServerHost {
+    at: ServerAt,
     pub disk: SimDisk,
     pub options: Options,
     pub garbage: GarbageRules,
     seed: u64,
     lives: u64,
     failed_opens: u32,
-    pub server: Option<Server>,
+    pub brain: Option<Server>,
     inbox: Vec<Input>,
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
+    /// The end of a pause that has kept it from nothing yet.
+    pub uncounted_pause: Option<Mono>,
     /// Every durable turn takes long until then.
     pub slow_until: Mono,
     pub clock: Clock,
     pub lose_next_worker: bool,
-    /// The digest of the state at each applied index, whoever applied it.
-    pub digests: BTreeMap<u64, u64>,
-    /// The hash of the log's entry at each index that was ever found on the disk.
-    entries: BTreeMap<u64, u64>,
     /// The newest index that was shown as applied.
     applied: u64,
     /// The checkers know this life's state.
-    pub is_followed: bool,
+    pub is_tracked: bool,
     pub full: bool,
     told_full: bool,
 }
 
 impl ServerHost {
-    pub fn new(seed: u64) -> Self {
+    pub fn new(at: ServerAt, seed: u64) -> Self {
+        let seed = seed.wrapping_add((at.id() - 1) << 32);
         ServerHost {
+            at,
             disk: SimDisk::new(seed ^ 0x5e1),
             options: Options {
                 cache_bytes: CACHE_BYTES,
@@ -71,37 +72,53 @@ impl ServerHost {
             seed,
             lives: 0,
             failed_opens: 0,
-            server: None,
+            brain: None,
             inbox: vec![],
             turn_at: None,
             paused_until: Mono::default(),
+            uncounted_pause: None,
             slow_until: Mono::default(),
             clock: Clock::right(),
             lose_next_worker: false,
-            digests: BTreeMap::new(),
-            entries: BTreeMap::new(),
             applied: 0,
-            is_followed: false,
+            is_tracked: false,
             full: false,
             told_full: false,
         }
     }
 
     pub fn is_up(&self) -> bool {
-        self.server.is_some()
+        self.brain.is_some()
     }
 
-    /// What was applied once is in the log as it was, or was compacted away; after it, anything may have been lost.
-    fn log_keeps_its_promise(&mut self, recovered: &Recovered) -> Result<(), String> {
+    pub fn applied_index(&self) -> u64 {
+        self.brain.as_ref().map_or(0, |s| s.status().applied_index)
+    }
+
+    /// Looks at the server while no fault of its disk strikes. `None`: it is down.
+    pub fn look<T>(&self, look: impl FnOnce(&Server) -> T) -> Option<T> {
+        let server = self.brain.as_ref()?;
+        self.disk.hold_faults(true);
+        let found = look(server);
+        self.disk.hold_faults(false);
+        Some(found)
+    }
+
+    /// What was applied once is in the log as it was, or was compacted away; after it, anything may have been lost. `known`: the
+    /// region's applied entries.
+    fn log_keeps_its_promise(
+        &self,
+        recovered: &Recovered,
+        known: &mut BTreeMap<u64, u64>,
+    ) -> Result<(), String> {
         let compacted = recovered.truncated.map_or(0, |(index, _)| index);
         let last = recovered.entries.last().map_or(compacted, |(index, _)| *index);
         if last < self.applied {
             return Err(format!("entry {} was applied, but the log ends at {last}", self.applied));
         }
-        for (index, entry) in &recovered.entries {
+        for (index, entry) in recovered.entries.iter().filter(|(index, _)| *index <= self.applied) {
             let hash = fnv(entry);
-            let known = self.entries.insert(*index, hash);
-            if *index <= self.applied && known.is_some_and(|k| k != hash) {
+            if known.insert(*index, hash).is_some_and(|k| k != hash) {
                 return Err(format!("the committed entry {index} has changed"));
             }
         }
@@ -110,7 +127,7 @@ impl ServerHost {
 
     fn config(&self) -> Config {
         Config {
-            id: SERVER_ID,
+            id: self.at.id(),
             heartbeats: HeartbeatRules::default(),
             workers: 2,
             tracked_versions: 3,
@@ -123,171 +140,204 @@ impl ServerHost {
 
 impl World {
     /// The server's process starts on what its disk holds.
-    pub fn start_server(&mut self) -> Result<(), String> {
-        let host = &mut self.server;
+    pub fn start_server(&mut self, at: ServerAt) -> Result<(), String> {
+        let host = &mut self.regions[at];
         host.lives += 1;
         let (store, recovered) = match Store::open(host.disk.media(), host.options) {
             Ok(opened) => opened,
-            Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(&fault),
-            Err(e) => return self.server_does_not_open(&e.to_string()),
+            Err(OpenError::Fault(fault @ Fault::Corrupt(_))) => return self.server_refuses(at, &fault),
+            Err(e) => return self.server_does_not_open(at, &e.to_string()),
         };
         host.failed_opens = 0;
-        host.log_keeps_its_promise(&recovered)?;
+        let mut known = std::mem::take(&mut self.regions[at.region].entries);
+        let kept = self.regions[at].log_keeps_its_promise(&recovered, &mut known);
+        self.regions[at.region].entries = known;
+        kept?;
+        let host = &mut self.regions[at];
         if host.disk.is_rotten() {
             check::consistent(&store.reader().view().map_err(|e| e.to_string())?)?;
         }
         host.disk.settle();
         let seed = host.seed.wrapping_add(host.lives);
         let server = Server::new(host.config(), store, recovered, seed).map_err(|e| e.to_string())?;
-        host.server = Some(server);
+        host.brain = Some(server);
         host.told_full = false;
-        host.is_followed = false;
+        host.is_tracked = false;
         host.inbox.clear();
         host.turn_at = None;
-        self.note(|w| format!("server  starts, life {}", w.server.lives));
-        self.wake_server(Span(1));
+        self.note(|w| format!("{at}  starts, life {}", w.regions[at].lives));
+        self.wake_server(at, Span(1));
         Ok(())
     }
 
     /// The power or the disk fails again while the store is being recovered: the process ends and is started again. A
     /// disk that has no fault left must open.
-    fn server_does_not_open(&mut self, why: &str) -> Result<(), String> {
-        self.note(|_| format!("server  does not open: {why}"));
-        let host = &mut self.server;
+    fn server_does_not_open(&mut self, at: ServerAt, why: &str) -> Result<(), String> {
+        self.note(|_| format!("{at}  does not open: {why}"));
+        let host = &mut self.regions[at];
         host.failed_opens += 1;
         if host.failed_opens > MAX_FAILED_OPENS {
-            return Err(format!("the server's store does not open: {why}"));
+            return Err(format!("the store of {at} does not open: {why}"));
         }
         if host.disk.is_dead() {
             host.disk.power_on();
         }
-        self.faults.fired("server did not open");
-        self.after(Span::seconds(1), Event::Start(Who::Server));
+        self.faults.fired(Kind::ServerDidNotOpen);
+        self.after(Span::seconds(1), Event::Start(Daemon::Server(at)));
         Ok(())
     }
 
     /// The process is gone; its disk may be, too.
-    pub fn stop_server(&mut self, back_after: Span) {
+    pub fn stop_server(&mut self, at: ServerAt, back_after: Span) {
         // killed: what it still holds in memory reaches the disk no more
-        self.server.disk.detach();
-        self.server.server = None;
-        self.server.inbox.clear();
-        self.ledger.lose_all();
-        self.dispatchers.lose_all();
-        self.after(back_after, Event::Start(Who::Server));
+        let host = &mut self.regions[at];
+        host.disk.detach();
+        host.brain = None;
+        host.inbox.clear();
+        self.ledger.lose_all(at);
+        self.dispatchers.lose_all(at);
+        self.after(back_after, Event::Start(Daemon::Server(at)));
     }
 
-    pub fn server_input(&mut self, input: Input) {
-        if self.server.is_up() {
-            self.server.inbox.push(input);
-            self.wake_server(Span(10_000));
+    pub fn server_input(&mut self, at: ServerAt, input: Input) {
+        if self.regions[at].is_up() {
+            self.regions[at].inbox.push(input);
+            self.wake_server(at, Span(10_000));
         }
     }
 
-    pub fn wake_server(&mut self, delay: Span) {
-        let at = self.now.after(delay).max(self.server.paused_until);
-        if self.server.turn_at.is_none_or(|t| t > at) {
-            self.server.turn_at = Some(at);
-            self.at(at, Event::ServerTurn { at });
+    pub fn wake_server(&mut self, at: ServerAt, delay: Span) {
+        let wanted = self.now.after(delay);
+        let host = &mut self.regions[at];
+        if host.is_up() && host.uncounted_pause.take_if(|end| wanted < *end).is_some() {
+            self.faults.fired(Kind::ServerPaused);
+        }
+        let turn_at = wanted.max(host.paused_until);
+        if host.turn_at.is_none_or(|t| t > turn_at) {
+            host.turn_at = Some(turn_at);
+            self.at(turn_at, Event::ServerTurn { server: at, at: turn_at });
         }
     }
 
-    pub fn server_turn(&mut self, at: Mono) -> Result<(), String> {
-        if self.server.turn_at != Some(at) {
+    pub fn server_turn(&mut self, at: ServerAt, turn_at: Mono) -> Result<(), String> {
+        if self.regions[at].turn_at != Some(turn_at) {
             return Ok(());
         }
-        self.server.turn_at = None;
-        if self.now < self.server.paused_until {
-            self.wake_server(Span(1));
+        self.regions[at].turn_at = None;
+        if self.now < self.regions[at].paused_until {
+            self.wake_server(at, Span(1));
             return Ok(());
         }
-        let now = self.server.clock.at(self.now);
-        let mut inputs = std::mem::take(&mut self.server.inbox);
-        if self.server.full != self.server.told_full {
-            self.server.told_full = self.server.full;
-            inputs.push(Input::Space { free: !self.server.full });
-        }
-        let Some(server) = &mut self.server.server else { return Ok(()) };
+        let inputs = self.server_inputs(at);
+        let host = &mut self.regions[at];
+        let now = host.clock.at(self.now);
+        let Some(server) = &mut host.brain else { return Ok(()) };
         self.turns += 1;
         match server.turn(now, inputs) {
             // a reader who makes room in the cache writes, too: the power may have failed without the turn's noticing
-            Ok(turn) if !self.server.disk.is_dead() => {
-                self.server_disk_is_slow(&turn);
-                self.obey_server(turn)?;
+            Ok(turn) if !host.disk.is_dead() => {
+                self.server_disk_is_slow(at, &turn);
+                self.execute_server_effects(at, turn)?;
                 self.lag = Span::ZERO;
             }
-            outcome => {
-                if let Err(fault) = outcome {
-                    self.note(|_| format!("server  fault: {fault}"));
-                    self.server_found_rot(&fault)?;
-                }
-                let back_after = self.delay(Span::millis(50), Span::seconds(3));
-                if self.server.disk.is_dead() {
-                    self.server.disk.power_on();
-                    self.faults.fired("server power cut");
-                }
-                self.stop_server(back_after);
-            }
+            outcome => self.server_fails(at, outcome.err())?,
         }
-        self.reschedule_server();
+        self.reschedule_server(at);
         Ok(())
     }
 
-    fn server_disk_is_slow(&mut self, turn: &Turn) {
-        if self.now < self.server.slow_until && !turn.changes.is_empty() {
+    /// What came since the last turn, and whether the disk is full if that is news.
+    fn server_inputs(&mut self, at: ServerAt) -> Vec<Input> {
+        let host = &mut self.regions[at];
+        let mut inputs = std::mem::take(&mut host.inbox);
+        if host.full != host.told_full && host.is_up() {
+            host.told_full = host.full;
+            inputs.push(Input::Space { free: !host.full });
+            if host.full {
+                self.faults.fired(Kind::ServerDiskFull);
+            }
+        }
+        inputs
+    }
+
+    /// Its storage has failed, or its machine: the process ends, and comes back.
+    fn server_fails(&mut self, at: ServerAt, fault: Option<Fault>) -> Result<(), String> {
+        if let Some(fault) = fault {
+            self.note(|_| format!("{at}  fault: {fault}"));
+            self.server_found_rot(at, &fault)?;
+        }
+        let back_after = self.delay(Span::millis(50), Span::seconds(3));
+        if self.regions[at].disk.is_dead() {
+            self.regions[at].disk.power_on();
+        }
+        self.stop_server(at, back_after);
+        Ok(())
+    }
+
+    fn server_disk_is_slow(&mut self, at: ServerAt, turn: &Turn) {
+        if self.now < self.regions[at].slow_until && !turn.changes.is_empty() {
+            self.faults.fired(Kind::ServerDiskSlow);
             self.lag = self.delay(Span::millis(20), Span::seconds(2));
-            self.server.paused_until = self.server.paused_until.max(self.now.after(self.lag));
+            let host = &mut self.regions[at];
+            host.paused_until = host.paused_until.max(self.now.after(self.lag));
         }
     }
 
-    fn reschedule_server(&mut self) {
-        let Some(server) = &self.server.server else { return };
+    fn reschedule_server(&mut self, at: ServerAt) {
+        let Some(server) = &self.regions[at].brain else { return };
         if let Some(deadline) = server.next_deadline() {
             let wait = deadline.since(self.now).max(Span(10_000));
-            self.wake_server(wait);
+            self.wake_server(at, wait);
         }
     }
 
-    fn obey_server(&mut self, turn: Turn) -> Result<(), String> {
+    fn execute_server_effects(&mut self, at: ServerAt, turn: Turn) -> Result<(), String> {
         let changes = turn.changes.len();
-        let applied = self.server.server.as_ref().map_or(0, |s| s.status().applied_index);
-        self.server.applied = self.server.applied.max(applied);
+        let host = &mut self.regions[at];
+        let applied = host.applied_index();
+        host.applied = host.applied.max(applied);
         for effect in turn.effects {
             match effect {
-                Effect::Send { to, bytes } => self.send(Peer::Server(SERVER_ID), to, bytes),
-                Effect::Reply { token, result } => self.after(Span(1_000), Event::Answer { token, result }),
-                Effect::Schedule(task) => self.give_worker(task),
+                Effect::Send { to, bytes } => {
+                    if let Some(to) = self.regions.machine(to) {
+                        self.send(Machine::Server(at), to, bytes);
+                    }
+                }
+                Effect::Reply { token, result } => {
+                    self.after(Span(1_000), Event::Answer { server: at, token, result });
+                }
+                Effect::Schedule(task) => self.give_worker(at, task),
                 // any bytes will do: nothing in the simulator checks signatures
                 Effect::MakeSigningKey => {
-                    self.server_input(Input::SigningKey { seed: Seed([1; 32]), public: [2; 32] });
+                    self.server_input(at, Input::SigningKey { seed: Seed([1; 32]), public: [2; 32] });
                 }
             }
         }
         if changes > 0 {
-            self.note(|_| format!("server  applied {applied}, {changes} changes"));
-            self.check_server(&turn.changes)?;
+            self.note(|_| format!("{at}  applied {applied}, {changes} changes"));
+            self.check_server(at, &turn.changes)?;
         }
         Ok(())
     }
 
-    fn give_worker(&mut self, task: Box<ScheduleTask>) {
-        if std::mem::take(&mut self.server.lose_next_worker) {
-            return self.faults.fired("worker lost");
+    fn give_worker(&mut self, at: ServerAt, task: Box<ScheduleTask>) {
+        if std::mem::take(&mut self.regions[at].lose_next_worker) {
+            return self.faults.fired(Kind::WorkerLost);
         }
         let delay = self.delay(Span(50_000), Span::millis(200));
-        self.after(delay, Event::Worker { task });
+        self.after(delay, Event::Worker { server: at, task });
     }
 
     /// A worker reads the state as it is now, which may be far from what it was when the work was handed out.
-    pub fn worker(&mut self, task: ScheduleTask) {
-        let Some(server) = &self.server.server else { return };
+    pub fn worker(&mut self, at: ServerAt, task: ScheduleTask) {
+        let Some(server) = &self.regions[at].brain else { return };
         let (eval, token) = (task.eval.id, task.token);
         let result = board::decide(&task, &server.reader());
         self.note(|_| match &result {
             Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
             Err(why) => format!("worker  failed: {why}"),
         });
-        self.server_input(Input::Planned { eval, token, result });
+        self.server_input(at, Input::Planned { eval, token, result });
     }
 }
 

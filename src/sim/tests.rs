@@ -4,42 +4,48 @@
 // Threads carry whole worlds, none of which knows of it.
 #![allow(clippy::disallowed_methods)]
 
-use super::faults::{Fault, KINDS};
+use super::faults::{Fault, Kind, ServerFault};
+use super::place::{NodeAt, ServerAt};
 use super::world::{Event, World};
+use model::id::RunId;
+use model::job::{DisconnectPolicy, Reconcile};
 use model::time::{Mono, Span};
 use state::check::consistent;
 use state::store::Options;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::panic::catch_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, available_parallelism};
 
+const SERVERS: usize = 1;
 const NODES: usize = 3;
+const FIRST_SERVER: ServerAt = ServerAt { region: 0, server: 0 };
 /// So many seeds hold every fault.
 const ALL_FAULTS: u64 = 100;
 /// Faults and users, then faults end and users leave, then everything has to come to rest.
-const STORMY: Span = Span::minutes(10);
+const FAULTS_AND_USERS: Span = Span::minutes(10);
 /// Until then drains with a deadline have ended.
 const DRAINED: Span = Span::minutes(8);
-const CALM: Span = Span::minutes(20);
+const AT_REST: Span = Span::minutes(20);
 /// What was launched last comes to its end.
 const LAST_LAUNCHES: Span = Span::minutes(5);
 
 struct Run {
     hash: u64,
     turns: u64,
-    counts: BTreeMap<&'static str, u64>,
+    counts: BTreeMap<Kind, u64>,
     acknowledged: u64,
     reads: u64,
 }
 
 fn run(seed: u64, print: bool) -> Result<Run, String> {
-    let mut world = World::new(seed, NODES, print);
-    weather(&mut world).map_err(|e| format!("at {:.6} s: {e}", world.now.0 as f64 / 1e9))?;
+    let mut world = World::new(seed, SERVERS, NODES, print);
+    all_phases(&mut world).map_err(|e| format!("at {:.6} s: {e}", world.now.0 as f64 / 1e9))?;
     world.count_disk_faults();
     Ok(Run {
-        hash: world.trace_hash(),
+        hash: world.trace.hash(),
         turns: world.turns,
         counts: world.faults.counts().clone(),
         acknowledged: world.ledger.acknowledged,
@@ -47,13 +53,13 @@ fn run(seed: u64, print: bool) -> Result<Run, String> {
     })
 }
 
-/// A storm, and then calm.
-fn weather(world: &mut World) -> Result<(), String> {
-    storm(world)?;
+/// Faults and users; healing; then rest, in which everything that was wanted must come about.
+fn all_phases(world: &mut World) -> Result<(), String> {
+    faults_and_users(world)?;
     world.heal()?;
     world.run_until(world.now.after(DRAINED))?;
     world.check_drained()?;
-    let rest = world.now.after(CALM);
+    let rest = world.now.after(AT_REST);
     world.run_until(rest)?;
     world.check_launched()?;
     world.stop_the_clock();
@@ -63,18 +69,34 @@ fn weather(world: &mut World) -> Result<(), String> {
     world.check_settled()
 }
 
-fn storm(world: &mut World) -> Result<(), String> {
-    world.start_server()?;
-    for n in 0..NODES {
-        world.start_keeper(n);
-        world.start_agent(n)?;
-    }
+fn faults_and_users(world: &mut World) -> Result<(), String> {
+    world.start_all()?;
     world.after(Span::seconds(1), Event::Work);
     world.after(Span::seconds(30), Event::Operate);
     world.after(Span::seconds(45), Event::Scale);
     world.next_fault();
     world.after(Span::seconds(3), Event::Dispatch);
-    world.run_until(Mono(1).after(STORMY))
+    world.run_until(Mono(1).after(FAULTS_AND_USERS))
+}
+
+/// A world that nothing troubles, with its first user.
+fn calm_world(seed: u64) -> World {
+    let mut world = World::new(seed, SERVERS, NODES, false);
+    world.faults.heal();
+    world.start_all().expect("fresh disks open");
+    world.after(Span::seconds(1), Event::Work);
+    world
+}
+
+/// The first process that runs in it, after how long that may take.
+fn first_process(world: &mut World) -> (NodeAt, RunId) {
+    let found = (1..200u64).find_map(|second| {
+        world.run_until(Mono(1).after(Span::seconds(second as i64))).expect("no fault, no failure");
+        let running =
+            |n: &NodeAt| world.regions[*n].processes.values().find(|p| p.running).map(|p| (*n, p.run));
+        world.regions.nodes().iter().find_map(running)
+    });
+    found.expect("some task runs within minutes")
 }
 
 /// Twice: the second time must be as the first.
@@ -100,11 +122,11 @@ fn all_cores(seeds: u64) -> BTreeMap<u64, Result<Run, String>> {
             if failed.load(Ordering::Relaxed) < seed {
                 break;
             }
-            let kept = catch_unwind(|| run_twice(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
-            if kept.is_err() {
+            let outcome = catch_unwind(|| run_twice(seed)).unwrap_or_else(|_| Err("panicked".to_string()));
+            if outcome.is_err() {
                 failed.fetch_min(seed, Ordering::Relaxed);
             }
-            runs.push((seed, kept));
+            runs.push((seed, outcome));
         }
         runs
     };
@@ -129,15 +151,15 @@ fn setting(name: &str) -> Option<u64> {
 fn every_seed_keeps_every_promise_and_repeats_itself() {
     if let Some(seed) = setting("DROVER_SIM_SEED") {
         let seen = run(seed, true).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-        println!("fired: {:?}", seen.counts);
+        println!("fired: {:#?}", seen.counts);
         return;
     }
     let seeds = setting("DROVER_SIM_SEEDS").unwrap_or(20);
     assert!(seeds > 0, "no seed, no proof");
-    let mut counts: BTreeMap<&'static str, u64> = KINDS.iter().map(|k| (*k, 0)).collect();
+    let mut counts: BTreeMap<Kind, u64> = Kind::ALL.iter().map(|k| (*k, 0)).collect();
     let (mut turns, mut acknowledged, mut reads) = (0, 0, 0);
-    for (seed, kept) in all_cores(seeds) {
-        let run = kept.unwrap_or_else(|e| {
+    for (seed, outcome) in all_cores(seeds) {
+        let run = outcome.unwrap_or_else(|e| {
             panic!("seed {seed} {e}\nto look at it: DROVER_SIM_SEED={seed} cargo test --profile sim -p drover-sim -- every_seed --nocapture")
         });
         turns += run.turns;
@@ -151,61 +173,95 @@ fn every_seed_keeps_every_promise_and_repeats_itself() {
         "{seeds} seeds, {turns} turns, {acknowledged} acknowledged writes, {reads} reads; faults fired:"
     );
     for (kind, n) in &counts {
-        println!("{n:>8}  {kind}");
+        println!("{n:>8}  {}", kind.name());
     }
-    let silent: Vec<_> = counts.iter().filter(|(_, n)| **n == 0).map(|(k, _)| *k).collect();
+    let silent: Vec<_> = counts.iter().filter(|(_, n)| **n == 0).map(|(k, _)| k.name()).collect();
     // a few seeds cannot hold every fault
     assert!(silent.is_empty() || seeds < ALL_FAULTS, "never fired: {silent:?}");
 }
 
-/// A farm whose checkers cannot fail proves nothing: a task killed behind the servers' back must be found out.
+/// Checkers that cannot fail prove nothing: a task killed behind the servers' back must be found out.
 #[test]
 fn a_task_killed_without_a_reason_is_found() {
-    let mut world = World::new(1, NODES, false);
-    world.faults.heal();
-    world.start_server().expect("a fresh disk opens");
-    for n in 0..NODES {
-        world.start_keeper(n);
-        world.start_agent(n).expect("a fresh disk opens");
-    }
-    world.after(Span::seconds(1), Event::Work);
-    let found = (1..200u64).find_map(|second| {
-        world.run_until(Mono(1).after(Span::seconds(second as i64))).expect("no fault, no failure");
-        let running = |n: usize| world.nodes[n].processes.values().find(|p| p.running).map(|p| (n, p.run));
-        (0..NODES).find_map(running)
-    });
-    let (n, run) = found.expect("some task runs within minutes");
+    let mut world = calm_world(1);
+    let (n, run) = first_process(&mut world);
     assert!(world.check_kill(n, run).is_err());
+}
+
+/// A run that starts again is excused by a journal that knew it and rotted, and by no other one.
+#[test]
+fn a_second_execution_is_found_after_rot_elsewhere() {
+    let mut world = calm_world(1);
+    let (n, run) = first_process(&mut world);
+    world.regions[n].doubtful.insert(RunId::from_random(9));
+    assert!(world.release(n, run).is_err_and(|e| e.contains("a second time")));
+    world.rot_journal(n, 40, false);
+    assert_eq!(world.release(n, run), Ok(()));
+}
+
+/// A node may end a task by itself only once no server has answered for as long as the group's policy says.
+#[test]
+fn a_task_given_up_too_early_is_found() {
+    let mut world = calm_world(1);
+    let (n, run) = first_process(&mut world);
+    let process = world.regions[n].processes.values().find(|p| p.run == run).expect("runs");
+    let alloc = process.alloc().expect("has a label");
+    let tracked = &mut world.regions[0].tracked;
+    let (job, group) =
+        tracked.allocs.get(&alloc).map(|a| (a.job.clone(), a.group.clone())).expect("is known");
+    let job = Arc::make_mut(tracked.jobs.get_mut(&job).expect("is known"));
+    let policy = DisconnectPolicy {
+        lost_after: None,
+        stop_on_client_after: Some(Span::minutes(10)),
+        replace: true,
+        reconcile: Reconcile::BestScore,
+    };
+    job.spec.groups.iter_mut().filter(|g| g.name == group).for_each(|g| g.disconnect = Some(policy));
+    assert!(world.check_kill(n, run).is_err(), "its server answers");
+    world.now = world.now.after(Span::minutes(10));
+    assert_eq!(world.check_kill(n, run), Ok(()));
+}
+
+#[test]
+fn a_committed_entry_that_changed_is_found() {
+    let mut world = calm_world(1);
+    world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
+    world.stop_server(FIRST_SERVER, Span::hours(1));
+    world.start_server(FIRST_SERVER).expect("nothing has changed");
+    world.stop_server(FIRST_SERVER, Span::hours(1));
+    *world.regions[0].entries.values_mut().next_back().expect("some were applied") ^= 1;
+    assert!(world.start_server(FIRST_SERVER).is_err_and(|e| e.contains("has changed")));
 }
 
 /// A row that rots under a living store: one that verifies says so, one that does not is contradicted by the checker.
 #[test]
 fn rot_is_a_fault_or_else_a_contradiction() {
     for unverified in [false, true] {
-        let mut world = World::new(4, NODES, false);
+        let mut world = World::new(4, SERVERS, NODES, false);
         world.faults.heal();
-        world.server.options = Options { cache_bytes: 4096, unverified, ..world.server.options };
-        world.start_server().expect("a fresh disk opens");
+        let host = &mut world.regions[FIRST_SERVER];
+        host.options = Options { cache_bytes: 4096, unverified, ..host.options };
+        world.start_server(FIRST_SERVER).expect("a fresh disk opens");
         world.run_until(Mono(1).after(Span::seconds(30))).expect("no fault, no failure");
         world.register_quietly("quiet-1");
         world.run_until(Mono(1).after(Span::seconds(60))).expect("no fault, no failure");
-        let image = world.server.disk.image();
+        let image = world.regions[FIRST_SERVER].disk.image();
         let named = (0..image.len()).filter(|at| image[*at..].starts_with(b"quiet-1"));
-        named.for_each(|at| world.server.disk.rot_at(at + 6, 1));
-        let server = world.server.server.as_ref().expect("nothing has failed");
+        named.for_each(|at| world.regions[FIRST_SERVER].disk.rot_at(at + 6, 1));
+        let server = world.regions[FIRST_SERVER].brain.as_ref().expect("nothing has failed");
         let looked = server.reader().view().map_err(|e| e.to_string()).and_then(|v| consistent(&v));
         let said = looked.expect_err("something is found");
         assert_eq!(said.contains("is damaged"), !unverified, "{said}");
     }
 }
 
-/// A farm whose checkers cannot fail proves nothing: a server that does not look for rot does not get through its storms.
+/// Checkers that cannot fail prove nothing: a server that does not look for rot does not get through its faults.
 #[test]
 fn rot_that_no_store_looks_for_is_found_by_the_world() {
     let blind = |seed| {
-        let mut world = World::new(seed, NODES, false);
-        world.server.options.unverified = true;
-        weather(&mut world)
+        let mut world = World::new(seed, SERVERS, NODES, false);
+        world.regions[FIRST_SERVER].options.unverified = true;
+        all_phases(&mut world)
     };
     let outcomes: Vec<_> = (1..=8).map(|seed| catch_unwind(|| blind(seed))).collect();
     let told = outcomes.iter().filter(|o| matches!(o, Ok(Err(_)))).count();
@@ -214,31 +270,34 @@ fn rot_that_no_store_looks_for_is_found_by_the_world() {
     assert!(told + died > 0);
 }
 
-/// A power cut that loses nothing would prove nothing: the disk must be seen to forget.
 #[test]
-fn a_fault_by_name_strikes() {
-    let mut world = World::new(2, NODES, false);
-    world.start_server().expect("a fresh disk opens");
-    world.strike(Fault::ServerKilled).expect("a kill is no failure of the world");
-    assert!(!world.server.is_up());
-    assert_eq!(world.faults.counts().get("server killed"), Some(&1));
+fn a_fault_by_name_strikes_and_is_counted_then() {
+    let mut world = World::new(2, SERVERS, NODES, false);
+    world.start_server(FIRST_SERVER).expect("a fresh disk opens");
+    let strike = |world: &mut World, fault| {
+        world.strike(Fault::Server(FIRST_SERVER, fault)).expect("no failure of the world");
+    };
+    strike(&mut world, ServerFault::Paused);
+    assert_eq!(world.faults.counts().get(&Kind::ServerPaused), None, "it has missed nothing yet");
+    world.wake_server(FIRST_SERVER, Span(1));
+    assert_eq!(world.faults.counts().get(&Kind::ServerPaused), Some(&1));
+    strike(&mut world, ServerFault::Killed);
+    assert!(!world.regions[FIRST_SERVER].is_up());
+    assert_eq!(world.faults.counts().get(&Kind::ServerKilled), Some(&1));
+    strike(&mut world, ServerFault::Killed);
+    assert_eq!(world.faults.counts().get(&Kind::ServerKilled), Some(&1), "the dead die no second time");
 }
 
-/// A farm that lives: the same questions, asked of a world whose promises were broken on purpose.
+/// The same questions, asked of a world whose promises were broken on purpose.
 #[test]
 fn broken_promises_are_found() {
-    let mut world = World::new(3, NODES, false);
-    world.start_server().expect("a fresh disk opens");
+    let mut world = World::new(3, SERVERS, NODES, false);
+    world.start_server(FIRST_SERVER).expect("a fresh disk opens");
     world.run_until(Mono(1).after(Span::seconds(5))).expect("no fault, no failure");
-    let made_up = wire::keeper::Event::Exited {
-        run: model::id::RunId::from_random(7),
-        exit: model::task::Exit { status: model::task::ExitStatus::Code(0), oom_killed: false },
-        at: model::time::Wall::NEVER,
-    };
-    assert!(world.check_exits(0, &made_up).is_err(), "an exit of nobody");
-    assert!(world.answered(99, Ok(wire::request::WriteReply::Nothing { index: 0 })).is_err(), "never asked");
-    let index = world.server.server.as_ref().map_or(0, |s| s.status().applied_index);
-    world.check_server(&[]).expect("nothing is broken yet");
-    *world.server.digests.get_mut(&index).expect("has a digest") ^= 1;
-    assert!(world.check_server(&[]).is_err(), "another state at the same index");
+    let nothing = Ok(wire::request::WriteReply::Nothing { index: 0 });
+    assert!(world.answered(FIRST_SERVER, 99, nothing).is_err(), "never asked");
+    let index = world.regions[FIRST_SERVER].applied_index();
+    world.check_server(FIRST_SERVER, &[]).expect("nothing is broken yet");
+    *world.regions[0].digests.get_mut(&index).expect("has a digest") ^= 1;
+    assert!(world.check_server(FIRST_SERVER, &[]).is_err(), "another state at the same index");
 }

@@ -3,12 +3,14 @@
 #![cfg(test)]
 
 use super::disk::Counts;
+use super::place::ServerAt;
 use super::world::World;
 use model::garbage::GarbageRules;
 use model::time::{Mono, Span};
 use state::client_store;
 use state::store::Options;
 
+const SERVER: ServerAt = ServerAt { region: 0, server: 0 };
 const NODES: usize = 3;
 const JOBS: u64 = 6;
 
@@ -24,9 +26,9 @@ fn sum(counts: impl Iterator<Item = Counts>) -> (u64, u64) {
 
 fn cost(world: &World) -> Cost {
     Cost {
-        server: sum([world.server.disk.counts()].into_iter()),
-        clients: sum(world.nodes.iter().map(|n| n.disk.counts())),
-        keepers: sum(world.nodes.iter().map(|n| n.journal.counts())),
+        server: sum([world.regions[SERVER].disk.counts()].into_iter()),
+        clients: sum(world.regions.node_hosts().map(|n| n.disk.counts())),
+        keepers: sum(world.regions.node_hosts().map(|n| n.journal.counts())),
     }
 }
 
@@ -36,18 +38,14 @@ fn less(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
 
 /// A region without faults that has come to rest.
 fn settled() -> World {
-    let mut world = World::new(11, NODES, false);
+    let mut world = World::new(11, 1, NODES, false);
     world.faults.heal();
     // as much memory as in life: with less, pages are written earlier and more often
-    world.server.options = Options::default();
+    world.regions[SERVER].options = Options::default();
     // and what has ended is kept as long
-    world.server.garbage = GarbageRules::default();
-    world.nodes.iter_mut().for_each(|n| n.cache_bytes = client_store::CACHE_BYTES);
-    world.start_server().expect("a fresh disk opens");
-    for n in 0..NODES {
-        world.start_keeper(n);
-        world.start_agent(n).expect("a fresh disk opens");
-    }
+    world.regions[SERVER].garbage = GarbageRules::default();
+    world.regions[0].nodes.iter_mut().for_each(|n| n.cache_bytes = client_store::CACHE_BYTES);
+    world.start_all().expect("fresh disks open");
     go_on(&mut world, Span::minutes(2));
     world
 }
@@ -66,7 +64,8 @@ fn an_idle_day_writes_next_to_nothing_and_a_job_little() {
         go_on(&mut world, Span::minutes(1));
     }
     let after = cost(&world);
-    let running: usize = world.nodes.iter().map(|n| n.processes.values().filter(|p| p.running).count()).sum();
+    let running: usize =
+        world.regions.node_hosts().map(|n| n.processes.values().filter(|p| p.running).count()).sum();
     assert_eq!(running as u64, JOBS, "all of them run");
     let of_jobs = |a: (u64, u64), b: (u64, u64)| {
         let (syncs, bytes) = less(a, b);

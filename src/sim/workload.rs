@@ -1,10 +1,13 @@
 //! The users: jobs registered, changed, stopped and purged, at random but from the seed. A task's command says what the
 //! simulated process does: `run <milliseconds> <exit code> [stubborn] [sibling]`; zero milliseconds is forever.
 
+use super::faults::Kind;
 use super::launches::CLOCK_JOB;
-use super::ledger::Left;
+use super::ledger::WrittenJob;
+use super::place::ServerAt;
 use super::processes::WITH_SIBLING;
 use super::rollouts;
+use super::users::{HOME_REGION, User};
 use super::world::{Event, World};
 use client::effects as client;
 use model::claims::{DEFAULT_HOST_NETWORK, Network, Port};
@@ -56,11 +59,11 @@ impl Workload {
         self.draws.below(n) == 0
     }
 
-    fn wish(&mut self, job: &JobKey) -> Left {
+    fn wish(&mut self, job: &JobKey) -> WrittenJob {
         match self.draws.below(10) {
-            0 => Left::Nothing,
-            1 | 2 => Left::Stopped,
-            _ => Left::Spec(Box::new(self.spec(job))),
+            0 => WrittenJob::Absent,
+            1 | 2 => WrittenJob::Stopped,
+            _ => WrittenJob::Spec(Box::new(self.spec(job))),
         }
     }
 
@@ -172,7 +175,7 @@ impl World {
             return Ok(());
         }
         if self.workload.one_in(60) {
-            self.faults.fired("register storm");
+            self.faults.fired(Kind::RegisterStorm);
             for n in 0..STORM_JOBS {
                 self.ask_for(JobKey::new("default", format!("storm-{n}")))?;
             }
@@ -183,15 +186,15 @@ impl World {
             self.ask_for(JobKey::new("default", CLOCK_JOB))?;
         }
         if self.workload.one_in(12) {
-            self.launch_by_hand();
+            self.force_launch();
         }
         match self.workload.one_in(12) {
-            true => self.go_back(job),
+            true => self.revert_a_job(job),
             false => self.ask_for(job)?,
         }
         self.ask_a_node();
         if self.workload.one_in(2) {
-            self.meddle()?;
+            self.change_a_deployment();
         }
         let which = self.workload.draws.next_u64();
         self.read_over_http(which)?;
@@ -203,8 +206,9 @@ impl World {
     /// A user asks a node about one of its allocations: to restart it, or to make room.
     fn ask_a_node(&mut self) {
         let draws = &mut self.workload.draws;
-        let n = draws.below(self.nodes.len() as u64) as usize;
-        let allocs: Vec<AllocId> = self.nodes[n].dirs.iter().copied().collect();
+        let nodes = self.regions.nodes_of(HOME_REGION);
+        let n = nodes[draws.below(nodes.len() as u64) as usize];
+        let allocs: Vec<AllocId> = self.regions[n].dirs.iter().copied().collect();
         let Some(alloc) = allocs.get(draws.below(allocs.len().max(1) as u64) as usize).copied() else {
             return;
         };
@@ -216,19 +220,19 @@ impl World {
             _ => return,
         };
         if matches!(ask, ClientRequest::Restart { .. }) {
-            self.restarted.insert(alloc);
+            self.regions[n.region].restarted.insert(alloc);
         }
-        self.note(|_| format!("user    asks node {n}: {ask:?}"));
+        self.note(|_| format!("user    asks {n}: {ask:?}"));
         self.node_input(n, client::Input::Ask { token: 0, ask });
     }
 
     /// A user wants a job to be different; every second one asks by HTTP.
     fn ask_for(&mut self, job: JobKey) -> Result<(), String> {
-        if !self.server.is_up() || !self.ledger.is_free(&job) {
+        let Some(at) = self.server_of(User::Workload).filter(|_| self.ledger.is_free(&job)) else {
             return Ok(());
-        }
+        };
         let mut wish = self.workload.wish(&job);
-        if let Left::Spec(spec) = &mut wish {
+        if let WrittenJob::Spec(spec) = &mut wish {
             self.scalers.limit(spec);
         }
         self.workload.next_token += 1;
@@ -237,24 +241,29 @@ impl World {
             Some(action(&job, &wish))
         } else {
             match &wish {
-                Left::Spec(spec) => self.register_over_http(token, spec)?,
-                Left::Stopped => self.deregister_over_http(token, &job.id, false)?,
-                Left::Nothing => self.deregister_over_http(token, &job.id, true)?,
+                WrittenJob::Spec(spec) => self.register_over_http(at, token, spec)?,
+                WrittenJob::Stopped => self.deregister_over_http(at, token, &job.id, false)?,
+                WrittenJob::Absent => self.deregister_over_http(at, token, &job.id, true)?,
             }
         };
         let Some(action) = action else { return Ok(()) };
         // what HTTP leaves out gets its default on the way
         let left = match &action {
-            WriteRequest::RegisterJob { spec, .. } => Left::Spec(spec.clone()),
+            WriteRequest::RegisterJob { spec, .. } => WrittenJob::Spec(spec.clone()),
             _ => wish,
         };
         self.note(|_| format!("user    {token} {}", describe(&action)));
-        self.ledger.asked(token, job, left);
-        self.server_input(Input::Request { token, action });
+        self.ledger.asked(token, at, job, left);
+        self.server_input(at, Input::Request { token, action });
         Ok(())
     }
 
-    pub fn answered(&mut self, token: u64, result: Result<WriteReply, Refusal>) -> Result<(), String> {
+    pub fn answered(
+        &mut self,
+        at: ServerAt,
+        token: u64,
+        result: Result<WriteReply, Refusal>,
+    ) -> Result<(), String> {
         self.note(|_| format!("answer  {token} {result:?}"));
         self.note_launch(token, &result);
         self.note_scaled(token, &result)?;
@@ -267,7 +276,7 @@ impl World {
         if !self.ledger.is_due(token) {
             return Err(format!("question {token} was answered twice, or never asked"));
         }
-        self.respond(token, &result)?;
+        self.respond(at, token, &result)?;
         match result {
             Ok(WriteReply::Job { .. }) => self.ledger.acknowledge(token),
             // there was nothing to stop
@@ -282,6 +291,7 @@ impl World {
 
     /// A job from outside the workload: for tests that want to know what one job costs.
     pub fn register_quietly(&mut self, id: &str) {
+        let Some(at) = self.server_of(User::Workload) else { return };
         let key = JobKey::new("default", id);
         let mut spec = service_job(&key, 1);
         if let Some(task) = spec.groups.first_mut().and_then(|g| g.tasks.first_mut()) {
@@ -290,18 +300,18 @@ impl World {
             task.config.insert("args".into(), Value::List(args));
         }
         self.workload.next_token += 1;
-        let (token, left) = (self.workload.next_token, Left::Spec(Box::new(spec)));
+        let (token, left) = (self.workload.next_token, WrittenJob::Spec(Box::new(spec)));
         let mut action = action(&key, &left);
         // what a source costs depends on how long it is
         if let WriteRequest::RegisterJob { submission, .. } = &mut action {
             *submission = None;
         }
-        self.ledger.asked(token, key, left);
-        self.server_input(Input::Request { token, action });
+        self.ledger.asked(token, at, key, left);
+        self.server_input(at, Input::Request { token, action });
     }
 }
 
-fn action(job: &JobKey, wish: &Left) -> WriteRequest {
+fn action(job: &JobKey, wish: &WrittenJob) -> WriteRequest {
     let stop = |purge| WriteRequest::DeregisterJob {
         job: job.clone(),
         purge,
@@ -309,9 +319,9 @@ fn action(job: &JobKey, wish: &Left) -> WriteRequest {
         no_shutdown_delay: false,
     };
     match wish {
-        Left::Nothing => stop(true),
-        Left::Stopped => stop(false),
-        Left::Spec(spec) => WriteRequest::RegisterJob {
+        WrittenJob::Absent => stop(true),
+        WrittenJob::Stopped => stop(false),
+        WrittenJob::Spec(spec) => WriteRequest::RegisterJob {
             spec: spec.clone(),
             enforce_index: None,
             eval_priority: None,

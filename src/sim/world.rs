@@ -1,26 +1,25 @@
-//! The world's clock and heap of future events, the network, and the loop that lets everything happen.
+//! The world's clock and heap of future events, and the loop that lets everything happen.
 
 use super::clock::Clock;
 use super::dispatchers::Dispatchers;
 use super::faults::{Fault, Faults};
 use super::http::Readers;
-use super::kept::Kept;
-use super::launches::Launched;
 use super::ledger::Ledger;
-use super::node_host::NodeHost;
+use super::network::Network;
 use super::operators::Operators;
+use super::place::{Daemon, Machine, NodeAt, ServerAt};
 use super::processes::ProcessEnd;
-use super::rollouts::Seen;
+use super::region::Regions;
 use super::scaling::Scalers;
-use super::server_host::ServerHost;
+use super::trace::Trace;
+use super::users::Users;
 use super::workload::Workload;
 use model::id::{AllocId, EvalId, RunId};
 use model::random::Stream;
 use model::time::{Mono, Span, Wall};
 use server::effects::ScheduleTask;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use wire::request::{Refusal, WriteReply};
-use wire::rpc::Peer;
 
 /// 2026-01-01T00:00:00Z: where the world's true time begins.
 pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
@@ -29,76 +28,73 @@ pub const EPOCH: Wall = Wall(1_767_225_600_000_000_000);
 #[derive(Debug)]
 pub enum Event {
     ServerTurn {
+        server: ServerAt,
         at: Mono,
     },
     NodeTurn {
-        node: usize,
+        node: NodeAt,
         at: Mono,
     },
     KeeperTurn {
-        node: usize,
+        node: NodeAt,
         at: Mono,
     },
-    ToServer {
-        from: Peer,
-        bytes: Vec<u8>,
-    },
-    ToNode {
-        node: usize,
-        from: Peer,
+    /// A frame arrives.
+    Frame {
+        from: Machine,
+        to: Machine,
         bytes: Vec<u8>,
     },
     Worker {
+        server: ServerAt,
         task: Box<ScheduleTask>,
     },
     ToKeeper {
-        node: usize,
+        node: NodeAt,
         life: u64,
         input: Box<keeper::effects::Input>,
     },
     FromKeeper {
-        node: usize,
+        node: NodeAt,
         connection: u64,
         event: Box<wire::keeper::Event>,
     },
     Dir {
-        node: usize,
+        node: NodeAt,
         life: u64,
         alloc: AllocId,
         removed: bool,
     },
     Process {
-        node: usize,
+        node: NodeAt,
         run: RunId,
         end: ProcessEnd,
     },
     /// A task writes some lines.
     Output {
-        node: usize,
+        node: NodeAt,
         run: RunId,
     },
     JournalRetry {
-        node: usize,
+        node: NodeAt,
         life: u64,
     },
     /// A new binary is in place.
     Upgrade {
-        node: usize,
+        node: NodeAt,
     },
     /// Somebody sets the node's clock.
     ClockSet {
-        node: usize,
+        node: NodeAt,
     },
     Connect {
-        node: usize,
+        node: NodeAt,
     },
     Strike(Fault),
     /// A process comes back after its death.
-    Start(Who),
-    /// The disk has room again: a node's, or the server's.
-    Room {
-        node: Option<usize>,
-    },
+    Start(Daemon),
+    /// The disk has room again.
+    Room(Machine),
     Work,
     Operate,
     Dispatch,
@@ -110,25 +106,20 @@ pub enum Event {
         last: bool,
     },
     Answer {
+        server: ServerAt,
         token: u64,
         result: Result<WriteReply, Refusal>,
     },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
-    Server,
-    Agent(usize),
-    Keeper(usize),
 }
 
 pub struct World {
     pub now: Mono,
     heap: BTreeMap<(Mono, u64), Event>,
     sequence: u64,
-    pub server: ServerHost,
-    pub nodes: Vec<NodeHost>,
+    pub regions: Regions,
+    pub network: Network,
     pub faults: Faults,
+    pub users: Users,
     pub workload: Workload,
     pub operators: Operators,
     pub dispatchers: Dispatchers,
@@ -136,60 +127,28 @@ pub struct World {
     pub ledger: Ledger,
     pub readers: Readers,
     pub draws: Stream,
-    trace: Trace,
+    pub trace: Trace,
     pub turns: u64,
-    /// Allocations that the servers wanted stopped at some time, or that are gone with their job.
-    pub stopped: BTreeSet<AllocId>,
-    /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
-    pub restarted: BTreeSet<AllocId>,
-    /// Allocations that were seen to make way.
-    pub evicted: BTreeSet<AllocId>,
-    pub launched: Launched,
     /// Launches that users asked for, by question, and what they came to if that was told.
-    pub by_hand: BTreeMap<u64, Option<EvalId>>,
-    pub seen: Seen,
-    pub kept: Kept,
+    pub forced_launches: BTreeMap<u64, Option<EvalId>>,
     /// When users say for the last time what they want of deployments.
     pub last_word: Wall,
     /// How long the disk takes of the machine whose turn it is.
     pub lag: Span,
-    /// The last delivery on each link: messages to one peer keep their order.
-    links: BTreeMap<(Peer, Peer), Mono>,
-}
-
-/// A hash over everything that happened, and the lines themselves when one seed is looked at.
-pub struct Trace {
-    hash: u64,
-    print: bool,
-}
-
-impl Trace {
-    fn new(print: bool) -> Self {
-        Trace { hash: 0xcbf2_9ce4_8422_2325, print }
-    }
-
-    fn note(&mut self, line: &str) {
-        for b in line.as_bytes() {
-            self.hash = (self.hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
-        }
-        if self.print {
-            println!("{line}");
-        }
-    }
 }
 
 impl World {
-    pub fn new(seed: u64, nodes: usize, print: bool) -> World {
+    /// One region of so many servers and nodes.
+    pub fn new(seed: u64, servers: usize, nodes: usize, print: bool) -> World {
         let mut draws = Stream::new(seed, 100);
-        let server = ServerHost::new(seed);
-        let nodes = (0..nodes).map(|n| NodeHost::new(n, draws.next_u64())).collect();
         World {
             now: Mono(1),
             heap: BTreeMap::new(),
             sequence: 0,
-            server,
-            nodes,
+            regions: Regions::new(seed, servers, nodes, &mut draws),
+            network: Network::default(),
             faults: Faults::new(seed),
+            users: Users::new(seed, servers),
             workload: Workload::new(seed),
             operators: Operators::new(seed),
             dispatchers: Dispatchers::new(seed),
@@ -199,26 +158,27 @@ impl World {
             draws,
             trace: Trace::new(print),
             turns: 0,
-            stopped: BTreeSet::new(),
-            restarted: BTreeSet::new(),
-            evicted: BTreeSet::new(),
-            launched: Launched::new(),
-            by_hand: BTreeMap::new(),
-            seen: Seen::new(),
-            kept: Kept::default(),
+            forced_launches: BTreeMap::new(),
             last_word: EPOCH,
             lag: Span::ZERO,
-            links: BTreeMap::new(),
         }
     }
 
-    pub fn trace_hash(&self) -> u64 {
-        self.trace.hash
+    /// Everything that a fresh world runs, started.
+    pub fn start_all(&mut self) -> Result<(), String> {
+        for at in self.regions.servers() {
+            self.start_server(at)?;
+        }
+        for n in self.regions.nodes() {
+            self.start_keeper(n);
+            self.start_agent(n)?;
+        }
+        Ok(())
     }
 
     pub fn note(&mut self, line: impl FnOnce(&World) -> String) {
         let text = format!("{:>14.6} {}", self.now.0 as f64 / 1e9, line(self));
-        self.trace.note(&text);
+        self.trace.line(&text);
     }
 
     pub fn after(&mut self, delay: Span, event: Event) {
@@ -233,33 +193,6 @@ impl World {
     /// A delay of at least `least` and less than `least + spread`.
     pub fn delay(&mut self, least: Span, spread: Span) -> Span {
         least + Span(self.draws.below(spread.0.max(1) as u64) as i64)
-    }
-
-    /// Puts a frame on the wire: it may be lost, or come twice, but what comes keeps its order.
-    pub fn send(&mut self, from: Peer, to: Peer, bytes: Vec<u8>) {
-        if self.faults.link_cut(from, to, self.now) {
-            return self.faults.fired("frame lost on a cut link");
-        }
-        if self.faults.loses_frame() {
-            return;
-        }
-        let copies = if self.faults.doubles_frame() { 2 } else { 1 };
-        let late = self.faults.delays_frame();
-        for _ in 0..copies {
-            let delay = self.delay(Span(20_000), Span::millis(2)) + late + self.lag;
-            let last = self.links.get(&(from, to)).copied().unwrap_or_default();
-            let at = self.now.after(delay).max(Mono(last.0 + 1));
-            self.links.insert((from, to), at);
-            let bytes = bytes.clone();
-            let event = match to {
-                Peer::Server(_) => Event::ToServer { from, bytes },
-                Peer::Node(id) => match self.nodes.iter().position(|n| n.id() == id) {
-                    Some(node) => Event::ToNode { node, from, bytes },
-                    None => return,
-                },
-            };
-            self.at(at, event);
-        }
     }
 
     /// Lets the world go on until `end`.
@@ -279,19 +212,15 @@ impl World {
 
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
-            Event::ServerTurn { at } => self.server_turn(at),
+            Event::ServerTurn { server, at } => self.server_turn(server, at),
             Event::NodeTurn { node, at } => self.node_turn(node, at),
             Event::KeeperTurn { node, at } => self.keeper_turn(node, at),
-            Event::ToServer { from, bytes } => {
-                self.server_input(server::effects::Input::Frame { from, bytes });
+            Event::Frame { from, to, bytes } => {
+                self.frame_arrives(from, to, bytes);
                 Ok(())
             }
-            Event::ToNode { node, from, bytes } => {
-                self.node_input(node, client::effects::Input::Frame { from, bytes });
-                Ok(())
-            }
-            Event::Worker { task } => {
-                self.worker(*task);
+            Event::Worker { server, task } => {
+                self.worker(server, *task);
                 Ok(())
             }
             Event::ToKeeper { node, life, input } => {
@@ -314,7 +243,7 @@ impl World {
                 Ok(())
             }
             Event::ClockSet { node } => {
-                self.nodes[node].clock = Clock::right();
+                self.regions[node].clock = Clock::right();
                 Ok(())
             }
             Event::Connect { node } => {
@@ -328,9 +257,9 @@ impl World {
                 self.next_fault();
                 Ok(())
             }
-            Event::Start(who) => self.start(who),
-            Event::Room { node } => {
-                self.make_room(node);
+            Event::Start(daemon) => self.start(daemon),
+            Event::Room(machine) => {
+                self.make_room(machine);
                 Ok(())
             }
             Event::Work => self.work(),
@@ -342,20 +271,20 @@ impl World {
                 self.settle_deployments(last);
                 Ok(())
             }
-            Event::Answer { token, result } => self.answered(token, result),
+            Event::Answer { server, token, result } => self.answered(server, token, result),
         }
     }
 }
 
 impl World {
-    fn make_room(&mut self, node: Option<usize>) {
-        match node {
-            None => {
-                self.server.full = false;
-                self.wake_server(Span(1));
+    fn make_room(&mut self, machine: Machine) {
+        match machine {
+            Machine::Server(at) => {
+                self.regions[at].full = false;
+                self.wake_server(at, Span(1));
             }
-            Some(n) => {
-                let host = &mut self.nodes[n];
+            Machine::Node(n) => {
+                let host = &mut self.regions[n];
                 host.full = false;
                 host.disk.set_room(None);
                 host.journal.set_room(None);
@@ -364,11 +293,11 @@ impl World {
         }
     }
 
-    fn start(&mut self, who: Who) -> Result<(), String> {
-        match who {
-            Who::Server if !self.server.is_up() => self.start_server(),
-            Who::Agent(n) if self.nodes[n].client.is_none() => self.start_agent(n),
-            Who::Keeper(n) if self.nodes[n].keeper.is_none() => {
+    fn start(&mut self, daemon: Daemon) -> Result<(), String> {
+        match daemon {
+            Daemon::Server(at) if !self.regions[at].is_up() => self.start_server(at),
+            Daemon::Agent(n) if self.regions[n].client.is_none() => self.start_agent(n),
+            Daemon::Keeper(n) if self.regions[n].keeper.is_none() => {
                 self.start_keeper(n);
                 Ok(())
             }

@@ -132,6 +132,7 @@ fn page_and_offset(offset: u64) -> io::Result<(usize, usize)> {
 impl<M: StorageBackend> ChecksummedFile<M> {
     /// All that was found is good: it is made durable, and then the header that says so.
     fn finish_open(&self) -> io::Result<()> {
+        self.write_unacknowledged_pages()?;
         let header = lock(&self.known).unwritten.clone();
         if let Some(header) = header.as_deref().and_then(|page| page.get(..HEADER_BYTES)) {
             self.medium.sync_data()?;
@@ -142,6 +143,25 @@ impl<M: StorageBackend> ChecksummedFile<M> {
         known.unwritten = None;
         known.opened = true;
         Ok(())
+    }
+
+    /// The sync of the last commit may have failed: then a kernel forgets what it was to write, shows it all the same, and calls
+    /// the next sync good. So, unless the header says that it was synced, all pages in use are written again.
+    fn write_unacknowledged_pages(&self) -> io::Result<()> {
+        let mut flags = [TWO_PHASE];
+        if self.medium.len()? > 0 {
+            self.medium.read(FLAGS_AT as u64, &mut flags)?;
+        }
+        if flags[0] & TWO_PHASE != 0 {
+            return Ok(());
+        }
+        let mut known = lock(&self.known);
+        let in_use: Vec<usize> = (1..known.sums.len()).filter(|page| known.sums[*page].is_some()).collect();
+        for page in in_use {
+            let bytes = self.page(&mut known, page)?;
+            self.medium.write((page * PAGE_BYTES) as u64, &bytes)?;
+        }
+        self.medium.sync_data()
     }
 
     /// The whole page, verified.

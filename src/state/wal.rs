@@ -122,18 +122,27 @@ impl Wal {
             return Err(damaged(newest, frame));
         }
         let mut wal = Wal { files, lengths, at };
-        wal.acknowledge_all()?;
+        if let Some(last) = found.current.last() {
+            wal.acknowledge_all(last)?;
+        }
         Ok((wal, found))
     }
 
-    /// What was found counts from now on: a kernel may not have it on the disk yet, and the last mark may be lost.
-    fn acknowledge_all(&mut self) -> io::Result<()> {
-        self.files[self.at.segment].sync_data()?;
-        self.allocate(self.at.segment, self.at.offset + PAGE_BYTES)?;
-        let file = &self.files[self.at.segment];
+    /// What was found counts from now on, so it has to be on the disk. The last frame is written again unless a mark says that it was synced:
+    /// a kernel whose sync has failed forgets what it was to write, shows it all the same, and calls the next sync good.
+    fn acknowledge_all(&mut self, last_payload: &[u8]) -> io::Result<()> {
+        let at = self.at;
+        self.allocate(at.segment, at.offset + PAGE_BYTES)?;
+        let medium = &self.files[at.segment];
         let mut mark = [0; MARK_BYTES];
-        file.read(self.at.offset, &mut mark)?;
-        if mark == self.at.mark() { Ok(()) } else { file.write(self.at.offset, &self.at.mark()) }
+        medium.read(at.offset, &mut mark)?;
+        if mark == at.mark() {
+            return medium.sync_data();
+        }
+        let (offset, frame) = at.last_frame(last_payload);
+        medium.write(offset, &frame)?;
+        medium.sync_data()?;
+        medium.write(at.offset, &at.mark())
     }
 
     /// Written and synced: this frame is acknowledged when this returns.
@@ -174,8 +183,7 @@ impl Wal {
     pub fn begin_segment(&mut self, salt: u64, payload: &[u8]) -> io::Result<()> {
         let (segment, generation) = (1 - self.at.segment, self.at.generation + 1);
         let mut at = WalPosition { segment, generation, salt, frame: 0, offset: 0 };
-        let salted = [&salt.to_le_bytes(), payload].concat();
-        let head = at.frame(&salted);
+        let head = at.head(payload);
         if head.len() as u64 > PAGE_BYTES {
             return Err(io::Error::other("the first frame of a segment is longer than a page"));
         }
@@ -191,6 +199,21 @@ impl Wal {
 }
 
 impl WalPosition {
+    /// A segment's first frame, once.
+    fn head(&self, payload: &[u8]) -> Vec<u8> {
+        self.frame(&[&self.salt.to_le_bytes(), payload].concat())
+    }
+
+    /// Where the frame before this position begins, and its bytes. A head is there as often as it was written.
+    fn last_frame(&self, payload: &[u8]) -> (u64, Vec<u8>) {
+        let last = WalPosition { frame: self.frame - 1, ..*self };
+        let bytes = match last.frame {
+            0 => last.head(payload).repeat(HEAD_COPIES as usize),
+            _ => last.frame(payload),
+        };
+        (self.offset - bytes.len() as u64, bytes)
+    }
+
     /// The payload with what goes before it, to a page's end: mark, sum, generation, number, length.
     fn frame(&self, payload: &[u8]) -> Vec<u8> {
         let bytes = (HEADER_BYTES + payload.len()).next_multiple_of(PAGE_BYTES as usize);

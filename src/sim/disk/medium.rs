@@ -1,6 +1,6 @@
 //! Files with a memory of what was synced, and the faults that strike them together. Refuses to know what they are for.
 
-use super::decay::Decay;
+use super::bit_rot::BitRot;
 use model::random::Stream;
 use std::io;
 use std::ops::Range;
@@ -22,6 +22,8 @@ pub struct Counts {
     pub writes_torn: u64,
     pub refused_for_space: u64,
     pub errors: u64,
+    /// Syncs that failed and forgot what they were to make durable.
+    pub syncs_forgotten: u64,
     pub bits_rotten: u64,
 }
 
@@ -42,10 +44,10 @@ enum Unsynced {
 /// One file: as processes see it, and as a power cut would find it.
 #[derive(Debug, Default)]
 struct File {
-    /// As written. What a process reads has `decay` in it.
-    seen: Vec<u8>,
+    /// As written. What a process reads has `bit_rot` in it.
+    visible: Vec<u8>,
     durable: Vec<u8>,
-    decay: Decay,
+    bit_rot: BitRot,
     unsynced: Vec<Unsynced>,
     /// By sector: takes no more room when it is written again.
     allocated: Vec<bool>,
@@ -61,6 +63,8 @@ pub(super) struct Medium {
     pub room: Option<u64>,
     /// The next such operation fails, once.
     pub fails: Option<Option<Operation>>,
+    /// How many syncs that have something to do are left until one fails and forgets it; 0: none will.
+    pub forgets_in: u64,
     /// The power fails at this operation.
     pub cut_at: Option<u64>,
     pub dead: bool,
@@ -73,7 +77,7 @@ impl File {
         File {
             durable: image.clone(),
             allocated: vec![true; image.len().div_ceil(SECTOR_BYTES)],
-            seen: image,
+            visible: image,
             ..File::default()
         }
     }
@@ -89,7 +93,19 @@ impl File {
                 }
             }
         }
-        self.decay.synced(places);
+        self.bit_rot.synced(places);
+    }
+
+    /// A failed sync: what was written is as good as synced to the kernel, and on no disk. A file's length is not lost: that would take its
+    /// file system along. `cached`: processes go on reading what was written.
+    fn forget(&mut self, cached: bool) {
+        self.unsynced.retain(|change| matches!(change, Unsynced::Length(_)));
+        if !cached {
+            let length = self.visible.len();
+            self.visible.clone_from(&self.durable);
+            self.visible.resize(length, 0);
+            self.bit_rot.forget_unsynced(length);
+        }
     }
 
     fn cut_power(&mut self, kept_percent: u64, draws: &mut Stream, counts: &mut Counts) {
@@ -107,8 +123,8 @@ impl File {
                 }
             }
         }
-        self.seen.clone_from(&self.durable);
-        self.decay.cut_power();
+        self.visible.clone_from(&self.durable);
+        self.bit_rot.cut_power();
     }
 
     /// Sectors kept and lost.
@@ -118,7 +134,7 @@ impl File {
             let bytes = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(data.len() - at);
             if draws.below(100) < kept_percent {
                 put(&mut self.durable, offset + at, &data[at..at + bytes]);
-                self.decay.kept(offset + at..offset + at + bytes);
+                self.bit_rot.kept(offset + at..offset + at + bytes);
                 kept += 1;
             } else {
                 lost += 1;
@@ -129,8 +145,8 @@ impl File {
     }
 
     fn settle(&mut self) {
-        let images = [&mut self.seen, &mut self.durable];
-        for (image, bits) in images.into_iter().zip(self.decay.settle()) {
+        let images = [&mut self.visible, &mut self.durable];
+        for (image, bits) in images.into_iter().zip(self.bit_rot.settle()) {
             for (at, mask) in bits {
                 if let Some(byte) = image.get_mut(at) {
                     *byte ^= mask;
@@ -140,8 +156,8 @@ impl File {
     }
 
     fn rot_at(&mut self, at: usize, bits: u8) -> bool {
-        let there = at < self.seen.len().max(self.durable.len());
-        there && self.decay.flip(at, bits)
+        let there = at < self.visible.len().max(self.durable.len());
+        there && self.bit_rot.flip(at, bits)
     }
 }
 
@@ -153,6 +169,7 @@ impl Medium {
             counts: Counts::default(),
             room: None,
             fails: None,
+            forgets_in: 0,
             cut_at: None,
             dead: false,
             held: false,
@@ -160,14 +177,14 @@ impl Medium {
     }
 
     pub fn len(&self, file: usize) -> u64 {
-        self.files[file].seen.len() as u64
+        self.files[file].visible.len() as u64
     }
 
     /// All of it, as a process would read it.
     pub fn contents(&self, file: usize) -> Vec<u8> {
         let file = &self.files[file];
-        let mut bytes = file.seen.clone();
-        file.decay.show(0, &mut bytes);
+        let mut bytes = file.visible.clone();
+        file.bit_rot.show(0, &mut bytes);
         bytes
     }
 
@@ -209,10 +226,10 @@ impl Medium {
         self.strike(Operation::Read)?;
         let start = usize::try_from(offset).map_err(io::Error::other)?;
         let file = &self.files[file];
-        let bytes = start.checked_add(out.len()).and_then(|end| file.seen.get(start..end));
+        let bytes = start.checked_add(out.len()).and_then(|end| file.visible.get(start..end));
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         if !self.held {
-            file.decay.show(start, out);
+            file.bit_rot.show(start, out);
         }
         Ok(())
     }
@@ -222,8 +239,8 @@ impl Medium {
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         self.allocate(file, offset, data.len())?;
         let file = &mut self.files[file];
-        put(&mut file.seen, offset, data);
-        file.decay.written(offset..offset + data.len());
+        put(&mut file.visible, offset, data);
+        file.bit_rot.written(offset..offset + data.len());
         self.counts.bytes_written += data.len() as u64;
         file.unsynced.push(Unsynced::Write { offset, data: data.to_vec() });
         self.advance()
@@ -233,9 +250,9 @@ impl Medium {
         self.strike(Operation::SetLength)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
         let file = &mut self.files[file];
-        file.seen.resize(length, 0);
+        file.visible.resize(length, 0);
         file.allocated.truncate(length.div_ceil(SECTOR_BYTES));
-        file.decay.shorten(length);
+        file.bit_rot.shorten(length);
         file.unsynced.push(Unsynced::Length(length));
         self.advance()
     }
@@ -243,25 +260,59 @@ impl Medium {
     pub fn sync(&mut self, file: usize) -> io::Result<()> {
         self.strike(Operation::Sync)?;
         self.advance()?;
+        if self.forgets_now(file) {
+            return Err(self.forget(file));
+        }
         self.counts.syncs += 1;
         self.files[file].sync();
         Ok(())
     }
 
-    /// Everything of the only file at once, synced. One that fails may have happened all the same.
+    fn forgets_now(&mut self, file: usize) -> bool {
+        if self.held || self.forgets_in == 0 || self.files[file].unsynced.is_empty() {
+            return false;
+        }
+        self.forgets_in -= 1;
+        self.forgets_in == 0
+    }
+
+    fn forget(&mut self, file: usize) -> io::Error {
+        self.counts.syncs_forgotten += 1;
+        let cached = self.one_in(2);
+        self.files[file].forget(cached);
+        io::Error::other("simulated failure of a sync, which forgets")
+    }
+
+    /// Everything of the only file at once, written beside it, synced, and renamed: for a while there are two. One that fails may have
+    /// happened all the same, unless there was no room.
     pub fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         let struck = self.strike(Operation::Write);
         if struck.is_err() && (self.dead || self.one_in(2)) {
             return struck;
         }
+        self.make_room_for_another(bytes.len())?;
         self.counts.bytes_written += bytes.len() as u64;
         self.counts.syncs += 1;
         let file = &mut self.files[0];
         file.unsynced.clear();
-        file.seen = bytes.to_vec();
+        file.visible = bytes.to_vec();
         file.durable = bytes.to_vec();
-        file.decay.mend();
+        file.allocated = vec![true; bytes.len().div_ceil(SECTOR_BYTES)];
+        file.bit_rot.mend();
         struck
+    }
+
+    /// Room for a second file as long as this, and then without the first.
+    fn make_room_for_another(&mut self, bytes: usize) -> io::Result<()> {
+        let Some(room) = &mut self.room else { return Ok(()) };
+        let needed = bytes.div_ceil(SECTOR_BYTES) as u64;
+        if *room < needed {
+            self.counts.refused_for_space += 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let freed = self.files[0].allocated.iter().filter(|a| **a).count() as u64;
+        *room = *room - needed + freed;
+        Ok(())
     }
 
     fn allocate(&mut self, file: usize, offset: usize, bytes: usize) -> io::Result<()> {
@@ -302,6 +353,7 @@ impl Medium {
     pub fn heal(&mut self) {
         self.room = None;
         self.fails = None;
+        self.forgets_in = 0;
         self.cut_at = None;
     }
 
@@ -336,12 +388,12 @@ impl Medium {
     }
 
     pub fn is_rotten(&self) -> bool {
-        self.files.iter().any(|file| file.decay.is_any())
+        self.files.iter().any(|file| file.bit_rot.is_any())
     }
 
     /// The bytes are again what was written.
     pub fn mend(&mut self) {
-        self.files.iter_mut().for_each(|file| file.decay.mend());
+        self.files.iter_mut().for_each(|file| file.bit_rot.mend());
     }
 
     /// What is rotten now was opened and found good: it stays as it is.

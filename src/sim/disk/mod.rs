@@ -4,10 +4,10 @@
 //!
 //! Refuses to know what the bytes mean. Invariants: a seed and a sequence of operations decide every byte; what a sync
 //! acknowledged is there after any power cut; of what was not synced, each 512-byte sector of each write is kept or lost
-//! by itself, so that writes come back torn and out of order. A failed sync leaves its writes unsynced: that a kernel
-//! may forget them, and then acknowledge the next sync, is not simulated.
+//! by itself, so that writes come back torn and out of order. A sync may fail in two ways: its writes stay unsynced, or the
+//! kernel forgets them, may go on showing them to readers, and acknowledges the next sync, as Linux does.
 
-mod decay;
+mod bit_rot;
 mod medium;
 
 use medium::Medium;
@@ -103,6 +103,11 @@ impl SimDisk {
     /// The next operation of this kind fails, once.
     pub fn fail_next_of(&self, operation: Operation) {
         self.lock().medium.fails = Some(Some(operation));
+    }
+
+    /// The n-th sync from now that has something to do fails (1: the next one), and what was unsynced in its file never becomes durable.
+    pub fn forget_at_sync(&self, n: u64) {
+        self.lock().medium.forgets_in = n;
     }
 
     /// Room for this many bytes that were never written before; `None`: room for all.
@@ -264,6 +269,11 @@ impl SimFile {
         self.medium.fails = Some(Some(operation));
     }
 
+    /// The next sync that has something to do fails, and what was unsynced never becomes durable.
+    pub fn forget_at_next_sync(&mut self) {
+        self.medium.forgets_in = 1;
+    }
+
     /// A new file under the old name: written, synced, renamed. One that fails may have happened all the same.
     pub fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.medium.replace(bytes)
@@ -367,6 +377,36 @@ mod tests {
         assert!((1..=3).contains(&flipped));
         let counts = disk.counts();
         assert_eq!((counts.power_cuts, counts.errors, counts.refused_for_space), (1, 2, 1));
+    }
+
+    #[test]
+    fn a_failed_sync_forgets_what_later_syncs_do_not_bring_back() {
+        let (mut cached, mut gone) = (0, 0);
+        for seed in 0..20 {
+            let disk = SimDisk::new(seed);
+            let backend = filled(&disk);
+            disk.forget_at_sync(1);
+            assert!(backend.sync_data().is_err() && backend.sync_data().is_ok());
+            match disk.image()[2048] {
+                2 => cached += 1,
+                _ => gone += 1,
+            }
+            disk.cut_power();
+            assert_eq!((disk.image().len(), disk.image()[2048]), (8192, 1), "the first write is there alone");
+            assert_eq!((disk.counts().syncs_forgotten, disk.counts().errors), (1, 0));
+        }
+        assert!(cached > 2 && gone > 2, "{cached} shown, {gone} not");
+    }
+
+    #[test]
+    fn a_replacement_needs_room_beside_the_file_it_replaces() {
+        let mut file = SimFile::new(1);
+        file.append(&[1; 4096]).expect("has room");
+        file.set_room(Some(2048));
+        assert!(file.replace(&[2; 4096]).is_err(), "there is no room for two");
+        assert_eq!((file.contents(), file.counts().refused_for_space), (vec![1; 4096], 1));
+        assert!(file.replace(&[3; 1024]).is_ok(), "there is for a shorter one");
+        assert!(file.replace(&[4; 4096]).is_ok(), "and the first one's room is free now");
     }
 
     #[test]

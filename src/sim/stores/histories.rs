@@ -280,6 +280,33 @@ fn no_power_cut_loses_a_promise() {
     assert!(cuts > 200 && torn > 200 && applied > 1000);
 }
 
+/// A kernel may show what its failed sync forgot: whoever opens that and builds on it must have it on the disk, or a power cut
+/// takes it from under what was promised.
+#[test]
+fn a_sync_that_forgets_takes_no_promise_back() {
+    let mut forgotten = 0;
+    for seed in 0..40 {
+        let mut trial = Trial::new(seed);
+        let mut store = trial.recover().expect("an empty disk opens");
+        for _ in 0..5 {
+            let syncs = 1 + trial.draws.below(30);
+            trial.disk.forget_at_sync(syncs);
+            trial.live(&mut store, 200).expect_err("a sync fails");
+            trial.disk.detach();
+            drop(store);
+            store = trial.recover().expect("opens again");
+            let turns = trial.draws.below(4);
+            trial.live(&mut store, turns).expect("nothing fails");
+            trial.disk.cut_power();
+            drop(store);
+            trial.disk.power_on();
+            store = trial.recover().expect("opens after a power cut");
+        }
+        forgotten += trial.disk.counts().syncs_forgotten;
+    }
+    assert_eq!(forgotten, 200);
+}
+
 #[test]
 fn full_and_failing_disks_are_faults_that_a_new_store_survives() {
     let (mut full, mut failed) = (0, 0);

@@ -11,9 +11,9 @@ use std::ops::Range;
 type Bits = BTreeMap<usize, u8>;
 
 #[derive(Debug, Default)]
-pub(super) struct Decay {
+pub(super) struct BitRot {
     /// As processes see the medium: the bits that are wrong, by place.
-    seen: Bits,
+    visible: Bits,
     /// As a power cut would leave it.
     durable: Bits,
     /// What the last sync wrote, and the one before it.
@@ -29,13 +29,13 @@ fn forget(bits: &mut Bits, place: Range<usize>) {
     }
 }
 
-impl Decay {
+impl BitRot {
     /// False: this place is spared.
     pub fn flip(&mut self, at: usize, mask: u8) -> bool {
         if self.unopened && self.fresh.iter().flatten().any(|place| place.contains(&at)) {
             return false;
         }
-        for bits in [&mut self.seen, &mut self.durable] {
+        for bits in [&mut self.visible, &mut self.durable] {
             *bits.entry(at).or_default() ^= mask;
             bits.retain(|_, mask| *mask != 0);
         }
@@ -43,26 +43,32 @@ impl Decay {
     }
 
     pub fn is_any(&self) -> bool {
-        !self.seen.is_empty() || !self.durable.is_empty()
+        !self.visible.is_empty() || !self.durable.is_empty()
     }
 
     /// What a read at `offset` gives.
     pub fn show(&self, offset: usize, out: &mut [u8]) {
-        for (at, mask) in self.seen.range(offset..offset + out.len()) {
+        for (at, mask) in self.visible.range(offset..offset + out.len()) {
             out[at - offset] ^= mask;
         }
     }
 
     pub fn written(&mut self, place: Range<usize>) {
-        forget(&mut self.seen, place);
+        forget(&mut self.visible, place);
     }
 
     pub fn synced(&mut self, places: Vec<Range<usize>>) {
-        self.durable.clone_from(&self.seen);
+        self.durable.clone_from(&self.visible);
         if !self.unopened {
             let [last, _] = std::mem::take(&mut self.fresh);
             self.fresh = [places, last];
         }
+    }
+
+    /// What was not synced is gone, and the medium is read again.
+    pub fn forget_unsynced(&mut self, length: usize) {
+        self.visible.clone_from(&self.durable);
+        self.visible.split_off(&length);
     }
 
     /// A sector of an unsynced write outlives the power.
@@ -71,16 +77,16 @@ impl Decay {
     }
 
     pub fn cut_power(&mut self) {
-        self.seen.clone_from(&self.durable);
+        self.visible.clone_from(&self.durable);
         self.unopened = true;
     }
 
     pub fn shorten(&mut self, length: usize) {
-        self.seen.split_off(&length);
+        self.visible.split_off(&length);
     }
 
     pub fn mend(&mut self) {
-        self.seen.clear();
+        self.visible.clear();
         self.durable.clear();
     }
 
@@ -88,6 +94,6 @@ impl Decay {
     /// processes see them and as a power cut would leave them.
     pub fn settle(&mut self) -> [Vec<(usize, u8)>; 2] {
         self.unopened = false;
-        [&mut self.seen, &mut self.durable].map(|bits| std::mem::take(bits).into_iter().collect())
+        [&mut self.visible, &mut self.durable].map(|bits| std::mem::take(bits).into_iter().collect())
     }
 }

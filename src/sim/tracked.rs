@@ -1,7 +1,7 @@
 //! The state as the checkers see it: read whole when a server begins its life, then followed by what each turn says that it has
 //! changed, and now and then held against the whole again. Refuses to know what must be so.
 
-use super::world::World;
+use super::region::Region;
 use model::alloc::Allocation;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -15,22 +15,22 @@ use std::sync::Arc;
 use wire::change::Change;
 
 #[derive(Clone, Default)]
-pub struct Kept {
+pub struct TrackedState {
     pub allocs: BTreeMap<AllocId, Arc<Allocation>>,
     pub evals: BTreeMap<EvalId, Arc<Evaluation>>,
     pub deployments: BTreeMap<DeploymentId, Arc<Deployment>>,
     pub jobs: BTreeMap<JobKey, Arc<Job>>,
 }
 
-impl Kept {
-    pub fn read(view: &View) -> Result<Kept, Fault> {
-        let mut kept = Kept::default();
-        kept.allocs.extend(view.allocs(None, usize::MAX)?.into_iter().map(|a| (a.id, Arc::new(a))));
-        kept.evals.extend(view.evals(None, usize::MAX)?.into_iter().map(|e| (e.id, Arc::new(e))));
+impl TrackedState {
+    pub fn read(view: &View) -> Result<TrackedState, Fault> {
+        let mut state = TrackedState::default();
+        state.allocs.extend(view.allocs(None, usize::MAX)?.into_iter().map(|a| (a.id, Arc::new(a))));
+        state.evals.extend(view.evals(None, usize::MAX)?.into_iter().map(|e| (e.id, Arc::new(e))));
         let deployments = view.deployments(None, usize::MAX)?;
-        kept.deployments.extend(deployments.into_iter().map(|d| (d.id, Arc::new(d))));
-        kept.jobs.extend(view.jobs(None, "", None, usize::MAX)?.into_iter().map(|j| (j.spec.key(), j)));
-        Ok(kept)
+        state.deployments.extend(deployments.into_iter().map(|d| (d.id, Arc::new(d))));
+        state.jobs.extend(view.jobs(None, "", None, usize::MAX)?.into_iter().map(|j| (j.spec.key(), j)));
+        Ok(state)
     }
 
     fn follow(&mut self, change: &Change, view: &View) -> Result<(), Fault> {
@@ -50,7 +50,7 @@ impl Kept {
 
     /// What is not as the state has it: something changed, and no turn said so. Only the mark that a plan leaves on its
     /// evaluation, for workers, is nobody else's business.
-    pub fn is_as(&self, whole: &Kept) -> Result<(), String> {
+    pub fn is_as(&self, whole: &TrackedState) -> Result<(), String> {
         same("allocation", &self.allocs, &whole.allocs)?;
         same("evaluation", &unmarked(&self.evals), &unmarked(&whole.evals))?;
         same("deployment", &self.deployments, &whole.deployments)?;
@@ -87,14 +87,15 @@ where
     }
 }
 
-impl World {
-    /// After a turn; gives the state as it was before.
-    pub fn keep_up(&mut self, view: &View, changes: &[Change]) -> Result<Kept, Fault> {
-        if !std::mem::replace(&mut self.server.is_followed, true) {
-            return Ok(std::mem::replace(&mut self.kept, Kept::read(view)?));
+impl Region {
+    /// After a turn of a server whose state is at `view`; gives the state as it was before. `whole`: changes may have gone untold.
+    pub fn track(&mut self, view: &View, changes: &[Change], whole: bool) -> Result<TrackedState, Fault> {
+        self.tracked_index = view.index();
+        if whole {
+            return Ok(std::mem::replace(&mut self.tracked, TrackedState::read(view)?));
         }
-        let before = self.kept.clone();
-        changes.iter().try_for_each(|change| self.kept.follow(change, view))?;
+        let before = self.tracked.clone();
+        changes.iter().try_for_each(|change| self.tracked.follow(change, view))?;
         Ok(before)
     }
 }
@@ -102,14 +103,14 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::samples::{Region, eval, register, spec};
+    use state::samples::{Region as Sample, eval, register, spec};
 
     #[test]
     fn what_no_turn_told_of_is_found() {
-        let mut region = Region::default();
-        let mut seen = Kept::read(&region.view()).unwrap();
+        let mut region = Sample::default();
+        let mut seen = TrackedState::read(&region.view()).unwrap();
         let told = region.run(&register(spec("web", 1), Some(eval(1, "web")))).changes;
-        let whole = Kept::read(&region.view()).unwrap();
+        let whole = TrackedState::read(&region.view()).unwrap();
         assert!(seen.is_as(&whole).unwrap_err().starts_with("no turn told of evaluation"));
         told.iter().try_for_each(|change| seen.follow(change, &region.view())).unwrap();
         assert_eq!(seen.is_as(&whole), Ok(()));

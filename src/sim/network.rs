@@ -1,0 +1,181 @@
+//! The network: which links are cut, and what has passed on each. A link is an ordered pair of machines, so that one
+//! direction may be cut alone.
+//!
+//! Refuses to know what frames hold. Invariant: what arrives on a link keeps its order.
+
+use super::faults::Kind;
+use super::place::Machine;
+use super::world::{Event, World};
+use model::random::Stream;
+use model::time::{Mono, Span};
+use std::collections::BTreeMap;
+
+type Link = (Machine, Machine);
+
+/// Every link from one group of machines to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub from: Vec<Machine>,
+    pub to: Vec<Machine>,
+    pub both_ways: bool,
+    /// As what a frame that is lost to it counts.
+    pub kind: Kind,
+}
+
+#[derive(Default)]
+pub struct Network {
+    /// Until when frames are lost on a link, and why.
+    cut_until: BTreeMap<Link, (Mono, Kind)>,
+    /// The last delivery on each link.
+    delivered: BTreeMap<Link, Mono>,
+}
+
+impl Cut {
+    /// A node against all servers of its region, both ways.
+    pub fn of_node(node: Machine, servers: Vec<Machine>) -> Cut {
+        Cut { from: vec![node], to: servers, both_ways: true, kind: Kind::FrameLostOnACutLink }
+    }
+
+    /// One of the cuts that these machines of a region can suffer.
+    pub fn draw(servers: &[Machine], nodes: &[Machine], draws: &mut Stream) -> Cut {
+        let mut one_of = |machines: &[Machine]| machines[draws.below(machines.len() as u64) as usize];
+        let (server, node) = (one_of(servers), one_of(nodes));
+        match draws.below(7) {
+            0..=2 => Cut::of_node(node, servers.to_vec()),
+            3 => Cut::one_way(vec![node], servers.to_vec(), draws),
+            4 => Cut::one_way(vec![node], vec![server], draws),
+            _ => Cut::groups(servers, nodes, draws),
+        }
+    }
+
+    fn one_way(a: Vec<Machine>, b: Vec<Machine>, draws: &mut Stream) -> Cut {
+        let (from, to) = if draws.below(2) == 0 { (a, b) } else { (b, a) };
+        Cut { from, to, both_ways: false, kind: Kind::FrameLostOneWay }
+    }
+
+    /// Each machine is on one of two sides, which nothing joins.
+    fn groups(servers: &[Machine], nodes: &[Machine], draws: &mut Stream) -> Cut {
+        let all = servers.iter().chain(nodes).copied();
+        let (from, to) = all.partition(|_| draws.below(2) == 0);
+        Cut { from, to, both_ways: draws.below(3) > 0, kind: Kind::FrameLostBetweenGroups }
+    }
+}
+
+impl Network {
+    pub fn cut(&mut self, cut: &Cut, until: Mono) {
+        for (a, b) in cut.from.iter().flat_map(|a| cut.to.iter().map(move |b| (*a, *b))) {
+            self.cut_link((a, b), until, cut.kind);
+            if cut.both_ways {
+                self.cut_link((b, a), until, cut.kind);
+            }
+        }
+    }
+
+    fn cut_link(&mut self, link: Link, until: Mono, kind: Kind) {
+        let known = self.cut_until.entry(link).or_insert((until, kind));
+        if known.0 < until {
+            *known = (until, kind);
+        }
+    }
+
+    /// Why frames are lost from one to the other now.
+    pub fn is_cut(&self, from: Machine, to: Machine, now: Mono) -> Option<Kind> {
+        self.cut_until.get(&(from, to)).filter(|(until, _)| now < *until).map(|(_, kind)| *kind)
+    }
+
+    /// Every link carries frames again.
+    pub fn heal(&mut self) {
+        self.cut_until.clear();
+    }
+
+    /// When a frame arrives that takes so long: after every earlier one on its link.
+    fn arrival(&mut self, link: Link, now: Mono, delay: Span) -> Mono {
+        let last = self.delivered.get(&link).copied().unwrap_or_default();
+        let at = now.after(delay).max(Mono(last.0 + 1));
+        self.delivered.insert(link, at);
+        at
+    }
+}
+
+impl World {
+    /// Puts a frame on a link: it may be lost, or come twice, but what comes keeps its order.
+    pub fn send(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
+        self.trace.bytes(&bytes);
+        if let Some(kind) = self.network.is_cut(from, to, self.now) {
+            return self.faults.fired(kind);
+        }
+        if self.faults.loses_frame() {
+            return;
+        }
+        let copies = if self.faults.doubles_frame() { 2 } else { 1 };
+        let late = self.faults.delays_frame();
+        for _ in 0..copies {
+            let delay = self.delay(Span(20_000), Span::millis(2)) + late + self.lag;
+            let at = self.network.arrival((from, to), self.now, delay);
+            self.at(at, Event::Frame { from, to, bytes: bytes.clone() });
+        }
+    }
+
+    pub fn frame_arrives(&mut self, from: Machine, to: Machine, bytes: Vec<u8>) {
+        let from = self.regions.peer(from);
+        match to {
+            Machine::Server(at) => self.server_input(at, server::effects::Input::Frame { from, bytes }),
+            Machine::Node(n) => {
+                self.note_heartbeat_reply(n, &bytes);
+                self.node_input(n, client::effects::Input::Frame { from, bytes });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::{NodeAt, ServerAt};
+    use super::*;
+
+    fn machines() -> (Vec<Machine>, Vec<Machine>) {
+        let server = |server| Machine::Server(ServerAt { region: 0, server });
+        let node = |node| Machine::Node(NodeAt { region: 0, node });
+        ((0..3).map(server).collect(), (0..3).map(node).collect())
+    }
+
+    #[test]
+    fn a_link_is_cut_one_way_and_heals_by_time() {
+        let (servers, nodes) = machines();
+        let mut network = Network::default();
+        let kind = Kind::FrameLostOneWay;
+        let cut = Cut { from: vec![servers[0]], to: vec![nodes[1]], both_ways: false, kind };
+        network.cut(&cut, Mono(10));
+        assert_eq!(network.is_cut(servers[0], nodes[1], Mono(9)), Some(kind));
+        assert_eq!(network.is_cut(nodes[1], servers[0], Mono(9)), None, "the other way");
+        assert_eq!(network.is_cut(servers[0], nodes[0], Mono(9)), None, "another link");
+        assert_eq!(network.is_cut(servers[0], nodes[1], Mono(10)), None, "healed");
+    }
+
+    #[test]
+    fn a_node_is_cut_off_from_all_servers_both_ways() {
+        let (servers, nodes) = machines();
+        let mut network = Network::default();
+        network.cut(&Cut::of_node(nodes[2], servers.clone()), Mono(10));
+        for server in &servers {
+            assert!(network.is_cut(*server, nodes[2], Mono(1)).is_some());
+            assert!(network.is_cut(nodes[2], *server, Mono(1)).is_some());
+            assert!(network.is_cut(nodes[1], *server, Mono(1)).is_none());
+        }
+        network.heal();
+        assert!(network.is_cut(servers[0], nodes[2], Mono(1)).is_none());
+    }
+
+    #[test]
+    fn every_shape_of_a_cut_is_drawn() {
+        let (servers, nodes) = machines();
+        let mut draws = Stream::new(1, 1);
+        let cuts: Vec<Cut> = (0..200).map(|_| Cut::draw(&servers, &nodes, &mut draws)).collect();
+        assert!(cuts.iter().all(|c| c.from.iter().all(|m| !c.to.contains(m))));
+        assert!(cuts.iter().any(|c| c.both_ways && c.from.len() == 1 && c.to == servers));
+        assert!(cuts.iter().any(|c| !c.both_ways && c.from == servers), "towards a node alone");
+        assert!(cuts.iter().any(|c| !c.both_ways && c.to == servers), "from a node alone");
+        let apart = |c: &Cut| c.from.contains(&servers[0]) && c.to.contains(&servers[1]);
+        assert!(cuts.iter().any(apart), "server against server");
+    }
+}

@@ -1,0 +1,165 @@
+//! A region: its servers, its nodes, and what is known of it as a whole, whichever server said so.
+//!
+//! Refuses to know what must be so.
+
+use super::launches::Launched;
+use super::node_host::NodeHost;
+use super::place::{Machine, NodeAt, ServerAt};
+use super::rollouts::DeploymentStatuses;
+use super::server_host::ServerHost;
+use super::tracked::TrackedState;
+use model::id::AllocId;
+use model::random::Stream;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Index, IndexMut};
+
+pub struct Region {
+    pub servers: Vec<ServerHost>,
+    pub nodes: Vec<NodeHost>,
+    /// The digest of the state at each applied index, whoever applied it.
+    pub digests: BTreeMap<u64, u64>,
+    /// The hash of each entry that was applied and then found in a log.
+    pub entries: BTreeMap<u64, u64>,
+    /// Allocations that servers wanted stopped at some time, or that are gone with their job.
+    pub stopped: BTreeSet<AllocId>,
+    /// Allocations that a user asked to be restarted: their tasks may be killed, and start again.
+    pub restarted: BTreeSet<AllocId>,
+    /// Allocations that were seen to be preempted.
+    pub evicted: BTreeSet<AllocId>,
+    pub launched: Launched,
+    pub deployment_statuses: DeploymentStatuses,
+    /// The state at the newest index that any server has shown.
+    pub tracked: TrackedState,
+    /// That index.
+    pub tracked_index: u64,
+}
+
+/// All regions; a machine is found by where it is.
+pub struct Regions(Vec<Region>);
+
+impl Region {
+    fn new(number: usize, seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Region {
+        let server = |server| ServerHost::new(ServerAt { region: number, server }, seed);
+        Region {
+            servers: (0..servers).map(server).collect(),
+            nodes: (0..nodes)
+                .map(|node| NodeHost::new(NodeAt { region: number, node }, draws.next_u64()))
+                .collect(),
+            digests: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            restarted: BTreeSet::new(),
+            evicted: BTreeSet::new(),
+            launched: Launched::new(),
+            deployment_statuses: DeploymentStatuses::new(),
+            tracked: TrackedState::default(),
+            tracked_index: 0,
+        }
+    }
+
+    /// The server that is up and has applied most.
+    pub fn newest_server(&self) -> Option<&ServerHost> {
+        self.servers.iter().filter(|s| s.is_up()).max_by_key(|s| s.applied_index())
+    }
+}
+
+impl Regions {
+    /// One region: federation would give others their own seeds.
+    pub fn new(seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Regions {
+        Regions(vec![Region::new(0, seed, servers, nodes, draws)])
+    }
+
+    pub fn all(&self) -> &[Region] {
+        &self.0
+    }
+
+    pub fn servers(&self) -> Vec<ServerAt> {
+        let of = |(region, r): (usize, &Region)| {
+            (0..r.servers.len()).map(|server| ServerAt { region, server }).collect::<Vec<_>>()
+        };
+        self.0.iter().enumerate().flat_map(of).collect()
+    }
+
+    pub fn nodes(&self) -> Vec<NodeAt> {
+        let of = |(region, r): (usize, &Region)| {
+            (0..r.nodes.len()).map(|node| NodeAt { region, node }).collect::<Vec<_>>()
+        };
+        self.0.iter().enumerate().flat_map(of).collect()
+    }
+
+    pub fn servers_of(&self, region: usize) -> Vec<ServerAt> {
+        (0..self[region].servers.len()).map(|server| ServerAt { region, server }).collect()
+    }
+
+    pub fn nodes_of(&self, region: usize) -> Vec<NodeAt> {
+        (0..self[region].nodes.len()).map(|node| NodeAt { region, node }).collect()
+    }
+
+    pub fn node_hosts(&self) -> impl Iterator<Item = &NodeHost> {
+        self.0.iter().flat_map(|r| &r.nodes)
+    }
+
+    /// By what frames are addressed to.
+    pub fn machine(&self, peer: wire::rpc::Peer) -> Option<Machine> {
+        match peer {
+            wire::rpc::Peer::Server(id) => {
+                let at = ServerAt::of_id(id)?;
+                self.0.get(at.region)?.servers.get(at.server)?;
+                Some(Machine::Server(at))
+            }
+            wire::rpc::Peer::Node(id) => {
+                let node = self.nodes().into_iter().find(|n| self[*n].id() == id)?;
+                Some(Machine::Node(node))
+            }
+        }
+    }
+
+    pub fn peer(&self, machine: Machine) -> wire::rpc::Peer {
+        match machine {
+            Machine::Server(at) => wire::rpc::Peer::Server(at.id()),
+            Machine::Node(at) => wire::rpc::Peer::Node(self[at].id()),
+        }
+    }
+}
+
+impl Index<usize> for Regions {
+    type Output = Region;
+
+    fn index(&self, region: usize) -> &Region {
+        &self.0[region]
+    }
+}
+
+impl IndexMut<usize> for Regions {
+    fn index_mut(&mut self, region: usize) -> &mut Region {
+        &mut self.0[region]
+    }
+}
+
+impl Index<ServerAt> for Regions {
+    type Output = ServerHost;
+
+    fn index(&self, at: ServerAt) -> &ServerHost {
+        &self.0[at.region].servers[at.server]
+    }
+}
+
+impl IndexMut<ServerAt> for Regions {
+    fn index_mut(&mut self, at: ServerAt) -> &mut ServerHost {
+        &mut self.0[at.region].servers[at.server]
+    }
+}
+
+impl Index<NodeAt> for Regions {
+    type Output = NodeHost;
+
+    fn index(&self, at: NodeAt) -> &NodeHost {
+        &self.0[at.region].nodes[at.node]
+    }
+}
+
+impl IndexMut<NodeAt> for Regions {
+    fn index_mut(&mut self, at: NodeAt) -> &mut NodeHost {
+        &mut self.0[at.region].nodes[at.node]
+    }
+}

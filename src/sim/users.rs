@@ -1,0 +1,73 @@
+//! Which server each user asks: one drawn by the seed, and another one of its region while that is down.
+//!
+//! Refuses to know what users want.
+
+use super::place::ServerAt;
+use super::world::World;
+use model::random::Stream;
+use state::fault::Fault;
+use state::view::View;
+use std::collections::BTreeMap;
+
+/// The region that all users live in.
+pub const HOME_REGION: usize = 0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum User {
+    Workload,
+    Reader,
+    Operator,
+    Dispatcher,
+    Scaler,
+}
+
+const ALL: [User; 5] = [User::Workload, User::Reader, User::Operator, User::Dispatcher, User::Scaler];
+
+/// The server that each user asks first.
+pub struct Users {
+    servers: BTreeMap<User, ServerAt>,
+}
+
+impl Users {
+    pub fn new(seed: u64, servers: usize) -> Self {
+        let mut draws = Stream::new(seed, 106);
+        let mut draw = |user| {
+            let server = draws.below(servers as u64) as usize;
+            (user, ServerAt { region: HOME_REGION, server })
+        };
+        Users { servers: ALL.into_iter().map(&mut draw).collect() }
+    }
+}
+
+impl World {
+    /// The server that this user asks from now on. `None`: all are down.
+    pub fn server_of(&mut self, user: User) -> Option<ServerAt> {
+        let first = self.users.servers[&user];
+        let count = self.regions[first.region].servers.len();
+        let next = |n| ServerAt { server: (first.server + n) % count, ..first };
+        let up = (0..count).map(next).find(|at| self.regions[*at].is_up())?;
+        self.users.servers.insert(user, up);
+        Some(up)
+    }
+
+    /// What this user's server knows. `None`: no server is there, or its disk is not.
+    pub fn read<T>(&mut self, user: User, read: impl FnOnce(&View) -> Result<T, Fault>) -> Option<T> {
+        let at = self.server_of(user)?;
+        self.regions[at].look(|server| server.reader().view().and_then(|view| read(&view)))?.ok()
+    }
+}
+
+#[test]
+fn a_user_whose_server_is_down_takes_another_one() {
+    let mut world = World::new(1, 3, 1, false);
+    world.faults.heal();
+    assert_eq!(world.server_of(User::Workload), None, "all are down");
+    for at in world.regions.servers() {
+        world.start_server(at).expect("a fresh disk opens");
+    }
+    let first = world.server_of(User::Workload).expect("all are up");
+    assert_eq!(world.server_of(User::Workload), Some(first));
+    world.stop_server(first, model::time::Span::seconds(1));
+    let second = world.server_of(User::Workload).expect("two are up");
+    assert_ne!(first, second);
+}
