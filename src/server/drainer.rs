@@ -4,14 +4,15 @@
 //! Knows no scheduler: it says what is to leave, and evaluations see to it. All of it can be rebuilt from the state. One
 //! entry is under way at a time, so that nothing is decided twice.
 
-use super::{Op, Server};
+use super::context::Context;
+use super::pending::OnApply;
 use model::alloc::{Allocation, Leave};
 use model::drain::{Drain, settles_in};
 use model::eval::{Evaluation, Trigger};
 use model::id::{AllocId, JobKey, NodeId};
 use model::job::{JobType, TaskGroup};
 use model::node::Node;
-use model::time::{Mono, Now, Span, Wall};
+use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,7 @@ pub struct Drainer {
     settling: BTreeMap<JobKey, BTreeMap<AllocId, (u64, Mono)>>,
     next_look: Mono,
     /// An entry is proposed and not applied yet.
-    busy: bool,
+    in_flight: bool,
 }
 
 struct Draining {
@@ -72,8 +73,9 @@ impl Drainer {
         self.due.extend(concerned.map(|(n, _)| *n));
     }
 
-    pub fn settled(&mut self) {
-        self.busy = false;
+    /// The entry that was under way is applied.
+    pub fn settle(&mut self) {
+        self.in_flight = false;
     }
 
     fn take_due(&mut self, now: Mono) -> Vec<NodeId> {
@@ -81,7 +83,7 @@ impl Drainer {
             self.timers.remove(&(at, node));
             self.due.insert(node);
         }
-        if self.busy || self.due.is_empty() || now < self.next_look {
+        if self.in_flight || self.due.is_empty() || now < self.next_look {
             return vec![];
         }
         self.next_look = now.after(LOOK_EVERY);
@@ -93,7 +95,7 @@ impl Drainer {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        let look = (!self.busy && !self.due.is_empty()).then_some(self.next_look);
+        let look = (!self.in_flight && !self.due.is_empty()).then_some(self.next_look);
         look.into_iter().chain(self.timers.first().map(|t| t.0)).min()
     }
 
@@ -150,34 +152,36 @@ struct Look {
     leaving: BTreeMap<(JobKey, String), u64>,
 }
 
-impl Server {
+impl Drainer {
     /// The node's drain as it is now.
-    pub(super) fn follow_drain(&mut self, node: Option<&Node>, id: NodeId, now: Mono) {
+    pub fn follow(&mut self, node: Option<&Node>, id: NodeId, cx: &Context<'_>) {
         match node.and_then(|n| n.drain.as_ref()) {
             Some(drain) => {
-                let left = drain.left(self.wall_at(now));
-                self.drainer.watch(id, drain, left, now);
+                let left = drain.left(cx.at);
+                self.watch(id, drain, left, cx.now);
             }
-            None => self.drainer.forget(id),
+            None => self.forget(id),
         }
     }
 
-    pub(super) fn advance_drains(&mut self, now: Now) -> Result<(), Fault> {
-        let due = if self.ready { self.drainer.take_due(now.mono) } else { vec![] };
+    /// Asks the next allocations to leave.
+    pub fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let due = self.take_due(cx.now);
         if due.is_empty() {
             return Ok(());
         }
-        let view = self.log.reader().view()?;
+        let view = cx.view()?;
         let mut look = Look::default();
         for node in due {
-            if let Some(step) = self.next_step(node, &view, &mut look, now)? {
+            if let Some(step) = self.next_step(node, &view, &mut look, cx)? {
                 look.steps.push(step);
             }
         }
         if !look.steps.is_empty() {
-            let (at, evals) = (self.stamp(now), look.evals.into_values().collect());
-            let command = Command::AdvanceDrains { steps: look.steps, evals, at };
-            self.drainer.busy = self.propose(&command, Op::Drained).is_some();
+            assert!(!self.in_flight, "one step of drains is under way at a time");
+            let (at, evals) = (cx.at, look.evals.into_values().collect());
+            self.in_flight = true;
+            cx.propose(Command::AdvanceDrains { steps: look.steps, evals, at }, OnApply::Drained);
         }
         Ok(())
     }
@@ -187,16 +191,16 @@ impl Server {
         node: NodeId,
         view: &View,
         look: &mut Look,
-        now: Now,
+        cx: &mut Context<'_>,
     ) -> Result<Option<DrainStep>, Fault> {
-        let Some(watched) = self.drainer.nodes.get(&node) else { return Ok(None) };
+        let Some(watched) = self.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
         let here = Here::new(node, &drain, view)?;
         let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).collect();
-        if let Some(watched) = self.drainer.nodes.get_mut(&node) {
+        if let Some(watched) = self.nodes.get_mut(&node) {
             watched.jobs.clone_from(&jobs);
         }
-        let forced = force_at.is_some_and(|at| at <= now.mono);
+        let forced = force_at.is_some_and(|at| at <= cx.now);
         let complete = here.all().next().is_none();
         let at_once = forced || here.others.is_empty();
         let mut leaving = vec![];
@@ -205,14 +209,14 @@ impl Server {
             leaving.extend(here.all().filter(|a| !asked(a)).take(LEAVING_PER_STEP).map(|a| a.id));
         } else {
             for job in &jobs {
-                self.next_of_job(job, &here, look, now, &mut leaving)?;
+                self.next_of_job(job, &here, look, cx, &mut leaving)?;
             }
         }
         if leaving.is_empty() && !complete {
             return Ok(None);
         }
         for alloc in here.all().filter(|a| leaving.contains(&a.id)) {
-            self.evaluate_drained(alloc, &here, look, now)?;
+            evaluate_drained(alloc, &here, look, cx)?;
         }
         let at_once = if complete { forced } else { at_once };
         Ok(Some(DrainStep { node, drain, leaving, at_once, complete }))
@@ -224,7 +228,7 @@ impl Server {
         key: &JobKey,
         here: &Here<'_>,
         look: &mut Look,
-        now: Now,
+        cx: &mut Context<'_>,
         leaving: &mut Vec<AllocId>,
     ) -> Result<(), Fault> {
         let Some(job) = here.view.job(key)?.filter(|j| j.spec.job_type == JobType::Service && !j.spec.stop)
@@ -234,8 +238,7 @@ impl Server {
         let all = here.view.allocs_of_job(key)?;
         for group in &job.spec.groups {
             let Some(policy) = &group.migrate else { continue };
-            let wall = self.stamp(now);
-            let counting = self.drainer.counting(key, group, &all, (now.mono, wall));
+            let counting = self.counting(key, group, &all, (cx.now, cx.at));
             let away = look.leaving.entry((key.clone(), group.name.clone())).or_default();
             let least = group.count.saturating_sub(policy.max_parallel);
             let may = (counting.now as i64).saturating_sub(*away as i64).saturating_sub(least).max(0);
@@ -245,31 +248,29 @@ impl Server {
             let chosen: Vec<AllocId> = all.iter().filter(stays).take(may as usize).map(|a| a.id).collect();
             *away += chosen.len() as u64;
             leaving.extend(chosen);
-            self.drainer.timers.extend(counting.next.map(|at| (at, here.node)));
+            self.timers.extend(counting.next.map(|at| (at, here.node)));
         }
         Ok(())
     }
+}
 
-    fn evaluate_drained(
-        &mut self,
-        alloc: &Allocation,
-        here: &Here<'_>,
-        look: &mut Look,
-        now: Now,
-    ) -> Result<(), Fault> {
-        if look.evals.contains_key(&alloc.job) {
-            return Ok(());
-        }
-        let Some(job) = here.view.job(&alloc.job)? else { return Ok(()) };
-        let (job_type, priority, at) = (job.spec.job_type, job.spec.priority, self.stamp(now));
-        let id = self.ids.eval();
-        let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::NodeDrain, at);
-        let (node_id, node_modify_index) = (Some(here.node), here.view.index());
-        let job_modify_index = job.job_modify_index;
-        look.evals
-            .insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
-        Ok(())
+fn evaluate_drained(
+    alloc: &Allocation,
+    here: &Here<'_>,
+    look: &mut Look,
+    cx: &mut Context<'_>,
+) -> Result<(), Fault> {
+    if look.evals.contains_key(&alloc.job) {
+        return Ok(());
     }
+    let Some(job) = here.view.job(&alloc.job)? else { return Ok(()) };
+    let (job_type, priority, at) = (job.spec.job_type, job.spec.priority, cx.at);
+    let id = cx.ids.eval();
+    let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::NodeDrain, at);
+    let (node_id, node_modify_index) = (Some(here.node), here.view.index());
+    let job_modify_index = job.job_modify_index;
+    look.evals.insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
+    Ok(())
 }
 
 /// What has not ended on a draining node.

@@ -4,17 +4,17 @@
 //!
 //! Refuses to know what may go: `model::garbage` says it. Where a round has come to is lost with the leader: the next begins anew.
 
-use super::{Op, Server};
+use super::context::Context;
+use super::pending::OnApply;
 use model::garbage::{Cutoffs, Garbage, GarbageRules};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::node::NodeStatus;
-use model::time::{Mono, Now, Span, Wall};
+use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::garbage::Fate;
 use state::view::View;
 use std::collections::BTreeMap;
 use wire::command::{Collect, Command};
-use wire::request::Done;
 
 /// What one step looks at.
 const LOOKED_AT: usize = 256;
@@ -44,41 +44,33 @@ struct Round {
     before: Cutoffs,
 }
 
-#[derive(Default)]
 pub struct Collector {
     rules: GarbageRules,
     /// `None`: between two of them.
     round: Option<Round>,
-    /// When the next step is due. `None`: this server does not lead, or an entry is under way.
+    /// When the next step is due. `None`: an entry is under way.
     due: Option<Mono>,
     /// Somebody wants everything to go that can.
     forced: bool,
 }
 
 impl Collector {
-    pub fn new(rules: GarbageRules) -> Self {
-        Collector { rules, ..Collector::default() }
-    }
-
-    pub fn take_office(&mut self, now: Mono) {
-        self.due = Some(now.after(self.rules.interval));
-    }
-
-    pub fn leave_office(&mut self) {
-        *self = Collector::new(self.rules);
+    pub fn new(rules: GarbageRules, now: Mono) -> Self {
+        Collector { rules, round: None, due: Some(now.after(rules.interval)), forced: false }
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
         self.due
     }
 
-    /// A round under way is given up for one that takes more.
-    fn force(&mut self, now: Mono) {
+    /// Somebody wants a round now. One under way is given up for one that takes more.
+    pub fn force(&mut self, now: Mono) {
         self.forced = true;
         self.due = self.due.map(|due| due.min(now));
     }
 
-    pub fn settled(&mut self, now: Mono) {
+    /// The entry that was under way is applied.
+    pub fn settle(&mut self, now: Mono) {
         self.due = Some(now.after(BREATH));
     }
 
@@ -98,32 +90,23 @@ impl Collector {
             self.round.take().and_then(|round| stage.map(|stage| Round { stage, before: round.before }));
         self.due = Some(now.after(next));
     }
-}
-
-impl Server {
-    pub(super) fn collect_for_user(&mut self, token: u64, view: &View, now: Mono) {
-        self.collector.force(now);
-        self.reply(token, Ok(Done::Nothing { index: view.index() }));
-    }
 
     /// One step, if it is due.
-    pub(super) fn collect_garbage(&mut self, now: Now) -> Result<(), Fault> {
-        let due = self.collector.due.is_some_and(|due| due <= now.mono);
-        if !self.ready || !self.space_free || !due {
+    pub fn collect(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if !cx.space_free || !self.due.is_some_and(|due| due <= cx.now) {
             return Ok(());
         }
-        let (at, view) = (self.stamp(now), self.log.reader().view()?);
-        let (stage, before) = self.collector.round(at);
+        let (at, view) = (cx.at, cx.view()?);
+        let (stage, before) = self.round(at);
         let found = find(&view, stage, &before)?;
-        self.collector.step(found.next, now.mono);
+        self.step(found.next, cx.now);
         if let Some(garbage) = found.garbage {
-            let tracked_versions = self.config.tracked_versions;
+            let tracked_versions = cx.config.tracked_versions;
             let (what, count) = counted(&garbage);
             tracing::debug!(target: "nomad.core", what, count, "collecting garbage");
             let order = Collect { garbage, before, tracked_versions, at };
-            if self.propose(&Command::Collect(Box::new(order)), Op::Collected).is_some() {
-                self.collector.due = None;
-            }
+            self.due = None;
+            cx.propose(Command::Collect(Box::new(order)), OnApply::Collected);
         }
         Ok(())
     }

@@ -8,13 +8,14 @@ use model::garbage::GarbageRules;
 use model::key::Seed;
 use model::plan::Decision;
 use model::time::{Mono, Span};
-use server::board;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
-use server::{Config, Server, Turn};
+use server::reservations::Reservations;
+use server::{Config, Server, Turn, worker};
 use state::check;
 use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use wire::rpc::Peer;
 
@@ -38,6 +39,8 @@ pub struct ServerHost {
     failed_opens: u32,
     pub server: Option<Server>,
     inbox: Vec<Input>,
+    /// What the workers of this life have reserved.
+    reservations: RefCell<Reservations>,
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
@@ -73,6 +76,7 @@ impl ServerHost {
             failed_opens: 0,
             server: None,
             inbox: vec![],
+            reservations: RefCell::default(),
             turn_at: None,
             paused_until: Mono::default(),
             slow_until: Mono::default(),
@@ -143,6 +147,7 @@ impl World {
         host.told_full = false;
         host.is_followed = false;
         host.inbox.clear();
+        host.reservations = RefCell::default();
         host.turn_at = None;
         self.note(|w| format!("server  starts, life {}", w.server.lives));
         self.wake_server(Span(1));
@@ -213,7 +218,7 @@ impl World {
             // a reader who makes room in the cache writes, too: the power may have failed without the turn's noticing
             Ok(turn) if !self.server.disk.is_dead() => {
                 self.server_disk_is_slow(&turn);
-                self.obey_server(turn)?;
+                self.execute_server_turn(turn)?;
                 self.lag = Span::ZERO;
             }
             outcome => {
@@ -248,7 +253,8 @@ impl World {
         }
     }
 
-    fn obey_server(&mut self, turn: Turn) -> Result<(), String> {
+    fn execute_server_turn(&mut self, turn: Turn) -> Result<(), String> {
+        self.server.reservations.get_mut().apply(&turn.reservations);
         let changes = turn.changes.len();
         let applied = self.server.server.as_ref().map_or(0, |s| s.status().applied_index);
         self.server.applied = self.server.applied.max(applied);
@@ -282,7 +288,7 @@ impl World {
     pub fn worker(&mut self, task: ScheduleTask) {
         let Some(server) = &self.server.server else { return };
         let (eval, token) = (task.eval.id, task.token);
-        let result = board::decide(&task, &server.reader());
+        let result = worker::decide(&task, &server.reader(), || self.server.reservations.borrow_mut());
         self.note(|_| match &result {
             Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
             Err(why) => format!("worker  failed: {why}"),

@@ -141,12 +141,12 @@ fn progress_deadlines_survive_wrong_clocks() {
     let (deployment, ..) = case(&[]);
     let (now, later) = (Mono(0).after(Span::seconds(1)), Mono(0).after(Span::seconds(601)));
     for (wall, due) in [(AT, later), (Wall(1), later), (AT + Span::hours(9), now)] {
-        let mut watched = Watched::default();
-        watched.follow(deployment.id, true);
-        watched.note(&deployment, now, wall);
-        assert_eq!(watched.late(deployment.id, due).len(), 1);
-        assert_eq!(watched.late(deployment.id, Mono(due.0 - 1)).len(), 0);
-        watched.note(&deployment, now.after(Span::seconds(5)), wall + Span::hours(1));
-        assert_eq!(watched.late(deployment.id, due).len(), 1, "known already");
+        let mut watcher = DeploymentWatcher::default();
+        watcher.follow(deployment.id, true);
+        watcher.note(&deployment, now, wall);
+        assert_eq!(watcher.late(deployment.id, due).len(), 1);
+        assert_eq!(watcher.late(deployment.id, Mono(due.0 - 1)).len(), 0);
+        watcher.note(&deployment, now.after(Span::seconds(5)), wall + Span::hours(1));
+        assert_eq!(watcher.late(deployment.id, due).len(), 1, "known already");
     }
 }

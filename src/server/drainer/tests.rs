@@ -45,7 +45,7 @@ fn spread_out(nodes: u128) -> Alone {
 fn drain(alone: &mut Alone, n: u128) {
     let wish = NodeWish::Drain { deadline: Span::hours(1), ignore_system: false, meta: BTreeMap::new() };
     let change = Command::ChangeNode { node: node_id(n), wish, evals: vec![], at: alone.wall };
-    alone.server.propose(&change, Op::Unattended).expect("leads");
+    alone.append(&change);
 }
 
 fn leaving(alone: &Alone) -> usize {

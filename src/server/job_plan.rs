@@ -18,7 +18,7 @@ use std::sync::Arc;
 use wire::rehearsal::{Rehearsal, Rehearse};
 use wire::request::{Refusal, RefusalKind};
 
-pub fn rehearse(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
+pub fn plan(view: &View, asked: &Rehearse, at: Wall) -> Result<Result<Rehearsal, Refusal>, Fault> {
     let mut spec = JobSpec::clone(&asked.spec);
     let before = view.job(&spec.key())?;
     if let Some(job) = &before {
