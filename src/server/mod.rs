@@ -20,6 +20,8 @@ mod evals;
 mod garbage;
 pub mod heartbeat;
 mod ids;
+#[cfg(any(test, feature = "testing"))]
+mod inspection;
 pub mod job_plan;
 mod keys;
 mod leader;
@@ -50,8 +52,6 @@ use leader::Leader;
 use metrics::{Metrics, Timed};
 use model::cron::Zones;
 use model::garbage::GarbageRules;
-#[cfg(any(test, feature = "testing"))]
-use model::id::{DeploymentId, EvalId, JobKey, NodeId};
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now};
 use outbox::{Outbox, Proposal};
@@ -61,8 +61,6 @@ use replica::{Applied, Replica, Step};
 use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Reader, Recovered, Store};
-#[cfg(any(test, feature = "testing"))]
-use std::collections::BTreeSet;
 use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
@@ -410,7 +408,7 @@ impl Server {
         }
     }
 
-    /// Of what is in the log and was not applied yet, a server that stepped down does not know what becomes.
+    /// A server that stepped down does not know what becomes of its entries that were not applied yet.
     fn abandon_if_deposed(&mut self, now: Mono) {
         if self.leader.is_none() {
             for then in self.pending.abandon() {
@@ -458,36 +456,6 @@ impl Server {
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
             ..ServerStatus::default()
         }
-    }
-}
-
-/// What a leader's parts hold, for comparison with what the state says that they should.
-#[cfg(any(test, feature = "testing"))]
-impl Server {
-    /// The evaluations in its queues, when no work on them is under way: then they must be the state's open ones.
-    pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
-        let is_busy = self.replica.has_work() || !self.pending.is_empty() || !self.outbox.is_empty();
-        self.leader.as_ref().filter(|_| !is_busy)?.evals.queued_at_rest()
-    }
-
-    /// The nodes whose drains it leads.
-    pub fn draining(&self) -> Option<BTreeSet<NodeId>> {
-        self.leader.as_ref().map(|leader| leader.drainer.nodes())
-    }
-
-    /// The deployments that it watches: the state's active ones.
-    pub fn watched_deployments(&self) -> Option<BTreeSet<DeploymentId>> {
-        self.leader.as_ref().map(|leader| leader.deployments.known().collect())
-    }
-
-    /// The periodic jobs whose launches it times.
-    pub fn timed_jobs(&self) -> Option<BTreeSet<JobKey>> {
-        self.leader.as_ref().map(|leader| leader.periodic.timed_jobs())
-    }
-
-    /// How many evaluations are in its queues, or with workers, in a pause: none.
-    pub fn queued_in_the_pause(&self) -> usize {
-        self.leader.as_ref().map_or(0, |leader| leader.evals.queued_in_the_pause())
     }
 }
 

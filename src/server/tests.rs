@@ -3,8 +3,10 @@
 
 use super::testing::{Alone, asks, registration};
 use super::*;
+use model::id::EvalId;
 use model::time::Span;
 use state::samples::{info, namespace, node_id, spec};
+use std::collections::BTreeSet;
 
 const TOKEN: u64 = 40;
 

@@ -19,7 +19,6 @@ const LEFT: &[(&str, usize)] = &[
     ("keeper", 2),
     ("model", 7),
     ("scheduler", 4),
-    ("server", 2),
     ("state", 4),
     ("wire", 2),
 ];
