@@ -52,6 +52,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use wire::status::ServerStatus;
+use workers::SharedReservations;
 
 /// The raft id of a region's only server.
 const SERVER_ID: u64 = 1;
@@ -157,10 +158,12 @@ impl Agent {
         let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
         let (send_end, ended) = async_channel::bounded(2);
         let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
-        let mut threads = start_workers(config.server.num_schedulers, &tasks, &server_inbox, &service)?;
-        let ways =
-            server_loop::Ways { to_node: client_inbox.clone(), workers: work, service: service.clone() };
-        let server = ServerLoop::new(opened, ways);
+        let reservations = Arc::default();
+        let mut threads =
+            start_workers(config.server.num_schedulers, (&tasks, &server_inbox), &reservations, &service)?;
+        let (to_node, workers, service_of_loop) = (client_inbox.clone(), work, service.clone());
+        let channels = server_loop::Channels { to_node, workers, reservations, service: service_of_loop };
+        let server = ServerLoop::new(opened, channels);
         threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
         let places =
@@ -387,7 +390,7 @@ fn http_service(
         client: Arc::new(Published::new(None)),
         actions: asks,
         node: calls,
-        plan_job: Arc::new(workers::rehearse),
+        plan_job: Arc::new(workers::plan_job),
         explain: Arc::new(workers::explain),
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
@@ -463,13 +466,15 @@ fn connect_keeper(
 
 fn start_workers(
     count: u32,
-    tasks: &Receiver<ScheduleTask>,
-    results: &Sender<ServerMessage>,
+    (tasks, results): (&Receiver<ScheduleTask>, &Sender<ServerMessage>),
+    reservations: &Arc<SharedReservations>,
     service: &Arc<HttpService>,
 ) -> Result<Vec<JoinHandle<()>>, String> {
     let start = |n: u32| {
-        let (tasks, results, service) = (tasks.clone(), results.clone(), service.clone());
-        spawn(&format!("scheduler-{n}"), move || workers::run(&tasks, &results, || service.reader.get()))
+        let (tasks, results) = (tasks.clone(), results.clone());
+        let (reservations, service) = (reservations.clone(), service.clone());
+        let work = move || workers::run(&tasks, &results, &reservations, || service.reader.get());
+        spawn(&format!("scheduler-{n}"), work)
     };
     (0..count).map(start).collect()
 }

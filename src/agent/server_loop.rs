@@ -1,16 +1,18 @@
-//! The thread of the server's brain: collects inputs, runs turns, obeys effects. A fault of the storage discards the brain
+//! The thread of the server's brain: collects inputs, runs turns, executes effects. A fault of the storage discards the brain
 //! and opens it again from its disk: what was not durable never happened, and whoever waits is told that nobody knows.
 
 use super::disk_space::DiskSpaceMonitor;
 use super::http_service::{HttpService, PendingWrite, ReplySender};
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
+use super::workers::SharedReservations;
 use ::io::disk::Disk;
 use ::io::{clock, entropy, host_stats, keys};
 use async_channel::{Receiver, Sender};
 use model::key::Seed;
 use model::time::Mono;
 use server::effects::{Effect, Input, ScheduleTask};
+use server::reservations::ReservationChange;
 use server::{Config, Server, Turn};
 use state::fault::Fault;
 use state::store::{Options, Reader, Store, StoreFiles};
@@ -22,9 +24,10 @@ use std::sync::Arc;
 use wire::rpc::Peer;
 
 /// Where the server's effects go.
-pub struct Ways {
+pub struct Channels {
     pub to_node: Sender<ClientMessage>,
     pub workers: Sender<ScheduleTask>,
+    pub reservations: Arc<SharedReservations>,
     pub service: Arc<HttpService>,
 }
 
@@ -54,7 +57,7 @@ impl Opened {
 
 pub struct ServerLoop {
     opened: Opened,
-    ways: Ways,
+    channels: Channels,
     waiting: BTreeMap<u64, ReplySender>,
     next_token: u64,
     reopenings: u32,
@@ -63,29 +66,36 @@ pub struct ServerLoop {
 }
 
 impl ServerLoop {
-    pub fn new(opened: Opened, ways: Ways) -> ServerLoop {
-        ServerLoop { opened, ways, waiting: BTreeMap::new(), next_token: 0, reopenings: 0, next: Vec::new() }
+    pub fn new(opened: Opened, channels: Channels) -> ServerLoop {
+        ServerLoop {
+            opened,
+            channels,
+            waiting: BTreeMap::new(),
+            next_token: 0,
+            reopenings: 0,
+            next: Vec::new(),
+        }
     }
 
     /// Runs until told to stop, or until the storage is beyond help.
     pub fn run(mut self, mail: &Receiver<ServerMessage>) -> Result<(), String> {
         loop {
-            let letters =
+            let messages =
                 inbox::collect(mail, self.deadline()).map_err(|_| "the agent's threads are gone")?;
-            let mut inputs = Vec::with_capacity(letters.len() + 1);
+            let mut inputs = Vec::with_capacity(messages.len() + 1);
             inputs.extend(self.opened.space.poll_change(clock::mono()).map(|free| Input::Space { free }));
             inputs.append(&mut self.next);
             let mut stop = false;
-            for letter in letters {
-                match letter {
+            for message in messages {
+                match message {
                     ServerMessage::Input(input) => inputs.push(input),
-                    ServerMessage::Write(ask) => inputs.push(self.enlist(ask)),
+                    ServerMessage::Write(ask) => inputs.push(self.register(ask)),
                     ServerMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
                     ServerMessage::Stop => stop = true,
                 }
             }
             match self.opened.server.turn(clock::now(), inputs) {
-                Ok(turn) => self.obey(turn),
+                Ok(turn) => self.execute(turn),
                 Err(fault) => self.reopen(&fault)?,
             }
             if stop {
@@ -101,28 +111,30 @@ impl ServerLoop {
         self.opened.server.next_deadline().into_iter().chain(self.opened.space.deadline()).min()
     }
 
-    fn enlist(&mut self, ask: PendingWrite) -> Input {
+    fn register(&mut self, ask: PendingWrite) -> Input {
         self.next_token += 1;
         self.waiting.insert(self.next_token, ask.reply);
         Input::Request { token: self.next_token, action: ask.action }
     }
 
-    fn obey(&mut self, turn: Turn) {
+    fn execute(&mut self, turn: Turn) {
         self.reopenings = 0;
+        // workers that look at the state now see what was reserved for it
+        self.channels.reservations.apply(&turn.reservations);
         self.opened.server.end_turn(clock::mono());
         let status = self.opened.server.status();
         let applied = status.applied_index;
-        if *self.ways.service.status.get() != status {
-            self.ways.service.status.set(status);
+        if *self.channels.service.status.get() != status {
+            self.channels.service.status.set(status);
         }
-        self.ways.service.blocking_queries.notify(applied, &turn.changes);
-        self.ways.service.events.publish(turn.events);
+        self.channels.service.blocking_queries.notify(applied, &turn.changes);
+        self.channels.service.events.publish(turn.events);
         for effect in turn.effects {
             match effect {
                 Effect::Send { to: Peer::Node(_), bytes } => {
                     let from = Peer::Server(self.opened.config.id);
                     inbox::send_or_drop(
-                        &self.ways.to_node,
+                        &self.channels.to_node,
                         "a frame to the node",
                         ClientMessage::Input(client::effects::Input::Frame { from, bytes }),
                     );
@@ -135,7 +147,7 @@ impl ServerLoop {
                     }
                 }
                 Effect::MakeSigningKey => self.make_signing_key(),
-                Effect::Schedule(task) => inbox::send_or_drop(&self.ways.workers, "an evaluation", *task),
+                Effect::Schedule(task) => inbox::send_or_drop(&self.channels.workers, "an evaluation", *task),
             }
         }
     }
@@ -157,9 +169,10 @@ impl ServerLoop {
         // unanswered, their callers are told that nobody knows
         self.waiting.clear();
         self.next.clear();
+        self.channels.reservations.apply(&[ReservationChange::ReleaseAll]);
         let Opened { path, config, keep_reserve, .. } = &self.opened;
         self.opened = Opened::open(path.clone(), config.clone(), *keep_reserve)?;
-        self.ways.service.reader.set(self.opened.reader());
+        self.channels.service.reader.set(self.opened.reader());
         Ok(())
     }
 }

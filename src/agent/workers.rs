@@ -4,20 +4,37 @@
 use super::messages::ServerMessage;
 use ::io::clock;
 use async_channel::{Receiver, Sender};
-use server::board;
 use server::effects::{Input, ScheduleTask};
-use server::{rehearsal, why};
+use server::reservations::{ReservationChange, Reservations};
+use server::{job_plan, why, worker};
 use state::fault::Fault;
 use state::store::Reader;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 use wire::why::{Subject, Why};
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the workers have reserved, shared among them and with the server's loop.
+#[derive(Debug, Default)]
+pub struct SharedReservations(Mutex<Reservations>);
+
+impl SharedReservations {
+    pub fn apply(&self, changes: &[ReservationChange]) {
+        if !changes.is_empty() {
+            self.lock().apply(changes);
+        }
+    }
+
+    /// Every change is one step: whoever panicked with it has left it whole.
+    fn lock(&self) -> MutexGuard<'_, Reservations> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// True while this thread's panics are caught: everywhere else a panic ends the process.
@@ -29,12 +46,14 @@ pub fn panics_are_caught() -> bool {
 pub fn run(
     tasks: &Receiver<ScheduleTask>,
     results: &Sender<ServerMessage>,
+    reservations: &SharedReservations,
     reader: impl Fn() -> Arc<Reader>,
 ) {
     while let Ok(task) = tasks.recv_blocking() {
         let (eval, token) = (task.eval.id, task.token);
         GUARDED.set(true);
-        let result = catch_unwind(AssertUnwindSafe(|| board::decide(&task, &reader())));
+        let result =
+            catch_unwind(AssertUnwindSafe(|| worker::decide(&task, &reader(), || reservations.lock())));
         GUARDED.set(false);
         let result = result.unwrap_or_else(|_| Err("the scheduler panicked on this evaluation".into()));
         if results.send_blocking(ServerMessage::Input(Input::Planned { eval, token, result })).is_err() {
@@ -43,10 +62,10 @@ pub fn run(
     }
 }
 
-/// What a job would come to.
-pub fn rehearse(reader: &Reader, asked: &JobPlanRequest) -> Result<JobPlanReply, Refusal> {
+/// What registering a job would do.
+pub fn plan_job(reader: &Reader, asked: &JobPlanRequest) -> Result<JobPlanReply, Refusal> {
     let at = clock::now().stamp();
-    guarded(|| rehearsal::rehearse(&reader.view()?, asked, at))
+    guarded(|| job_plan::plan(&reader.view()?, asked, at))
 }
 
 pub fn explain(reader: &Reader, subject: &Subject) -> Result<Why, Refusal> {
@@ -71,7 +90,6 @@ mod tests {
     use super::*;
     use model::id::EvalToken;
     use scheduler::Attempt;
-    use server::board::Board;
     use state::samples::{AT, Region, eval};
 
     fn task(n: u128) -> ScheduleTask {
@@ -82,7 +100,6 @@ mod tests {
             min_index: 0,
             at: AT,
             seed: 7,
-            board: Arc::new(Board::default()),
         }
     }
 
@@ -94,7 +111,7 @@ mod tests {
         (1..=2).for_each(|n| sender.send_blocking(task(n)).expect("there is room"));
         drop(sender);
         let looks = Cell::new(0);
-        run(&tasks, &results, || {
+        run(&tasks, &results, &SharedReservations::default(), || {
             looks.set(looks.get() + 1);
             assert!(panics_are_caught() && looks.get() > 1, "the first one is poison");
             Arc::new(region.store.reader())

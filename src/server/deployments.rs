@@ -4,7 +4,8 @@
 //!
 //! Invariant: it knows the state's active deployments and what is on the way for them; all else it reads when it looks.
 
-use super::{Op, Server};
+use super::context::Context;
+use super::pending::OnApply;
 use model::alloc::{Allocation, Transition};
 use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus, DeploymentStep, Failure, MARKED_FAILED, TOO_SLOW,
@@ -13,37 +14,44 @@ use model::deployment::{
 use model::eval::{Evaluation, Trigger};
 use model::id::{AllocId, DeploymentId};
 use model::job::{Job, JobSpec, JobType};
-use model::time::{Mono, Now, Span, Wall};
+use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
-use wire::change::DeploymentChange;
 use wire::command::{Command, StepDeploymentCommand};
-use wire::request::{DeploymentRequest, Refusal, RefusalKind};
+use wire::request::{DeploymentRequest, RefusalKind};
 
 /// Deployments looked at in one turn; the rest follows in the next.
-const LOOKS_PER_TURN: usize = 16;
+const DEPLOYMENTS_PER_TURN: usize = 16;
 
-/// What the watcher keeps in mind. A new leader rebuilds it from the state.
+/// What the watcher keeps in memory. A new leader rebuilds it from the state.
 #[derive(Default)]
-pub struct Watched {
+pub struct DeploymentWatcher {
     known: BTreeMap<DeploymentId, Deadlines>,
     /// To be looked at.
-    moved: BTreeSet<DeploymentId>,
-    /// An entry of ours is on its way: looked at again once it is applied.
-    busy: BTreeSet<DeploymentId>,
+    changed: BTreeSet<DeploymentId>,
+    /// An entry of the watcher is on its way: looked at again once it is applied.
+    in_flight: BTreeSet<DeploymentId>,
     queue: BTreeSet<(Mono, DeploymentId)>,
 }
 
 /// By group: what the state says of its deadline, and when that is by the leader's own clock.
 type Deadlines = BTreeMap<String, (Wall, Mono)>;
 
-impl Watched {
+impl DeploymentWatcher {
+    pub fn new(view: &View) -> Result<DeploymentWatcher, Fault> {
+        let mut watcher = DeploymentWatcher::default();
+        for deployment in view.deployments(None, usize::MAX)? {
+            watcher.follow(deployment.id, deployment.status.is_active());
+        }
+        Ok(watcher)
+    }
+
     /// It came to be, or something of it has changed.
     pub fn follow(&mut self, id: DeploymentId, active: bool) {
         if active {
             self.known.entry(id).or_default();
-            self.moved.insert(id);
+            self.changed.insert(id);
         } else {
             self.forget(id);
         }
@@ -51,24 +59,21 @@ impl Watched {
 
     fn forget(&mut self, id: DeploymentId) {
         self.known.remove(&id);
-        self.moved.remove(&id);
-        self.busy.remove(&id);
+        self.changed.remove(&id);
+        self.in_flight.remove(&id);
         self.queue.retain(|(_, d)| *d != id);
     }
 
-    fn takes_place(&mut self, id: DeploymentId) {
-        self.busy.insert(id);
-    }
-
-    /// The entry that was on its way has been applied.
+    /// The entry that was on its way is applied.
     pub fn settle(&mut self, id: DeploymentId) {
-        if self.busy.remove(&id) && self.known.contains_key(&id) {
-            self.moved.insert(id);
+        if self.in_flight.remove(&id) && self.known.contains_key(&id) {
+            self.changed.insert(id);
         }
     }
 
-    pub fn has_moved(&self) -> bool {
-        self.moved.iter().any(|id| !self.busy.contains(id))
+    /// A deployment is to be looked at in the next turn already.
+    pub fn has_work(&self) -> bool {
+        self.changed.iter().any(|id| !self.in_flight.contains(id))
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -79,17 +84,17 @@ impl Watched {
         while self.queue.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, id)) = self.queue.pop_first()
         {
-            self.moved.insert(id);
+            self.changed.insert(id);
         }
-        let free = |id: &&DeploymentId| !self.busy.contains(id);
-        let taken: Vec<_> = self.moved.iter().filter(free).take(LOOKS_PER_TURN).copied().collect();
-        self.moved.retain(|id| !taken.contains(id));
+        let is_free = |id: &&DeploymentId| !self.in_flight.contains(id);
+        let taken: Vec<_> = self.changed.iter().filter(is_free).take(DEPLOYMENTS_PER_TURN).copied().collect();
+        self.changed.retain(|id| !taken.contains(id));
         taken
     }
 
     /// Notes the deadlines that the state knows. A deadline that was set while this server led is as far away as it was
     /// meant; of one that was found, the wall clock says what is left, within what was meant.
-    fn note(&mut self, deployment: &Deployment, now: Mono, wall: Wall) {
+    fn set_deadlines(&mut self, deployment: &Deployment, now: Mono, wall: Wall) {
         let id = deployment.id;
         let Some(before) = self.known.get(&id) else { return };
         let runs = |g: &DeploymentGroup| !g.require_progress_by.is_never() && !g.is_in_time();
@@ -109,7 +114,7 @@ impl Watched {
     }
 
     /// The groups whose time is over.
-    fn late(&self, id: DeploymentId, now: Mono) -> Vec<&String> {
+    fn overdue(&self, id: DeploymentId, now: Mono) -> Vec<&String> {
         let deadlines = self.known.get(&id).into_iter().flatten();
         deadlines.filter(|(_, (_, at))| *at <= now).map(|(name, _)| name).collect()
     }
@@ -121,7 +126,7 @@ impl Watched {
 }
 
 /// What has to be done about a deployment.
-enum Verdict {
+enum WatcherAction {
     Nothing,
     Fail {
         why: &'static str,
@@ -132,124 +137,114 @@ enum Verdict {
     Replace(Vec<AllocId>),
 }
 
-impl Server {
-    pub(super) fn follow_deployment(&mut self, change: &DeploymentChange) {
-        self.watched.follow(change.id, change.active);
-    }
-
-    /// Looks at what has moved or is late.
-    pub(super) fn watch_deployments(&mut self, now: Now) -> Result<(), Fault> {
-        if !self.ready || !self.space_free {
-            return Ok(());
-        }
-        let due = self.watched.take(now.mono);
+impl DeploymentWatcher {
+    /// Looks at what has changed or is late, unless there is no room to write down what follows.
+    pub fn watch(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let due = if cx.space_free { self.take(cx.now) } else { vec![] };
         if due.is_empty() {
             return Ok(());
         }
-        let view = self.log.reader().view()?;
+        let view = cx.view()?;
         for id in due {
             let found = view.deployment(id)?.filter(|d| d.status.is_active());
             let Some(deployment) = found else {
-                self.watched.forget(id);
+                self.forget(id);
                 continue;
             };
-            self.watched.note(&deployment, now.mono, self.stamp(now));
+            self.set_deadlines(&deployment, cx.now, cx.at);
             if deployment.status == DeploymentStatus::Running {
-                self.watch(&deployment, &view, now)?;
+                self.watch_one(&deployment, &view, cx)?;
             }
         }
         Ok(())
     }
 
-    fn watch(&mut self, deployment: &Deployment, view: &View, now: Now) -> Result<(), Fault> {
+    fn watch_one(&mut self, deployment: &Deployment, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
         let Some(job) = view.job(&deployment.job)?.filter(|j| deployment.is_of(j)) else {
             // a newer version cancels it as soon as it is evaluated
             return Ok(());
         };
-        let at = self.stamp(now);
+        let at = cx.at;
         let allocs = view.allocs_of_deployment(deployment)?;
-        let late = self.watched.late(deployment.id, now.mono);
-        let verdict = verdict(deployment, &job.spec, &allocs, &late, at);
+        let late = self.overdue(deployment.id, cx.now);
         let eval = || deployment_eval(deployment, &job);
-        match verdict {
-            Verdict::Nothing => {}
-            Verdict::Replace(ids) => {
+        match next_action(deployment, &job.spec, &allocs, &late, at) {
+            WatcherAction::Nothing => {}
+            WatcherAction::Replace(ids) => {
                 let again = Transition { reschedule: Some(true), ..Transition::default() };
                 let allocs = ids.into_iter().map(|id| (id, again)).collect();
-                let eval = self.made(eval(), at);
-                self.watch_with(deployment.id, &Command::UpdateTransitions { allocs, evals: vec![eval], at });
+                let eval = cx.new_eval(eval());
+                self.propose(deployment.id, Command::UpdateTransitions { allocs, evals: vec![eval], at }, cx);
             }
-            Verdict::Promote => {
-                let eval = self.made(eval(), at);
+            WatcherAction::Promote => {
+                let eval = cx.new_eval(eval());
                 let step = DeploymentStep::Promote { groups: None };
-                self.step(deployment.id, step, eval, at);
+                self.step(deployment.id, step, eval, cx);
             }
-            Verdict::Fail { why, revert } => {
+            WatcherAction::Fail { why, revert } => {
                 let failure = failure(why, &job, revert, view)?;
-                let eval = self.made(eval(), at);
-                self.step(deployment.id, DeploymentStep::Fail(failure), eval, at);
+                let eval = cx.new_eval(eval());
+                self.step(deployment.id, DeploymentStep::Fail(failure), eval, cx);
             }
         }
         Ok(())
     }
 
-    fn step(&mut self, deployment: DeploymentId, step: DeploymentStep, eval: Evaluation, at: Wall) {
-        let tracked_versions = self.config.tracked_versions;
-        let step = StepDeploymentCommand { deployment, step, eval: Some(eval), tracked_versions, at };
-        self.watch_with(deployment, &Command::StepDeployment(Box::new(step)));
+    fn step(
+        &mut self,
+        deployment: DeploymentId,
+        step: DeploymentStep,
+        eval: Evaluation,
+        cx: &mut Context<'_>,
+    ) {
+        let tracked_versions = cx.config.tracked_versions;
+        let step = StepDeploymentCommand { deployment, step, eval: Some(eval), tracked_versions, at: cx.at };
+        self.propose(deployment, Command::StepDeployment(Box::new(step)), cx);
     }
 
-    fn watch_with(&mut self, deployment: DeploymentId, command: &Command) {
-        self.watched.takes_place(deployment);
-        self.propose(command, Op::Watched { deployment });
-    }
-
-    /// With an id of its own.
-    pub(super) fn made(&mut self, draft: Evaluation, at: Wall) -> Evaluation {
-        Evaluation { id: self.ids.eval(), create_time: at, modify_time: at, ..draft }
+    fn propose(&mut self, deployment: DeploymentId, command: Command, cx: &mut Context<'_>) {
+        assert!(self.in_flight.insert(deployment), "a deployment has one step at a time");
+        cx.propose(command, OnApply::DeploymentStepped { deployment });
     }
 }
 
-impl Server {
-    /// What a user wants of a deployment. Whether it comes too late is told in log order.
-    pub(super) fn step_for_user(
-        &mut self,
-        token: u64,
-        id: DeploymentId,
-        request: DeploymentRequest,
-        view: &View,
-        at: Wall,
-    ) -> Result<(), Fault> {
-        let found = match view.deployment(id)? {
-            Some(deployment) => view.job(&deployment.job)?.map(|job| (deployment, job)),
-            None => None,
-        };
-        let Some((deployment, job)) = found else {
-            self.reply(token, Err(Refusal::new(RefusalKind::Validation, "deployment not found")));
-            return Ok(());
-        };
-        let (goes_on, step) = match request {
-            DeploymentRequest::Pause => (false, DeploymentStep::Pause),
-            DeploymentRequest::Resume => (true, DeploymentStep::Resume),
-            DeploymentRequest::Promote { groups } => (true, DeploymentStep::Promote { groups }),
-            DeploymentRequest::Fail => {
-                let revert = deployment.is_of(&job) && deployment.groups.values().any(|g| g.auto_revert);
-                (true, DeploymentStep::Fail(failure(MARKED_FAILED, &job, revert, view)?))
-            }
-            DeploymentRequest::SetHealth { healthy, unhealthy } => {
-                let failure = match fails_by(&deployment, &unhealthy, view)? {
-                    Some(revert) => Some(failure(UNHEALTHY, &job, revert && deployment.is_of(&job), view)?),
-                    None => None,
-                };
-                (true, DeploymentStep::SetHealth { healthy, unhealthy, failure })
-            }
-        };
-        let eval = goes_on.then(|| self.made(deployment_eval(&deployment, &job), at));
-        let tracked_versions = self.config.tracked_versions;
-        let order = StepDeploymentCommand { deployment: id, step, eval, tracked_versions, at };
-        self.propose(&Command::StepDeployment(Box::new(order)), Op::Reply { token });
-        Ok(())
-    }
+/// What a user wants of a deployment. Whether it comes too late is told in log order.
+pub fn step_for_user(
+    token: u64,
+    id: DeploymentId,
+    request: DeploymentRequest,
+    view: &View,
+    cx: &mut Context<'_>,
+) -> Result<(), Fault> {
+    let found = match view.deployment(id)? {
+        Some(deployment) => view.job(&deployment.job)?.map(|job| (deployment, job)),
+        None => None,
+    };
+    let Some((deployment, job)) = found else {
+        cx.refuse(token, RefusalKind::Validation, "deployment not found");
+        return Ok(());
+    };
+    let (goes_on, step) = match request {
+        DeploymentRequest::Pause => (false, DeploymentStep::Pause),
+        DeploymentRequest::Resume => (true, DeploymentStep::Resume),
+        DeploymentRequest::Promote { groups } => (true, DeploymentStep::Promote { groups }),
+        DeploymentRequest::Fail => {
+            let revert = deployment.is_of(&job) && deployment.groups.values().any(|g| g.auto_revert);
+            (true, DeploymentStep::Fail(failure(MARKED_FAILED, &job, revert, view)?))
+        }
+        DeploymentRequest::SetHealth { healthy, unhealthy } => {
+            let failure = match fails_by(&deployment, &unhealthy, view)? {
+                Some(revert) => Some(failure(UNHEALTHY, &job, revert && deployment.is_of(&job), view)?),
+                None => None,
+            };
+            (true, DeploymentStep::SetHealth { healthy, unhealthy, failure })
+        }
+    };
+    let eval = goes_on.then(|| cx.new_eval(deployment_eval(&deployment, &job)));
+    let tracked_versions = cx.config.tracked_versions;
+    let order = StepDeploymentCommand { deployment: id, step, eval, tracked_versions, at: cx.at };
+    cx.propose(Command::StepDeployment(Box::new(order)), OnApply::Reply { token });
+    Ok(())
 }
 
 /// It fails as soon as a user calls something of it unhealthy. `Some`: whether the job reverts.
@@ -264,7 +259,7 @@ fn fails_by(deployment: &Deployment, unhealthy: &[AllocId], view: &View) -> Resu
 }
 
 /// The evaluation that goes on with a deployment, but for its id and time.
-pub(super) fn deployment_eval(deployment: &Deployment, job: &Job) -> Evaluation {
+pub fn deployment_eval(deployment: &Deployment, job: &Job) -> Evaluation {
     let (key, priority) = (deployment.job.clone(), deployment.priority);
     let (trigger, job_type) = (Trigger::DeploymentWatcher, job.spec.job_type);
     let eval = Evaluation::pending(Default::default(), key, job_type, priority, trigger, Wall::NEVER);
@@ -273,7 +268,7 @@ pub(super) fn deployment_eval(deployment: &Deployment, job: &Job) -> Evaluation 
 }
 
 /// How it ends, if it fails now; said with what becomes of the job.
-pub(super) fn failure(why: &str, job: &Job, revert: bool, view: &View) -> Result<Failure, Fault> {
+fn failure(why: &str, job: &Job, revert: bool, view: &View) -> Result<Failure, Fault> {
     if !revert {
         return Ok(Failure { description: why.to_string(), revert: None });
     }
@@ -299,13 +294,13 @@ fn stable_version(job: &Job, view: &View) -> Result<Option<Job>, Fault> {
     Ok(view.job_versions(&job.spec.key())?.into_iter().find(|v| v.stable))
 }
 
-fn verdict(
+fn next_action(
     deployment: &Deployment,
     spec: &JobSpec,
     allocs: &[Allocation],
     late: &[&String],
     at: Wall,
-) -> Verdict {
+) -> WatcherAction {
     let mut again = Vec::new();
     for alloc in allocs.iter().filter(|a| is_unhealthy(a) && !a.server_terminal() && a.next.is_none()) {
         let Some(group) = deployment.groups.get(&alloc.group) else { continue };
@@ -315,7 +310,7 @@ fn verdict(
             None => spec.job_type == JobType::System && may_be_tried_again(alloc, allocs),
         };
         if group.progress_deadline <= Span::ZERO || !another {
-            return Verdict::Fail { why: UNHEALTHY, revert: group.auto_revert };
+            return WatcherAction::Fail { why: UNHEALTHY, revert: group.auto_revert };
         }
         if alloc.transition.reschedule != Some(true) {
             again.push(alloc.id);
@@ -325,12 +320,12 @@ fn verdict(
     let slow: Vec<_> = late.iter().filter(too_slow).collect();
     if !slow.is_empty() {
         let reverts = |name: &&&String| deployment.groups.get(**name).is_some_and(|g| g.auto_revert);
-        return Verdict::Fail { why: TOO_SLOW, revert: slow.iter().any(reverts) };
+        return WatcherAction::Fail { why: TOO_SLOW, revert: slow.iter().any(reverts) };
     }
     if !again.is_empty() {
-        return Verdict::Replace(again);
+        return WatcherAction::Replace(again);
     }
-    if promotes_itself(deployment, allocs) { Verdict::Promote } else { Verdict::Nothing }
+    if promotes_itself(deployment, allocs) { WatcherAction::Promote } else { WatcherAction::Nothing }
 }
 
 /// What is for one node only is tried once more there, if it has ended: its client has tried it as often as its restart policy
@@ -356,8 +351,8 @@ fn promotes_itself(deployment: &Deployment, allocs: &[Allocation]) -> bool {
         })
 }
 
-/// The jobs of a report whose deployments can go on because something has become healthy.
-pub(super) fn proven<'a>(
+/// The active deployments of these allocations.
+pub fn active_deployments<'a>(
     allocs: impl Iterator<Item = &'a Allocation>,
     view: &View,
 ) -> Result<Vec<Deployment>, Fault> {

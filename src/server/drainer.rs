@@ -4,14 +4,15 @@
 //! Knows no scheduler: it says what is to leave, and evaluations see to it. All of it can be rebuilt from the state. One
 //! entry is under way at a time, so that nothing is decided twice.
 
-use super::{Op, Server};
+use super::context::Context;
+use super::pending::OnApply;
 use model::alloc::{Allocation, Leave};
 use model::drain::{Drain, settles_in};
 use model::eval::{Evaluation, Trigger};
 use model::id::{AllocId, JobKey, NodeId};
 use model::job::{JobType, TaskGroup};
 use model::node::Node;
-use model::time::{Mono, Now, Span, Wall};
+use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ const NODES_PER_TURN: usize = 16;
 /// Allocations of a node that are asked to leave by one entry.
 const LEAVING_PER_STEP: usize = 256;
 /// What happens meanwhile is looked at together.
-const LOOK_EVERY: Span = Span::millis(200);
+const SCAN_INTERVAL: Span = Span::millis(200);
 
 #[derive(Default)]
 pub struct Drainer {
@@ -32,9 +33,9 @@ pub struct Drainer {
     timers: BTreeSet<(Mono, NodeId)>,
     /// When each allocation counts, with the change of it that this was reckoned from.
     settling: BTreeMap<JobKey, BTreeMap<AllocId, (u64, Mono)>>,
-    next_look: Mono,
+    next_scan: Mono,
     /// An entry is proposed and not applied yet.
-    busy: bool,
+    in_flight: bool,
 }
 
 struct Draining {
@@ -67,13 +68,14 @@ impl Drainer {
     }
 
     /// An allocation has changed.
-    pub fn touched(&mut self, job: &JobKey, node: NodeId) {
+    pub fn alloc_changed(&mut self, job: &JobKey, node: NodeId) {
         let concerned = self.nodes.iter().filter(|(n, d)| **n == node || d.jobs.contains(job));
         self.due.extend(concerned.map(|(n, _)| *n));
     }
 
-    pub fn settled(&mut self) {
-        self.busy = false;
+    /// The entry that was under way is applied.
+    pub fn settle(&mut self) {
+        self.in_flight = false;
     }
 
     fn take_due(&mut self, now: Mono) -> Vec<NodeId> {
@@ -81,10 +83,10 @@ impl Drainer {
             self.timers.remove(&(at, node));
             self.due.insert(node);
         }
-        if self.busy || self.due.is_empty() || now < self.next_look {
+        if self.in_flight || self.due.is_empty() || now < self.next_scan {
             return vec![];
         }
-        self.next_look = now.after(LOOK_EVERY);
+        self.next_scan = now.after(SCAN_INTERVAL);
         let taken: Vec<NodeId> = self.due.iter().copied().take(NODES_PER_TURN).collect();
         taken.iter().for_each(|node| {
             self.due.remove(node);
@@ -93,8 +95,8 @@ impl Drainer {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        let look = (!self.busy && !self.due.is_empty()).then_some(self.next_look);
-        look.into_iter().chain(self.timers.first().map(|t| t.0)).min()
+        let scan = (!self.in_flight && !self.due.is_empty()).then_some(self.next_scan);
+        scan.into_iter().chain(self.timers.first().map(|t| t.0)).min()
     }
 
     /// The nodes that it sees to.
@@ -141,43 +143,45 @@ struct Counting {
     next: Option<Mono>,
 }
 
-/// What one look decides.
+/// What one round decides.
 #[derive(Default)]
-struct Look {
+struct DrainRound {
     steps: Vec<DrainProgress>,
     evals: BTreeMap<JobKey, Evaluation>,
-    /// How many of each group were asked to leave by this look.
+    /// How many of each group were asked to leave by this round.
     leaving: BTreeMap<(JobKey, String), u64>,
 }
 
-impl Server {
+impl Drainer {
     /// The node's drain as it is now.
-    pub(super) fn follow_drain(&mut self, node: Option<&Node>, id: NodeId, now: Mono) {
+    pub fn follow(&mut self, node: Option<&Node>, id: NodeId, cx: &Context<'_>) {
         match node.and_then(|n| n.drain.as_ref()) {
             Some(drain) => {
-                let left = drain.left(self.wall_at(now));
-                self.drainer.watch(id, drain, left, now);
+                let left = drain.left(cx.at);
+                self.watch(id, drain, left, cx.now);
             }
-            None => self.drainer.forget(id),
+            None => self.forget(id),
         }
     }
 
-    pub(super) fn advance_drains(&mut self, now: Now) -> Result<(), Fault> {
-        let due = if self.ready { self.drainer.take_due(now.mono) } else { vec![] };
+    /// Asks the next allocations to leave.
+    pub fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let due = self.take_due(cx.now);
         if due.is_empty() {
             return Ok(());
         }
-        let view = self.log.reader().view()?;
-        let mut look = Look::default();
+        let view = cx.view()?;
+        let mut round = DrainRound::default();
         for node in due {
-            if let Some(step) = self.next_step(node, &view, &mut look, now)? {
-                look.steps.push(step);
+            if let Some(step) = self.next_step(node, &view, &mut round, cx)? {
+                round.steps.push(step);
             }
         }
-        if !look.steps.is_empty() {
-            let (at, evals) = (self.stamp(now), look.evals.into_values().collect());
-            let command = Command::AdvanceDrains { steps: look.steps, evals, at };
-            self.drainer.busy = self.propose(&command, Op::Drained).is_some();
+        if !round.steps.is_empty() {
+            assert!(!self.in_flight, "one step of drains is under way at a time");
+            let (at, evals) = (cx.at, round.evals.into_values().collect());
+            self.in_flight = true;
+            cx.propose(Command::AdvanceDrains { steps: round.steps, evals, at }, OnApply::Drained);
         }
         Ok(())
     }
@@ -186,17 +190,17 @@ impl Server {
         &mut self,
         node: NodeId,
         view: &View,
-        look: &mut Look,
-        now: Now,
+        round: &mut DrainRound,
+        cx: &mut Context<'_>,
     ) -> Result<Option<DrainProgress>, Fault> {
-        let Some(watched) = self.drainer.nodes.get(&node) else { return Ok(None) };
+        let Some(watched) = self.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
-        let here = Here::new(node, &drain, view)?;
+        let here = NodeAllocs::new(node, &drain, view)?;
         let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).collect();
-        if let Some(watched) = self.drainer.nodes.get_mut(&node) {
+        if let Some(watched) = self.nodes.get_mut(&node) {
             watched.jobs.clone_from(&jobs);
         }
-        let forced = force_at.is_some_and(|at| at <= now.mono);
+        let forced = force_at.is_some_and(|at| at <= cx.now);
         let complete = here.all().next().is_none();
         let at_once = forced || here.others.is_empty();
         let mut leaving = vec![];
@@ -205,14 +209,14 @@ impl Server {
             leaving.extend(here.all().filter(|a| !asked(a)).take(LEAVING_PER_STEP).map(|a| a.id));
         } else {
             for job in &jobs {
-                self.next_of_job(job, &here, look, now, &mut leaving)?;
+                self.next_of_job(job, &here, round, cx, &mut leaving)?;
             }
         }
         if leaving.is_empty() && !complete {
             return Ok(None);
         }
         for alloc in here.all().filter(|a| leaving.contains(&a.id)) {
-            self.evaluate_drained(alloc, &here, look, now)?;
+            evaluate_drained(alloc, &here, round, cx)?;
         }
         let at_once = if complete { forced } else { at_once };
         Ok(Some(DrainProgress { node, drain, leaving, at_once, complete }))
@@ -222,9 +226,9 @@ impl Server {
     fn next_of_job(
         &mut self,
         key: &JobKey,
-        here: &Here<'_>,
-        look: &mut Look,
-        now: Now,
+        here: &NodeAllocs<'_>,
+        round: &mut DrainRound,
+        cx: &mut Context<'_>,
         leaving: &mut Vec<AllocId>,
     ) -> Result<(), Fault> {
         let Some(job) = here.view.job(key)?.filter(|j| j.spec.job_type == JobType::Service && !j.spec.stop)
@@ -234,9 +238,8 @@ impl Server {
         let all = here.view.allocs_of_job(key)?;
         for group in &job.spec.groups {
             let Some(policy) = &group.migrate else { continue };
-            let wall = self.stamp(now);
-            let counting = self.drainer.counting(key, group, &all, (now.mono, wall));
-            let away = look.leaving.entry((key.clone(), group.name.clone())).or_default();
+            let counting = self.counting(key, group, &all, (cx.now, cx.at));
+            let away = round.leaving.entry((key.clone(), group.name.clone())).or_default();
             let least = group.count.saturating_sub(policy.max_parallel);
             let may = (counting.now as i64).saturating_sub(*away as i64).saturating_sub(least).max(0);
             let stays = |a: &&Allocation| {
@@ -245,35 +248,35 @@ impl Server {
             let chosen: Vec<AllocId> = all.iter().filter(stays).take(may as usize).map(|a| a.id).collect();
             *away += chosen.len() as u64;
             leaving.extend(chosen);
-            self.drainer.timers.extend(counting.next.map(|at| (at, here.node)));
+            self.timers.extend(counting.next.map(|at| (at, here.node)));
         }
-        Ok(())
-    }
-
-    fn evaluate_drained(
-        &mut self,
-        alloc: &Allocation,
-        here: &Here<'_>,
-        look: &mut Look,
-        now: Now,
-    ) -> Result<(), Fault> {
-        if look.evals.contains_key(&alloc.job) {
-            return Ok(());
-        }
-        let Some(job) = here.view.job(&alloc.job)? else { return Ok(()) };
-        let (job_type, priority, at) = (job.spec.job_type, job.spec.priority, self.stamp(now));
-        let id = self.ids.eval();
-        let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::NodeDrain, at);
-        let (node_id, node_modify_index) = (Some(here.node), here.view.index());
-        let job_modify_index = job.job_modify_index;
-        look.evals
-            .insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
         Ok(())
     }
 }
 
+fn evaluate_drained(
+    alloc: &Allocation,
+    here: &NodeAllocs<'_>,
+    round: &mut DrainRound,
+    cx: &mut Context<'_>,
+) -> Result<(), Fault> {
+    if round.evals.contains_key(&alloc.job) {
+        return Ok(());
+    }
+    let Some(job) = here.view.job(&alloc.job)? else { return Ok(()) };
+    let (job_type, priority, at) = (job.spec.job_type, job.spec.priority, cx.at);
+    let id = cx.ids.eval();
+    let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::NodeDrain, at);
+    let (node_id, node_modify_index) = (Some(here.node), here.view.index());
+    let job_modify_index = job.job_modify_index;
+    round
+        .evals
+        .insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
+    Ok(())
+}
+
 /// What has not ended on a draining node.
-struct Here<'v> {
+struct NodeAllocs<'v> {
     view: &'v View,
     node: NodeId,
     /// Allocations of system jobs, unless the drain leaves them.
@@ -281,8 +284,8 @@ struct Here<'v> {
     others: Vec<Allocation>,
 }
 
-impl<'v> Here<'v> {
-    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<Here<'v>, Fault> {
+impl<'v> NodeAllocs<'v> {
+    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<NodeAllocs<'v>, Fault> {
         let (mut system, mut others) = (vec![], vec![]);
         let mut types: BTreeMap<JobKey, Option<JobType>> = BTreeMap::new();
         for alloc in view.allocs_of_node(node)? {
@@ -300,7 +303,7 @@ impl<'v> Here<'v> {
         if drain.ignore_system {
             system.clear();
         }
-        Ok(Here { view, node, system, others })
+        Ok(NodeAllocs { view, node, system, others })
     }
 
     /// System jobs are the last to go: only at the deadline do they go with the others.

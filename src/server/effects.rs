@@ -1,13 +1,11 @@
-//! The doors of a server's brain: what comes in, what shall happen. Closed sets; `io` and the simulator know them.
+//! What comes into a server's brain, and what shall happen outside of it. Closed sets; `io` and the simulator know them.
 
-use super::board::Board;
 use model::eval::Evaluation;
 use model::id::{EvalId, EvalToken};
 use model::key::Seed;
 use model::plan::Decision;
 use model::time::Wall;
 use scheduler::Attempt;
-use std::sync::Arc;
 use wire::request::{Refusal, WriteReply, WriteRequest};
 use wire::rpc::Peer;
 
@@ -63,6 +61,4 @@ pub struct ScheduleTask {
     pub min_index: u64,
     pub at: Wall,
     pub seed: u64,
-    /// What other workers are about to take.
-    pub board: Arc<Board>,
 }

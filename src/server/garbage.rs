@@ -4,28 +4,28 @@
 //!
 //! Refuses to know what may go: `model::garbage` says it. Where a round has come to is lost with the leader: the next begins anew.
 
-use super::{Op, Server};
+use super::context::Context;
+use super::pending::OnApply;
 use model::garbage::{Cutoffs, Garbage, GarbageRules};
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use model::node::NodeStatus;
-use model::time::{Mono, Now, Span, Wall};
+use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::garbage::GcDecision;
 use state::view::View;
 use std::collections::BTreeMap;
 use wire::command::{CollectGarbageCommand, Command};
-use wire::request::WriteReply;
 
 /// What one step looks at.
-const LOOKED_AT: usize = 256;
+const SCAN_LIMIT: usize = 256;
 /// What one entry takes away: some milliseconds' work for the thread that applies it.
-const TAKEN: usize = 48;
-/// Jobs and dead nodes are judged by what is theirs, which is much more to look at.
-const JUDGED: usize = 8;
+const ENTRY_LIMIT: usize = 48;
+/// Jobs and dead nodes are checked by what is theirs, which is much more to look at.
+const CHECK_LIMIT: usize = 8;
 /// Each may take its parts along.
-const JOBS_TAKEN: usize = 2;
+const JOBS_PER_ENTRY: usize = 2;
 /// Between two steps others have their turns.
-const BREATH: Span = Span::millis(10);
+const PAUSE_BETWEEN_STEPS: Span = Span::millis(10);
 
 /// What a round looks at, in this order, and after what it goes on. Jobs come twice: what had too many parts has fewer at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,42 +44,34 @@ struct Round {
     before: Cutoffs,
 }
 
-#[derive(Default)]
 pub struct Collector {
     rules: GarbageRules,
     /// `None`: between two of them.
     round: Option<Round>,
-    /// When the next step is due. `None`: this server does not lead, or an entry is under way.
+    /// When the next step is due. `None`: an entry is under way.
     due: Option<Mono>,
     /// Somebody wants everything to go that can.
     forced: bool,
 }
 
 impl Collector {
-    pub fn new(rules: GarbageRules) -> Self {
-        Collector { rules, ..Collector::default() }
-    }
-
-    pub fn take_office(&mut self, now: Mono) {
-        self.due = Some(now.after(self.rules.interval));
-    }
-
-    pub fn leave_office(&mut self) {
-        *self = Collector::new(self.rules);
+    pub fn new(rules: GarbageRules, now: Mono) -> Self {
+        Collector { rules, round: None, due: Some(now.after(rules.interval)), forced: false }
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
         self.due
     }
 
-    /// A round under way is given up for one that takes more.
-    fn force(&mut self, now: Mono) {
+    /// Somebody wants a round now. One under way is given up for one that takes more.
+    pub fn force(&mut self, now: Mono) {
         self.forced = true;
         self.due = self.due.map(|due| due.min(now));
     }
 
-    pub fn settled(&mut self, now: Mono) {
-        self.due = Some(now.after(BREATH));
+    /// The entry that was under way is applied.
+    pub fn settle(&mut self, now: Mono) {
+        self.due = Some(now.after(PAUSE_BETWEEN_STEPS));
     }
 
     fn round(&mut self, at: Wall) -> (Stage, Cutoffs) {
@@ -93,37 +85,28 @@ impl Collector {
 
     /// A step has led to `stage`; `None`: the round is over.
     fn step(&mut self, stage: Option<Stage>, now: Mono) {
-        let next = if stage.is_some() { BREATH } else { self.rules.interval };
+        let next = if stage.is_some() { PAUSE_BETWEEN_STEPS } else { self.rules.interval };
         self.round =
             self.round.take().and_then(|round| stage.map(|stage| Round { stage, before: round.before }));
         self.due = Some(now.after(next));
     }
-}
-
-impl Server {
-    pub(super) fn collect_for_user(&mut self, token: u64, view: &View, now: Mono) {
-        self.collector.force(now);
-        self.reply(token, Ok(WriteReply::Nothing { index: view.index() }));
-    }
 
     /// One step, if it is due.
-    pub(super) fn collect_garbage(&mut self, now: Now) -> Result<(), Fault> {
-        let due = self.collector.due.is_some_and(|due| due <= now.mono);
-        if !self.ready || !self.space_free || !due {
+    pub fn collect(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        if !cx.space_free || !self.due.is_some_and(|due| due <= cx.now) {
             return Ok(());
         }
-        let (at, view) = (self.stamp(now), self.log.reader().view()?);
-        let (stage, before) = self.collector.round(at);
+        let (at, view) = (cx.at, cx.view()?);
+        let (stage, before) = self.round(at);
         let found = find(&view, stage, &before)?;
-        self.collector.step(found.next, now.mono);
+        self.step(found.next, cx.now);
         if let Some(garbage) = found.garbage {
-            let tracked_versions = self.config.tracked_versions;
+            let tracked_versions = cx.config.tracked_versions;
             let (what, count) = counted(&garbage);
             tracing::debug!(target: "nomad.core", what, count, "collecting garbage");
             let order = CollectGarbageCommand { garbage, before, tracked_versions, at };
-            if self.propose(&Command::CollectGarbage(Box::new(order)), Op::Collected).is_some() {
-                self.collector.due = None;
-            }
+            self.due = None;
+            cx.propose(Command::CollectGarbage(Box::new(order)), OnApply::Collected);
         }
         Ok(())
     }
@@ -160,20 +143,20 @@ fn find(view: &View, stage: Stage, before: &Cutoffs) -> Result<Found, Fault> {
 
 /// A job with too many parts goes on its own way: an entry of its own stops it.
 fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -> Result<Found, Fault> {
-    let keys = view.job_keys(after.as_ref(), JUDGED)?;
-    let mut more = keys.len() == JUDGED;
-    let mut leaving = Vec::new();
+    let keys = view.job_keys(after.as_ref(), CHECK_LIMIT)?;
+    let mut more = keys.len() == CHECK_LIMIT;
+    let mut collected = Vec::new();
     let mut stops = None;
     for key in keys {
         let decision = view.gc_decision(&key, before)?;
-        if leaving.len() == JOBS_TAKEN || (decision == GcDecision::StopFirst && !leaving.is_empty()) {
+        if collected.len() == JOBS_PER_ENTRY || (decision == GcDecision::StopFirst && !collected.is_empty()) {
             more = true;
             break;
         }
         after = Some(key.clone());
         match decision {
             GcDecision::Keep => {}
-            GcDecision::Purge => leaving.push(key),
+            GcDecision::Purge => collected.push(key),
             GcDecision::StopFirst => {
                 stops = Some(key);
                 more = true;
@@ -183,7 +166,7 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
     }
     let garbage = match stops {
         Some(key) => Some(Garbage::Stop(key)),
-        None => (!leaving.is_empty()).then_some(Garbage::Jobs(leaving)),
+        None => (!collected.is_empty()).then_some(Garbage::Jobs(collected)),
     };
     let next = match (more, again) {
         (true, _) => Stage::Jobs { after, again },
@@ -194,11 +177,11 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
 }
 
 fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> Result<Found, Fault> {
-    let rows = view.allocs(after, LOOKED_AT)?;
-    let mut more = rows.len() == LOOKED_AT;
-    let (mut leaving, mut holders) = (Vec::new(), BTreeMap::new());
+    let rows = view.allocs(after, SCAN_LIMIT)?;
+    let mut more = rows.len() == SCAN_LIMIT;
+    let (mut collected, mut holders) = (Vec::new(), BTreeMap::new());
     for alloc in rows {
-        if leaving.len() == TAKEN {
+        if collected.len() == ENTRY_LIMIT {
             more = true;
             break;
         }
@@ -211,29 +194,29 @@ fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> R
         }
         let holder = holders.get(&alloc.job).and_then(Option::as_ref);
         if view.may_collect_alloc(&alloc, holder, before)? {
-            leaving.push(alloc.id);
+            collected.push(alloc.id);
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Allocs(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Allocs(collected));
     let next = if more { Stage::Allocs(after) } else { Stage::Evals(None) };
     Ok(Found { garbage, next: Some(next) })
 }
 
 fn evals(view: &View, mut after: Option<(u64, EvalId)>, before: &Cutoffs) -> Result<Found, Fault> {
-    let rows = view.evals(after, LOOKED_AT)?;
-    let mut more = rows.len() == LOOKED_AT;
-    let mut leaving = Vec::new();
+    let rows = view.evals(after, SCAN_LIMIT)?;
+    let mut more = rows.len() == SCAN_LIMIT;
+    let mut collected = Vec::new();
     for eval in rows {
-        if leaving.len() == TAKEN {
+        if collected.len() == ENTRY_LIMIT {
             more = true;
             break;
         }
         after = Some((eval.create_index, eval.id));
         if view.may_collect_eval(&eval, before)? {
-            leaving.push(eval.id);
+            collected.push(eval.id);
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Evals(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Evals(collected));
     let next = if more { Stage::Evals(after) } else { Stage::Deployments(None) };
     Ok(Found { garbage, next: Some(next) })
 }
@@ -243,40 +226,40 @@ fn deployments(
     mut after: Option<(u64, DeploymentId)>,
     before: &Cutoffs,
 ) -> Result<Found, Fault> {
-    let rows = view.deployments(after, LOOKED_AT)?;
-    let mut more = rows.len() == LOOKED_AT;
-    let mut leaving = Vec::new();
+    let rows = view.deployments(after, SCAN_LIMIT)?;
+    let mut more = rows.len() == SCAN_LIMIT;
+    let mut collected = Vec::new();
     for deployment in rows {
-        if leaving.len() == TAKEN {
+        if collected.len() == ENTRY_LIMIT {
             more = true;
             break;
         }
         after = Some((deployment.create_index, deployment.id));
         if view.may_collect_deployment(&deployment, before)? {
-            leaving.push(deployment.id);
+            collected.push(deployment.id);
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Deployments(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Deployments(collected));
     let again = Stage::Jobs { after: None, again: true };
     Ok(Found { garbage, next: Some(if more { Stage::Deployments(after) } else { again }) })
 }
 
 fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Found, Fault> {
-    let ids = view.node_ids_after(after, LOOKED_AT)?;
-    let mut more = ids.len() == LOOKED_AT;
-    let (mut leaving, mut judged) = (Vec::new(), 0);
+    let ids = view.node_ids_after(after, SCAN_LIMIT)?;
+    let mut more = ids.len() == SCAN_LIMIT;
+    let (mut collected, mut checked) = (Vec::new(), 0);
     for id in ids {
-        if judged == JUDGED {
+        if checked == CHECK_LIMIT {
             more = true;
             break;
         }
         after = Some(id);
         if view.fleet().status(id) == Some(NodeStatus::Down) {
-            judged += 1;
-            leaving.extend(view.may_collect_node(id, before)?.then_some(id));
+            checked += 1;
+            collected.extend(view.may_collect_node(id, before)?.then_some(id));
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Nodes(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Nodes(collected));
     Ok(Found { garbage, next: more.then_some(Stage::Nodes(after)) })
 }
 

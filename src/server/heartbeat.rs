@@ -67,13 +67,13 @@ impl Heartbeats {
     }
 
     /// Nodes that were silent for too long, at most `limit`; they are forgotten until they are heard again.
-    pub fn take_silent(&mut self, now: Mono, limit: usize) -> Vec<NodeId> {
-        let silent: Vec<_> =
+    pub fn take_expired(&mut self, now: Mono, limit: usize) -> Vec<NodeId> {
+        let expired: Vec<_> =
             self.queue.iter().take_while(|(at, _)| *at <= now).take(limit).map(|q| q.1).collect();
-        for node in &silent {
+        for node in &expired {
             self.forget(*node);
         }
-        silent
+        expired
     }
 
     /// How many nodes are expected to be heard of.
@@ -101,8 +101,8 @@ mod tests {
         assert!(ttl >= Span::seconds(10) && ttl < Span::seconds(20), "{ttl}");
         let due = Mono(0).after(ttl + Span::seconds(10));
         assert_eq!(h.next_deadline(), Some(due));
-        assert!(h.take_silent(Mono(due.0 - 1), 10).is_empty());
-        assert_eq!(h.take_silent(due, 10), [node(1)]);
+        assert!(h.take_expired(Mono(due.0 - 1), 10).is_empty());
+        assert_eq!(h.take_expired(due, 10), [node(1)]);
         assert_eq!(h.next_deadline(), None);
         for n in 0..1000 {
             h.heard(node(n), Mono(0));
@@ -118,6 +118,6 @@ mod tests {
         h.heard(node(1), Mono(0));
         assert!(h.next_deadline() < Some(Mono(0).after(Span::seconds(31))));
         h.forget(node(1));
-        assert!(h.take_silent(Mono(u64::MAX), 10).is_empty());
+        assert!(h.take_expired(Mono(u64::MAX), 10).is_empty());
     }
 }

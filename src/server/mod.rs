@@ -1,73 +1,77 @@
-//! A server's brain: admission, proposals, evaluation broker, blocked evaluations, plan applier, deployment
-//! watcher, heartbeats.
+//! A server's brain: its replica of the region, and while it leads the parts of a leader: evaluation broker, plan applier,
+//! heartbeats, deployment watcher, drainer, periodic launches, garbage collector.
 //!
 //! A plain struct: inputs go in, effects come out, and nothing else changes it. Refuses to know: sockets, threads, clocks
 //! and entropy. Invariants: an effect that rests on a write leaves only after the write is durable; each request is
-//! answered once; queues and deadlines hold nothing that a new leader could not rebuild from the state.
+//! answered once, and never with what another leader's entry did; queues and deadlines hold nothing that a new leader could
+//! not rebuild from the state.
 
 mod admission;
 mod applied_log;
 mod blocked;
-pub mod board;
 mod broker;
+mod clock;
+mod context;
 mod deployments;
 mod drainer;
 pub mod effects;
-mod follow;
+mod eval_deletion;
+mod evals;
 mod garbage;
 pub mod heartbeat;
+mod ids;
+#[cfg(any(test, feature = "testing"))]
+mod inspection;
+pub mod job_plan;
 mod keys;
-mod log;
-mod measures;
+mod leader;
+mod metrics;
 mod nodes;
-mod pause;
+mod outbox;
+mod pending;
 mod periodic;
 mod plans;
-pub mod rehearsal;
+mod replica;
 mod reports;
-mod system;
+pub mod reservations;
+mod status;
+mod submit;
+mod system_jobs;
 #[cfg(test)]
 mod testing;
-mod unhurried;
 mod watches;
 pub mod why;
+pub mod worker;
 
-use blocked::Blocked;
-use board::Board;
-use broker::Broker;
-use deployments::Watched;
-use drainer::Drainer;
-use effects::{Effect, Input, ScheduleTask};
-use garbage::Collector;
-use heartbeat::{HeartbeatRules, Heartbeats};
-use log::Log;
-use measures::{Counter, Measures, Timed};
+use clock::WallClock;
+use context::Context;
+use effects::{Effect, Input};
+use heartbeat::HeartbeatRules;
+use ids::Ids;
+use leader::Leader;
+use metrics::{Metrics, Timed};
 use model::cron::Zones;
-use model::eval::Evaluation;
 use model::garbage::GarbageRules;
-use model::id::{DeploymentId, EvalId, EvalToken, NodeId, Uuid};
-use model::plan::Decision;
-use model::random::Stream;
 use model::scheduling::SchedulerSettings;
-use model::time::{Mono, Now, Wall};
-use nodes::Asker;
-use periodic::Launches;
-use plans::{InFlight, Then};
+use model::time::{Mono, Now};
+use outbox::{Outbox, Proposal};
+use pending::{Asker, MAX_PENDING, OnApply, PendingEntries, Waiting, with_evals};
 use raft::Damaged;
-use scheduler::Attempt;
+use replica::{Applied, Replica, Step};
+use reservations::ReservationChange;
 use state::fault::Fault;
 use state::store::{Reader, Recovered, Store};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use system::SystemJobs;
-use unhurried::Unhurried;
-use watches::Watches;
 use wire::change::Change;
 use wire::command::Command;
 use wire::event::Events;
-use wire::request::{Refusal, RefusalKind, WriteReply};
-use wire::rpc::Peer;
-use wire::status::{LogStatus, ServerStatus};
+use wire::frame::{self, Body, Frame};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
+use wire::rpc::{NodeReply, NodeRequest, Peer};
+use wire::status::ServerStatus;
+
+const NO_LEADER: &str = "No cluster leader";
+const UNKNOWN: &str = "the leader changed before the write was committed: read the state before trying again";
+const REPLACED: &str = "the leader changed before the write was committed, and it was not done: try again";
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -86,116 +90,25 @@ pub struct Config {
 
 pub struct Server {
     config: Config,
-    log: Log,
-    broker: Broker,
-    blocked: Blocked,
-    heartbeats: Heartbeats,
-    watches: Watches,
-    watched: Watched,
-    in_flight: InFlight,
-    board: Arc<Board>,
-    /// Nodes to which nothing may be placed once the entry of this index is applied.
-    closing: BTreeMap<u64, NodeId>,
-    unhurried: Unhurried,
-    drainer: Drainer,
-    system_jobs: SystemJobs,
-    collector: Collector,
-    launches: Launches,
-    /// Evaluations that scheduler workers hold.
-    outstanding: BTreeMap<EvalId, Outstanding>,
-    /// What waits for the entry of each index.
-    ops: BTreeMap<u64, Op>,
-    ids: Ids,
+    replica: Replica,
     /// Leads, and has applied everything from before.
-    ready: bool,
-    /// No evaluation is handed out.
-    paused: bool,
+    leader: Option<Leader>,
+    pending: PendingEntries,
+    outbox: Outbox,
+    metrics: Metrics,
+    ids: Ids,
+    clock: WallClock,
     space_free: bool,
-    /// The newest wall time known, and when that was.
-    wall: (Wall, Mono),
-    out: Vec<Effect>,
     changes: Vec<Change>,
     events: Vec<Events>,
-    measures: Measures,
-}
-
-/// An evaluation in a worker's hands.
-struct Outstanding {
-    task: ScheduleTask,
-    given: Mono,
-    /// When its worker answered last.
-    planned: Mono,
-    /// The last decision on it, if not all of its plan was accepted.
-    last: Option<Decision>,
-}
-
-/// What is to happen once a proposed entry is applied.
-#[derive(Debug)]
-enum Op {
-    Reply {
-        token: u64,
-    },
-    /// Evaluations that somebody asked for: the reply names them.
-    Evaluate {
-        token: u64,
-        evals: Vec<EvalId>,
-        modify_index: u64,
-    },
-    /// A request for a node: the reply names the evaluations.
-    Node {
-        token: u64,
-        evals: Vec<EvalId>,
-    },
-    /// A step of drains.
-    Drained,
-    Alive {
-        asker: Asker,
-        node: NodeId,
-    },
-    Reported {
-        asker: Asker,
-    },
-    Plan {
-        eval: EvalId,
-        token: EvalToken,
-        then: Then,
-    },
-    Failed {
-        eval: Box<Evaluation>,
-    },
-    /// The rest of the evaluations that somebody wants deleted, and how many are gone.
-    Delete {
-        token: u64,
-        later: Vec<EvalId>,
-        skip_needed: bool,
-        count: u64,
-    },
-    /// What was found to be of no use is gone.
-    Collected,
-    /// A deployment's watcher has moved it on.
-    Watched {
-        deployment: DeploymentId,
-    },
-    Unattended,
-}
-
-impl Op {
-    /// Whom it owes a reply.
-    fn asked(&self) -> Option<u64> {
-        match self {
-            Op::Reply { token }
-            | Op::Evaluate { token, .. }
-            | Op::Node { token, .. }
-            | Op::Delete { token, .. } => Some(*token),
-            _ => None,
-        }
-    }
 }
 
 /// What a turn led to. All of it may be shown and sent: it rests on nothing that is not durable.
 #[derive(Debug, Default)]
 pub struct Turn {
     pub effects: Vec<Effect>,
+    /// What it means to the reservations of scheduler workers; to be applied before the effects.
+    pub reservations: Vec<ReservationChange>,
     /// What moved in the state, for those who wait for it; in log order.
     pub changes: Vec<Change>,
     /// The same for those who stream it, with the objects.
@@ -206,31 +119,16 @@ impl Server {
     /// Opens a server on what its disk holds. `seed` decides ids and jitter.
     pub fn new(config: Config, store: Store, recovered: Recovered, seed: u64) -> Result<Server, Damaged> {
         Ok(Server {
-            log: Log::open(config.id, store, recovered)?,
-            broker: Broker::new(seed),
-            blocked: Blocked::default(),
-            heartbeats: Heartbeats::new(config.heartbeats, seed),
-            watches: Watches::default(),
-            watched: Watched::default(),
-            in_flight: InFlight::default(),
-            board: Arc::default(),
-            closing: BTreeMap::new(),
-            unhurried: Unhurried::default(),
-            drainer: Drainer::default(),
-            system_jobs: SystemJobs::default(),
-            collector: Collector::new(config.garbage),
-            launches: Launches::default(),
-            outstanding: BTreeMap::new(),
-            ops: BTreeMap::new(),
-            ids: Ids(Stream::new(seed, 2)),
-            ready: false,
-            paused: false,
+            replica: Replica::open(config.id, store, recovered)?,
+            leader: None,
+            pending: PendingEntries::default(),
+            outbox: Outbox::default(),
+            metrics: Metrics::default(),
+            ids: Ids::new(seed),
+            clock: WallClock::default(),
             space_free: true,
-            wall: (Wall::NEVER, Mono::default()),
-            out: vec![],
             changes: vec![],
             events: vec![],
-            measures: Measures::default(),
             config,
         })
     }
@@ -238,253 +136,328 @@ impl Server {
     /// One turn: at most one durable commit. On a fault nothing of the turn has happened to anyone; the server and its
     /// store are to be dropped and opened again.
     pub fn turn(&mut self, now: Now, inputs: Vec<Input>) -> Result<Turn, Fault> {
-        self.measures.begin_turn(now.mono);
-        self.note_wall(now);
-        self.expire(now)?;
-        self.launch_due(now);
+        self.metrics.begin_turn(now.mono);
+        self.clock.set(now);
         let had_inputs = !inputs.is_empty();
+        self.with_leader(now.mono, Leader::expire)?;
         for input in inputs {
-            self.take(input, now)?;
+            self.input(input, now.mono)?;
         }
-        self.chores(now);
-        self.advance_drains(now)?;
-        self.watch_deployments(now)?;
-        self.collect_garbage(now)?;
-        self.join_company(now);
-        let round = self.log.round()?;
-        let worked = had_inputs || round.is_some();
-        if let Some(round) = round {
-            self.measures.done(Timed::DispatchLog);
-            self.follow(round, now)?;
+        self.with_leader(now.mono, Leader::advance)?;
+        self.step_down_if_deposed(now.mono);
+        self.flush(now.mono);
+        let step = self.replica.step()?;
+        let worked = had_inputs || step.is_some();
+        if let Some(step) = step {
+            self.metrics.done(Timed::DispatchLog);
+            self.follow(step, now.mono)?;
         }
-        if self.ready && !self.log.raft().is_leader() {
-            self.leave_office();
-        }
-        self.answer_watches(now)?;
-        self.dispatch(now);
-        self.publish_measures(worked, now.mono);
-        Ok(Turn {
-            effects: std::mem::take(&mut self.out),
-            changes: std::mem::take(&mut self.changes),
-            events: std::mem::take(&mut self.events),
-        })
+        self.abandon_if_deposed(now.mono);
+        self.with_leader(now.mono, Leader::hand_out)?;
+        self.propose_all(now.mono);
+        let (replica, leader) = (&self.replica, self.leader.as_ref());
+        self.metrics.publish(worked, now.mono, |m| status::add_gauges(m, replica, leader));
+        let (effects, reservations) = self.outbox.take_effects();
+        let (changes, events) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.events));
+        Ok(Turn { effects, reservations, changes, events })
     }
 
-    fn take(&mut self, input: Input, now: Now) -> Result<(), Fault> {
+    /// The leader's parts, if this server leads, and what they are given.
+    fn split(&mut self, now: Mono) -> (Option<&mut Leader>, Context<'_>) {
+        let cx = Context {
+            config: &self.config,
+            now,
+            at: self.clock.at(now),
+            clock: self.clock,
+            space_free: self.space_free,
+            applied: self.replica.applied(),
+            reader: self.replica.reader(),
+            ids: &mut self.ids,
+            metrics: &mut self.metrics,
+            outbox: &mut self.outbox,
+        };
+        (self.leader.as_mut(), cx)
+    }
+
+    fn with_leader(
+        &mut self,
+        now: Mono,
+        work: impl FnOnce(&mut Leader, &mut Context<'_>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let (leader, mut cx) = self.split(now);
+        leader.map_or(Ok(()), |leader| work(leader, &mut cx))
+    }
+
+    fn input(&mut self, input: Input, now: Mono) -> Result<(), Fault> {
         match input {
-            Input::Frame { from, bytes } => self.frame(from, &bytes, now),
-            Input::Request { token, action } => self.request(token, action, now),
-            Input::Planned { eval, token, result } => self.planned(eval, token, result, now),
-            Input::SigningKey { seed, public } => self.signing_key_made(seed, public, now),
-            Input::Space { free } => {
-                self.space_free = free;
+            Input::Frame { from, bytes } => return self.frame(from, &bytes, now),
+            Input::Request { token, action } => return self.request(token, action, now),
+            Input::Planned { eval, token, result } => {
+                let (leader, mut cx) = self.split(now);
+                match leader {
+                    Some(leader) => return leader.planned(eval, token, result, &mut cx),
+                    None => cx.outbox.reservation(ReservationChange::Release { eval, token }),
+                }
+            }
+            Input::SigningKey { seed, public } => {
+                return self.with_leader(now, |_, cx| keys::signing_key_made(seed, public, cx));
+            }
+            Input::Space { free } => self.space_free = free,
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, from: Peer, bytes: &[u8], now: Mono) -> Result<(), Fault> {
+        let frame = match frame::decode(bytes) {
+            Ok(frame) => frame,
+            Err(error) => {
+                tracing::warn!(%from, %error, "dropped a frame");
+                return Ok(());
+            }
+        };
+        let asker = Asker { peer: from, request: frame.request };
+        match frame.body {
+            Body::Request(request) => self.node_request(asker, request, now),
+            Body::Raft(message) => {
+                self.replica.receive(from, &message);
+                Ok(())
+            }
+            // servers ask nodes nothing
+            Body::Reply(_) => Ok(()),
+        }
+    }
+
+    fn node_request(&mut self, asker: Asker, request: NodeRequest, now: Mono) -> Result<(), Fault> {
+        let known_leader = self.other_leader();
+        let (leader, mut cx) = self.split(now);
+        match leader {
+            Some(leader) => leader.node_request(asker, request, &mut cx),
+            None => {
+                cx.answer(asker, NodeReply::NotLeader { leader: known_leader });
                 Ok(())
             }
         }
     }
 
-    fn expire(&mut self, now: Now) -> Result<(), Fault> {
-        for eval in self.broker.expire(now.mono) {
-            self.outstanding.remove(&eval);
+    fn request(&mut self, token: u64, action: WriteRequest, now: Mono) -> Result<(), Fault> {
+        self.metrics.asked(token, &action);
+        let refusal = self.cannot_write();
+        let (leader, mut cx) = self.split(now);
+        match (leader, refusal) {
+            (None, _) => cx.refuse(token, RefusalKind::Unavailable, NO_LEADER),
+            (_, Some(refusal)) => cx.reply(token, Err(refusal)),
+            (Some(leader), None) => return leader.request(token, action, &mut cx),
         }
-        for eval in self.blocked.take_released(now.mono) {
-            self.broker.enqueue(eval, now.mono);
+        Ok(())
+    }
+
+    fn cannot_write(&self) -> Option<Refusal> {
+        if !self.space_free {
+            let message =
+                "the servers' disk is full: nothing is written until there is room again; reads go on";
+            return Some(Refusal::new(RefusalKind::Unavailable, message));
         }
-        self.bury_silent_nodes(now)
+        let under_way = self.pending.len() + self.outbox.proposals();
+        (under_way >= MAX_PENDING)
+            .then(|| Refusal::new(RefusalKind::Busy, "too many writes are under way: try again shortly"))
+    }
+
+    /// Who leads instead of this server.
+    fn other_leader(&self) -> Option<u64> {
+        self.replica.raft().leader().filter(|&id| id != self.replica.raft().id())
+    }
+
+    /// What is proposed goes into the log, and with it what was deferred.
+    fn flush(&mut self, now: Mono) {
+        for proposal in self.outbox.flush(now, self.replica.has_work()) {
+            self.propose(proposal, now);
+        }
+    }
+
+    /// What followed from what was applied goes into the log at once: the next turn writes it, and what was deferred.
+    fn propose_all(&mut self, now: Mono) {
+        for proposal in self.outbox.take_proposals() {
+            self.propose(proposal, now);
+        }
+    }
+
+    fn propose(&mut self, Proposal { command, then }: Proposal, now: Mono) {
+        assert!(self.leader.is_some(), "only a leader's parts propose");
+        let Ok((index, term)) = self.replica.propose(&command) else {
+            return self.refuse_proposal(then, now);
+        };
+        self.metrics.proposed(index, &command);
+        if let (Command::ApplyPlan { .. }, OnApply::Plan { eval, token, .. }) = (&command, &then) {
+            let (eval, token) = (*eval, *token);
+            self.outbox.reservation(ReservationChange::Visible { eval, token, index });
+        }
+        self.pending.insert((index, term), then);
+    }
+
+    /// It is in no log.
+    fn refuse_proposal(&mut self, then: OnApply, now: Mono) {
+        self.tell_waiting(&then, NO_LEADER, now);
+        if let (Some(leader), mut cx) = self.split(now) {
+            leader.proposal_refused(then, &mut cx);
+        }
+    }
+
+    /// Whoever waits is told that this server does not lead any more, and so what is known of the write.
+    fn tell_waiting(&mut self, then: &OnApply, message: &str, now: Mono) {
+        let leader = self.other_leader();
+        let (_, mut cx) = self.split(now);
+        match then.waiting() {
+            Some(Waiting::User(token)) => cx.refuse(token, RefusalKind::Unavailable, message),
+            Some(Waiting::Node(asker)) => cx.answer(asker, NodeReply::NotLeader { leader }),
+            None => {}
+        }
+    }
+
+    fn follow(&mut self, step: Step, now: Mono) -> Result<(), Fault> {
+        for out in step.messages {
+            let frame = Frame { request: 0, body: Body::Raft(out.message) };
+            self.outbox.effect(Effect::Send { to: Peer::Server(out.to), bytes: frame::encode(&frame) });
+        }
+        // before what the next leader's entries did is followed
+        self.step_down_if_deposed(now);
+        let applied = !step.applied.is_empty();
+        for entry in step.applied {
+            self.follow_entry(entry, now)?;
+        }
+        self.abandon_if_deposed(now);
+        if applied && self.leader.is_none() && self.replica.leads_its_term() {
+            self.become_leader(now)?;
+        }
+        Ok(())
+    }
+
+    fn follow_entry(&mut self, Applied { term, outcome }: Applied, now: Mono) -> Result<(), Fault> {
+        let index = outcome.index;
+        self.metrics.applied(index);
+        let settled = self.pending.settle(index, term);
+        for then in &settled.replaced {
+            self.tell_waiting(then, REPLACED, now);
+        }
+        if let Some(then) = settled.own {
+            self.entry_applied(then, outcome.reply, now)?;
+        }
+        self.with_leader(now, |leader, cx| leader.follow(&outcome.changes, index, cx))?;
+        outcome.events.iter().for_each(applied_log::log_events);
+        self.changes.extend(outcome.changes);
+        self.events.extend(outcome.events);
+        Ok(())
+    }
+
+    /// An entry of this server's own. If it was deposed meanwhile, who waits for it is answered all the same: it is done.
+    fn entry_applied(
+        &mut self,
+        then: OnApply,
+        result: Result<WriteReply, Refusal>,
+        now: Mono,
+    ) -> Result<(), Fault> {
+        let (leader, mut cx) = self.split(now);
+        if let Some(leader) = leader {
+            return leader.entry_applied(then, result, &mut cx);
+        }
+        match then {
+            OnApply::Reply { token } => cx.reply(token, result),
+            OnApply::Evaluated { token, evals, modify_index } => {
+                cx.reply(token, result.map(|done| with_evals(done, evals, Some(modify_index))));
+            }
+            OnApply::NodeChanged { token, evals, .. } => {
+                cx.reply(token, result.map(|done| with_evals(done, evals, None)));
+            }
+            OnApply::NodeReported { asker } => cx.answer(asker, NodeReply::Reported),
+            // the next leader hears of the node itself, and of a list only a part is deleted
+            OnApply::NodeAlive { .. } | OnApply::EvalsDeleted { .. } => {
+                self.tell_waiting(&then, UNKNOWN, now)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// This server leads and has applied all that came before.
+    fn become_leader(&mut self, now: Mono) -> Result<(), Fault> {
+        assert!(self.pending.is_empty(), "a new leader has proposed nothing");
+        let term = self.replica.raft().term();
+        let (_, mut cx) = self.split(now);
+        let leader = Leader::new(term, &mut cx)?;
+        self.leader = Some(leader);
+        Ok(())
+    }
+
+    fn step_down_if_deposed(&mut self, now: Mono) {
+        if self.leader.as_ref().is_some_and(|leader| !self.replica.leads(leader.term)) {
+            self.step_down(now);
+        }
+    }
+
+    /// The leader's parts are dropped. What was proposed and is in no log is refused; what is in the log may still turn out
+    /// to be applied in this turn.
+    fn step_down(&mut self, now: Mono) {
+        tracing::info!(target: "nomad", "cluster leadership lost");
+        let next = self.other_leader();
+        let Some(leader) = self.leader.take() else { return };
+        let (_, mut cx) = self.split(now);
+        leader.step_down(next, &mut cx);
+        cx.metrics.step_down();
+        cx.outbox.reservation(ReservationChange::ReleaseAll);
+        for proposal in self.outbox.take_all_proposals() {
+            self.refuse_proposal(proposal.then, now);
+        }
+    }
+
+    /// A server that stepped down does not know what becomes of its entries that were not applied yet.
+    fn abandon_if_deposed(&mut self, now: Mono) {
+        if self.leader.is_none() {
+            for then in self.pending.abandon() {
+                self.tell_waiting(&then, UNKNOWN, now);
+            }
+        }
+        assert!(self.leader.is_some() || self.pending.is_empty(), "only a leader has entries pending");
+    }
+
+    /// The turn is over, and what it led to is about to leave.
+    pub fn end_turn(&mut self, now: Mono) {
+        self.metrics.end_turn(now);
     }
 
     /// When the next turn is due at the latest, if nothing comes in before.
     pub fn next_deadline(&self) -> Option<Mono> {
-        let at_once = self.log.has_work()
-            || self.broker.has_chores()
-            || self.blocked.has_duplicates()
-            || self.blocked.has_released()
-            || (self.watched.has_moved() && self.space_free)
-            || self.watches.has_due();
-        if at_once {
+        let (leader, space_free) = (self.leader.as_ref(), self.space_free);
+        if self.replica.has_work() || leader.is_some_and(|leader| leader.has_work(space_free)) {
             return Some(Mono(0));
         }
         let deadlines = [
-            self.broker.next_deadline(),
-            self.blocked.next_deadline(),
-            self.heartbeats.next_deadline(),
-            self.watches.next_deadline(),
-            self.watched.next_deadline().filter(|_| self.space_free),
-            self.unhurried.next_deadline(),
-            self.drainer.next_deadline(),
-            self.collector.next_deadline().filter(|_| self.space_free),
-            self.measures.next_deadline(),
-            self.next_launch(),
+            leader.and_then(|leader| leader.next_deadline(space_free, self.clock)),
+            self.outbox.next_deadline(),
+            self.metrics.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
 
-    /// The evaluations in the leader's queues, when no work on them is under way: then they must be the state's open ones.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn queued_at_rest(&self) -> Option<std::collections::BTreeSet<EvalId>> {
-        let busy = !self.ready
-            || self.paused
-            || self.log.has_work()
-            || self.broker.has_chores()
-            || self.blocked.has_duplicates()
-            || !self.ops.is_empty()
-            || !self.unhurried.is_empty()
-            || !self.outstanding.is_empty();
-        (!busy).then(|| self.broker.contents().into_iter().chain(self.blocked.contents()).collect())
-    }
-
-    /// The nodes whose drains it leads, if it leads.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn draining(&self) -> Option<std::collections::BTreeSet<NodeId>> {
-        self.ready.then(|| self.drainer.nodes())
-    }
-
-    /// The deployments that the leader watches: the state's active ones.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn watched_deployments(&self) -> Option<std::collections::BTreeSet<DeploymentId>> {
-        self.ready.then(|| self.watched.known().collect())
-    }
-
     pub fn reader(&self) -> Reader {
-        self.log.reader().clone()
+        self.replica.reader().clone()
     }
 
     pub fn status(&self) -> ServerStatus {
-        let raft = self.log.raft();
-        let mut broker = self.broker.status();
-        broker.blocked = self.blocked.len() as u64;
+        let raft = self.replica.raft();
         ServerStatus {
             id: raft.id(),
             leader: raft.leader(),
             term: raft.term(),
-            applied_index: self.log.applied(),
-            log: log_status(raft),
-            ready: self.ready,
+            applied_index: self.replica.applied(),
+            log: status::log_status(raft),
+            ready: self.leader.is_some(),
             voters: raft.voters(),
-            broker,
-            measured: self.measures.published.clone(),
+            broker: self.leader.as_ref().map(|leader| leader.evals.status()).unwrap_or_default(),
+            measured: self.metrics.published(),
             storage_fault: (!self.space_free).then(|| "the disk is full".to_string()),
             ..ServerStatus::default()
         }
     }
-
-    fn leave_office(&mut self) {
-        tracing::info!(target: "nomad", "cluster leadership lost");
-        self.ready = false;
-        self.paused = false;
-        self.measures.leave_office();
-        self.abandon_ops();
-        self.empty_queues();
-        self.heartbeats = Heartbeats::new(self.config.heartbeats, self.ids.seed());
-        self.watches = Watches::default();
-        self.watched = Watched::default();
-        self.in_flight = InFlight::default();
-        self.board = Arc::default();
-        self.closing.clear();
-        self.drainer = Drainer::default();
-        self.system_jobs = SystemJobs::default();
-        self.collector.leave_office();
-        self.launches = Launches::default();
-    }
-
-    /// Free workers get the most urgent evaluations.
-    fn dispatch(&mut self, now: Now) {
-        while self.ready && self.outstanding.len() < self.config.workers && self.broker.has_ready() {
-            let token = self.ids.token();
-            let Some(eval) = self.broker.dequeue(token, now.mono) else { break };
-            self.measures.dequeued(self.broker.ready_since(eval.id));
-            let (job_id, triggered_by) = (&eval.job.id, eval.trigger.as_str());
-            tracing::debug!(target: "nomad.worker", eval_id = %eval.id, job_id, triggered_by, "dequeued evaluation");
-            let (at, seed) = (self.stamp(now), self.ids.seed());
-            let min_index = self.log.applied();
-            let (attempt, board) = (Attempt::first(min_index), self.board.clone());
-            let task = ScheduleTask { eval, token, attempt, min_index, at, seed, board };
-            self.outstanding.insert(
-                task.eval.id,
-                Outstanding { task: task.clone(), given: now.mono, planned: now.mono, last: None },
-            );
-            self.schedule(task);
-        }
-    }
-
-    fn schedule(&mut self, task: ScheduleTask) {
-        self.out.push(Effect::Schedule(Box::new(task)));
-    }
-
-    /// Proposes; what hangs on it is settled when it is applied. `None`: this server does not lead any more.
-    fn propose(&mut self, command: &Command, op: Op) -> Option<u64> {
-        match self.log.propose(command) {
-            Ok(index) => {
-                self.measures.proposed(index, command);
-                self.ops.insert(index, op);
-                Some(index)
-            }
-            Err(_) => {
-                if let Some(token) = op.asked() {
-                    self.reply(token, Err(Refusal::new(RefusalKind::Unavailable, "No cluster leader")));
-                }
-                None
-            }
-        }
-    }
-
-    fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {
-        self.measures.answered(token, result.is_err());
-        self.out.push(Effect::Reply { token, result });
-    }
-
-    fn send(&mut self, to: Peer, bytes: Vec<u8>) {
-        self.out.push(Effect::Send { to, bytes });
-    }
-
-    fn note_wall(&mut self, now: Now) {
-        if let Some(wall) = now.wall {
-            self.wall = (wall, now.mono);
-        }
-    }
-
-    /// The time that goes into commands: the clock's, or what it would be if it had gone on since it was last known.
-    fn stamp(&self, now: Now) -> Wall {
-        self.wall_at(now.mono)
-    }
-
-    fn wall_at(&self, mono: Mono) -> Wall {
-        self.wall.0 + mono.since(self.wall.1)
-    }
 }
 
-fn log_status(raft: &raft::Node) -> LogStatus {
-    let at = raft.position();
-    LogStatus {
-        last_index: at.last_index,
-        last_term: at.last_term,
-        commit_index: at.commit,
-        compacted_index: at.compacted,
-        compacted_term: at.compacted_term,
-    }
-}
-
-/// Random ids and draws of this server, from its seed.
-struct Ids(Stream);
-
-impl Ids {
-    fn eval(&mut self) -> EvalId {
-        EvalId::from_random(self.0.next_u128())
-    }
-
-    fn token(&mut self) -> EvalToken {
-        EvalToken::from_random(self.0.next_u128())
-    }
-
-    fn uuid(&mut self) -> Uuid {
-        Uuid::from_random(self.0.next_u128())
-    }
-
-    fn seed(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0.below(bound)
-    }
-}
+#[cfg(test)]
+mod tests;

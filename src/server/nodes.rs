@@ -1,141 +1,121 @@
-//! What nodes ask: to be registered, to be believed alive, to hear of their allocations, to be heard about them
-//! (server.md 6). Answers that change something leave with the change's outcome.
+//! What nodes ask: to be registered, to be believed alive, to hear of their allocations (server.md 6). Answers that change
+//! something leave with the change's outcome.
+//!
+//! Refuses to know: what a change of a node means to jobs, which `system_jobs` and evaluations say.
 
-use super::{Op, Server, Timed};
+use super::context::Context;
+use super::heartbeat::Heartbeats;
+use super::metrics::Timed;
+use super::pending::{Asker, OnApply};
+use super::system_jobs::SystemJobs;
+use super::watches::Watches;
 use model::alloc::{Allocation, ClientStatus};
-use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
-use model::id::{AllocId, JobKey, NodeId, NodeSecret};
-use model::job::{Job, JobSpec, JobType, TaskGroup};
+use model::id::{AllocId, NodeId};
+use model::job::{JobSpec, TaskGroup};
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus};
 use model::pool::{self, ALL_POOLS};
-use model::time::{Now, Span, Wall};
+use model::time::{Mono, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::BTreeMap;
-use wire::command::{AllocUpdate, Command};
-use wire::frame::{self, Body, Frame};
+use wire::change::NodeChange;
+use wire::command::Command;
 use wire::request::{Refusal, WriteReply};
-use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer};
+use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply};
 
 /// Nodes declared down in one turn; the rest follows in the next.
-const SILENT_PER_TURN: usize = 16;
+const EXPIRED_PER_TURN: usize = 16;
 /// Watches answered in one turn.
 const WATCHES_PER_TURN: usize = 64;
 
-/// Who asked, and under which number.
-#[derive(Clone, Copy, Debug)]
-pub struct Asker {
-    pub peer: Peer,
-    pub request: u64,
+/// Who is alive, and which nodes wait to hear of their allocations. A new leader rebuilds it from the state.
+pub struct Nodes {
+    heartbeats: Heartbeats,
+    watches: Watches,
 }
 
-impl Server {
-    pub(super) fn frame(&mut self, from: Peer, bytes: &[u8], now: Now) -> Result<(), Fault> {
-        let frame = match frame::decode(bytes) {
-            Ok(frame) => frame,
-            Err(error) => {
-                tracing::warn!(%from, %error, "dropped a frame");
-                return Ok(());
-            }
-        };
-        let asker = Asker { peer: from, request: frame.request };
-        match frame.body {
-            Body::Request(request) => self.node_request(asker, request, now),
-            Body::Raft(message) => {
-                self.log.receive(from, &message);
-                Ok(())
-            }
-            // servers ask nodes nothing
-            Body::Reply(_) => Ok(()),
+impl Nodes {
+    /// Every node that is not down is expected to be heard of.
+    pub fn new(nodes: &[std::sync::Arc<Node>], index: u64, cx: &mut Context<'_>) -> Nodes {
+        let mut heartbeats = Heartbeats::new(cx.config.heartbeats, cx.ids.seed());
+        for node in nodes.iter().filter(|node| node.status != NodeStatus::Down) {
+            heartbeats.expect_after_failover(node.info.id, cx.now);
+        }
+        Nodes { heartbeats, watches: Watches::new(index) }
+    }
+
+    pub fn follow(&mut self, node: &NodeChange, now: Mono) {
+        match node.status {
+            NodeStatus::Down => self.heartbeats.forget(node.id),
+            // looked at again, until nobody waits for it any more
+            NodeStatus::Disconnected => drop(self.heartbeats.heard(node.id, now)),
+            _ => {}
         }
     }
 
-    fn node_request(&mut self, asker: Asker, request: NodeRequest, now: Now) -> Result<(), Fault> {
-        if !self.ready {
-            let leader = self.log.raft().leader().filter(|&id| id != self.log.raft().id());
-            self.answer(asker, NodeReply::NotLeader { leader });
-            return Ok(());
-        }
-        self.measures.node_asked(&request);
-        let view = self.log.reader().view()?;
-        match request {
-            NodeRequest::Register { info } => self.register(asker, *info, &view, now),
-            NodeRequest::Heartbeat { node, secret } => {
-                let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
-                self.heartbeat(asker, &known, &view, now)
-            }
-            NodeRequest::Watch { node, secret, since } => {
-                if self.authentic(asker, node, secret, &view)?.is_some() {
-                    self.watches.open(node, asker.peer, asker.request, since, now.mono);
-                }
-                Ok(())
-            }
-            NodeRequest::Fetch { node, secret, allocs } => {
-                if self.authentic(asker, node, secret, &view)?.is_some() {
-                    let assignments = fetched(&view, node, &allocs)?;
-                    self.answer(asker, NodeReply::Fetched { assignments });
-                }
-                Ok(())
-            }
-            NodeRequest::Report { node, secret, updates, verdicts } => {
-                let Some(known) = self.authentic(asker, node, secret, &view)? else { return Ok(()) };
-                self.report(asker, &known, updates, verdicts, &view, now)
-            }
+    /// An allocation that the node has to know of has changed.
+    pub fn alloc_changed(&mut self, node: NodeId, index: u64) {
+        self.watches.changed(node, index);
+    }
+
+    /// Who waits to hear of its allocations is to ask the next leader.
+    pub fn step_down(self, leader: Option<u64>, cx: &mut Context<'_>) {
+        for watch in self.watches.into_open() {
+            let asker = Asker { peer: watch.peer, request: watch.request };
+            cx.answer(asker, NodeReply::NotLeader { leader });
         }
     }
 
-    /// The node as the state knows it, if the secret is its own; otherwise the asker has been told.
-    fn authentic(
+    pub fn register(
         &mut self,
         asker: Asker,
-        node: NodeId,
-        secret: NodeSecret,
+        info: NodeInfo,
+        system_jobs: &SystemJobs,
         view: &View,
-    ) -> Result<Option<std::sync::Arc<Node>>, Fault> {
-        let Some(known) = view.node(node)? else {
-            self.answer(asker, NodeReply::UnknownNode);
-            return Ok(None);
-        };
-        if known.info.secret != secret {
-            self.answer(asker, refused("node secret ID does not match"));
-            return Ok(None);
-        }
-        Ok(Some(known))
-    }
-
-    fn register(&mut self, asker: Asker, info: NodeInfo, view: &View, now: Now) -> Result<(), Fault> {
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
         if let Some(problem) = registration_problem(&info) {
-            self.answer(asker, refused(problem));
+            cx.answer(asker, refused(problem));
             return Ok(());
         }
-        let at = self.stamp(now);
-        let known = view.node(info.id)?;
-        let evals = match &known {
+        let evals = match &view.node(info.id)? {
             Some(old) if old.info.secret == info.secret && matters_to_jobs(&old.info, &info) => {
-                let mut evals = self.node_evals(info.id, view, at)?;
-                self.add_system_evals((info.id, &info), &mut evals, view, at)?;
+                let mut evals = system_jobs.node_evals(info.id, view, cx)?;
+                system_jobs.add_evals((info.id, &info), &mut evals, view, cx)?;
                 evals
             }
             _ => vec![],
         };
-        let command = Command::RegisterNode { info: Box::new(info.clone()), evals, at };
-        self.propose(&command, Op::Alive { asker, node: info.id });
+        let node = info.id;
+        let command = Command::RegisterNode { info: Box::new(info), evals, at: cx.at };
+        cx.propose(command, OnApply::NodeAlive { asker, node });
         Ok(())
     }
 
+    pub fn watch(&mut self, node: NodeId, asker: Asker, since: u64, now: Mono) {
+        self.watches.open(node, asker.peer, asker.request, since, now);
+    }
+
     /// A heartbeat writes nothing, unless the node was not ready.
-    fn heartbeat(&mut self, asker: Asker, node: &Node, view: &View, now: Now) -> Result<(), Fault> {
+    pub fn heartbeat(
+        &mut self,
+        asker: Asker,
+        node: &Node,
+        system_jobs: &SystemJobs,
+        view: &View,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
         let id = node.info.id;
         if node.status == NodeStatus::Ready {
-            let ttl = self.heartbeats.heard(id, now.mono);
+            let ttl = self.heartbeats.heard(id, cx.now);
             tracing::trace!(target: "nomad.heartbeat", node_id = %id, %ttl, "heartbeat");
-            self.answer(asker, NodeReply::Alive { ttl });
+            cx.answer(asker, NodeReply::Alive { ttl });
             return Ok(());
         }
-        let at = self.stamp(now);
+        let at = cx.at;
         if awaits_reports(node, view, at)? {
-            let ttl = self.heartbeats.heard(id, now.mono);
-            self.answer(asker, NodeReply::Missed { ttl });
+            let ttl = self.heartbeats.heard(id, cx.now);
+            cx.answer(asker, NodeReply::Missed { ttl });
             return Ok(());
         }
         let (status, message) = match node.status {
@@ -145,132 +125,70 @@ impl Server {
             _ => (NodeStatus::Ready, None),
         };
         let event = message.map(|message| Box::new(node_event(message, at)));
-        let evals = self.node_evals(id, view, at)?;
+        let evals = system_jobs.node_evals(id, view, cx)?;
         let command = Command::UpdateNodeStatus { node: id, status, event, evals, at };
-        self.propose(&command, Op::Alive { asker, node: id });
+        cx.propose(command, OnApply::NodeAlive { asker, node: id });
         Ok(())
     }
 
     /// What changed it is applied.
-    pub(super) fn alive(
+    pub fn alive(
         &mut self,
         asker: Asker,
         id: NodeId,
         result: Result<WriteReply, Refusal>,
-        now: Now,
+        cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         if let Err(refusal) = result {
-            self.answer(asker, refused(refusal.message));
+            cx.answer(asker, refused(refusal.message));
             return Ok(());
         }
-        let ttl = self.heartbeats.heard(id, now.mono);
-        let missed = self.log.reader().view()?.node(id)?.is_some_and(|node| was_missed(&node));
-        self.answer(asker, if missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } });
+        let ttl = self.heartbeats.heard(id, cx.now);
+        let missed = cx.view()?.node(id)?.is_some_and(|node| was_missed(&node));
+        cx.answer(asker, if missed { NodeReply::Missed { ttl } } else { NodeReply::Alive { ttl } });
         Ok(())
     }
 
-    /// An ended allocation of a job that is gone has to be cleared away by a scheduler; one that has failed may have to be
-    /// placed again.
-    pub(super) fn eval_for_update(
-        &mut self,
-        alloc: &Allocation,
-        update: &AllocUpdate,
-        view: &View,
-        at: Wall,
-    ) -> Result<Option<Evaluation>, Fault> {
-        if alloc.client == ClientStatus::Unknown && update.client != ClientStatus::Unknown {
-            return Ok(view.job(&alloc.job)?.map(|job| self.eval_of(&job, Trigger::Reconnect, at)));
-        }
-        if !update.client.is_terminal() || alloc.client_terminal() {
-            return Ok(None);
-        }
-        let Some(job) = view.job(&alloc.job)? else {
-            let cleared = alloc.client == ClientStatus::Lost || alloc.server_terminal();
-            let eval = |id| {
-                let (service, priority) = (JobType::Service, DEFAULT_PRIORITY);
-                Evaluation::pending(id, alloc.job.clone(), service, priority, Trigger::JobDeregister, at)
-            };
-            return Ok((!cleared).then(|| eval(self.ids.eval())));
-        };
-        let failed = update.client == ClientStatus::Failed && alloc.followup_eval.is_none();
-        if !failed || !may_reschedule(&job, alloc, at) {
-            return Ok(None);
-        }
-        Ok(Some(self.eval_of(&job, Trigger::AllocFailure, at)))
-    }
-
-    fn eval_of(&mut self, job: &Job, trigger: Trigger, at: Wall) -> Evaluation {
-        let (key, job_type, priority) = (job.spec.key(), job.spec.job_type, job.spec.priority);
-        let eval = Evaluation::pending(self.ids.eval(), key, job_type, priority, trigger, at);
-        Evaluation { job_modify_index: job.job_modify_index, ..eval }
-    }
-
-    /// One evaluation for each job that has allocations on the node, and for each system job that is wanted there.
-    pub(super) fn node_evals(
-        &mut self,
-        node: NodeId,
-        view: &View,
-        at: Wall,
-    ) -> Result<Vec<Evaluation>, Fault> {
-        let mut jobs: Vec<JobKey> = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
-        jobs.sort();
-        jobs.dedup();
-        let index = view.index();
-        let mut evals = vec![];
-        for key in jobs {
-            let job = view.job(&key)?;
-            let (job_type, priority, modify) = job.map_or((JobType::Service, DEFAULT_PRIORITY, 0), |j| {
-                (j.spec.job_type, j.spec.priority, j.job_modify_index)
-            });
-            let mut eval =
-                Evaluation::pending(self.ids.eval(), key, job_type, priority, Trigger::NodeUpdate, at);
-            eval.job_modify_index = modify;
-            eval.node_id = Some(node);
-            eval.node_modify_index = index;
-            evals.push(eval);
-        }
-        if let Some(known) = view.node(node)? {
-            self.add_system_evals((node, &known.info), &mut evals, view, at)?;
-        }
-        Ok(evals)
-    }
-
     /// Nodes that were silent for too long are down; or disconnected, while a group on it sits that out.
-    pub(super) fn bury_silent_nodes(&mut self, now: Now) -> Result<(), Fault> {
-        let silent = self.heartbeats.take_silent(now.mono, SILENT_PER_TURN);
-        if silent.is_empty() {
+    pub fn mark_expired_nodes_down(
+        &mut self,
+        system_jobs: &SystemJobs,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        let expired = self.heartbeats.take_expired(cx.now, EXPIRED_PER_TURN);
+        if expired.is_empty() {
             return Ok(());
         }
-        let view = self.log.reader().view()?;
-        for node in silent {
+        let view = cx.view()?;
+        for node in expired {
             let Some(known) = view.node(node)? else { continue };
             if known.status == NodeStatus::Down {
                 continue;
             }
-            let at = self.stamp(now);
+            let at = cx.at;
             let may_wait = matches!(known.status, NodeStatus::Ready | NodeStatus::Disconnected);
             let waits = may_wait && someone_waits(&view, node, at)?;
             if waits && known.status == NodeStatus::Disconnected {
-                self.heartbeats.heard(node, now.mono);
+                self.heartbeats.heard(node, cx.now);
                 continue;
             }
             let status = if waits { NodeStatus::Disconnected } else { NodeStatus::Down };
-            let evals = self.node_evals(node, &view, at)?;
-            self.measures.done(Timed::HeartbeatInvalidate);
+            let evals = system_jobs.node_evals(node, &view, cx)?;
+            cx.metrics.done(Timed::HeartbeatInvalidate);
             tracing::warn!(target: "nomad.heartbeat", node_id = %node, status = status.as_str(), "node TTL expired");
             let event = Some(Box::new(node_event("Node heartbeat missed", at)));
             let command = Command::UpdateNodeStatus { node, status, event, evals, at };
-            self.propose(&command, Op::Unattended);
+            cx.propose(command, OnApply::Nothing);
         }
         Ok(())
     }
 
-    pub(super) fn answer_watches(&mut self, now: Now) -> Result<(), Fault> {
-        let due = self.watches.take_due(now.mono, WATCHES_PER_TURN);
+    pub fn answer_watches(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let due = self.watches.take_due(cx.now, WATCHES_PER_TURN);
         if due.is_empty() {
             return Ok(());
         }
-        let view = self.log.reader().view()?;
+        let view = cx.view()?;
         for (node, watch) in due {
             let index = self.watches.index_for(node, view.index());
             let wanted = view.alloc_indexes_of_node(node)?;
@@ -278,14 +196,23 @@ impl Server {
                 wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
             let assignments = fetched(&view, node, &news)?;
             let asker = Asker { peer: watch.peer, request: watch.request };
-            self.answer(asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
+            cx.answer(asker, NodeReply::Allocs(AllocSet { index, wanted, assignments }));
         }
         Ok(())
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, reply: NodeReply) {
-        let bytes = frame::encode(&Frame { request: asker.request, body: Body::Reply(reply) });
-        self.send(asker.peer, bytes);
+    /// How many nodes are expected to be heard of.
+    pub fn expected(&self) -> usize {
+        self.heartbeats.expected()
+    }
+
+    /// A watch is to be answered in the next turn already.
+    pub fn has_work(&self) -> bool {
+        self.watches.has_due()
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.heartbeats.next_deadline().into_iter().chain(self.watches.next_deadline()).min()
     }
 }
 
@@ -318,13 +245,7 @@ fn someone_waits(view: &View, node: NodeId, at: Wall) -> Result<bool, Fault> {
     Ok(false)
 }
 
-/// Whether the failure that is reported at `at` leaves the allocation's policy anything to do.
-fn may_reschedule(job: &Job, alloc: &Allocation, at: Wall) -> bool {
-    let policy = job.spec.group(&alloc.group).and_then(|g| g.reschedule);
-    !alloc.server_terminal() && policy.is_some_and(|p| p.allows(&alloc.reschedules, at))
-}
-
-pub(super) fn refused(message: impl Into<String>) -> NodeReply {
+pub fn refused(message: impl Into<String>) -> NodeReply {
     NodeReply::Refused { message: message.into() }
 }
 
@@ -372,7 +293,7 @@ fn drivers_up(info: &NodeInfo) -> Vec<(&str, bool)> {
 }
 
 /// The node's allocations of these ids in full, as many as one message may hold.
-fn fetched(view: &View, node: NodeId, ids: &[AllocId]) -> Result<Vec<Assignment>, Fault> {
+pub fn fetched(view: &View, node: NodeId, ids: &[AllocId]) -> Result<Vec<Assignment>, Fault> {
     let mut out = vec![];
     for id in ids.iter().take(MAX_ASSIGNMENTS) {
         let Some(alloc) = view.alloc(*id)?.filter(|a| a.node_id == node) else { continue };

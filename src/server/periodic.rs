@@ -3,12 +3,14 @@
 //!
 //! Refuses to know: what a child is. Of launches that were missed, the newest alone is made up for.
 
-use super::{Op, Server};
+use super::clock::WallClock;
+use super::context::Context;
+use super::pending::OnApply;
 use model::cron::Schedule;
 use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::JobKey;
 use model::job::{Job, JobType};
-use model::time::{Mono, Now, Wall};
+use model::time::{Mono, Wall};
 use state::fault::Fault;
 use state::view::View;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +20,7 @@ use wire::command::{Command, LaunchJobCommand};
 const LAUNCHES_PER_TURN: usize = 64;
 
 #[derive(Default)]
-pub struct Launches {
+pub struct PeriodicDispatcher {
     jobs: BTreeMap<JobKey, Timer>,
     due: BTreeSet<(Wall, JobKey)>,
 }
@@ -33,7 +35,7 @@ struct Timer {
     next: Option<Wall>,
 }
 
-impl Launches {
+impl PeriodicDispatcher {
     fn forget(&mut self, key: &JobKey) {
         if let Some(Timer { next: Some(next), .. }) = self.jobs.remove(key) {
             self.due.remove(&(next, key.clone()));
@@ -54,29 +56,28 @@ impl Launches {
         let newest = timer.schedule.newest(timer.launched, at);
         Some((key, timer.job_modify_index, newest.unwrap_or(due)))
     }
-}
 
-impl Server {
     /// `job`: as it is now.
-    pub(super) fn follow_launches(
+    pub fn follow(
         &mut self,
         key: &JobKey,
         job: Option<&Job>,
         view: &View,
+        cx: &Context<'_>,
     ) -> Result<(), Fault> {
         let timed = job.filter(|j| !j.spec.stop && !j.spec.is_parameterized());
         let periodic = timed.and_then(|j| Some((j, j.spec.periodic.as_ref()?)));
         let Some((job, periodic)) = periodic else {
-            self.launches.forget(key);
+            self.forget(key);
             return Ok(());
         };
         let Some(launched) = view.launched(key)? else { return Ok(()) };
         let job_modify_index = job.job_modify_index;
-        if self.launches.knows(key, job_modify_index, launched) {
+        if self.knows(key, job_modify_index, launched) {
             return Ok(());
         }
-        self.launches.forget(key);
-        let Some(schedule) = periodic.schedule(self.config.zones) else {
+        self.forget(key);
+        let Some(schedule) = periodic.schedule(cx.config.zones) else {
             if periodic.enabled {
                 let zone = periodic.time_zone.as_str();
                 tracing::warn!(
@@ -88,48 +89,47 @@ impl Server {
             return Ok(());
         };
         let next = schedule.next(launched);
-        self.launches.due.extend(next.map(|next| (next, key.clone())));
-        self.launches.jobs.insert(key.clone(), Timer { job_modify_index, launched, schedule, next });
+        self.due.extend(next.map(|next| (next, key.clone())));
+        self.jobs.insert(key.clone(), Timer { job_modify_index, launched, schedule, next });
         Ok(())
     }
 
     /// What is due is launched, unless the time is not known, or there is no room to write it down.
-    pub(super) fn launch_due(&mut self, now: Now) {
-        if !self.ready || !self.space_free || self.wall.0.is_never() {
+    pub fn launch_due(&mut self, cx: &mut Context<'_>) {
+        if !cx.space_free || !cx.clock.is_set() {
             return;
         }
-        let at = self.stamp(now);
         for _ in 0..LAUNCHES_PER_TURN {
-            let Some((job, version, moment)) = self.launches.take_due(at) else { return };
-            self.launch(job, moment, Some(version), Op::Unattended, at);
+            let Some((job, version, moment)) = self.take_due(cx.at) else { return };
+            launch(job, moment, Some(version), OnApply::Nothing, cx);
         }
-    }
-
-    pub(super) fn force_launch(&mut self, token: u64, job: JobKey, at: Wall) {
-        let moment = Wall(at.unix_seconds().saturating_mul(1_000_000_000));
-        self.launch(job, moment, None, Op::Reply { token }, at);
-    }
-
-    fn launch(&mut self, job: JobKey, moment: Wall, timed_by: Option<u64>, op: Op, at: Wall) {
-        let (id, tracked_versions) = (self.ids.eval(), self.config.tracked_versions);
-        // whose it is, of which type and how urgent, applying says
-        let trigger = Trigger::PeriodicJob;
-        let eval = Evaluation::pending(id, job.clone(), JobType::Batch, DEFAULT_PRIORITY, trigger, at);
-        let order = LaunchJobCommand { job, moment, timed_by, eval, tracked_versions, at };
-        self.propose(&Command::LaunchJob(Box::new(order)), op);
     }
 
     /// When the next one is due by this server's clock.
-    pub(super) fn next_launch(&self) -> Option<Mono> {
-        let (due, _) = self.launches.due.first().filter(|_| self.space_free && !self.wall.0.is_never())?;
-        Some(self.wall.1.after(*due - self.wall.0))
+    pub fn next_deadline(&self, clock: WallClock) -> Option<Mono> {
+        self.due.first().and_then(|(due, _)| clock.when(*due))
     }
 
-    /// The periodic jobs whose launches the leader times, if it leads.
+    /// The jobs whose launches it times.
     #[cfg(any(test, feature = "testing"))]
-    pub fn timed_jobs(&self) -> Option<BTreeSet<JobKey>> {
-        self.ready.then(|| self.launches.jobs.keys().cloned().collect())
+    pub fn timed_jobs(&self) -> BTreeSet<JobKey> {
+        self.jobs.keys().cloned().collect()
     }
+}
+
+/// A launch that a user wants now.
+pub fn force_launch(token: u64, job: JobKey, cx: &mut Context<'_>) {
+    let moment = Wall(cx.at.unix_seconds().saturating_mul(1_000_000_000));
+    launch(job, moment, None, OnApply::Reply { token }, cx);
+}
+
+fn launch(job: JobKey, moment: Wall, timed_by: Option<u64>, then: OnApply, cx: &mut Context<'_>) {
+    let (id, tracked_versions) = (cx.ids.eval(), cx.config.tracked_versions);
+    // whose it is, of which type and how urgent, applying says
+    let trigger = Trigger::PeriodicJob;
+    let eval = Evaluation::pending(id, job.clone(), JobType::Batch, DEFAULT_PRIORITY, trigger, cx.at);
+    let order = LaunchJobCommand { job, moment, timed_by, eval, tracked_versions, at: cx.at };
+    cx.propose(Command::LaunchJob(Box::new(order)), then);
 }
 
 #[cfg(test)]

@@ -1,24 +1,23 @@
 //! Plans: what a scheduler worker wants is checked node by node against the latest state and what is in flight, and the
 //! part that still fits is proposed (scheduler.md 6). Knows no policy: it never picks another node.
 
-use super::{Op, Server};
 use model::alloc::{Allocation, DesiredStatus};
 use model::claims::Claim;
-use model::eval::{EvalStatus, Evaluation, Trigger};
-use model::id::{AllocId, EvalId, EvalToken, JobKey, NodeId};
+use model::id::{AllocId, EvalId, EvalToken, NodeId};
 use model::job::Job;
-use model::plan::{Decision, NodePlan, Plan};
+use model::plan::{NodePlan, Plan};
 use model::resources::{Amount, Holding};
-use model::time::{Mono, Now, Span, Wall};
 use state::fault::Fault;
 use state::view::View;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use wire::command::Command;
+
+/// One evaluation in one worker's hands, which has one plan at a time.
+type Key = (EvalId, EvalToken);
 
 /// What a part of a plan takes from its node beyond what the state counts already.
 #[derive(Default)]
-struct Taken {
+pub struct Taken {
     amount: Amount,
     claimed: Vec<Claim>,
     freed: Vec<Claim>,
@@ -46,39 +45,35 @@ impl Taken {
 
 /// What proposed plans will take from each node once they are applied.
 #[derive(Default)]
-pub struct InFlight {
-    plans: BTreeMap<u64, Vec<(NodeId, Taken)>>,
+struct InFlight {
+    plans: BTreeMap<Key, Vec<(NodeId, Taken)>>,
     total: BTreeMap<NodeId, Amount>,
 }
 
 impl InFlight {
-    fn add(&mut self, index: u64, taken: Vec<(NodeId, Taken)>) {
+    fn add(&mut self, key: Key, taken: Vec<(NodeId, Taken)>) {
         for (node, taken) in &taken {
             let sum = self.total.entry(*node).or_insert(Amount::ZERO);
             *sum = sum.plus(taken.amount);
         }
-        self.plans.insert(index, taken);
+        let before = self.plans.insert(key, taken);
+        assert!(before.is_none(), "a plan is in flight once");
     }
 
-    /// The entry was applied: the state tells from now on.
-    pub fn settle(&mut self, index: u64) {
-        for (node, taken) in self.plans.remove(&index).unwrap_or_default() {
-            let left = self.total.get(&node).copied().unwrap_or(Amount::ZERO).minus(taken.amount);
+    fn settle(&mut self, key: Key) {
+        for (node, taken) in self.plans.remove(&key).into_iter().flatten() {
+            let left = self.on(node).minus(taken.amount);
             if left == Amount::ZERO {
                 self.total.remove(&node);
             } else {
                 self.total.insert(node, left);
             }
         }
+        assert!(!self.plans.is_empty() || self.total.is_empty(), "what no plan takes is not counted");
     }
 
     fn on(&self, node: NodeId) -> Amount {
         self.total.get(&node).copied().unwrap_or(Amount::ZERO)
-    }
-
-    /// Plans that are proposed and not applied.
-    pub fn len(&self) -> usize {
-        self.plans.len()
     }
 
     /// A plan that is under way tells it to end: what it gives back is somebody's.
@@ -94,118 +89,44 @@ impl InFlight {
     }
 }
 
-/// What is to follow once a plan's entry is applied.
-#[derive(Debug)]
-pub enum Then {
-    /// The evaluation is done.
-    Finish,
-    /// A part was refused: the evaluation runs again, on a newer state.
-    Again { progressed: bool },
+#[derive(Default)]
+pub struct Plans {
+    in_flight: InFlight,
+    /// Nodes to which nothing may be placed once entries that are under way are applied, and how many of these there are.
+    closing: BTreeMap<NodeId, usize>,
 }
 
-impl Server {
-    pub(super) fn planned(
-        &mut self,
-        eval: EvalId,
-        token: EvalToken,
-        result: Result<Box<Decision>, String>,
-        now: Now,
-    ) -> Result<(), Fault> {
-        let delivered = self.broker.is_delivered(eval, token);
-        if let Some(held) = self.outstanding.get_mut(&eval).filter(|_| delivered) {
-            held.planned = now.mono;
-            self.measures.scheduled(held.given, held.task.eval.job_type);
-        }
-        let proposed = match result {
-            // a worker that was given up meanwhile; somebody else has the evaluation, or had it
-            _ if !delivered => None,
-            Ok(decision) => self.decided(token, *decision, now)?,
-            Err(why) => {
-                tracing::error!(target: "nomad.worker", eval_id = %eval, why, "a scheduler worker failed");
-                self.give_back(eval, token, now.mono);
-                None
-            }
-        };
-        match proposed {
-            Some(index) => self.board.proposed((eval, token), index),
-            None => self.board.forget((eval, token)),
-        }
-        Ok(())
+impl Plans {
+    /// An entry with the accepted parts of a plan is on its way.
+    pub fn submit(&mut self, key: Key, taken: Vec<(NodeId, Taken)>) {
+        self.in_flight.add(key, taken);
     }
 
-    fn give_back(&mut self, eval: EvalId, token: EvalToken, now: Mono) {
-        self.outstanding.remove(&eval);
-        self.measures.nacked();
-        tracing::debug!(target: "nomad.worker", eval_id = %eval, "nack evaluation");
-        self.broker.nack(eval, token, now).unwrap_or_default();
+    /// The entry was applied: the state tells from now on.
+    pub fn settle(&mut self, key: Key) {
+        self.in_flight.settle(key);
     }
 
-    /// The index of the entry that carries what is accepted; None: nothing is to be placed.
-    fn decided(&mut self, token: EvalToken, mut decision: Decision, now: Now) -> Result<Option<u64>, Fault> {
-        let view = self.log.reader().view()?;
-        let id = decision.plan.eval_id;
-        let verified = self.verify(&decision.plan, &view)?;
-        let rejected = verified.iter().filter(|taken| taken.is_none()).count();
-        let (full, none) = (rejected == 0, rejected == verified.len());
-        self.measures.evaluated(rejected);
-        let (nodes, took) =
-            (verified.len(), self.outstanding.get(&id).map(|held| now.mono.since(held.given)));
-        let took = took.unwrap_or(Span::ZERO);
-        tracing::debug!(target: "nomad.worker", eval_id = %id, nodes, rejected, %took, "plan evaluated");
-        if decision.plan.is_no_op() && self.only_blocks_again(&decision, &view)? {
-            self.outstanding.remove(&id);
-            self.broker.ack(id, token, now.mono).unwrap_or_default();
-            self.block(decision.eval, now.mono);
-            return Ok(None);
-        }
-        let then = if full { Then::Finish } else { Then::Again { progressed: !none } };
-        if let Some(held) = self.outstanding.get_mut(&id) {
-            held.last = (!full).then(|| decision.clone());
-        }
-        if !full && none {
-            self.run_again(id, token, false, now)?;
-            return Ok(None);
-        }
-        let at = self.stamp(now);
-        let parts = std::mem::take(&mut decision.plan.nodes).into_iter().zip(verified);
-        let fitting = parts.filter_map(|(part, taken)| {
-            let node = part.node_id;
-            Some((part, (node, taken?)))
-        });
-        let (accepted, taken): (Vec<NodePlan>, Vec<_>) = fitting.unzip();
-        let deployment = decision.plan.deployment.clone().map(Box::new);
-        let updates = decision.plan.deployment_updates.clone();
-        // a part that is accepted may name evaluations to come: they come with it
-        let mut evals = if full { evals_of(decision) } else { followups(decision) };
-        evals.extend(self.preemption_evals(&accepted, &view, at)?);
-        let op = Op::Plan { eval: id, token, then };
-        self.broker.pause(id);
-        if accepted.is_empty() && deployment.is_none() && updates.is_empty() {
-            self.propose_with_the_next(Command::UpdateEvals { evals, at }, op, now);
-            return Ok(None);
-        }
-        let command = Command::ApplyPlan { eval: id, nodes: accepted, deployment, updates, evals, at };
-        let proposed = self.propose(&command, op);
-        if let Some(index) = proposed {
-            self.in_flight.add(index, taken);
-        }
-        Ok(proposed)
+    /// Plans that are proposed and not applied.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.plans.len()
     }
 
-    /// Nothing changed but what the blocked evaluation has seen: kept in memory, not written. One that was never evaluated
-    /// itself says nothing of what is queued: the evaluation that it follows did.
-    fn only_blocks_again(&self, decision: &Decision, view: &View) -> Result<bool, Fault> {
-        let eval = &decision.eval;
-        if eval.status != EvalStatus::Blocked || !decision.created.is_empty() {
-            return Ok(false);
+    /// An entry that closes the node is on its way.
+    pub fn close(&mut self, node: NodeId) {
+        *self.closing.entry(node).or_default() += 1;
+    }
+
+    /// That entry was applied: the state tells from now on.
+    pub fn closed(&mut self, node: NodeId) {
+        if let Some(entries) = self.closing.get_mut(&node) {
+            *entries -= 1;
         }
-        let stored = view.eval(eval.id)?;
-        let same = |s: &Evaluation| s.queued.is_empty() || s.queued == eval.queued;
-        Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && same(&s)))
+        self.closing.retain(|_, entries| *entries > 0);
     }
 
     /// What each part of the plan takes from its node; None: it does not fit any more.
-    fn verify(&self, plan: &Plan, view: &View) -> Result<Vec<Option<Taken>>, Fault> {
+    pub fn verify(&self, plan: &Plan, view: &View) -> Result<Vec<Option<Taken>>, Fault> {
         let verified = plan.nodes.iter().map(|part| self.verify_node(part, plan.snapshot_index, view));
         let mut verified = verified.collect::<Result<Vec<_>, _>>()?;
         if plan.all_at_once && verified.iter().any(Option::is_none) {
@@ -237,7 +158,7 @@ impl Server {
                 None => in_place_only = false,
             }
         }
-        let closing = self.closing.values().any(|node| *node == part.node_id);
+        let closing = self.closing.contains_key(&part.node_id);
         if !in_place_only && (closing || !view.fleet().ready(part.node_id)) {
             return Ok(None);
         }
@@ -280,29 +201,6 @@ impl Server {
         evicted || self.in_flight.is_leaving(known.node_id, known.id)
     }
 
-    /// One for each job of which something makes way.
-    fn preemption_evals(
-        &mut self,
-        accepted: &[NodePlan],
-        view: &View,
-        at: Wall,
-    ) -> Result<Vec<Evaluation>, Fault> {
-        let mut jobs: BTreeSet<JobKey> = BTreeSet::new();
-        for (_, id) in accepted.iter().flat_map(NodePlan::preemptions) {
-            jobs.extend(view.alloc(id)?.map(|alloc| alloc.job));
-        }
-        let mut evals = vec![];
-        for key in jobs {
-            let Some(job) = view.job(&key)? else { continue };
-            let (id, spec) = (self.ids.eval(), &job.spec);
-            let mut eval =
-                Evaluation::pending(id, key, spec.job_type, spec.priority, Trigger::Preemption, at);
-            eval.job_modify_index = job.job_modify_index;
-            evals.push(eval);
-        }
-        Ok(evals)
-    }
-
     /// Nothing that is claimed has another holder, but for one that makes way for it.
     fn is_exclusive(&self, node: NodeId, taken: &Taken, view: &View) -> bool {
         let held = view.fleet().claims(node);
@@ -313,71 +211,6 @@ impl Server {
             more <= 0 || now + more <= 1
         })
     }
-
-    /// The same evaluation once more, with the same token, until its attempts are used up.
-    pub(super) fn run_again(
-        &mut self,
-        id: EvalId,
-        token: EvalToken,
-        progressed: bool,
-        now: Now,
-    ) -> Result<(), Fault> {
-        let at = self.stamp(now);
-        let min_index = self.log.applied();
-        let seed = self.ids.seed();
-        let Some(held) = self.outstanding.get_mut(&id) else { return Ok(()) };
-        let task = &mut held.task;
-        match (task.attempt.next(task.eval.job_type, progressed), &held.last) {
-            (None, Some(last)) => {
-                let decision = scheduler::max_attempts_reached(&task.eval, task.attempt, last, at, seed);
-                let evals = evals_of(decision);
-                self.broker.pause(id);
-                let op = Op::Plan { eval: id, token, then: Then::Finish };
-                self.propose(&Command::UpdateEvals { evals, at }, op);
-            }
-            (attempt, _) => {
-                task.attempt = attempt.unwrap_or(task.attempt);
-                (task.at, task.min_index, task.seed) = (at, min_index, seed);
-                let task = task.clone();
-                held.given = now.mono;
-                self.broker.resume(id, now.mono);
-                self.schedule(task);
-            }
-        }
-        Ok(())
-    }
-
-    /// A plan's entry is applied.
-    pub(super) fn plan_applied(
-        &mut self,
-        eval: EvalId,
-        token: EvalToken,
-        then: Then,
-        now: Now,
-    ) -> Result<(), Fault> {
-        let held = self.outstanding.get(&eval).map(|held| (held.given, held.planned));
-        self.measures.plan_applied(held);
-        match then {
-            Then::Finish => {
-                self.measures.acked(held);
-                tracing::debug!(target: "nomad.worker", eval_id = %eval, "ack evaluation");
-                self.outstanding.remove(&eval);
-                self.broker.ack(eval, token, now.mono).unwrap_or_default();
-                Ok(())
-            }
-            Then::Again { progressed } => self.run_again(eval, token, progressed, now),
-        }
-    }
-}
-
-fn followups(decision: Decision) -> Vec<Evaluation> {
-    decision.created.into_iter().filter(|e| e.wait_until.is_some()).collect()
-}
-
-fn evals_of(decision: Decision) -> Vec<Evaluation> {
-    let mut evals = vec![decision.eval];
-    evals.extend(decision.created);
-    evals
 }
 
 #[cfg(test)]

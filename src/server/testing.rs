@@ -1,9 +1,13 @@
 //! For tests: one server without a world; it leads, and time is what the test says.
 
-use super::board;
+use super::context::Context;
 use super::effects::{Effect, Input, ScheduleTask};
 use super::heartbeat::HeartbeatRules;
-use super::{Config, Op, Server, Turn};
+use super::leader::Leader;
+use super::outbox::Proposal;
+use super::pending::OnApply;
+use super::reservations::Reservations;
+use super::{Config, Server, Turn, worker};
 use model::alloc::Allocation;
 use model::id::{EvalId, NodeId};
 use model::job::JobSpec;
@@ -13,6 +17,7 @@ use model::time::{Mono, Now, Span, Wall};
 use state::samples::{AT, in_memory, key, spec};
 use state::store::{Options, Store};
 use state::view::View;
+use std::cell::RefCell;
 use wire::command::Command;
 use wire::request::{Refusal, WriteReply, WriteRequest};
 
@@ -20,6 +25,8 @@ const TOKEN: u64 = 7;
 
 pub struct Alone {
     pub server: Server,
+    /// What the workers have reserved.
+    pub reservations: RefCell<Reservations>,
     pub now: Mono,
     pub wall: Wall,
 }
@@ -46,7 +53,7 @@ impl Alone {
         };
         change(&mut config);
         let server = Server::new(config, store, recovered, 3).unwrap();
-        let mut alone = Alone { server, now: Mono(1), wall: AT };
+        let mut alone = Alone { server, reservations: RefCell::default(), now: Mono(1), wall: AT };
         alone.lead();
         alone
     }
@@ -54,12 +61,34 @@ impl Alone {
     /// Until it leads.
     pub fn lead(&mut self) {
         (0..200).for_each(|_| drop(self.turn(vec![])));
-        assert!(self.server.ready);
+        assert!(self.server.leader.is_some());
     }
 
     pub fn turn(&mut self, inputs: Vec<Input>) -> Turn {
         self.now = self.now.after(Span::millis(100));
-        self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs).unwrap()
+        let turn = self.server.turn(Now { mono: self.now, wall: Some(self.wall) }, inputs).unwrap();
+        self.reservations.get_mut().apply(&turn.reservations);
+        turn
+    }
+
+    pub fn leader(&mut self) -> &mut Leader {
+        self.server.leader.as_mut().expect("it leads")
+    }
+
+    /// The leader, and what its parts are given.
+    pub fn split(&mut self) -> (&mut Leader, Context<'_>) {
+        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) });
+        let (leader, cx) = self.server.split(self.now);
+        (leader.expect("it leads"), cx)
+    }
+
+    /// Another leader takes over, which builds everything from the state.
+    pub fn change_leader(&mut self) {
+        self.server.step_down(self.now);
+        self.server.abandon_if_deposed(self.now);
+        self.server.clock.set(Now { mono: self.now, wall: Some(self.wall) });
+        self.server.become_leader(self.now).unwrap();
+        self.server.propose_all(self.now);
     }
 
     pub fn turns(&mut self, n: usize) {
@@ -79,8 +108,14 @@ impl Alone {
     }
 
     pub fn propose(&mut self, command: &Command) {
-        self.server.propose(command, Op::Unattended).expect("leads");
+        self.append(command);
         self.turns(3);
+    }
+
+    /// It goes into the log, and is applied in the next turn.
+    pub fn append(&mut self, command: &Command) {
+        let proposal = Proposal { command: command.clone(), then: OnApply::Nothing };
+        self.server.propose(proposal, self.now);
     }
 
     /// The node is registered and ready.
@@ -106,7 +141,7 @@ impl Alone {
 
     /// What a worker answers on the latest state.
     pub fn planned(&self, task: &ScheduleTask) -> Input {
-        let result = board::decide(task, &self.server.reader());
+        let result = worker::decide(task, &self.server.reader(), || self.reservations.borrow_mut());
         Input::Planned { eval: task.eval.id, token: task.token, result }
     }
 

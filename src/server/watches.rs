@@ -26,9 +26,14 @@ pub struct Watch {
 }
 
 impl Watches {
-    /// A new leader starts here.
-    pub fn reset(&mut self, index: u64) {
-        *self = Watches { known_from: index, ..Watches::default() };
+    /// A new leader starts at this index.
+    pub fn new(index: u64) -> Watches {
+        Watches { known_from: index, ..Watches::default() }
+    }
+
+    /// Those that nobody has answered.
+    pub fn into_open(self) -> impl Iterator<Item = Watch> {
+        self.open.into_values()
     }
 
     /// A node's newer watch replaces its older one: that one's answer is no longer waited for.
@@ -97,8 +102,7 @@ mod tests {
     #[test]
     fn a_watch_is_answered_by_news_or_time_and_by_nothing_else() {
         let (a, b) = (NodeId::from_random(1), NodeId::from_random(2));
-        let mut w = Watches::default();
-        w.reset(5);
+        let mut w = Watches::new(5);
         w.open(a, Peer::Node(a), 1, 0, T0);
         assert_eq!(due(&mut w, T0), [(a, 1)], "what happened before this leader is unknown");
         w.open(a, Peer::Node(a), 2, 5, T0);

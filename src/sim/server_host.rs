@@ -10,13 +10,14 @@ use model::garbage::GarbageRules;
 use model::key::Seed;
 use model::plan::Decision;
 use model::time::{Mono, Span};
-use server::board;
 use server::effects::{Effect, Input, ScheduleTask};
 use server::heartbeat::HeartbeatRules;
-use server::{Config, Server, Turn};
+use server::reservations::Reservations;
+use server::{Config, Server, Turn, worker};
 use state::check;
 use state::fault::Fault;
 use state::store::{OpenError, Options, Recovered, Store};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// A store that does not open so often in a row is lost.
@@ -39,6 +40,8 @@ pub struct ServerHost {
     failed_opens: u32,
     pub brain: Option<Server>,
     inbox: Vec<Input>,
+    /// What the workers of this life have reserved.
+    reservations: RefCell<Reservations>,
     turn_at: Option<Mono>,
     /// Nothing happens here until then: the process is not scheduled.
     pub paused_until: Mono,
@@ -74,6 +77,7 @@ impl ServerHost {
             failed_opens: 0,
             brain: None,
             inbox: vec![],
+            reservations: RefCell::default(),
             turn_at: None,
             paused_until: Mono::default(),
             uncounted_pause: None,
@@ -164,6 +168,7 @@ impl World {
         host.told_full = false;
         host.is_tracked = false;
         host.inbox.clear();
+        host.reservations = RefCell::default();
         host.turn_at = None;
         self.note(|w| format!("{at}  starts, life {}", w.regions[at].lives));
         self.wake_server(at, Span(1));
@@ -292,6 +297,7 @@ impl World {
     }
 
     fn execute_server_effects(&mut self, at: ServerAt, turn: Turn) -> Result<(), String> {
+        self.regions[at].reservations.get_mut().apply(&turn.reservations);
         let changes = turn.changes.len();
         let host = &mut self.regions[at];
         let applied = host.applied_index();
@@ -330,9 +336,10 @@ impl World {
 
     /// A worker reads the state as it is now, which may be far from what it was when the work was handed out.
     pub fn worker(&mut self, at: ServerAt, task: ScheduleTask) {
-        let Some(server) = &self.regions[at].brain else { return };
+        let host = &self.regions[at];
+        let Some(server) = &host.brain else { return };
         let (eval, token) = (task.eval.id, task.token);
-        let result = board::decide(&task, &server.reader());
+        let result = worker::decide(&task, &server.reader(), || host.reservations.borrow_mut());
         self.note(|_| match &result {
             Ok(d) => format!("worker  {} of {}: {}", d.eval.status.as_str(), d.eval.job, told(d)),
             Err(why) => format!("worker  failed: {why}"),

@@ -1,5 +1,5 @@
-//! Jobs' specs as they lie in rows: of a dispatched job's, what its parent's version says is left there. That version stays as long as
-//! there is such a job.
+//! The spec of a dispatched job as it lies in its row: without what its parent's version says. That version stays as long as there is
+//! such a job.
 //!
 //! Refuses to know: who dispatches, and what a spec says.
 

@@ -18,6 +18,7 @@ mod dispatched_spec;
 pub mod fault;
 pub mod garbage;
 pub mod job_headers;
+mod left_children;
 pub mod log_batch;
 mod scaling;
 pub mod store;

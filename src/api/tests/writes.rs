@@ -267,3 +267,22 @@ fn what_cannot_be_planned_is_told_why() {
         assert!(text(&response).contains(part), "{body}: {}", text(&response));
     }
 }
+
+#[test]
+fn a_dispatch_with_meta_for_no_environment_is_refused() {
+    let world = World::new();
+    let asked = |meta: Value| {
+        let body = json!({ "Meta": meta }).to_string();
+        world.step(&request(Method::Put, "/v1/job/form/dispatch", &body), WaitState::default())
+    };
+    for (meta, part) in [
+        (json!({"a=b": "c"}), "Meta key a=b contains '='"),
+        (json!({"a": "b\u{0}c"}), "the value of Meta key a contains a NUL character"),
+        (json!({"": "c"}), "Meta has an empty key"),
+    ] {
+        let RouteOutcome::Respond(response) = asked(meta.clone()) else { panic!("{meta} is taken") };
+        assert_eq!(response.status, 400, "{meta}");
+        assert!(text(&response).starts_with(part), "{meta}: {}", text(&response));
+    }
+    assert!(matches!(asked(json!({"a": "b=c"})), RouteOutcome::Write(WriteRequest::DispatchJob { .. }, _)));
+}

@@ -46,7 +46,7 @@ fn drain(alone: &mut Alone, n: u128) {
     let request =
         NodeUpdateRequest::Drain { deadline: Span::hours(1), ignore_system: false, meta: BTreeMap::new() };
     let change = Command::UpdateNode { node: node_id(n), request, evals: vec![], at: alone.wall };
-    alone.server.propose(&change, Op::Unattended).expect("leads");
+    alone.append(&change);
 }
 
 fn leaving(alone: &Alone) -> usize {

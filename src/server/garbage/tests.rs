@@ -48,7 +48,7 @@ impl Alone {
     fn collect(&mut self) {
         self.ask(WriteRequest::CollectGarbage).0.expect("is taken");
         self.turns(200);
-        assert!(self.server.collector.round.is_none(), "the round is over");
+        assert!(self.leader().collector.round.is_none(), "the round is over");
         check::consistent(&self.view()).unwrap();
     }
 }
@@ -80,7 +80,7 @@ fn a_large_job_is_stopped_first_and_goes_in_parts() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("large"), 1..201);
     alone.told(1..201, ClientStatus::Complete);
-    let began = alone.server.log.applied();
+    let began = alone.server.replica.applied();
     alone.ask(WriteRequest::CollectGarbage).0.expect("is taken");
     alone.turns(4);
     let job = alone.view().job(&key("large")).unwrap().expect("cannot go at once");
@@ -90,7 +90,7 @@ fn a_large_job_is_stopped_first_and_goes_in_parts() {
         (alone.view().jobs(None, "", None, 9).unwrap(), alone.view().evals(None, 9).unwrap()),
         (vec![], vec![])
     );
-    let entries = alone.server.log.applied() - began;
+    let entries = alone.server.replica.applied() - began;
     assert_eq!(entries, 1 + 5 + 1 + 1, "a stop, 200 allocations by 48, an evaluation, the job");
     check::consistent(&alone.view()).unwrap();
 }
@@ -100,20 +100,20 @@ fn gc_runs_by_itself_and_obeys_its_thresholds() {
     let mut alone = Alone::new(SchedulerSettings::default());
     alone.placed(1, batch("done"), 1..2);
     alone.told(1..2, ClientStatus::Complete);
-    let before = alone.server.log.applied();
+    let before = alone.server.replica.applied();
     let rules = GarbageRules::default();
     let interval = |alone: &mut Alone| {
         alone.now = alone.now.after(rules.interval);
         alone.turns(20);
     };
     interval(&mut alone);
-    assert_eq!(alone.server.log.applied(), before, "nothing is old");
-    alone.server.collector.rules.jobs = Span(-1);
+    assert_eq!(alone.server.replica.applied(), before, "nothing is old");
+    alone.leader().collector.rules.jobs = Span(-1);
     interval(&mut alone);
     assert_eq!(alone.view().job(&key("done")).unwrap(), None);
-    let after = alone.server.log.applied();
+    let after = alone.server.replica.applied();
     interval(&mut alone);
-    assert_eq!(alone.server.log.applied(), after, "nothing is left");
+    assert_eq!(alone.server.replica.applied(), after, "nothing is left");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_came_alive_meanwhile_stays() {
         Garbage::Evals(vec![eval_id(7)]),
         Garbage::Nodes(vec![node_id(1)]),
     ] {
-        let digest = alone.server.log.reader().view().unwrap().digest();
+        let digest = alone.server.replica.reader().view().unwrap().digest();
         let order = CollectGarbageCommand { garbage, before: Cutoffs::FORCED, tracked_versions: 6, at: AT };
         alone.propose(&Command::CollectGarbage(Box::new(order)));
         assert_eq!(alone.view().digest(), digest, "nothing is gone");

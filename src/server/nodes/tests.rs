@@ -4,8 +4,12 @@ use super::super::effects::Input;
 use super::super::testing::{Alone, asks, registration};
 use super::*;
 use model::constraint::Constraint;
-use model::time::Mono;
+use model::id::JobKey;
+use model::job::JobType;
+use model::time::Now;
 use state::samples::{info, node_id, spec};
+use wire::frame::{self, Body, Frame};
+use wire::rpc::{NodeRequest, Peer};
 
 fn says(info: &NodeInfo, request: NodeRequest) -> Input {
     let bytes = frame::encode(&Frame { request: 1, body: Body::Request(request) });
@@ -43,9 +47,8 @@ fn after_a_failover_a_silent_node_has_the_configured_time() {
     let ttl = Span::seconds(7);
     let mut alone = Alone::with(|config| config.heartbeats.failover_ttl = ttl);
     alone.add_node(info(1));
-    alone.server.leave_office();
+    alone.change_leader();
     let now = Now { mono: alone.now, wall: Some(alone.wall) };
-    alone.server.take_office(now).unwrap();
     let due = alone.now.after(ttl);
     let status_at = |alone: &mut Alone, mono: Mono| {
         alone.server.turn(Now { mono, ..now }, vec![]).unwrap();

@@ -1,18 +1,22 @@
 //! What a server writes of the decisions that its workers hand in.
 
-use super::super::board;
 use super::super::effects::{Effect, Input};
 use super::super::testing::{Alone, asks, registration};
+use super::super::worker;
 use super::*;
 use model::alloc::ClientStatus;
 use model::claims::{DeviceAsk, DeviceGroup, DeviceInstance, Network, NodeAddress, Port};
+use model::eval::Trigger;
+use model::id::JobKey;
 use model::job::JobSpec;
 use model::node::{NodeInfo, NodeStatus};
 use model::plan::AllocStop;
+use model::plan::Decision;
 use model::resources::Amount;
 use model::scheduling::{Preemption, SchedulerSettings};
 use state::samples::{AT, info, node_id, spec};
 use wire::command::AllocUpdate;
+use wire::command::Command;
 use wire::command::NodeUpdateRequest;
 use wire::request::WriteRequest;
 
@@ -25,16 +29,16 @@ fn node_comes(alone: &mut Alone, n: u128, cpu_mhz: i64) -> (usize, u64) {
 }
 
 fn comes(alone: &mut Alone, info: NodeInfo) -> (usize, u64) {
-    let before = alone.server.log.applied();
+    let before = alone.server.replica.applied();
     let (node, status) = (info.id, NodeStatus::Ready);
     let register = Command::RegisterNode { info: Box::new(info), evals: vec![], at: AT };
     let ready = Command::UpdateNodeStatus { node, status, event: None, evals: vec![], at: AT };
     let mut given = 0;
     for command in [register, ready] {
-        alone.server.propose(&command, Op::Unattended).expect("it leads");
+        alone.append(&command);
         given += alone.work(vec![]);
     }
-    (given, alone.server.log.applied() - before - 2)
+    (given, alone.server.replica.applied() - before - 2)
 }
 
 #[test]
@@ -77,7 +81,9 @@ fn decided(alone: &mut Alone, spec: JobSpec) -> (EvalToken, Decision) {
         let turn = alone.turn(std::mem::take(&mut inputs));
         for effect in turn.effects {
             if let Effect::Schedule(task) = effect {
-                let decision = board::decide(&task, &alone.server.reader()).expect("it is decided");
+                let decision =
+                    worker::decide(&task, &alone.server.reader(), || alone.reservations.borrow_mut())
+                        .expect("it is decided");
                 return (task.token, *decision);
             }
         }
@@ -92,9 +98,9 @@ fn only_alloc(alone: &Alone, job: &str) -> Allocation {
     allocs.remove(0)
 }
 
-fn accepted(alone: &Alone, plan: &Plan) -> usize {
+fn accepted(alone: &mut Alone, plan: &Plan) -> usize {
     let view = alone.server.reader().view().expect("reads");
-    alone.server.verify(plan, &view).expect("reads").iter().flatten().count()
+    alone.leader().plans.verify(plan, &view).expect("reads").iter().flatten().count()
 }
 
 #[test]
@@ -104,13 +110,13 @@ fn no_plan_brings_more_allocations_than_a_node_takes() {
     assert_eq!(alone.work(vec![registers(spec("there", 1))]), 1);
     let (_, decision) = decided(&mut alone, spec("one", 1));
     let mut plan = decision.plan;
-    assert_eq!(accepted(&alone, &plan), 1);
+    assert_eq!(accepted(&mut alone, &plan), 1);
     let another = Allocation { id: AllocId::from_random(77), ..plan.nodes[0].places[0].clone() };
     plan.nodes[0].places.push(another);
-    assert_eq!(accepted(&alone, &plan), 0);
+    assert_eq!(accepted(&mut alone, &plan), 0);
     let stop = AllocStop { id: only_alloc(&alone, "there").id, description: String::new(), client: None };
     plan.nodes[0].stops.push(stop);
-    assert_eq!(accepted(&alone, &plan), 1, "what is told to end leaves its place");
+    assert_eq!(accepted(&mut alone, &plan), 1, "what is told to end leaves its place");
 }
 
 #[test]
@@ -139,7 +145,7 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
                 vec![AllocUpdate { id: low.id, client, client_description, task_states: BTreeMap::new() }];
             let node = low.node_id;
             let command = Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT };
-            alone.server.propose(&command, Op::Unattended).expect("it leads");
+            alone.append(&command);
             alone.turn(vec![]);
         },
         // its servers have changed it
@@ -154,7 +160,7 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
                 evals: vec![],
                 at: AT,
             };
-            alone.server.propose(&command, Op::Unattended).expect("it leads");
+            alone.append(&command);
             alone.turn(vec![]);
         },
         // its job is as urgent now
@@ -162,7 +168,7 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
         // somebody else, under way, has its room
         |alone, low| {
             let taken = Taken { leaving: vec![low.id], ..Taken::default() };
-            alone.server.in_flight.add(u64::MAX, vec![(low.node_id, taken)]);
+            alone.leader().plans.submit(under_way(), vec![(low.node_id, taken)]);
         },
     ];
     for (n, change) in changes.into_iter().enumerate() {
@@ -170,9 +176,9 @@ fn what_changed_meanwhile_makes_way_for_nothing() {
         let low = only_alloc(&alone, "low");
         let (_, decision) = decided(&mut alone, sized("high", 50, 900));
         assert_eq!(decision.plan.preemptions().map(|(_, id)| id).collect::<Vec<_>>(), [low.id]);
-        assert_eq!(accepted(&alone, &decision.plan), 1);
+        assert_eq!(accepted(&mut alone, &decision.plan), 1);
         change(&mut alone, &low);
-        assert_eq!(accepted(&alone, &decision.plan), 0, "change {n}");
+        assert_eq!(accepted(&mut alone, &decision.plan), 0, "change {n}");
     }
 }
 
@@ -181,25 +187,25 @@ fn plans_unaware_of_a_preemption_change_nothing_of_it() {
     let mut alone = crowded();
     let low = only_alloc(&alone, "low");
     let place = |alloc: Allocation| NodePlan { node_id: low.node_id, stops: vec![], places: vec![alloc] };
-    let in_place = |alone: &Alone| {
+    let in_place = |alone: &mut Alone| {
         let changed = Allocation { job_modify_index: 99, ..low.clone() };
         accepted(alone, &Plan { nodes: vec![place(changed)], ..Plan::default() })
     };
-    let moved = |alone: &Alone| {
+    let moved = |alone: &mut Alone| {
         let mut new = low.clone();
         (new.id, new.create_index) = (state::samples::alloc_id(99), 0);
         let stop = AllocStop { id: low.id, description: String::new(), client: None };
         let part = NodePlan { stops: vec![stop], ..place(new) };
         accepted(alone, &Plan { nodes: vec![part], ..Plan::default() })
     };
-    assert_eq!((in_place(&alone), moved(&alone)), (1, 1));
+    assert_eq!((in_place(&mut alone), moved(&mut alone)), (1, 1));
     let taken = Taken { leaving: vec![low.id], ..Taken::default() };
-    alone.server.in_flight.add(u64::MAX, vec![(low.node_id, taken)]);
-    assert_eq!((in_place(&alone), moved(&alone)), (0, 0), "while that is under way");
-    alone.server.in_flight.settle(u64::MAX);
+    alone.leader().plans.submit(under_way(), vec![(low.node_id, taken)]);
+    assert_eq!((in_place(&mut alone), moved(&mut alone)), (0, 0), "while that is under way");
+    alone.leader().plans.settle(under_way());
     alone.work(vec![registers(sized("high", 50, 900))]);
     assert_eq!(only_alloc(&alone, "low").desired, DesiredStatus::Evict);
-    assert_eq!((in_place(&alone), moved(&alone)), (0, 0), "and afterwards");
+    assert_eq!((in_place(&mut alone), moved(&mut alone)), (0, 0), "and afterwards");
 }
 
 /// A node with one address and one device.
@@ -243,6 +249,11 @@ fn what_a_plan_in_flight_claims_is_refused_to_the_next() {
         let placed = ["a", "b"].map(|id| alone.allocs(id).len());
         assert_eq!((placed[0] + placed[1], again.len()), (1, 1), "{name}: the other one is tried again");
     }
+}
+
+/// Somebody's evaluation whose plan is in flight.
+fn under_way() -> Key {
+    (EvalId::from_random(77), EvalToken::from_random(77))
 }
 
 /// Nothing new may be placed on the node.
@@ -290,10 +301,10 @@ fn an_evaluation_whose_plan_is_being_written_has_no_deadline() {
         (0..nodes).for_each(|n| _ = alone.add_node(info(n)));
         let task = alone.tasks(vec![registers(spec("a", 1))]).remove(0);
         let Input::Planned { eval, token, result } = alone.planned(&task) else { panic!("no plan") };
-        let wall = Some(alone.wall);
-        alone.server.planned(eval, token, result, Now { mono: alone.now, wall }).expect("reads");
         let late = alone.now.after(model::time::Span::hours(1));
-        assert_eq!(alone.server.broker.expire(late), [], "with {nodes} nodes");
+        let (leader, mut cx) = alone.split();
+        leader.planned(eval, token, result, &mut cx).expect("reads");
+        assert_eq!(leader.evals.broker_mut().expire(late), [], "with {nodes} nodes");
     }
 }
 
@@ -308,7 +319,7 @@ fn room_that_becomes_free_wakes_what_waits_for_it() {
     let (client, client_description) = (ClientStatus::Complete, String::new());
     let updates = vec![AllocUpdate { id, client, client_description, task_states: BTreeMap::new() }];
     let ended = Command::UpdateAllocs { node, updates, verdicts: vec![], evals: vec![], at: AT };
-    alone.server.propose(&ended, Op::Unattended).expect("it leads");
+    alone.append(&ended);
     assert_eq!(alone.work(vec![]), 1);
     assert_eq!(alone.allocs("b").len(), 1);
 }

@@ -4,13 +4,15 @@
 //! Refuses to know: what time it is. The moment of a launch is part of the command.
 
 use super::super::fault::Fault;
-use super::super::tables::{self, JobRow};
+use super::super::left_children;
+use super::super::tables::JobRow;
 use super::{ApplyTxn, Reply};
 use model::eval::Evaluation;
 use model::family::{self, Children};
 use model::id::JobKey;
 use model::job::JobSpec;
 use model::time::Wall;
+use redb::ReadableTable;
 use wire::command::LaunchJobCommand;
 use wire::request::{Refusal, RefusalKind};
 
@@ -116,23 +118,32 @@ impl ApplyTxn<'_> {
         let parent = JobKey::new(child.namespace.clone(), parent);
         if let Some(row) = self.job(&parent)?.filter(|row| row.kinship.is_parent()) {
             row.summary.children.count(was, now);
+            return Ok(());
         }
-        Ok(())
+        let mut left = self.left_children(&parent)?;
+        left.count(was, now);
+        self.leave_children(&parent, left)
     }
 
-    /// Children of an earlier job with this id.
-    pub(super) fn children_of(&self, parent: &JobKey) -> Result<Children, Fault> {
-        let begin = tables::job_prefix_bytes(&parent.namespace, &format!("{}/", parent.id));
-        let mut children = Children::default();
-        tables::each_job(&self.rows, &begin, None, |_, bytes| {
-            let row: Option<JobRow> = tables::get(&self.rows, &tables::Part::Row.key(bytes, &[]))?;
-            if let Some(row) = row
-                && row.kinship.parent() == parent.id
-            {
-                children.count(None, Some(row.newest()?.status));
-            }
-            Ok(true)
-        })?;
-        Ok(children)
+    /// A parent goes, and its children that have not ended stay: a later job of its id counts them again.
+    pub(super) fn leave_children(&mut self, parent: &JobKey, children: Children) -> Result<(), Fault> {
+        let key = left_children::key(parent);
+        if children.are_alive() {
+            self.put_bytes(&key, &left_children::to_bytes(children))
+        } else {
+            self.remove(&key)
+        }
+    }
+
+    /// The children that an earlier job of this id has left, and that have not ended.
+    pub(super) fn take_left_children(&mut self, parent: &JobKey) -> Result<Children, Fault> {
+        let left = self.left_children(parent)?;
+        self.remove(&left_children::key(parent))?;
+        Ok(left)
+    }
+
+    fn left_children(&self, parent: &JobKey) -> Result<Children, Fault> {
+        let row = self.rows.get(left_children::key(parent).as_slice())?;
+        row.map_or(Ok(Children::default()), |row| left_children::from_bytes(row.value()))
     }
 }

@@ -109,7 +109,7 @@ impl ApplyTxn<'_> {
     pub(super) fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
         let index = self.index();
         let kinship = Kinship::of_new(spec, at);
-        let children = if kinship.is_parent() { self.children_of(key)? } else { Children::default() };
+        let children = if kinship.is_parent() { self.take_left_children(key)? } else { Children::default() };
         let mut row = JobRow {
             create_index: index,
             job_type: spec.job_type,
@@ -208,6 +208,9 @@ impl ApplyTxn<'_> {
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
+        }
+        if row.kinship.is_parent() {
+            self.leave_children(key, row.summary.children)?;
         }
         self.edit_job(key)?.now = None;
         Ok(())

@@ -8,7 +8,7 @@ use crate::shape::dispatch::{DispatchedShape, LaunchedShape};
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::family::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized};
+use model::family::dispatch::{DispatchRequest, MAX_TOKEN_BYTES, oversized, unfit_for_environment};
 use model::id::JobKey;
 use model::job::Job;
 use serde_json::{Map, Value};
@@ -69,7 +69,10 @@ fn meta(body: &Map<String, Value>) -> Result<BTreeMap<String, String>, Response>
     for (key, value) in given.as_object().ok_or_else(bad)? {
         meta.insert(key.clone(), value.as_str().ok_or_else(bad)?.to_string());
     }
-    Ok(meta)
+    match unfit_for_environment(&meta) {
+        Some(why) => Err(Response::text(400, why)),
+        None => Ok(meta),
+    }
 }
 
 /// 0: none is said.

@@ -24,7 +24,7 @@ fn turn_of(alone: &mut Alone, took: Span, inputs: Vec<Input>) -> (MetricsSnapsho
     let now = Now { mono: alone.now, wall: Some(alone.wall) };
     let effects = alone.server.turn(now, inputs).expect("a sound disk").effects;
     alone.server.end_turn(alone.now.after(took));
-    (alone.server.measures.measured(), effects)
+    (alone.server.metrics.snapshot(), effects)
 }
 
 fn longest(measured: &MetricsSnapshot, name: &str) -> Span {
@@ -47,7 +47,7 @@ fn what_ends_in_a_turn_is_timed_up_to_its_end() {
     let task = given.expect("a worker is free");
     assert_eq!(longest(&measured, "nomad.worker.dequeue_eval"), Span::millis(7));
     assert_eq!(longest(&measured, "nomad.worker.invoke_scheduler.service"), Span::ZERO, "not answered yet");
-    let decided = crate::board::decide(&task, &alone.server.reader());
+    let decided = crate::worker::decide(&task, &alone.server.reader(), || alone.reservations.borrow_mut());
     let planned = Input::Planned { eval: task.eval.id, token: task.token, result: decided };
     let (measured, _) = turn_of(&mut alone, Span::millis(9), vec![planned]);
     assert_eq!(longest(&measured, "nomad.worker.invoke_scheduler.service"), Span::millis(100));
@@ -59,14 +59,14 @@ fn what_ends_in_a_turn_is_timed_up_to_its_end() {
 fn a_refusal_is_an_error_and_a_lost_turn_measures_nothing() {
     let mut alone = Alone::new(SchedulerSettings::default());
     let errors = |m: &MetricsSnapshot| m.counters["nomad.rpc.request_error"].total.sum;
-    let before = errors(&alone.server.measures.measured());
+    let before = errors(&alone.server.metrics.snapshot());
     let action = WriteRequest::DeleteNodePool { name: "nowhere".into() };
     let (measured, _) = turn_of(&mut alone, Span::millis(1), vec![Input::Request { token: 2, action }]);
     assert_eq!(errors(&measured), before + 1);
     alone.turn(vec![registration(3)]);
     alone.turn(vec![]);
     alone.server.end_turn(alone.now);
-    assert_eq!(longest(&alone.server.measures.measured(), "nomad.job.register"), Span::ZERO);
+    assert_eq!(longest(&alone.server.metrics.snapshot(), "nomad.job.register"), Span::ZERO);
 }
 
 #[test]

@@ -18,11 +18,7 @@ use std::sync::Arc;
 use wire::job_plan::{JobPlanReply, JobPlanRequest};
 use wire::request::{Refusal, RefusalKind};
 
-pub fn rehearse(
-    view: &View,
-    asked: &JobPlanRequest,
-    at: Wall,
-) -> Result<Result<JobPlanReply, Refusal>, Fault> {
+pub fn plan(view: &View, asked: &JobPlanRequest, at: Wall) -> Result<Result<JobPlanReply, Refusal>, Fault> {
     let mut spec = JobSpec::clone(&asked.spec);
     let before = view.job(&spec.key())?;
     if let Some(job) = &before {
@@ -32,7 +28,7 @@ pub fn rehearse(
     let kinship = |job: &Job| Kinship::of_new(&job.spec, job.submit_time).refuses(spec);
     let unfit = |job: &Arc<Job>| job.spec.job_type.refuses(spec.job_type).or_else(|| kinship(job));
     let unfit = before.as_ref().and_then(unfit);
-    if let Some(refusal) = admission::misplaced(spec, view)? {
+    if let Some(refusal) = admission::namespace_or_pool_refusal(spec, view)? {
         return Ok(Err(refusal));
     }
     if let Some(why) = unfit {

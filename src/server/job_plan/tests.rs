@@ -13,7 +13,7 @@ fn asked(spec: &JobSpec) -> JobPlanRequest {
 
 fn foretold(region: &Region, spec: &JobSpec) -> JobPlanReply {
     let view = region.view();
-    rehearse(&view, &asked(spec), AT).expect("the state can be read").expect("the job is fit")
+    plan(&view, &asked(spec), AT).expect("the state can be read").expect("the job is fit")
 }
 
 /// Registers the job, lets the scheduler decide, and carries the plan out.
@@ -114,7 +114,7 @@ fn what_could_not_be_registered_is_refused_in_the_same_words() {
     for (change, part) in cases {
         let mut other = spec("a", 1);
         change(&mut other);
-        let refusal = rehearse(&region.view(), &asked(&other), AT).expect("reads").expect_err("is unfit");
+        let refusal = plan(&region.view(), &asked(&other), AT).expect("reads").expect_err("is unfit");
         assert!(refusal.message.contains(part), "{refusal}");
     }
 }

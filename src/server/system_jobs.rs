@@ -4,12 +4,12 @@
 //!
 //! Refuses to know: what the scheduler makes of it, and sysbatch jobs, which run where they were asked for.
 
-use super::{Op, Server};
-use model::eval::{Evaluation, Trigger};
+use super::context::Context;
+use super::pending::OnApply;
+use model::eval::{DEFAULT_PRIORITY, Evaluation, Trigger};
 use model::id::{JobKey, NodeId};
 use model::job::{Job, JobType};
 use model::node::NodeInfo;
-use model::time::{Now, Wall};
 use scheduler::in_datacenters_and_pool;
 use state::fault::Fault;
 use state::view::View;
@@ -36,33 +36,59 @@ impl SystemJobs {
         }
         Ok(wanted)
     }
-}
 
-impl Server {
-    pub(super) fn follow_job(&mut self, key: &JobKey) -> Result<(), Fault> {
-        let view = self.log.reader().view()?;
-        let job = view.job(key)?;
-        if job.as_ref().is_some_and(|j| j.spec.job_type == JobType::System) {
-            self.system_jobs.0.insert(key.clone());
+    /// `job`: as it is now.
+    pub fn follow(&mut self, key: &JobKey, job: Option<&Job>) {
+        if job.is_some_and(|j| j.spec.job_type == JobType::System) {
+            self.0.insert(key.clone());
         } else {
-            self.system_jobs.0.remove(key);
+            self.0.remove(key);
         }
-        self.follow_launches(key, job.as_deref(), &view)
+    }
+
+    /// One evaluation for each job that has allocations on the node, and for each system job that is wanted there.
+    pub fn node_evals(
+        &self,
+        node: NodeId,
+        view: &View,
+        cx: &mut Context<'_>,
+    ) -> Result<Vec<Evaluation>, Fault> {
+        let mut jobs: Vec<JobKey> = view.allocs_of_node(node)?.into_iter().map(|a| a.job).collect();
+        jobs.sort();
+        jobs.dedup();
+        let index = view.index();
+        let mut evals = vec![];
+        for key in jobs {
+            let job = view.job(&key)?;
+            let (job_type, priority, modify) = job.map_or((JobType::Service, DEFAULT_PRIORITY, 0), |j| {
+                (j.spec.job_type, j.spec.priority, j.job_modify_index)
+            });
+            let (id, trigger) = (cx.ids.eval(), Trigger::NodeUpdate);
+            let mut eval = Evaluation::pending(id, key, job_type, priority, trigger, cx.at);
+            eval.job_modify_index = modify;
+            eval.node_id = Some(node);
+            eval.node_modify_index = index;
+            evals.push(eval);
+        }
+        if let Some(known) = view.node(node)? {
+            self.add_evals((node, &known.info), &mut evals, view, cx)?;
+        }
+        Ok(evals)
     }
 
     /// One for each system job that is wanted on such a node and is not in `evals`.
-    pub(super) fn add_system_evals(
-        &mut self,
+    pub fn add_evals(
+        &self,
         (node, info): (NodeId, &NodeInfo),
         evals: &mut Vec<Evaluation>,
         view: &View,
-        at: Wall,
+        cx: &mut Context<'_>,
     ) -> Result<(), Fault> {
         let covered = evals.iter().map(|e| e.job.clone()).collect();
-        for job in self.system_jobs.wanted_on(info, &covered, view)? {
+        for job in self.wanted_on(info, &covered, view)? {
             let (key, priority) = (job.spec.key(), job.spec.priority);
-            let id = self.ids.eval();
-            let mut eval = Evaluation::pending(id, key, JobType::System, priority, Trigger::NodeUpdate, at);
+            let (id, trigger) = (cx.ids.eval(), Trigger::NodeUpdate);
+            let mut eval = Evaluation::pending(id, key, JobType::System, priority, trigger, cx.at);
             eval.job_modify_index = job.job_modify_index;
             (eval.node_id, eval.node_modify_index) = (Some(node), view.index());
             evals.push(eval);
@@ -71,12 +97,12 @@ impl Server {
     }
 
     /// What opened a node to new work, and carried no evaluation of a system job that is wanted there.
-    pub(super) fn evaluate_missed_jobs(&mut self, changes: &[Change], now: Now) -> Result<(), Fault> {
+    pub fn evaluate_missed_jobs(&self, changes: &[Change], cx: &mut Context<'_>) -> Result<(), Fault> {
         let opened = |c: &Change| matches!(c, Change::Node(n) if n.opened);
-        if self.system_jobs.0.is_empty() || !changes.iter().any(opened) {
+        if self.0.is_empty() || !changes.iter().any(opened) {
             return Ok(());
         }
-        let (view, at) = (self.log.reader().view()?, self.stamp(now));
+        let view = cx.view()?;
         let mut evals = vec![];
         for change in changes {
             if let Change::Eval(eval) = change {
@@ -89,12 +115,12 @@ impl Server {
                 && changed.opened
                 && let Some(node) = view.node(changed.id)?
             {
-                self.add_system_evals((changed.id, &node.info), &mut evals, &view, at)?;
+                self.add_evals((changed.id, &node.info), &mut evals, &view, cx)?;
             }
         }
         let evals = evals.split_off(carried);
         if !evals.is_empty() {
-            self.propose(&Command::UpdateEvals { evals, at }, Op::Unattended);
+            cx.propose(Command::UpdateEvals { evals, at: cx.at }, OnApply::Nothing);
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! Workers that look at the same state, one after the other.
 
 use super::*;
+use crate::reservations::{Key, ReservationChange};
 use model::eval::EvalStatus;
+use model::id::{EvalToken, NodeId};
 use model::resources::Amount;
 use scheduler::Attempt;
 use state::samples::{AT, Region, eval, info, node_id, register, spec};
-use std::sync::Arc;
+use std::cell::RefCell;
 use wire::command::Command;
 
 /// A region of `nodes` nodes, each with room for one allocation of each of the jobs `a`, `b` and `c` at a time.
@@ -24,7 +26,9 @@ fn narrow(nodes: u128) -> Region {
     region
 }
 
-fn task(n: u128, job: &str, board: &Arc<Board>) -> ScheduleTask {
+type Book = RefCell<Reservations>;
+
+fn task(n: u128, job: &str) -> ScheduleTask {
     ScheduleTask {
         eval: eval(n, job),
         token: EvalToken::from_random(n),
@@ -32,12 +36,15 @@ fn task(n: u128, job: &str, board: &Arc<Board>) -> ScheduleTask {
         min_index: 1,
         at: AT,
         seed: 7,
-        board: board.clone(),
     }
 }
 
-fn decided(region: &Region, task: &ScheduleTask) -> Box<Decision> {
-    decide(task, &region.store.reader()).expect("the state can be read")
+fn key(task: &ScheduleTask) -> Key {
+    (task.eval.id, task.token)
+}
+
+fn decided(region: &Region, task: &ScheduleTask, book: &Book) -> Box<Decision> {
+    decide(task, &region.store.reader(), || book.borrow_mut()).expect("the state can be read")
 }
 
 fn chosen(decision: &Decision) -> Vec<NodeId> {
@@ -46,20 +53,20 @@ fn chosen(decision: &Decision) -> Vec<NodeId> {
 
 #[test]
 fn workers_that_see_the_same_state_do_not_want_the_same_room() {
-    let (region, board) = (narrow(2), Arc::default());
-    let first = chosen(&decided(&region, &task(1, "a", &board)));
-    let second = chosen(&decided(&region, &task(2, "b", &board)));
+    let (region, book) = (narrow(2), Book::default());
+    let first = chosen(&decided(&region, &task(1, "a"), &book));
+    let second = chosen(&decided(&region, &task(2, "b"), &book));
     assert_eq!((first.len(), second.len()), (1, 1));
     assert_ne!(first, second);
-    let alone = chosen(&decided(&region, &task(2, "b", &Arc::default())));
-    assert_eq!(alone, first, "without the board both want the same");
+    let alone = chosen(&decided(&region, &task(2, "b"), &Book::default()));
+    assert_eq!(alone, first, "without reservations both want the same");
 }
 
 #[test]
 fn only_the_state_says_that_there_is_no_room() {
-    let (region, board) = (narrow(1), Arc::default());
-    let first = decided(&region, &task(1, "a", &board));
-    let second = decided(&region, &task(2, "b", &board));
+    let (region, book) = (narrow(1), Book::default());
+    let first = decided(&region, &task(1, "a"), &book);
+    let second = decided(&region, &task(2, "b"), &book);
     assert_eq!(chosen(&second), chosen(&first), "whether the first is carried out is not known yet");
     assert_eq!(second.eval.status, EvalStatus::Complete);
     assert!(second.created.is_empty(), "nothing is blocked");
@@ -67,23 +74,27 @@ fn only_the_state_says_that_there_is_no_room() {
 
 #[test]
 fn what_does_not_come_is_free_again() {
-    let (region, board) = (narrow(2), Arc::default());
-    let first = task(1, "a", &board);
-    let wanted = chosen(&decided(&region, &first));
-    board.forget((first.eval.id, first.token));
-    assert_eq!(chosen(&decided(&region, &task(2, "b", &board))), wanted);
+    let (region, book) = (narrow(2), Book::default());
+    let first = task(1, "a");
+    let wanted = chosen(&decided(&region, &first, &book));
+    let (eval, token) = key(&first);
+    book.borrow_mut().apply(&[ReservationChange::Release { eval, token }]);
+    assert_eq!(chosen(&decided(&region, &task(2, "b"), &book)), wanted);
 }
 
 #[test]
 fn what_the_state_tells_is_not_counted_twice() {
-    let (mut region, board) = (narrow(1), Arc::<Board>::default());
-    let first = task(1, "a", &board);
-    let decision = decided(&region, &first);
+    let (mut region, book) = (narrow(1), Book::default());
+    let first = task(1, "a");
+    let decision = decided(&region, &first, &book);
     let index = region.view().index() + 1;
-    board.proposed((first.eval.id, first.token), index);
-    let key = (eval(2, "b").id, EvalToken::from_random(2));
+    let (eval, token) = key(&first);
+    book.borrow_mut().apply(&[ReservationChange::Visible { eval, token, index }]);
+    let other = key(&task(2, "b"));
+    let fleet_with =
+        |view: &state::view::View| book.borrow_mut().fleet_with(other, view.index(), view.fleet());
     let view = region.view();
-    assert!(board.beside(key, view.index(), view.fleet()).is_some(), "not before it is there");
+    assert!(fleet_with(&view).is_some(), "not before it is there");
     let (nodes, evals) = (decision.plan.nodes.clone(), vec![decision.eval.clone()]);
     region
         .run(&Command::ApplyPlan {
@@ -97,22 +108,21 @@ fn what_the_state_tells_is_not_counted_twice() {
         .reply
         .expect("is applied");
     let view = region.view();
-    assert!(board.beside(key, view.index(), view.fleet()).is_none());
-    assert!(board.lock().plans.is_empty(), "nobody looks at an older state");
+    assert!(fleet_with(&view).is_none());
+    assert!(book.borrow().is_empty(), "nobody looks at an older state");
 }
 
 #[test]
 fn what_another_took_meanwhile_is_not_written_twice() {
-    let (region, board) = (narrow(2), Arc::<Board>::default());
+    let (region, book) = (narrow(2), Book::default());
     let view = region.view();
-    let (early, late) = (task(1, "a", &board), task(2, "b", &board));
-    let key = |t: &ScheduleTask| (t.eval.id, t.token);
-    assert!(board.beside(key(&early), view.index(), view.fleet()).is_none());
-    let quick = decided(&region, &late);
-    let mut same = decided(&region, &task(3, "a", &Arc::default()));
+    let (early, late) = (task(1, "a"), task(2, "b"));
+    assert!(book.borrow_mut().fleet_with(key(&early), view.index(), view.fleet()).is_none());
+    let quick = decided(&region, &late, &book);
+    let mut same = decided(&region, &task(3, "a"), &Book::default());
     assert_eq!(chosen(&same), chosen(&quick));
-    assert!(!board.write(key(&early), view.index(), &same.plan, view.fleet()));
+    assert!(!book.borrow_mut().reserve(key(&early), view.index(), &same.plan, view.fleet()));
     let other = if chosen(&quick) == [node_id(1)] { node_id(2) } else { node_id(1) };
     same.plan.nodes[0].node_id = other;
-    assert!(board.write(key(&early), view.index(), &same.plan, view.fleet()));
+    assert!(book.borrow_mut().reserve(key(&early), view.index(), &same.plan, view.fleet()));
 }

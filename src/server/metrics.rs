@@ -1,4 +1,4 @@
-//! What the server's brain measures of its own work, by the times it is given. Changes nothing that the brain decides.
+//! What a server's brain counts and times of its own work, by the times it is given. Changes nothing that the brain decides.
 //!
 //! A turn has two times: its beginning, which the brain is given, and its end, which whoever runs it tells afterwards. What is
 //! timed ends with the turn that brought it to its end, because nobody outside sees it before; so what takes a part of a turn
@@ -6,10 +6,9 @@
 
 mod names;
 
-use super::Server;
 use model::job::JobType;
 use model::time::{Mono, Span};
-pub(super) use names::{Counter, Timed};
+pub use names::{Counter, Timed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::command::Command;
@@ -17,11 +16,11 @@ use wire::metrics::{MetricsSnapshot, Sample, Series};
 use wire::request::WriteRequest;
 use wire::rpc::NodeRequest;
 
-/// What is published is as old as this at most: to gather it costs as much as a small turn.
+/// What is published is as old as this at most: to collect it costs as much as a small turn.
 const PUBLISH_EVERY: Span = Span::seconds(1);
 
 /// Counters and durations; gauges are read off the brain when they are published.
-pub struct Measures {
+pub struct Metrics {
     counters: Vec<Series>,
     samples: Vec<Sample>,
     /// When the turn began.
@@ -32,16 +31,16 @@ pub struct Measures {
     proposed: VecDeque<(u64, Mono)>,
     /// Requests of users that are not answered yet, by their tokens.
     asked: BTreeMap<u64, (Timed, Mono)>,
-    pub(super) published: Arc<MetricsSnapshot>,
+    published: Arc<MetricsSnapshot>,
     /// When the next may be published.
     due: Mono,
     /// There was a turn since the last was published.
     is_stale: bool,
 }
 
-impl Default for Measures {
+impl Default for Metrics {
     fn default() -> Self {
-        Measures {
+        Metrics {
             counters: vec![Series::default(); Counter::NAMES.len()],
             samples: vec![Sample::default(); Timed::NAMES.len()],
             turn: Mono::default(),
@@ -55,46 +54,46 @@ impl Default for Measures {
     }
 }
 
-impl Measures {
-    pub(super) fn begin_turn(&mut self, now: Mono) {
+impl Metrics {
+    pub fn begin_turn(&mut self, now: Mono) {
         self.turn = now;
         // of a turn whose end nobody told
         self.ending.clear();
     }
 
-    pub(super) fn count(&mut self, counter: Counter) {
+    pub fn count(&mut self, counter: Counter) {
         self.counters[counter as usize].add(1, self.turn);
     }
 
-    pub(super) fn sample(&mut self, what: Timed, took: Span) {
+    pub fn sample(&mut self, what: Timed, took: Span) {
         self.samples[what as usize].add(took, self.turn);
     }
 
     /// It lasts since then, and until the end of this turn.
-    pub(super) fn ends(&mut self, what: Timed, since: Mono) {
+    pub fn ends(&mut self, what: Timed, since: Mono) {
         self.ending.push((what, since));
     }
 
     /// It is a part of this turn.
-    pub(super) fn done(&mut self, what: Timed) {
+    pub fn done(&mut self, what: Timed) {
         self.ends(what, self.turn);
     }
 
-    pub(super) fn end_turn(&mut self, now: Mono) {
+    pub fn end_turn(&mut self, now: Mono) {
         self.is_stale |= !self.ending.is_empty();
         for (what, since) in self.ending.drain(..) {
             self.samples[what as usize].add(now.since(since), now);
         }
     }
 
-    pub(super) fn asked(&mut self, token: u64, action: &WriteRequest) {
+    pub fn asked(&mut self, token: u64, action: &WriteRequest) {
         self.count(Counter::RpcRequest);
         if let Some(what) = Timed::request(action) {
             self.asked.insert(token, (what, self.turn));
         }
     }
 
-    pub(super) fn answered(&mut self, token: u64, refused: bool) {
+    pub fn answered(&mut self, token: u64, refused: bool) {
         if let Some((what, since)) = self.asked.remove(&token) {
             self.ends(what, since);
         }
@@ -103,7 +102,7 @@ impl Measures {
         }
     }
 
-    pub(super) fn node_asked(&mut self, request: &NodeRequest) {
+    pub fn node_asked(&mut self, request: &NodeRequest) {
         let what = Timed::node_request(request);
         self.count(Counter::RpcRequest);
         if what == Timed::ClientGetAllocs {
@@ -112,14 +111,14 @@ impl Measures {
         self.done(what);
     }
 
-    pub(super) fn proposed(&mut self, index: u64, command: &Command) {
+    pub fn proposed(&mut self, index: u64, command: &Command) {
         self.proposed.push_back((index, self.turn));
         if let Some(what) = Timed::command(command) {
             self.done(what);
         }
     }
 
-    pub(super) fn applied(&mut self, index: u64) {
+    pub fn applied(&mut self, index: u64) {
         self.count(Counter::RaftApply);
         while let Some((proposed, since)) = self.proposed.pop_front_if(|(proposed, _)| *proposed <= index) {
             if proposed == index {
@@ -129,12 +128,12 @@ impl Measures {
     }
 
     /// Nothing that was proposed is waited for any more.
-    pub(super) fn leave_office(&mut self) {
+    pub fn step_down(&mut self) {
         self.proposed.clear();
     }
 
     /// An evaluation is handed to a worker, and was ready for that since then.
-    pub(super) fn dequeued(&mut self, ready_since: Option<Mono>) {
+    pub fn dequeued(&mut self, ready_since: Option<Mono>) {
         let since = ready_since.unwrap_or(self.turn);
         self.ends(Timed::WorkerDequeueEval, since);
         self.ends(Timed::BrokerWaitTime, since);
@@ -142,95 +141,64 @@ impl Measures {
     }
 
     /// A plan was checked, and `rejected` of its parts were refused. It never waits for a state.
-    pub(super) fn evaluated(&mut self, rejected: usize) {
+    pub fn evaluated(&mut self, rejected: usize) {
         self.done(Timed::PlanEvaluate);
         self.sample(Timed::PlanWaitForIndex, Span::ZERO);
         (0..rejected).for_each(|_| self.count(Counter::PlanNodeRejected));
     }
 
     /// `held`: when a worker was given the plan's evaluation, and when it answered.
-    pub(super) fn plan_applied(&mut self, held: Option<(Mono, Mono)>) {
+    pub fn plan_applied(&mut self, held: Option<(Mono, Mono)>) {
         let since = held.map_or(self.turn, |(_, planned)| planned);
         for what in [Timed::PlanApply, Timed::PlanSubmit, Timed::WorkerSubmitPlan] {
             self.ends(what, since);
         }
     }
 
-    pub(super) fn acked(&mut self, held: Option<(Mono, Mono)>) {
+    pub fn acked(&mut self, held: Option<(Mono, Mono)>) {
         self.done(Timed::EvalAck);
         self.done(Timed::WorkerSendAck);
         self.ends(Timed::BrokerProcessTime, held.map_or(self.turn, |(given, _)| given));
     }
 
-    pub(super) fn nacked(&mut self) {
+    pub fn nacked(&mut self) {
         self.done(Timed::EvalNack);
         self.done(Timed::WorkerSendNack);
     }
 
     /// A worker was given work at `since`, and answered. It never waits for a state: the newest one is new enough.
-    pub(super) fn scheduled(&mut self, since: Mono, job_type: JobType) {
+    pub fn scheduled(&mut self, since: Mono, job_type: JobType) {
         self.sample(Timed::invoke_scheduler(job_type), self.turn.since(since));
         self.sample(Timed::WorkerWaitForIndex, Span::ZERO);
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
+    pub fn next_deadline(&self) -> Option<Mono> {
         self.is_stale.then_some(self.due)
     }
 
+    /// After a turn, which had something to do if `worked`. `gauges`: adds them.
+    pub fn publish(&mut self, worked: bool, now: Mono, gauges: impl FnOnce(&mut MetricsSnapshot)) {
+        self.is_stale |= worked;
+        if self.is_stale && now >= self.due {
+            let mut snapshot = self.snapshot();
+            gauges(&mut snapshot);
+            self.published = Arc::new(snapshot);
+            self.due = now.after(PUBLISH_EVERY);
+            self.is_stale = false;
+        }
+    }
+
+    pub fn published(&self) -> Arc<MetricsSnapshot> {
+        self.published.clone()
+    }
+
     /// Without gauges. What was never timed is left out.
-    fn measured(&self) -> MetricsSnapshot {
+    pub fn snapshot(&self) -> MetricsSnapshot {
         let mut m = MetricsSnapshot::default();
         let counters = Counter::NAMES.iter().zip(&self.counters);
         m.counters.extend(counters.map(|(name, series)| ((*name).into(), *series)));
         let samples = Timed::NAMES.iter().zip(&self.samples).filter(|(_, s)| s.series.total.count > 0);
         m.samples.extend(samples.map(|(name, sample)| ((*name).into(), sample.clone())));
-        m
-    }
-}
-
-impl Server {
-    /// The turn is over, and what it led to is about to leave.
-    pub fn end_turn(&mut self, now: Mono) {
-        self.measures.end_turn(now);
-    }
-
-    /// After a turn, which had something to do if `worked`.
-    pub(super) fn publish_measures(&mut self, worked: bool, now: Mono) {
-        self.measures.is_stale |= worked;
-        if self.measures.is_stale && now >= self.measures.due {
-            self.measures.published = Arc::new(self.measured());
-            self.measures.due = now.after(PUBLISH_EVERY);
-            self.measures.is_stale = false;
-        }
-    }
-
-    /// The server's metrics. Those of the leader's queues are the leader's alone.
-    fn measured(&self) -> MetricsSnapshot {
-        let mut m = self.measures.measured();
-        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let count = |n: usize| number(n as u64);
-        m.gauge("raft.appliedIndex", number(self.log.applied()));
-        m.gauge("raft.commitIndex", number(self.log.raft().position().commit));
-        m.gauge("raft.lastIndex", number(self.log.raft().position().last_index));
-        m.gauge("raft.peers", count(self.log.raft().voters().len()));
-        if !self.ready {
-            return m;
-        }
-        let broker = self.broker.status();
-        m.gauge("nomad.broker.total_ready", number(broker.ready));
-        m.gauge("nomad.broker.total_unacked", number(broker.unacked));
-        m.gauge("nomad.broker.total_pending", number(broker.pending));
-        m.gauge("nomad.broker.total_waiting", number(broker.waiting));
-        let by_type = self.broker.by_type();
-        for job_type in [JobType::Batch, JobType::Service, JobType::Sysbatch, JobType::System] {
-            let (ready, unacked) = by_type.get(&job_type).copied().unwrap_or_default();
-            m.gauge(format!("nomad.broker.{job_type}.ready"), count(ready));
-            m.gauge(format!("nomad.broker.{job_type}.unacked"), count(unacked));
-        }
-        m.gauge("nomad.blocked_evals.total_blocked", count(self.blocked.len()));
-        m.gauge("nomad.blocked_evals.total_escaped", count(self.blocked.escaped()));
-        m.gauge("nomad.heartbeat.active", count(self.heartbeats.expected()));
-        m.gauge("nomad.plan.queue_depth", count(self.in_flight.len()));
         m
     }
 }

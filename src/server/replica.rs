@@ -1,5 +1,7 @@
-//! The replicated log as a server uses it: propose, make durable, apply. The only place where raft's work and the
-//! store's receipt meet: what a step releases cannot be had before its batch is durable.
+//! One replica of the region, as leaders and followers have it: the raft group, the store, and what is applied. The only
+//! place where raft's work and the store's receipt meet: what a step releases cannot be had before its batch is durable.
+//!
+//! Refuses to know: who waits for an entry, and what a leader makes of what is applied.
 
 use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
@@ -9,13 +11,13 @@ use wire::command::Command;
 use wire::record;
 use wire::rpc::Peer;
 
-/// How many applied entries stay in the log for peers that lag behind, and how many more may gather before a compaction.
+/// How many applied entries stay in the log for peers that lag behind, and how many more there may be before a compaction.
 const KEEP_ENTRIES: u64 = 256;
 const COMPACT_EVERY: u64 = 256;
 /// Compaction also follows from size, so that a few large entries do not fill the memory.
 const COMPACT_BYTES: usize = 1 << 20;
 
-pub struct Log {
+pub struct Replica {
     raft: raft::Node,
     store: Store,
     reader: Reader,
@@ -26,19 +28,24 @@ pub struct Log {
 }
 
 /// What one durable step led to.
-pub struct Round {
+pub struct Step {
     /// To be sent: raft's messages.
     pub messages: Vec<raft::Outbound>,
-    pub outcomes: Vec<ApplyResult>,
-    /// Entries were applied, those that concern raft alone included.
-    pub applied: bool,
+    /// In log order; those that concern raft alone included.
+    pub applied: Vec<Applied>,
+}
+
+/// An entry that is applied.
+pub struct Applied {
+    pub term: u64,
+    pub outcome: ApplyResult,
 }
 
 /// A step that must not be taken further before its batch is durable.
-struct Held(raft::Step);
+struct UnpersistedStep(raft::Step);
 
-impl Held {
-    fn open(self, proof: &Receipt) -> raft::Step {
+impl UnpersistedStep {
+    fn persisted(self, proof: &Receipt) -> raft::Step {
         let last = self.0.batch.entries.last().map_or(proof.last_index(), |(index, _)| *index);
         assert_eq!(proof.last_index(), last, "the receipt is this step's");
         self.0
@@ -49,8 +56,8 @@ impl Held {
     }
 }
 
-impl Log {
-    pub fn open(id: u64, store: Store, recovered: Recovered) -> Result<Log, raft::Damaged> {
+impl Replica {
+    pub fn open(id: u64, store: Store, recovered: Recovered) -> Result<Replica, raft::Damaged> {
         let unsaved_members = recovered.conf_state.is_none();
         let compacted = recovered.truncated.map_or(0, |t| t.0);
         let saved = raft::Saved {
@@ -61,7 +68,7 @@ impl Log {
             applied: recovered.applied,
         };
         let reader = store.reader();
-        Ok(Log {
+        Ok(Replica {
             raft: raft::Node::open(id, saved)?,
             store,
             reader,
@@ -88,8 +95,16 @@ impl Log {
         self.store.applied()
     }
 
-    pub fn propose(&mut self, command: &Command) -> Result<u64, raft::NotLeader> {
-        self.raft.propose(record::encode(command))
+    /// The index and the term of the new entry.
+    pub fn propose(&mut self, command: &Command) -> Result<(u64, u64), raft::NotLeader> {
+        let index = self.raft.propose(record::encode(command))?;
+        assert!(index > self.applied(), "a new entry follows what is applied");
+        Ok((index, self.raft.term()))
+    }
+
+    /// It leads, in that term.
+    pub fn leads(&self, term: u64) -> bool {
+        self.raft.is_leader() && self.raft.term() == term
     }
 
     /// A raft message from a peer; what is damaged is dropped, as if it had been lost on the way.
@@ -104,12 +119,12 @@ impl Log {
     }
 
     /// One step: at most one durable commit, then the application of what it committed.
-    pub fn round(&mut self) -> Result<Option<Round>, Fault> {
+    pub fn step(&mut self) -> Result<Option<Step>, Fault> {
         let Some(step) = self.raft.step() else { return Ok(None) };
         let mut messages = step.early.clone();
         let batch = self.batch(&step.batch);
-        let held = Held(step);
-        let step = if held.needs_no_disk() { held.0 } else { held.open(&self.store.append(&batch)?) };
+        let step = UnpersistedStep(step);
+        let step = if step.needs_no_disk() { step.0 } else { step.persisted(&self.store.append(&batch)?) };
         let released = self.raft.persisted(step);
         messages.extend(released.messages);
         let entries: Vec<_> = released
@@ -117,11 +132,17 @@ impl Log {
             .iter()
             .map(|c| Committed { index: c.index, command: c.data.as_deref() })
             .collect();
-        let applied = !entries.is_empty();
-        self.last_applied_term = released.committed.last().map_or(self.last_applied_term, |c| c.term);
         let outcomes = self.store.apply(&entries)?;
+        assert_eq!(outcomes.len(), entries.len(), "each entry has its outcome");
         self.raft.applied();
-        Ok(Some(Round { messages, outcomes, applied }))
+        let terms = released.committed.iter().map(|c| c.term);
+        let applied: Vec<Applied> =
+            terms.zip(outcomes).map(|(term, outcome)| Applied { term, outcome }).collect();
+        if let Some(last) = applied.last() {
+            assert!(last.term >= self.last_applied_term, "terms in the log only grow");
+            self.last_applied_term = last.term;
+        }
+        Ok(Some(Step { messages, applied }))
     }
 
     fn batch(&mut self, batch: &raft::Batch) -> LogBatch {

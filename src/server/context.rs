@@ -1,0 +1,70 @@
+//! What the leader's parts are given in a turn: the time, the state to read, and where their proposals and effects go.
+//!
+//! Refuses to know: which parts there are.
+
+use super::Config;
+use super::clock::WallClock;
+use super::effects::Effect;
+use super::ids::Ids;
+use super::metrics::Metrics;
+use super::outbox::Outbox;
+use super::pending::{Asker, OnApply};
+use model::eval::Evaluation;
+use model::time::{Mono, Wall};
+use state::fault::Fault;
+use state::store::Reader;
+use state::view::View;
+use wire::command::Command;
+use wire::frame::{self, Body, Frame};
+use wire::request::{Refusal, RefusalKind, WriteReply};
+use wire::rpc::{NodeReply, Peer};
+
+pub struct Context<'a> {
+    pub config: &'a Config,
+    pub now: Mono,
+    /// The time that goes into commands.
+    pub at: Wall,
+    pub clock: WallClock,
+    /// The disk has room for a full turn's writes.
+    pub space_free: bool,
+    /// The index of the state that `view` shows.
+    pub applied: u64,
+    pub reader: &'a Reader,
+    pub ids: &'a mut Ids,
+    pub metrics: &'a mut Metrics,
+    pub outbox: &'a mut Outbox,
+}
+
+impl Context<'_> {
+    pub fn view(&self) -> Result<View, Fault> {
+        self.reader.view()
+    }
+
+    /// `then` follows when the entry is applied.
+    pub fn propose(&mut self, command: Command, then: OnApply) {
+        self.outbox.propose(command, then);
+    }
+
+    pub fn reply(&mut self, token: u64, result: Result<WriteReply, Refusal>) {
+        self.metrics.answered(token, result.is_err());
+        self.outbox.effect(Effect::Reply { token, result });
+    }
+
+    pub fn refuse(&mut self, token: u64, kind: RefusalKind, message: impl Into<String>) {
+        self.reply(token, Err(Refusal::new(kind, message)));
+    }
+
+    pub fn answer(&mut self, asker: Asker, reply: NodeReply) {
+        let bytes = frame::encode(&Frame { request: asker.request, body: Body::Reply(reply) });
+        self.send(asker.peer, bytes);
+    }
+
+    pub fn send(&mut self, to: Peer, bytes: Vec<u8>) {
+        self.outbox.effect(Effect::Send { to, bytes });
+    }
+
+    /// With an id and a time of its own.
+    pub fn new_eval(&mut self, draft: Evaluation) -> Evaluation {
+        Evaluation { id: self.ids.eval(), create_time: self.at, modify_time: self.at, ..draft }
+    }
+}

@@ -1,0 +1,358 @@
+//! The leader's evaluations: those that wait for a worker (the broker), for a node (blocked) or for their time, and those
+//! that workers hold (scheduler.md 3 and 4). While an operator pauses the scheduler there are none.
+//!
+//! Refuses to know: what a plan holds. All of it can be rebuilt from the state.
+
+use super::blocked::{Blocked, Entry};
+use super::broker::{Broker, DELIVERY_LIMIT};
+use super::context::Context;
+use super::effects::{Effect, ScheduleTask};
+use super::pending::{AfterPlan, OnApply};
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::id::{EvalId, EvalToken};
+use model::plan::Decision;
+use model::time::{Mono, Span};
+use scheduler::Attempt;
+use state::fault::Fault;
+use state::view::View;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::command::Command;
+use wire::status::BrokerStatus;
+
+/// Evaluations canceled by one command.
+const CANCEL_BATCH: usize = 728;
+/// A failed evaluation is followed up after this, and up to five times as long by chance on top.
+const FOLLOW_UP_AFTER: Span = Span::minutes(1);
+
+pub struct Evals {
+    broker: Broker,
+    blocked: Blocked,
+    /// Those that scheduler workers hold.
+    outstanding: BTreeMap<EvalId, Outstanding>,
+    /// Their failure is proposed and not applied yet.
+    failing: BTreeSet<EvalId>,
+    /// No evaluation is handed out.
+    paused: bool,
+}
+
+/// An evaluation in a worker's hands.
+struct Outstanding {
+    task: ScheduleTask,
+    given: Mono,
+    /// When its worker answered last.
+    answered: Mono,
+    /// The worker has answered, and has not been asked again.
+    is_answered: bool,
+    /// The last decision on it, if not all of its plan was accepted.
+    rejected: Option<Decision>,
+}
+
+impl Evals {
+    /// Those that the state says are open, unless it says that there is a pause.
+    pub fn new(view: &View, cx: &mut Context<'_>) -> Result<Evals, Fault> {
+        let mut evals = Evals {
+            broker: Broker::new(cx.ids.seed()),
+            blocked: Blocked::default(),
+            outstanding: BTreeMap::new(),
+            failing: BTreeSet::new(),
+            paused: view.scheduler_config()?.settings.pause_eval_broker,
+        };
+        if !evals.paused {
+            evals.fill(view, cx)?;
+        }
+        Ok(evals)
+    }
+
+    /// A blocked evaluation may have missed its moment meanwhile: each gets one more try.
+    fn fill(&mut self, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
+        for eval in view.open_evals()? {
+            self.enqueue_when_due(eval, cx);
+        }
+        Ok(())
+    }
+
+    /// In a pause nothing is left, and whatever comes of what was in workers' hands or on its way into the log concerns no
+    /// queue. After it, they are filled from the state, as a new leader does it.
+    pub fn follow_pause(&mut self, view: &View, cx: &mut Context<'_>) -> Result<(), Fault> {
+        let paused = view.scheduler_config()?.settings.pause_eval_broker;
+        if paused == self.paused {
+            return Ok(());
+        }
+        if paused {
+            cx.outbox.drop_deferred();
+        }
+        *self = Evals::new(view, cx)?;
+        assert_eq!(self.paused, paused, "both were read from one state");
+        Ok(())
+    }
+
+    pub fn follow(&mut self, eval: &Evaluation, cx: &Context<'_>) {
+        if self.paused {
+            return;
+        }
+        match eval.status {
+            EvalStatus::Pending => self.enqueue_when_due(eval.clone(), cx),
+            EvalStatus::Blocked => self.block(eval.clone(), cx.now),
+            EvalStatus::Complete if eval.failed_groups.is_empty() => {
+                self.blocked.untrack(&eval.job);
+            }
+            EvalStatus::Canceled => self.broker.forget(eval),
+            EvalStatus::Complete | EvalStatus::Failed => {}
+        }
+    }
+
+    /// The state forgets it.
+    pub fn forget(&mut self, eval: &Evaluation) {
+        self.broker.forget(eval);
+    }
+
+    /// How long it waits, the leader's own clock says; but if that is wrong, nobody waits for longer than was meant when
+    /// the evaluation was made.
+    fn enqueue_when_due(&mut self, eval: Evaluation, cx: &Context<'_>) {
+        let left = eval.wait_until.map(|at| (at - cx.at).min(at - eval.create_time));
+        match left.filter(|l| *l > Span::ZERO) {
+            Some(left) => self.broker.hold(eval, cx.now.after(left)),
+            None => self.broker.requeue(eval, cx.now),
+        }
+    }
+
+    fn block(&mut self, eval: Evaluation, now: Mono) {
+        if let Entry::Missed(eval) = self.blocked.block(eval, now) {
+            self.broker.requeue(*eval, now);
+        }
+    }
+
+    /// A node of this class has room since `index`.
+    pub fn unblock(&mut self, class: &str, index: u64, now: Mono) {
+        self.blocked.unblock(class, index, now);
+    }
+
+    /// What workers have held for too long goes back, and what has waited for long enough is ready.
+    pub fn expire(&mut self, now: Mono) {
+        for eval in self.broker.expire(now) {
+            self.outstanding.remove(&eval);
+        }
+        for eval in self.blocked.take_released(now) {
+            self.broker.enqueue(eval, now);
+        }
+    }
+
+    /// Free workers get the most urgent evaluations.
+    pub fn dispatch(&mut self, cx: &mut Context<'_>) {
+        assert!(!(self.paused && self.broker.has_ready()), "in a pause the queues are empty");
+        while self.outstanding.len() < cx.config.workers && self.broker.has_ready() {
+            let token = cx.ids.token();
+            let Some(eval) = self.broker.dequeue(token, cx.now) else { break };
+            cx.metrics.dequeued(self.broker.ready_since(eval.id));
+            let (job_id, triggered_by) = (&eval.job.id, eval.trigger.as_str());
+            tracing::debug!(target: "nomad.worker", eval_id = %eval.id, job_id, triggered_by, "dequeued evaluation");
+            let attempt = Attempt::first(cx.applied);
+            let (min_index, at, seed) = (cx.applied, cx.at, cx.ids.seed());
+            let task = ScheduleTask { eval, token, attempt, min_index, at, seed };
+            let (given, answered, is_answered, rejected) = (cx.now, cx.now, false, None);
+            let outstanding = Outstanding { task: task.clone(), given, answered, is_answered, rejected };
+            let before = self.outstanding.insert(task.eval.id, outstanding);
+            assert!(before.is_none(), "an evaluation is in one worker's hands");
+            cx.outbox.effect(Effect::Schedule(Box::new(task)));
+        }
+    }
+
+    /// A worker has answered. False: it was given up meanwhile, and somebody else has the evaluation, or had it.
+    pub fn answered(&mut self, eval: EvalId, token: EvalToken, cx: &mut Context<'_>) -> bool {
+        if !self.broker.is_delivered(eval, token) {
+            return false;
+        }
+        let Some(held) = self.outstanding.get_mut(&eval).filter(|held| !held.is_answered) else {
+            return false;
+        };
+        (held.answered, held.is_answered) = (cx.now, true);
+        cx.metrics.scheduled(held.given, held.task.eval.job_type);
+        true
+    }
+
+    /// How long its worker has had it.
+    pub fn held_for(&self, eval: EvalId, now: Mono) -> Span {
+        self.outstanding.get(&eval).map_or(Span::ZERO, |held| now.since(held.given))
+    }
+
+    /// The worker gives it back undone.
+    pub fn nack(&mut self, eval: EvalId, token: EvalToken, cx: &mut Context<'_>) {
+        self.outstanding.remove(&eval);
+        cx.metrics.nacked();
+        tracing::debug!(target: "nomad.worker", eval_id = %eval, "nack evaluation");
+        assert!(self.broker.nack(eval, token, cx.now).is_ok(), "it was delivered");
+    }
+
+    /// Nothing of the decision is to be written: it waits on as it did before.
+    pub fn block_again(&mut self, eval: Evaluation, token: EvalToken, now: Mono) {
+        self.outstanding.remove(&eval.id);
+        assert!(self.broker.ack(eval.id, token, now).is_ok(), "it was delivered");
+        self.block(eval, now);
+    }
+
+    /// Its plan is on its way into the log. `rejected`: the decision, if not all of the plan was accepted.
+    pub fn submitted(&mut self, eval: EvalId, rejected: Option<Decision>) {
+        self.broker.pause(eval);
+        self.set_rejected(eval, rejected);
+    }
+
+    pub fn set_rejected(&mut self, eval: EvalId, rejected: Option<Decision>) {
+        if let Some(held) = self.outstanding.get_mut(&eval) {
+            held.rejected = rejected;
+        }
+    }
+
+    /// The entry with its plan is applied.
+    pub fn plan_applied(&mut self, eval: EvalId, token: EvalToken, next: AfterPlan, cx: &mut Context<'_>) {
+        if !self.broker.is_delivered(eval, token) {
+            // there was a pause meanwhile
+            return;
+        }
+        let held = self.outstanding.get(&eval).map(|held| (held.given, held.answered));
+        cx.metrics.plan_applied(held);
+        match next {
+            AfterPlan::Ack => {
+                cx.metrics.acked(held);
+                tracing::debug!(target: "nomad.worker", eval_id = %eval, "ack evaluation");
+                self.outstanding.remove(&eval);
+                assert!(self.broker.ack(eval, token, cx.now).is_ok(), "it was delivered");
+            }
+            AfterPlan::Retry { progressed } => self.retry(eval, progressed, cx),
+        }
+    }
+
+    /// The same evaluation once more, with the same token, until its attempts are used up.
+    pub fn retry(&mut self, id: EvalId, progressed: bool, cx: &mut Context<'_>) {
+        let seed = cx.ids.seed();
+        let Some(held) = self.outstanding.get_mut(&id) else { return };
+        let task = &mut held.task;
+        match (task.attempt.next(task.eval.job_type, progressed), &held.rejected) {
+            (None, Some(last)) => {
+                let decision = scheduler::max_attempts_reached(&task.eval, task.attempt, last, cx.at, seed);
+                let then = OnApply::Plan { eval: id, token: task.token, next: AfterPlan::Ack };
+                self.broker.pause(id);
+                let mut evals = vec![decision.eval];
+                evals.extend(decision.created);
+                cx.propose(Command::UpdateEvals { evals, at: cx.at }, then);
+            }
+            (attempt, _) => {
+                task.attempt = attempt.unwrap_or(task.attempt);
+                (task.at, task.min_index, task.seed) = (cx.at, cx.applied, seed);
+                (held.given, held.is_answered) = (cx.now, false);
+                self.broker.resume(id, cx.now);
+                cx.outbox.effect(Effect::Schedule(Box::new(held.task.clone())));
+            }
+        }
+    }
+
+    /// Evaluations that were delivered too often have failed and are followed up; needless ones are canceled.
+    pub fn end_needless(&mut self, cx: &mut Context<'_>) {
+        while let Some(eval) = self.broker.take_failed() {
+            self.fail(eval, cx);
+        }
+        let superseded = self.broker.take_superseded(CANCEL_BATCH);
+        cancel(superseded, cx, |_| "canceled after more recent eval was processed".into());
+        let duplicates = self.blocked.take_duplicates(CANCEL_BATCH);
+        cancel(duplicates, cx, |e| format!("existing blocked evaluation exists for job {:?}", e.job.id));
+    }
+
+    fn fail(&mut self, eval: Evaluation, cx: &mut Context<'_>) {
+        let (at, id) = (cx.at, cx.ids.eval());
+        let (key, trigger) = (eval.job.clone(), Trigger::FailedFollowUp);
+        let mut next = Evaluation::pending(id, key, eval.job_type, eval.priority, trigger, at);
+        let extra = cx.ids.below(FOLLOW_UP_AFTER.0 as u64 * 5);
+        next.wait = FOLLOW_UP_AFTER + Span(extra as i64);
+        next.previous_eval = Some(eval.id);
+        next.job_modify_index = eval.job_modify_index;
+        let mut failed = eval.clone();
+        failed.status = EvalStatus::Failed;
+        failed.status_description = format!("evaluation reached delivery limit ({DELIVERY_LIMIT})");
+        failed.next_eval = Some(id);
+        self.failing.insert(eval.id);
+        let command = Command::UpdateEvals { evals: vec![failed, next], at };
+        cx.propose(command, OnApply::EvalFailed { eval: Box::new(eval) });
+    }
+
+    /// The entry with its plan was not taken into the log.
+    pub fn plan_refused(&mut self, eval: EvalId, token: EvalToken, cx: &mut Context<'_>) {
+        if self.broker.is_delivered(eval, token) {
+            self.nack(eval, token, cx);
+        }
+    }
+
+    /// Its failure was not taken into the log: it is tried once more.
+    pub fn failure_refused(&mut self, eval: Evaluation, now: Mono) {
+        if self.failing.remove(&eval.id) {
+            self.broker.settle_failed(&eval);
+            self.broker.enqueue(eval, now);
+        }
+    }
+
+    /// Its failure is applied: the job's next evaluation may run.
+    pub fn failure_applied(&mut self, eval: &Evaluation) {
+        if self.failing.remove(&eval.id) {
+            self.broker.settle_failed(eval);
+        }
+    }
+
+    /// There is something to do in the next turn already.
+    pub fn has_work(&self) -> bool {
+        self.broker.has_failed_or_superseded() || self.blocked.has_duplicates() || self.blocked.has_released()
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.broker.next_deadline().into_iter().chain(self.blocked.next_deadline()).min()
+    }
+
+    pub fn status(&self) -> BrokerStatus {
+        BrokerStatus { blocked: self.blocked.len() as u64, ..self.broker.status() }
+    }
+
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    pub fn blocked(&self) -> &Blocked {
+        &self.blocked
+    }
+
+    /// What is in the queues, when no work on any of it is under way.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
+        let busy = self.paused
+            || self.broker.has_failed_or_superseded()
+            || self.blocked.has_duplicates()
+            || !self.outstanding.is_empty();
+        (!busy).then(|| self.broker.contents().into_iter().chain(self.blocked.contents()).collect())
+    }
+
+    /// How many are in the queues, or with workers, in a pause: none.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn queued_in_the_pause(&self) -> usize {
+        let queued = self.broker.contents().len() + self.blocked.len() + self.outstanding.len();
+        if self.paused { queued } else { 0 }
+    }
+
+    #[cfg(test)]
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    #[cfg(test)]
+    pub fn broker_mut(&mut self) -> &mut Broker {
+        &mut self.broker
+    }
+}
+
+fn cancel(evals: Vec<Evaluation>, cx: &mut Context<'_>, why: impl Fn(&Evaluation) -> String) {
+    if evals.is_empty() {
+        return;
+    }
+    let canceled = |mut e: Evaluation| {
+        e.status_description = why(&e);
+        e.status = EvalStatus::Canceled;
+        e
+    };
+    let evals = evals.into_iter().map(canceled).collect();
+    cx.propose(Command::UpdateEvals { evals, at: cx.at }, OnApply::Nothing);
+}

@@ -1,0 +1,34 @@
+//! For tests and the simulator: what a leader's parts hold, for comparison with what the state says that they should.
+//! Refuses to know the state.
+
+use super::Server;
+use model::id::{DeploymentId, EvalId, JobKey, NodeId};
+use std::collections::BTreeSet;
+
+impl Server {
+    /// The evaluations in its queues, when no work on them is under way: then they must be the state's open ones.
+    pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
+        let is_busy = self.replica.has_work() || !self.pending.is_empty() || !self.outbox.is_empty();
+        self.leader.as_ref().filter(|_| !is_busy)?.evals.queued_at_rest()
+    }
+
+    /// The nodes whose drains it leads.
+    pub fn draining(&self) -> Option<BTreeSet<NodeId>> {
+        self.leader.as_ref().map(|leader| leader.drainer.nodes())
+    }
+
+    /// The deployments that it watches: the state's active ones.
+    pub fn watched_deployments(&self) -> Option<BTreeSet<DeploymentId>> {
+        self.leader.as_ref().map(|leader| leader.deployments.known().collect())
+    }
+
+    /// The periodic jobs whose launches it times.
+    pub fn timed_jobs(&self) -> Option<BTreeSet<JobKey>> {
+        self.leader.as_ref().map(|leader| leader.periodic.timed_jobs())
+    }
+
+    /// How many evaluations are in its queues, or with workers, in a pause: none.
+    pub fn queued_in_the_pause(&self) -> usize {
+        self.leader.as_ref().map_or(0, |leader| leader.evals.queued_in_the_pause())
+    }
+}

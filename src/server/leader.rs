@@ -1,0 +1,281 @@
+//! What a server has only while it leads: queues, deadlines and watchers, each a part with its own state. They follow what is
+//! applied; a new leader builds the same parts from the state alone.
+//!
+//! Refuses to know: raft, and who waits for which entry. No part names another's fields: what one needs of another is
+//! handed in here.
+
+use super::clock::WallClock;
+use super::context::Context;
+use super::deployments::DeploymentWatcher;
+use super::drainer::Drainer;
+use super::evals::Evals;
+use super::garbage::Collector;
+use super::metrics::Counter;
+use super::nodes::{self, Nodes};
+use super::pending::{Asker, OnApply, with_evals};
+use super::periodic::PeriodicDispatcher;
+use super::plans::Plans;
+use super::reservations::ReservationChange;
+use super::system_jobs::SystemJobs;
+use super::{eval_deletion, keys, reports};
+use model::id::{JobKey, NodeId, NodeSecret};
+use model::node::Node;
+use model::scheduling::SchedulerSettings;
+use model::time::Mono;
+use state::fault::Fault;
+use state::view::View;
+use std::sync::Arc;
+use wire::change::{AllocChange, Change, NodeChange};
+use wire::command::Command;
+use wire::request::{Refusal, WriteReply};
+use wire::rpc::{NodeReply, NodeRequest};
+
+pub struct Leader {
+    /// The term in which it leads.
+    pub term: u64,
+    pub evals: Evals,
+    pub plans: Plans,
+    pub nodes: Nodes,
+    pub system_jobs: SystemJobs,
+    pub deployments: DeploymentWatcher,
+    pub drainer: Drainer,
+    pub collector: Collector,
+    pub periodic: PeriodicDispatcher,
+}
+
+impl Leader {
+    /// All that came before its term is applied: queues and deadlines are built from the state.
+    pub fn new(term: u64, cx: &mut Context<'_>) -> Result<Leader, Fault> {
+        cx.metrics.count(Counter::RaftStateLeader);
+        tracing::info!(target: "nomad", term, "cluster leadership acquired");
+        let view = cx.view()?;
+        let nodes = view.nodes()?;
+        let mut leader = Leader {
+            term,
+            evals: Evals::new(&view, cx)?,
+            plans: Plans::default(),
+            nodes: Nodes::new(&nodes, view.index(), cx),
+            system_jobs: SystemJobs::default(),
+            deployments: DeploymentWatcher::new(&view)?,
+            drainer: Drainer::default(),
+            collector: Collector::new(cx.config.garbage, cx.now),
+            periodic: PeriodicDispatcher::default(),
+        };
+        for key in view.system_and_periodic_jobs()? {
+            leader.follow_job(&key, &view, cx)?;
+        }
+        for node in &nodes {
+            leader.drainer.follow(Some(node), node.info.id, cx);
+        }
+        keys::ask_for_signing_key(&view, cx)?;
+        if view.region_id()?.is_none() {
+            create_region(cx);
+        }
+        Ok(leader)
+    }
+
+    /// Who is known only to its parts is told that this server does not lead any more. `leader`: who does.
+    pub fn step_down(self, leader: Option<u64>, cx: &mut Context<'_>) {
+        self.nodes.step_down(leader, cx);
+    }
+
+    /// What is due before anything comes in.
+    pub fn expire(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        self.evals.expire(cx.now);
+        self.nodes.mark_expired_nodes_down(&self.system_jobs, cx)?;
+        self.periodic.launch_due(cx);
+        Ok(())
+    }
+
+    /// What each part wants to be written, after all that came in.
+    pub fn advance(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        self.evals.end_needless(cx);
+        self.drainer.advance(cx)?;
+        self.deployments.watch(cx)?;
+        self.collector.collect(cx)
+    }
+
+    /// What leaves for nodes and workers, after all that was applied.
+    pub fn hand_out(&mut self, cx: &mut Context<'_>) -> Result<(), Fault> {
+        self.nodes.answer_watches(cx)?;
+        self.evals.dispatch(cx);
+        Ok(())
+    }
+
+    pub fn node_request(
+        &mut self,
+        asker: Asker,
+        request: NodeRequest,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        cx.metrics.node_asked(&request);
+        let view = cx.view()?;
+        match request {
+            NodeRequest::Register { info } => {
+                self.nodes.register(asker, *info, &self.system_jobs, &view, cx)?;
+            }
+            NodeRequest::Heartbeat { node, secret } => {
+                if let Some(known) = authentic(asker, node, secret, &view, cx)? {
+                    self.nodes.heartbeat(asker, &known, &self.system_jobs, &view, cx)?;
+                }
+            }
+            NodeRequest::Watch { node, secret, since } => {
+                if authentic(asker, node, secret, &view, cx)?.is_some() {
+                    self.nodes.watch(node, asker, since, cx.now);
+                }
+            }
+            NodeRequest::Fetch { node, secret, allocs } => {
+                if authentic(asker, node, secret, &view, cx)?.is_some() {
+                    let assignments = nodes::fetched(&view, node, &allocs)?;
+                    cx.answer(asker, NodeReply::Fetched { assignments });
+                }
+            }
+            NodeRequest::Report { node, secret, updates, verdicts } => {
+                if let Some(known) = authentic(asker, node, secret, &view, cx)? {
+                    reports::report(asker, &known, updates, verdicts, &view, cx)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An entry that this leader proposed is applied.
+    pub fn entry_applied(
+        &mut self,
+        then: OnApply,
+        result: Result<WriteReply, Refusal>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        match then {
+            OnApply::Reply { token } => cx.reply(token, result),
+            OnApply::Evaluated { token, evals, modify_index } => {
+                cx.reply(token, result.map(|done| with_evals(done, evals, Some(modify_index))));
+            }
+            OnApply::NodeChanged { token, evals, closed } => {
+                closed.into_iter().for_each(|node| self.plans.closed(node));
+                cx.reply(token, result.map(|done| with_evals(done, evals, None)));
+            }
+            OnApply::NodeAlive { asker, node } => self.nodes.alive(asker, node, result, cx)?,
+            OnApply::NodeReported { asker } => cx.answer(asker, NodeReply::Reported),
+            OnApply::Plan { eval, token, next } => self.plan_applied(eval, token, next, cx),
+            OnApply::EvalFailed { eval } => self.evals.failure_applied(&eval),
+            OnApply::EvalsDeleted { token, rest, skip_needed, count } => {
+                eval_deletion::deleted((token, rest, skip_needed, count), result, cx);
+            }
+            OnApply::Drained => self.drainer.settle(),
+            OnApply::Collected => self.collector.settle(cx.now),
+            OnApply::DeploymentStepped { deployment } => self.deployments.settle(deployment),
+            OnApply::Nothing => {}
+        }
+        Ok(())
+    }
+
+    /// An entry was not taken into the log, though this server leads: its part goes on as if it had not asked.
+    pub fn proposal_refused(&mut self, then: OnApply, cx: &mut Context<'_>) {
+        match then {
+            OnApply::NodeChanged { closed, .. } => {
+                closed.into_iter().for_each(|node| self.plans.closed(node));
+            }
+            OnApply::Plan { eval, token, .. } => {
+                self.plans.settle((eval, token));
+                self.evals.plan_refused(eval, token, cx);
+                cx.outbox.reservation(ReservationChange::Release { eval, token });
+            }
+            OnApply::EvalFailed { eval } => self.evals.failure_refused(*eval, cx.now),
+            OnApply::Drained => self.drainer.settle(),
+            OnApply::Collected => self.collector.settle(cx.now),
+            OnApply::DeploymentStepped { deployment } => self.deployments.settle(deployment),
+            _ => {}
+        }
+    }
+
+    /// What an entry changed, whoever proposed it.
+    pub fn follow(&mut self, changes: &[Change], index: u64, cx: &mut Context<'_>) -> Result<(), Fault> {
+        for change in changes {
+            match change {
+                Change::Eval(eval) => self.evals.follow(eval, cx),
+                Change::Alloc(alloc) => self.follow_alloc(alloc, index, cx)?,
+                Change::Node(node) => self.follow_node(node, index, cx)?,
+                Change::Deployment(change) => self.deployments.follow(change.id, change.active),
+                Change::Scheduler => self.evals.follow_pause(&cx.view()?, cx)?,
+                Change::EvalDeleted(eval) => self.evals.forget(eval),
+                Change::Job { job } => self.follow_job(job, &cx.view()?, cx)?,
+                Change::Namespace | Change::NodePool => {}
+            }
+        }
+        self.system_jobs.evaluate_missed_jobs(changes, cx)
+    }
+
+    fn follow_alloc(&mut self, alloc: &AllocChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
+        self.drainer.alloc_changed(&alloc.job, alloc.node);
+        if alloc.for_node {
+            self.nodes.alloc_changed(alloc.node, index);
+        }
+        if alloc.freed
+            && let Some(node) = cx.view()?.node(alloc.node)?
+        {
+            self.evals.unblock(&node.computed_class, index, cx.now);
+        }
+        Ok(())
+    }
+
+    fn follow_node(&mut self, node: &NodeChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
+        if node.opened {
+            self.evals.unblock(&node.computed_class, index, cx.now);
+        }
+        self.nodes.follow(node, cx.now);
+        let known = cx.view()?.node(node.id)?;
+        self.drainer.follow(known.as_deref(), node.id, cx);
+        Ok(())
+    }
+
+    fn follow_job(&mut self, key: &JobKey, view: &View, cx: &Context<'_>) -> Result<(), Fault> {
+        let job = view.job(key)?;
+        self.system_jobs.follow(key, job.as_deref());
+        self.periodic.follow(key, job.as_deref(), view, cx)
+    }
+
+    /// There is something to do in the next turn already.
+    pub fn has_work(&self, space_free: bool) -> bool {
+        self.evals.has_work() || self.nodes.has_work() || (space_free && self.deployments.has_work())
+    }
+
+    pub fn next_deadline(&self, space_free: bool, clock: WallClock) -> Option<Mono> {
+        let writes = [
+            self.deployments.next_deadline(),
+            self.collector.next_deadline(),
+            self.periodic.next_deadline(clock),
+        ];
+        let others = [self.evals.next_deadline(), self.nodes.next_deadline(), self.drainer.next_deadline()];
+        writes.into_iter().filter(|_| space_free).chain(others).flatten().min()
+    }
+}
+
+/// A new region's scheduler works as this server's configuration says.
+fn create_region(cx: &mut Context<'_>) {
+    let settings = cx.config.scheduler;
+    if settings != SchedulerSettings::default() {
+        cx.propose(Command::ConfigureScheduler { settings, cas: Some(0) }, OnApply::Nothing);
+    }
+    let (region_id, at) = (cx.ids.uuid(), cx.at);
+    cx.propose(Command::Init { region_id, at }, OnApply::Nothing);
+}
+
+/// The node as the state knows it, if the secret is its own; otherwise the asker has been told.
+fn authentic(
+    asker: Asker,
+    node: NodeId,
+    secret: NodeSecret,
+    view: &View,
+    cx: &mut Context<'_>,
+) -> Result<Option<Arc<Node>>, Fault> {
+    let Some(known) = view.node(node)? else {
+        cx.answer(asker, NodeReply::UnknownNode);
+        return Ok(None);
+    };
+    if known.info.secret != secret {
+        cx.answer(asker, nodes::refused("node secret ID does not match"));
+        return Ok(None);
+    }
+    Ok(Some(known))
+}

@@ -1,0 +1,132 @@
+//! What a turn gives back: effects, and the proposals that are appended to the log together. Some proposals are deferred:
+//! nobody waits for them within milliseconds, so they share the durable commit of whatever is written next.
+//!
+//! Refuses to know: what is in them. Deferred are no more than evaluations are in workers' hands at a time.
+
+use super::effects::Effect;
+use super::pending::OnApply;
+use super::reservations::ReservationChange;
+use model::time::{Mono, Span};
+use wire::command::Command;
+
+/// How long a deferred proposal waits for others. A client that registers jobs one after the other sends its next within this.
+const DEFER: Span = Span::millis(5);
+
+#[derive(Debug)]
+pub struct Proposal {
+    pub command: Command,
+    pub then: OnApply,
+}
+
+#[derive(Default)]
+pub struct Outbox {
+    effects: Vec<Effect>,
+    reservations: Vec<ReservationChange>,
+    proposals: Vec<Proposal>,
+    deferred: Vec<Proposal>,
+    /// When the oldest deferred proposal has waited long enough.
+    due: Option<Mono>,
+}
+
+impl Outbox {
+    pub fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub fn reservation(&mut self, change: ReservationChange) {
+        self.reservations.push(change);
+    }
+
+    pub fn propose(&mut self, command: Command, then: OnApply) {
+        self.proposals.push(Proposal { command, then });
+    }
+
+    pub fn defer(&mut self, command: Command, then: OnApply, now: Mono) {
+        self.due.get_or_insert(now.after(DEFER));
+        self.deferred.push(Proposal { command, then });
+    }
+
+    pub fn drop_deferred(&mut self) {
+        self.deferred.clear();
+        self.due = None;
+    }
+
+    /// What is to be appended to the log now. What is deferred goes along when something is written anyhow, or alone when it
+    /// has waited long enough.
+    pub fn flush(&mut self, now: Mono, is_written_anyhow: bool) -> Vec<Proposal> {
+        let mut out = std::mem::take(&mut self.proposals);
+        if self.due.is_some_and(|due| due <= now || is_written_anyhow || !out.is_empty()) {
+            out.append(&mut self.deferred);
+            self.due = None;
+        }
+        out
+    }
+
+    /// Without what is deferred.
+    pub fn take_proposals(&mut self) -> Vec<Proposal> {
+        std::mem::take(&mut self.proposals)
+    }
+
+    /// All of them, because this server does not lead any more.
+    pub fn take_all_proposals(&mut self) -> Vec<Proposal> {
+        let mut out = std::mem::take(&mut self.proposals);
+        out.append(&mut self.deferred);
+        self.due = None;
+        out
+    }
+
+    pub fn take_effects(&mut self) -> (Vec<Effect>, Vec<ReservationChange>) {
+        (std::mem::take(&mut self.effects), std::mem::take(&mut self.reservations))
+    }
+
+    pub fn next_deadline(&self) -> Option<Mono> {
+        self.due
+    }
+
+    pub fn proposals(&self) -> usize {
+        self.proposals.len()
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub fn is_empty(&self) -> bool {
+        self.proposals.is_empty() && self.deferred.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deletes(name: &str) -> (Command, OnApply) {
+        (Command::DeleteNodePool { name: name.into() }, OnApply::Nothing)
+    }
+
+    fn names(proposals: Vec<Proposal>) -> Vec<String> {
+        let name = |p: Proposal| match p.command {
+            Command::DeleteNodePool { name } => name,
+            _ => panic!("another command"),
+        };
+        proposals.into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn what_is_deferred_goes_with_the_next_write_or_when_due() {
+        let now = Mono(1);
+        let mut outbox = Outbox::default();
+        let defer = |outbox: &mut Outbox, name: &str| {
+            let (command, then) = deletes(name);
+            outbox.defer(command, then, now);
+        };
+        defer(&mut outbox, "a");
+        assert_eq!(names(outbox.flush(now, false)), [""; 0]);
+        let (command, then) = deletes("b");
+        outbox.propose(command, then);
+        assert_eq!(names(outbox.flush(now, false)), ["b", "a"]);
+        defer(&mut outbox, "c");
+        assert_eq!(names(outbox.flush(now, true)), ["c"]);
+        defer(&mut outbox, "d");
+        assert_eq!(outbox.next_deadline(), Some(now.after(DEFER)));
+        assert_eq!(names(outbox.flush(now.after(DEFER), false)), ["d"]);
+        assert!(outbox.is_empty() && outbox.next_deadline().is_none());
+    }
+}

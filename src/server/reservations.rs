@@ -1,0 +1,133 @@
+//! What scheduler workers have decided and the state does not show yet: workers that look at one state at the same time all
+//! want the same best node, and only one of them may find room there. Each reserves what it is about to take, and the
+//! others look at the state as if that were taken.
+//!
+//! A plain value: whoever runs the workers shares it among them, and applies the server's changes to it. Advice, not law:
+//! `plans` judges what is handed in as if this were not. Refuses to know policy, and what a plan frees.
+
+use model::claims::Claim;
+use model::id::{EvalId, EvalToken, NodeId};
+use model::plan::{NodePlan, Plan};
+use model::resources::Holding;
+use scheduler::fleet::FleetSnapshot;
+use std::collections::BTreeMap;
+
+/// One evaluation in one worker's hands.
+pub type Key = (EvalId, EvalToken);
+
+#[derive(Debug, Default)]
+pub struct Reservations {
+    plans: BTreeMap<Key, Reservation>,
+    /// The index of the state that each worker looks at.
+    looking: BTreeMap<Key, u64>,
+}
+
+#[derive(Debug)]
+struct Reservation {
+    /// By node.
+    holdings: Vec<(NodeId, Holding)>,
+    /// The index of the first state that shows it; None: not proposed yet.
+    visible_at: Option<u64>,
+}
+
+/// What a turn of the server means to reservations. To be applied before anything else that the turn led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservationChange {
+    /// The state of this index shows what was reserved.
+    Visible { eval: EvalId, token: EvalToken, index: u64 },
+    /// Nothing of it comes.
+    Release { eval: EvalId, token: EvalToken },
+    /// The server does not lead any more: nothing of them all comes.
+    ReleaseAll,
+}
+
+impl Reservations {
+    pub fn apply(&mut self, changes: &[ReservationChange]) {
+        for change in changes {
+            match *change {
+                ReservationChange::Visible { eval, token, index } => self.visible((eval, token), index),
+                ReservationChange::Release { eval, token } => self.release((eval, token)),
+                ReservationChange::ReleaseAll => *self = Reservations::default(),
+            }
+        }
+    }
+
+    /// The fleet as it will be when all is taken that a state of this index does not show; None: that is nothing.
+    pub fn fleet_with(&mut self, key: Key, index: u64, fleet: &FleetSnapshot) -> Option<FleetSnapshot> {
+        self.looking.insert(key, index);
+        self.drop_visible_to_all();
+        let mut others = self.not_visible(key, index).peekable();
+        others.peek()?;
+        Some(fleet.with(others))
+    }
+
+    /// Reserves what the plan takes; false: something of it was taken meanwhile, and nothing is reserved.
+    pub fn reserve(&mut self, key: Key, index: u64, plan: &Plan, fleet: &FleetSnapshot) -> bool {
+        let holdings = holdings(plan);
+        let mut others: BTreeMap<NodeId, Holding> = BTreeMap::new();
+        for (node, holding) in self.not_visible(key, index) {
+            let sum = others.entry(*node).or_default();
+            sum.amount = sum.amount.plus(holding.amount);
+            sum.claims.extend_from_slice(&holding.claims);
+        }
+        let frees = |part: &NodePlan| !part.stops.is_empty() || part.preemptions().next().is_some();
+        let frees = |node| plan.nodes.iter().any(|part| part.node_id == node && frees(part));
+        let fits = |(node, own): &(NodeId, Holding)| {
+            let Some(other) = others.get(node).filter(|_| !frees(*node)) else { return true };
+            let claimed = |claim: &Claim| other.claims.contains(claim);
+            fleet.fits(*node, other.amount.plus(own.amount)).is_ok() && !own.claims.iter().any(claimed)
+        };
+        let all_fit = holdings.iter().all(fits);
+        if all_fit {
+            self.looking.remove(&key);
+            if !holdings.is_empty() {
+                self.plans.insert(key, Reservation { holdings, visible_at: None });
+            }
+        }
+        all_fit
+    }
+
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+
+    fn visible(&mut self, key: Key, index: u64) {
+        self.looking.remove(&key);
+        if let Some(reservation) = self.plans.get_mut(&key) {
+            reservation.visible_at = Some(index);
+        }
+    }
+
+    fn release(&mut self, key: Key) {
+        self.looking.remove(&key);
+        self.plans.remove(&key);
+    }
+
+    fn not_visible(&self, but: Key, index: u64) -> impl Iterator<Item = &(NodeId, Holding)> {
+        let others = self.plans.iter().filter(move |(key, _)| **key != but);
+        others.filter(move |(_, r)| r.visible_at.is_none_or(|at| at > index)).flat_map(|(_, r)| &r.holdings)
+    }
+
+    fn drop_visible_to_all(&mut self) {
+        let Some(oldest) = self.looking.values().min().copied() else { return };
+        self.plans.retain(|_, r| r.visible_at.is_none_or(|at| at > oldest));
+    }
+}
+
+/// What a plan newly takes of each node. What is updated in place has a place already.
+fn holdings(plan: &Plan) -> Vec<(NodeId, Holding)> {
+    let mut out = Vec::new();
+    for part in &plan.nodes {
+        let mut sum = Holding::default();
+        for alloc in part.places.iter().filter(|a| a.create_index == 0) {
+            let Holding { amount, claims } = alloc.resources.holding();
+            sum.amount = sum.amount.plus(amount);
+            sum.claims.extend(claims);
+        }
+        if sum != Holding::default() {
+            out.push((part.node_id, sum));
+        }
+    }
+    out
+}

@@ -1,0 +1,44 @@
+//! What a server publishes of itself with every turn: its status, and the gauges of its metrics. Those of the leader's queues
+//! are the leader's alone. Refuses to know who reads it.
+
+use super::leader::Leader;
+use super::replica::Replica;
+use model::job::JobType;
+use wire::metrics::MetricsSnapshot;
+use wire::status::LogStatus;
+
+pub fn log_status(raft: &raft::Node) -> LogStatus {
+    let at = raft.position();
+    LogStatus {
+        last_index: at.last_index,
+        last_term: at.last_term,
+        commit_index: at.commit,
+        compacted_index: at.compacted,
+        compacted_term: at.compacted_term,
+    }
+}
+
+pub fn add_gauges(m: &mut MetricsSnapshot, replica: &Replica, leader: Option<&Leader>) {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let count = |n: usize| number(n as u64);
+    m.gauge("raft.appliedIndex", number(replica.applied()));
+    m.gauge("raft.commitIndex", number(replica.raft().position().commit));
+    m.gauge("raft.lastIndex", number(replica.raft().position().last_index));
+    m.gauge("raft.peers", count(replica.raft().voters().len()));
+    let Some(leader) = leader else { return };
+    let broker = leader.evals.status();
+    m.gauge("nomad.broker.total_ready", number(broker.ready));
+    m.gauge("nomad.broker.total_unacked", number(broker.unacked));
+    m.gauge("nomad.broker.total_pending", number(broker.pending));
+    m.gauge("nomad.broker.total_waiting", number(broker.waiting));
+    let by_type = leader.evals.broker().by_type();
+    for job_type in [JobType::Batch, JobType::Service, JobType::Sysbatch, JobType::System] {
+        let (ready, unacked) = by_type.get(&job_type).copied().unwrap_or_default();
+        m.gauge(format!("nomad.broker.{job_type}.ready"), count(ready));
+        m.gauge(format!("nomad.broker.{job_type}.unacked"), count(unacked));
+    }
+    m.gauge("nomad.blocked_evals.total_blocked", count(leader.evals.blocked().len()));
+    m.gauge("nomad.blocked_evals.total_escaped", count(leader.evals.blocked().escaped()));
+    m.gauge("nomad.heartbeat.active", count(leader.nodes.expected()));
+    m.gauge("nomad.plan.queue_depth", count(leader.plans.in_flight()));
+}

@@ -1,0 +1,146 @@
+//! A plan's way: a worker hands in its decision, the part of the plan that still fits is proposed with the evaluations that
+//! follow, and when that entry is applied the evaluation is done or runs again (scheduler.md 6).
+//!
+//! Refuses to know: what fits, which `plans` says.
+
+use super::context::Context;
+use super::leader::Leader;
+use super::pending::{AfterPlan, OnApply};
+use super::plans::Taken;
+use super::reservations::ReservationChange;
+use model::eval::{EvalStatus, Evaluation, Trigger};
+use model::id::{EvalId, EvalToken, JobKey, NodeId};
+use model::plan::{Decision, NodePlan};
+use state::fault::Fault;
+use state::view::View;
+use std::collections::BTreeSet;
+use wire::command::Command;
+
+/// Each part that still fits, with what it takes from its node.
+type Fitting = (Vec<NodePlan>, Vec<(NodeId, Taken)>);
+
+impl Leader {
+    /// A worker's answer.
+    pub fn planned(
+        &mut self,
+        eval: EvalId,
+        token: EvalToken,
+        result: Result<Box<Decision>, String>,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Fault> {
+        let has_reservation = match result {
+            _ if !self.evals.answered(eval, token, cx) => false,
+            Ok(decision) => self.submit(token, *decision, cx)?,
+            Err(why) => {
+                tracing::error!(target: "nomad.worker", eval_id = %eval, why, "a scheduler worker failed");
+                self.evals.nack(eval, token, cx);
+                false
+            }
+        };
+        if !has_reservation {
+            cx.outbox.reservation(ReservationChange::Release { eval, token });
+        }
+        Ok(())
+    }
+
+    /// Whether an entry is to carry what is placed.
+    fn submit(
+        &mut self,
+        token: EvalToken,
+        mut decision: Decision,
+        cx: &mut Context<'_>,
+    ) -> Result<bool, Fault> {
+        let view = cx.view()?;
+        let id = decision.plan.eval_id;
+        let verified = self.plans.verify(&decision.plan, &view)?;
+        let (nodes, rejected) = (verified.len(), verified.iter().filter(|taken| taken.is_none()).count());
+        let (full, none) = (rejected == 0, rejected == nodes);
+        cx.metrics.evaluated(rejected);
+        let took = self.evals.held_for(id, cx.now);
+        tracing::debug!(target: "nomad.worker", eval_id = %id, nodes, rejected, %took, "plan evaluated");
+        if decision.plan.is_no_op() && only_blocks_again(&decision, &view)? {
+            self.evals.block_again(decision.eval, token, cx.now);
+            return Ok(false);
+        }
+        let last = (!full).then(|| decision.clone());
+        if !full && none {
+            self.evals.set_rejected(id, last);
+            self.evals.retry(id, false, cx);
+            return Ok(false);
+        }
+        self.evals.submitted(id, last);
+        let (accepted, taken) = fitting(std::mem::take(&mut decision.plan.nodes), verified);
+        let deployment = decision.plan.deployment.take().map(Box::new);
+        let updates = std::mem::take(&mut decision.plan.deployment_updates);
+        // a part that is accepted may name evaluations to come: they come with it
+        let mut evals = if full { evals_of(decision) } else { followups(decision) };
+        evals.extend(preemption_evals(&accepted, &view, cx)?);
+        let next = if full { AfterPlan::Ack } else { AfterPlan::Retry { progressed: !none } };
+        let then = OnApply::Plan { eval: id, token, next };
+        if accepted.is_empty() && deployment.is_none() && updates.is_empty() {
+            cx.outbox.defer(Command::UpdateEvals { evals, at: cx.at }, then, cx.now);
+            return Ok(false);
+        }
+        self.plans.submit((id, token), taken);
+        let at = cx.at;
+        cx.propose(Command::ApplyPlan { eval: id, nodes: accepted, deployment, updates, evals, at }, then);
+        Ok(true)
+    }
+
+    /// A plan's entry is applied.
+    pub fn plan_applied(&mut self, eval: EvalId, token: EvalToken, next: AfterPlan, cx: &mut Context<'_>) {
+        self.plans.settle((eval, token));
+        self.evals.plan_applied(eval, token, next, cx);
+    }
+}
+
+fn fitting(parts: Vec<NodePlan>, verified: Vec<Option<Taken>>) -> Fitting {
+    let fitting = parts.into_iter().zip(verified).filter_map(|(part, taken)| {
+        let node = part.node_id;
+        Some((part, (node, taken?)))
+    });
+    fitting.unzip()
+}
+
+/// Nothing changed but what the blocked evaluation has seen: kept in memory, not written. One that was never evaluated
+/// itself says nothing of what is queued: the evaluation that it follows did.
+fn only_blocks_again(decision: &Decision, view: &View) -> Result<bool, Fault> {
+    let eval = &decision.eval;
+    if eval.status != EvalStatus::Blocked || !decision.created.is_empty() {
+        return Ok(false);
+    }
+    let stored = view.eval(eval.id)?;
+    let same = |s: &Evaluation| s.queued.is_empty() || s.queued == eval.queued;
+    Ok(stored.is_some_and(|s| s.status == EvalStatus::Blocked && same(&s)))
+}
+
+/// One for each job of which something makes way.
+fn preemption_evals(
+    accepted: &[NodePlan],
+    view: &View,
+    cx: &mut Context<'_>,
+) -> Result<Vec<Evaluation>, Fault> {
+    let mut jobs: BTreeSet<JobKey> = BTreeSet::new();
+    for (_, id) in accepted.iter().flat_map(NodePlan::preemptions) {
+        jobs.extend(view.alloc(id)?.map(|alloc| alloc.job));
+    }
+    let mut evals = vec![];
+    for key in jobs {
+        let Some(job) = view.job(&key)? else { continue };
+        let (id, spec) = (cx.ids.eval(), &job.spec);
+        let mut eval = Evaluation::pending(id, key, spec.job_type, spec.priority, Trigger::Preemption, cx.at);
+        eval.job_modify_index = job.job_modify_index;
+        evals.push(eval);
+    }
+    Ok(evals)
+}
+
+fn followups(decision: Decision) -> Vec<Evaluation> {
+    decision.created.into_iter().filter(|e| e.wait_until.is_some()).collect()
+}
+
+fn evals_of(decision: Decision) -> Vec<Evaluation> {
+    let mut evals = vec![decision.eval];
+    evals.extend(decision.created);
+    evals
+}

@@ -1,0 +1,151 @@
+//! What becomes of those who wait, and of a leader's parts, when a server is deposed. Deposed is a leader whose term is not that
+//! of its raft group any more.
+
+use super::testing::{Alone, asks, registration};
+use super::*;
+use model::id::EvalId;
+use model::time::Span;
+use state::samples::{info, namespace, node_id, spec};
+use std::collections::BTreeSet;
+
+const TOKEN: u64 = 40;
+
+impl Alone {
+    /// Another server is elected in the term after the one in which this one leads.
+    fn depose(&mut self) {
+        self.leader().term -= 1;
+    }
+
+    /// The next leader's entry.
+    fn append_as_next_leader(&mut self, command: &Command) {
+        self.server.replica.propose(command).expect("leads");
+    }
+
+    fn term(&self) -> u64 {
+        self.server.replica.raft().term()
+    }
+}
+
+fn deletes(name: &str) -> Command {
+    Command::DeleteNodePool { name: name.into() }
+}
+
+/// What the turn answers to `TOKEN`.
+fn answers(turn: Turn) -> Vec<Result<WriteReply, Refusal>> {
+    let answer = |effect| match effect {
+        Effect::Reply { token: TOKEN, result } => Some(result),
+        _ => None,
+    };
+    turn.effects.into_iter().filter_map(answer).collect()
+}
+
+fn refusals(turn: Turn) -> Vec<String> {
+    answers(turn).into_iter().map(|answer| answer.expect_err("is refused").message).collect()
+}
+
+#[test]
+fn a_deposed_leader_does_not_know_what_was_not_committed() {
+    let mut alone = Alone::with(|_| {});
+    let position = (alone.server.replica.applied() + 5, alone.term());
+    alone.server.pending.insert(position, OnApply::Reply { token: TOKEN });
+    alone.depose();
+    assert_eq!(refusals(alone.turn(vec![])), [UNKNOWN]);
+    alone.append_as_next_leader(&deletes("none"));
+    assert_eq!(answers(alone.turn(vec![])), [], "it was answered");
+}
+
+#[test]
+fn a_deposed_leader_answers_nobody_with_anothers_result() {
+    let mut alone = Alone::with(|_| {});
+    let ours = (alone.server.replica.applied() + 1, alone.term() - 1);
+    alone.server.pending.insert(ours, OnApply::Reply { token: TOKEN });
+    alone.depose();
+    alone.append_as_next_leader(&namespace("other", ""));
+    let turn = alone.turn(vec![]);
+    assert!(alone.view().namespace("other").unwrap().is_some(), "the next leader's entry is applied");
+    assert_eq!(refusals(turn), [REPLACED], "it is at the index of ours");
+}
+
+#[test]
+fn what_was_committed_is_answered_as_done_by_a_deposed_leader() {
+    let mut alone = Alone::with(|_| {});
+    let command = namespace("ours", "");
+    let then = OnApply::Reply { token: TOKEN };
+    alone.server.propose(Proposal { command, then }, alone.now);
+    alone.depose();
+    let answers = answers(alone.turn(vec![]));
+    let index = alone.server.replica.applied();
+    assert_eq!(answers, [Ok(WriteReply::Written { index })]);
+}
+
+#[test]
+fn stepping_down_drops_the_parts_and_answers_all() {
+    let mut alone = Alone::with(|_| {});
+    let node = info(1);
+    alone.add_node(node.clone());
+    let task = alone.tasks(vec![asks(registration(spec("a", 1)))]).remove(0);
+    alone.submit(spec("b", 1));
+    let index = alone.view().index();
+    let request = NodeRequest::Watch { node: node.id, secret: node.secret, since: index };
+    let bytes = frame::encode(&Frame { request: 7, body: Body::Request(request) });
+    let effects = alone.turn(vec![Input::Frame { from: Peer::Node(node.id), bytes }]).effects;
+    assert!(effects.is_empty(), "the watch is open: {effects:?}");
+    alone.depose();
+    let turn = alone.turn(vec![Input::Request { token: TOKEN, action: registration(spec("c", 1)) }]);
+    let told = turn.effects.iter().find_map(|effect| match effect {
+        Effect::Send { to, bytes } => Some((*to, frame::decode(bytes).expect("is a frame"))),
+        _ => None,
+    });
+    let (to, told) = told.expect("the watch is answered");
+    assert_eq!((to, told.request), (Peer::Node(node_id(1)), 7));
+    assert!(matches!(told.body, Body::Reply(NodeReply::NotLeader { .. })), "{told:?}");
+    assert_eq!(turn.reservations, [ReservationChange::ReleaseAll]);
+    assert_eq!(refusals(turn), [NO_LEADER], "what is in no log is refused");
+    assert_eq!((alone.server.draining(), alone.server.status().ready), (None, false));
+    assert_eq!(alone.server.status().broker, Default::default());
+    let late = alone.planned(&task);
+    let (eval, token) = (task.eval.id, task.token);
+    let turn = alone.turn(vec![late]);
+    assert_eq!(turn.reservations, [ReservationChange::Release { eval, token }]);
+    assert_eq!(alone.allocs("a"), [], "what a worker says too late is nothing");
+}
+
+#[test]
+fn a_new_leader_has_the_queues_that_the_state_says() {
+    let mut alone = Alone::with(|_| {});
+    for id in ["a", "b"] {
+        alone.submit(spec(id, 1));
+    }
+    let open: BTreeSet<EvalId> = alone.open().into_iter().collect();
+    alone.depose();
+    alone.turn(vec![]);
+    assert!(alone.server.leader.is_none());
+    alone.append_as_next_leader(&deletes("none"));
+    alone.turn(vec![]);
+    let queued = alone.leader().evals.broker().contents();
+    assert_eq!(open.len(), 2);
+    assert_eq!(queued, open);
+}
+
+#[test]
+fn writes_are_bounded_by_what_is_under_way() {
+    let mut alone = Alone::with(|_| {});
+    let next = alone.server.replica.applied() + 1_000;
+    for n in 0..MAX_PENDING as u64 {
+        alone.server.pending.insert((next + n, alone.term()), OnApply::Nothing);
+    }
+    let turn = alone.turn(vec![Input::Request { token: TOKEN, action: registration(spec("a", 1)) }]);
+    assert_eq!(refusals(turn), ["too many writes are under way: try again shortly"]);
+}
+
+#[test]
+fn a_second_answer_of_a_worker_is_nothing() {
+    let mut alone = Alone::with(|_| {});
+    alone.add_node(info(1));
+    let task = alone.tasks(vec![asks(registration(spec("a", 1)))]).remove(0);
+    let answers = vec![alone.planned(&task), alone.planned(&task)];
+    alone.turn(answers);
+    alone.now = alone.now.after(Span::seconds(1));
+    alone.turns(2);
+    assert_eq!(alone.allocs("a").len(), 1);
+}

@@ -1,0 +1,49 @@
+//! What a scheduler worker makes of its task: a decision on the latest state, beside what other workers have reserved.
+//!
+//! Refuses to know: threads. Whoever runs workers lends them the reservations that they share.
+
+use super::effects::ScheduleTask;
+use super::reservations::Reservations;
+use model::plan::Decision;
+use state::store::Reader;
+use std::ops::DerefMut;
+
+/// How often a worker looks again because another one was quicker; then it is left to `plans`.
+const LOOKS: u32 = 4;
+
+/// `lock`: the reservations, for a moment.
+pub fn decide<G: DerefMut<Target = Reservations>>(
+    task: &ScheduleTask,
+    reader: &Reader,
+    lock: impl Fn() -> G,
+) -> Result<Box<Decision>, String> {
+    let key = (task.eval.id, task.token);
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let view = reader.view().map_err(|e| e.to_string())?;
+        if view.index() < task.min_index {
+            return Err(format!("the state has not reached index {}", task.min_index));
+        }
+        let on = |fleet| scheduler::schedule(&view, fleet, &task.eval, task.attempt, task.at, task.seed);
+        let reserved = lock().fleet_with(key, view.index(), view.fleet());
+        let mut decision = on(reserved.as_ref().unwrap_or(view.fleet()));
+        let mut last = looks == LOOKS;
+        let no_room = !decision.eval.failed_groups.is_empty() || decision.plan.preemptions().next().is_some();
+        if reserved.is_some() && no_room {
+            // what seems to be taken may never be, and nobody would tell who waits for it, or give back what made way for it: only the
+            // state says that there is no room
+            decision = on(view.fleet());
+            last = true;
+        }
+        if let Some(fault) = view.fault() {
+            return Err(fault.to_string());
+        }
+        if lock().reserve(key, view.index(), &decision.plan, view.fleet()) || last {
+            return Ok(Box::new(decision));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
