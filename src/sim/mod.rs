@@ -16,6 +16,7 @@ mod faults;
 mod garbage;
 mod golden;
 mod http;
+mod job_specs;
 mod keeper_host;
 mod launches;
 mod ledger;
