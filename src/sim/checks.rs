@@ -99,10 +99,7 @@ impl World {
     /// What a leader holds in memory is what the state says.
     fn check_leader(&self, at: ServerAt, view: &View) -> Result<(), String> {
         let Some(server) = &self.regions[at].brain else { return Ok(()) };
-        if server.queued_in_the_pause() > 0 {
-            let queued = server.queued_in_the_pause();
-            return Err(format!("{queued} evaluations are in the queues of a leader that is paused"));
-        }
+        self.check_pause(at)?;
         let tracked = &self.regions[at.region].tracked;
         if let Some(queued) = server.queued_at_rest() {
             queues_are_what_the_state_says(tracked, &queued)?;

@@ -2,9 +2,9 @@
 //! for each token, the same in every answer, with what that token brought along, there until it has ended.
 
 use super::faults::Kind;
+use super::job_specs::dispatched_job;
 use super::place::ServerAt;
 use super::users::{HOME_REGION, User};
-use super::workload::dispatched_job;
 use super::world::{Event, World};
 use model::eval::EvalStatus;
 use model::family::dispatch::{DispatchRequest, Parameterized, PayloadRule};

@@ -64,7 +64,7 @@ impl Region {
 }
 
 impl Regions {
-    /// One region: federation would give others their own seeds.
+    /// One region.
     pub fn new(seed: u64, servers: usize, nodes: usize, draws: &mut Stream) -> Regions {
         Regions(vec![Region::new(0, seed, servers, nodes, draws)])
     }

@@ -3,6 +3,7 @@
 
 use super::faults::Kind;
 use super::ledger::WrittenJob;
+use super::place::ServerAt;
 use super::users::User;
 use super::world::World;
 use model::eval::Evaluation;
@@ -88,5 +89,13 @@ impl World {
 
     fn settings(&mut self) -> Option<SchedulerSettings> {
         self.read(User::Operator, |view| Ok(view.scheduler_config()?.settings))
+    }
+
+    /// In a pause nothing waits in the leader's queues.
+    pub fn check_pause(&self, at: ServerAt) -> Result<(), String> {
+        match self.regions[at].brain.as_ref().map_or(0, |s| s.queued_in_the_pause()) {
+            0 => Ok(()),
+            n => Err(format!("{n} evaluations are in the queues of a leader that is paused")),
+        }
     }
 }
