@@ -1,7 +1,7 @@
-//! The thread of the client's brain: collects inputs, runs turns, obeys effects through the keeper's link and the
+//! The thread of the client's brain: collects inputs, runs turns, executes effects through the connection to the keeper and the
 //! directory work. A fault of its storage ends the agent: its supervisor starts it again, and the tasks do not notice.
 
-use super::dir_work::DirWork;
+use super::alloc_dir_worker::AllocDirWorker;
 use super::disk_space::DiskSpaceMonitor;
 use super::inbox;
 use super::messages::{ClientMessage, ServerMessage};
@@ -24,11 +24,11 @@ use wire::request::Refusal;
 use wire::rpc::Peer;
 
 /// Where the client's effects go.
-pub struct Ways {
+pub struct Channels {
     pub to_server: Sender<ServerMessage>,
     pub keeper: Sender<Command>,
     pub report: Arc<Published<Option<ClientReport>>>,
-    pub dirs: DirWork,
+    pub dirs: AllocDirWorker,
     /// Where each server is, by its raft id.
     pub servers: BTreeMap<u64, String>,
 }
@@ -41,7 +41,7 @@ pub struct ClientLoop {
     /// Its own id, which never changes.
     node: NodeId,
     space: DiskSpaceMonitor,
-    ways: Ways,
+    channels: Channels,
     /// Commands that found the keeper's queue full, in order. Emptied when the connection breaks: the brain compares
     /// anew after each connection.
     backlog: VecDeque<Command>,
@@ -52,12 +52,12 @@ pub struct ClientLoop {
 }
 
 impl ClientLoop {
-    pub fn new(client: Client, space: DiskSpaceMonitor, ways: Ways) -> ClientLoop {
+    pub fn new(client: Client, space: DiskSpaceMonitor, channels: Channels) -> ClientLoop {
         ClientLoop {
             node: client.status().node,
             client,
             space,
-            ways,
+            channels,
             backlog: VecDeque::new(),
             reported: None,
             asking: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl ClientLoop {
                 match letter {
                     ClientMessage::Input(input) => inputs.push(input),
                     ClientMessage::Keeper(notice) => self.notice(notice, &mut inputs),
-                    ClientMessage::Question(question) => inputs.push(self.enlist(question)),
+                    ClientMessage::Question(question) => inputs.push(self.register(question)),
                     ClientMessage::Ping(answer) => answer.try_send(()).unwrap_or_default(),
                 }
             }
@@ -84,7 +84,7 @@ impl ClientLoop {
             let effects = self.client.turn(clock::now(), inputs).map_err(|fault| fault.to_string())?;
             self.publish();
             for effect in effects {
-                if !self.obey(effect) {
+                if !self.execute(effect) {
                     return Ok(());
                 }
             }
@@ -113,19 +113,19 @@ impl ClientLoop {
     }
 
     /// Every question is answered in its turn.
-    fn enlist(&mut self, question: GrantRequest) -> Input {
+    fn register(&mut self, question: GrantRequest) -> Input {
         self.next_token += 1;
         self.asking.insert(self.next_token, question.reply);
         Input::Ask { token: self.next_token, ask: question.ask }
     }
 
     /// False when nothing more will come.
-    fn obey(&mut self, effect: Effect) -> bool {
+    fn execute(&mut self, effect: Effect) -> bool {
         match effect {
             Effect::Send { bytes, .. } => {
                 let input = server::effects::Input::Frame { from: Peer::Node(self.node), bytes };
                 inbox::send_or_drop(
-                    &self.ways.to_server,
+                    &self.channels.to_server,
                     "a frame to the server",
                     ServerMessage::Input(input),
                 );
@@ -134,22 +134,22 @@ impl ClientLoop {
                 self.backlog.push_back(command);
                 self.flush();
             }
-            Effect::BuildDir(spec) => self.ways.dirs.build(spec),
-            Effect::RemoveDir { alloc } => self.ways.dirs.remove(alloc),
+            Effect::BuildDir(spec) => self.channels.dirs.build(spec),
+            Effect::RemoveDir { alloc } => self.channels.dirs.remove(alloc),
             Effect::Answer { token, result } => {
                 if let Some(reply) = self.asking.remove(&token) {
                     // whoever asked may have left
                     reply.try_send(result).unwrap_or_default();
                 }
             }
-            Effect::Done => return false,
+            Effect::ShutdownComplete => return false,
         }
         true
     }
 
     fn flush(&mut self) {
         while let Some(command) = self.backlog.pop_front() {
-            if let Err(TrySendError::Full(command)) = self.ways.keeper.try_send(command) {
+            if let Err(TrySendError::Full(command)) = self.channels.keeper.try_send(command) {
                 return self.backlog.push_front(command);
             }
         }
@@ -160,8 +160,8 @@ impl ClientLoop {
         if self.reported.as_ref() == Some(&status) {
             return;
         }
-        let address = |id: &u64| self.ways.servers.get(id).cloned();
-        self.ways.report.set(Some(ClientReport {
+        let address = |id: &u64| self.channels.servers.get(id).cloned();
+        self.channels.report.set(Some(ClientReport {
             node_id: status.node,
             known_servers: status.servers.iter().filter_map(address).collect(),
             allocations: status.allocs as u64,

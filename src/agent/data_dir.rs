@@ -2,7 +2,7 @@
 //! aside with a sentence, never emptied.
 
 use ::io::entropy;
-use ::io::keeper::THROW_AWAY;
+use ::io::keeper::EPHEMERAL_MARKER;
 use model::id::{NodeId, NodeSecret};
 use rustix::fs::{FlockOperation, flock};
 use std::fmt::Display;
@@ -19,12 +19,12 @@ pub struct DataDir {
     root: PathBuf,
     /// Held as long as the agent lives.
     _lock: File,
-    throw_away: bool,
+    ephemeral: bool,
 }
 
 impl DataDir {
     /// Takes the directory for this agent alone, creating what is missing (0700).
-    pub fn open(root: &Path, throw_away: bool) -> Result<DataDir, String> {
+    pub fn open(root: &Path, ephemeral: bool) -> Result<DataDir, String> {
         let at = |what: &str, e: io::Error| format!("data directory {}: {what}: {e}", root.display());
         make_dir(root, 0o700).map_err(|e| at("cannot be created", e))?;
         let lock = lock(&root.join("lock")).map_err(|e| at("cannot be locked", e))?.ok_or_else(|| {
@@ -34,13 +34,13 @@ impl DataDir {
             )
         })?;
         check_format(root)?;
-        if throw_away {
-            File::create(root.join(THROW_AWAY)).map_err(|e| at(THROW_AWAY, e))?;
+        if ephemeral {
+            File::create(root.join(EPHEMERAL_MARKER)).map_err(|e| at(EPHEMERAL_MARKER, e))?;
         }
         for (name, mode) in [("server", 0o700), ("client", 0o700), ("keeper", 0o700), ("alloc", 0o711)] {
             make_dir(&root.join(name), mode).map_err(|e| at(name, e))?;
         }
-        Ok(DataDir { root: root.to_path_buf(), _lock: lock, throw_away })
+        Ok(DataDir { root: root.to_path_buf(), _lock: lock, ephemeral })
     }
 
     pub fn root(&self) -> &Path {
@@ -64,7 +64,7 @@ impl DataDir {
 
     /// Lets tasks of other users pass through to their own directories, without letting them list anything: done when the
     /// first such task is placed here, so that a node without any keeps its directory closed.
-    pub fn let_users_pass(root: &Path) -> io::Result<()> {
+    pub fn allow_traversal(root: &Path) -> io::Result<()> {
         fs::set_permissions(root, fs::Permissions::from_mode(0o711))
     }
 }
@@ -72,7 +72,7 @@ impl DataDir {
 /// A throw-away directory goes, also when the agent could not start; any other stays as it is.
 impl Drop for DataDir {
     fn drop(&mut self) {
-        if self.throw_away
+        if self.ephemeral
             && let Err(error) = fs::remove_dir_all(&self.root)
         {
             tracing::warn!(path = %self.root.display(), %error, "the throw-away data directory could not be removed");

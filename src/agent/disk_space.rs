@@ -22,11 +22,11 @@ impl DiskSpaceMonitor {
     /// Whether the disk has room, when that has changed. To be told before all else, so that a write that came with the
     /// news of a full disk is not tried.
     pub fn poll_change(&mut self, now: Mono) -> Option<bool> {
-        if self.reserve.is_spent() && now >= self.next_check {
+        if self.reserve.is_exhausted() && now >= self.next_check {
             self.next_check = now.after(CHECK_PERIOD);
             self.reserve.refill();
         }
-        let free = !self.reserve.is_spent();
+        let free = !self.reserve.is_exhausted();
         let news = (free != self.told_free).then_some(free);
         self.told_free = free;
         news
@@ -34,6 +34,6 @@ impl DiskSpaceMonitor {
 
     /// When there may be news.
     pub fn deadline(&self) -> Option<Mono> {
-        (!self.told_free || self.reserve.is_spent()).then_some(self.next_check)
+        (!self.told_free || self.reserve.is_exhausted()).then_some(self.next_check)
     }
 }

@@ -3,7 +3,7 @@
 use super::config::{ClientConfig, Config, HostNetwork, Settings, shown};
 use ::io::{clock, fingerprint, interfaces};
 use api::agent::{AgentInfo, Telemetry};
-use api::metrics::Filter;
+use api::metrics::PrefixFilter;
 use model::claims::NodeOffers;
 use model::id::{NodeId, NodeSecret};
 use model::node::NodeInfo;
@@ -12,7 +12,7 @@ use model::time::Wall;
 use std::net::SocketAddr;
 use std::path::Path;
 
-pub type Node = (NodeId, NodeSecret);
+pub type NodeCredentials = (NodeId, NodeSecret);
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -51,7 +51,7 @@ fn telemetry(config: &Config) -> Telemetry {
         publish_node: t.publish_node,
         publish_allocations: t.publish_allocations,
         hide_dispatched: t.hide_dispatched,
-        filter: Filter { default: t.filter_default, prefixes: t.prefixes.clone() },
+        filter: PrefixFilter { default: t.filter_default, prefixes: t.prefixes.clone() },
         host: (!t.disable_hostname)
             .then(|| if t.use_node_name { config.name.clone() } else { t.hostname.clone() }),
     }
@@ -80,9 +80,9 @@ fn host_network((name, network): &(String, HostNetwork)) -> interfaces::HostNetw
 const RPC_PORT: u16 = 4647;
 
 /// Looks at the machine: to be called off the main thread.
-pub fn node_info(config: &Config, alloc_dir: &Path, node: Node) -> NodeInfo {
+pub fn node_info(config: &Config, alloc_dir: &Path, node: NodeCredentials) -> NodeInfo {
     let settings = fingerprint_config(config, alloc_dir);
-    described(config, node, fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER)))
+    node_info_from(config, node, fingerprint::fingerprint(&settings, clock::wall().unwrap_or(Wall::NEVER)))
 }
 
 /// 0 says nothing.
@@ -107,7 +107,7 @@ pub fn fingerprint_config(config: &Config, alloc_dir: &Path) -> fingerprint::Con
 }
 
 /// What was found and what the configuration adds.
-pub fn described(config: &Config, node: Node, found: fingerprint::Fingerprint) -> NodeInfo {
+pub fn node_info_from(config: &Config, node: NodeCredentials, found: fingerprint::Fingerprint) -> NodeInfo {
     let client = &config.client;
     let reserved = &client.reserved;
     NodeInfo {

@@ -13,7 +13,7 @@ const INPUTS_PER_TURN: usize = 256;
 /// What may wait. A full inbox refuses: frames are lost as on a bad link, writes are answered "busy".
 pub const CAPACITY: usize = 1024;
 
-/// Nobody will send anything any more.
+/// All senders are gone.
 #[derive(Debug)]
 pub struct Closed;
 

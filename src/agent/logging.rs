@@ -4,7 +4,7 @@
 use super::config::{LogConfig, LogLevel};
 use super::log_lines::{json, text};
 use ::io::clock;
-use ::io::log_file::{LogFile, Rotation};
+use ::io::log_file::{LogFile, RotationPolicy};
 use ::io::monitor::Monitor;
 use api::monitor::LogLevel as Shown;
 use jiff::Timestamp;
@@ -54,7 +54,7 @@ pub fn init(config: &LogConfig) -> Result<Logging, String> {
 /// Written besides stderr, if there shall be one.
 fn log_file(config: &LogConfig) -> Result<Option<LogFile>, String> {
     let Some(path) = &config.file else { return Ok(None) };
-    let rotation = Rotation {
+    let rotation = RotationPolicy {
         bytes: config.rotate_bytes,
         age: clock::duration(config.rotate_duration),
         keep: config.rotate_max_files,

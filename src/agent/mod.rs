@@ -4,10 +4,10 @@
 //! thread touches it; whatever ends the agent, a durable agent's tasks go on and a `-dev` agent's do not.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stderr)]
 
+mod alloc_dir_worker;
 mod client_loop;
 pub mod config;
 mod data_dir;
-mod dir_work;
 mod disk_space;
 mod http_service;
 mod identity;
@@ -18,7 +18,7 @@ mod messages;
 mod reload;
 mod server_loop;
 mod signals;
-mod stores;
+mod startup;
 mod supervisor;
 mod workers;
 
@@ -27,22 +27,23 @@ use ::io::host_stats::HostStatsCollector;
 use ::io::http::{self, Published};
 use ::io::keeper_connection::{self, KeeperConnection, KeeperStartMode};
 use ::io::{client_rpc, clock, entropy};
+use alloc_dir_worker::{AllocDirWorker, DirPaths};
 use api::agent::AgentInfo;
 use async_channel::{Receiver, Sender};
 use client_loop::ClientLoop;
 use config::{Config, Loaded};
 use data_dir::DataDir;
-use dir_work::{DirWork, Places};
-use http_service::{Connections, HttpService, PendingWrite};
+use http_service::{HttpService, HttpServiceParts, PendingWrite};
 use logging::Logging;
 use messages::{ClientMessage, ServerMessage};
 use model::time::Span;
-pub use reload::Read;
-use reload::Reloading;
+pub use reload::ReadConfig;
+use reload::Reloader;
 use server::effects::ScheduleTask;
 use server_loop::ServerLoop;
 use signals::{Signal, Signals};
 use smol::future::or;
+use startup::{OpenedStores, open_stores};
 use state::store::Reader;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use stores::{Stores, open_stores};
 use wire::status::ServerStatus;
 
 /// The raft id of a region's only server.
@@ -74,11 +74,11 @@ impl Started {
 }
 
 /// Runs the agent until it is told to stop. `started` is called on a thread of its own once the HTTP API answers.
-pub fn run(loaded: Loaded, read: Read, started: impl FnOnce(Started) + Send + 'static) -> ExitCode {
+pub fn run(loaded: Loaded, read: ReadConfig, started: impl FnOnce(Started) + Send + 'static) -> ExitCode {
     abort_on_panic();
-    let reloading = Reloading { read, settings: loaded.settings };
+    let reloader = Reloader { read, settings: loaded.settings };
     let outcome = logging::init(&loaded.config.log)
-        .and_then(|logging| Agent::start(loaded.config, logging, reloading))
+        .and_then(|logging| Agent::start(loaded.config, logging, reloader))
         .and_then(|agent| agent.serve(started));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,49 +104,49 @@ fn abort_on_panic() {
 struct Agent {
     config: Config,
     logging: Logging,
-    reloading: Reloading,
+    reloader: Reloader,
     dir: DataDir,
     executor: Arc<smol::Executor<'static>>,
     service: Arc<HttpService>,
     http_settings: Arc<http::Settings>,
     listeners: Vec<TcpListener>,
-    server_mail: Sender<ServerMessage>,
-    client_mail: Sender<ClientMessage>,
+    server_inbox: Sender<ServerMessage>,
+    client_inbox: Sender<ClientMessage>,
     keeper: Sender<wire::keeper::Command>,
     /// A brain's thread ended, and why.
-    ended: Receiver<(Part, Result<(), String>)>,
+    ended: Receiver<(Brain, Result<(), String>)>,
     threads: Vec<JoinHandle<()>>,
     signals: Signals,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum Brain {
     Server,
     Client,
 }
 
 impl Agent {
-    fn start(config: Config, logging: Logging, reloading: Reloading) -> Result<Agent, String> {
+    fn start(config: Config, logging: Logging, reloader: Reloader) -> Result<Agent, String> {
         let signals = Signals::new().map_err(|e| format!("signals cannot be received: {e}"))?;
         // first, so that a taken port leaves no directory behind
         let listeners = listen(&config)?;
         let dir = open_data_dir(&config)?;
         let executor = Arc::new(smol::Executor::new());
-        let (server_mail, to_server) = async_channel::bounded(inbox::CAPACITY);
-        let (client_mail, to_client) = async_channel::bounded(inbox::CAPACITY);
-        let Stores { opened, node, client, space } = open_stores(&config, &dir)?;
+        let (server_inbox, to_server) = async_channel::bounded(inbox::CAPACITY);
+        let (client_inbox, to_client) = async_channel::bounded(inbox::CAPACITY);
+        let OpenedStores { opened, node, client, space } = open_stores(&config, &dir)?;
         let (asks, to_forward) = async_channel::bounded(inbox::CAPACITY);
         let (calls, to_answer) = async_channel::bounded(inbox::CAPACITY);
-        let agent = identity::agent_info(&config, &reloading.settings, dir.root());
+        let agent = identity::agent_info(&config, &reloader.settings, dir.root());
         let service =
             http_service(&executor, &config, &dir, agent, opened.reader(), (asks, calls), &logging)?;
         let http_settings = Arc::new(http::Settings {
             response_headers: Published::new(response_headers(&config)),
             limits: Published::new(limits(&config)),
         });
-        executor::spawn(&executor, forward(to_forward, server_mail.clone(), ServerMessage::Write)).detach();
+        executor::spawn(&executor, forward(to_forward, server_inbox.clone(), ServerMessage::Write)).detach();
         let (questions, to_brain) = async_channel::bounded(inbox::CAPACITY);
-        executor::spawn(&executor, forward(to_brain, client_mail.clone(), ClientMessage::Question)).detach();
+        executor::spawn(&executor, forward(to_brain, client_inbox.clone(), ClientMessage::Question)).detach();
         let places = client_rpc::NodeDirs {
             data_dir: dir.root().to_path_buf(),
             alloc_dir: alloc_dir(&config, dir.root()),
@@ -154,37 +154,38 @@ impl Agent {
         let answering = client_rpc::serve(executor.clone(), to_answer, questions, places);
         executor::spawn(&executor, answering).detach();
 
-        let keeper = link_keeper(&executor, &dir, starter(&config)?, client_mail.clone());
-        let (tell_end, ended) = async_channel::bounded(2);
+        let keeper = connect_keeper(&executor, &dir, keeper_start_mode(&config)?, client_inbox.clone());
+        let (send_end, ended) = async_channel::bounded(2);
         let (work, tasks) = async_channel::bounded(config.server.num_schedulers.max(1) as usize);
-        let mut threads = start_workers(config.server.num_schedulers, &tasks, &server_mail, &service)?;
+        let mut threads = start_workers(config.server.num_schedulers, &tasks, &server_inbox, &service)?;
         let ways =
-            server_loop::Ways { to_node: client_mail.clone(), workers: work, service: service.clone() };
+            server_loop::Ways { to_node: client_inbox.clone(), workers: work, service: service.clone() };
         let server = ServerLoop::new(opened, ways);
-        threads.push(spawn_part(Part::Server, tell_end.clone(), move || server.run(&to_server))?);
+        threads.push(spawn_brain(Brain::Server, send_end.clone(), move || server.run(&to_server))?);
 
-        let places = Places { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
-        let ways = client_loop::Ways {
-            to_server: server_mail.clone(),
+        let places =
+            DirPaths { data_dir: dir.root().to_path_buf(), alloc_dir: alloc_dir(&config, dir.root()) };
+        let channels = client_loop::Channels {
+            to_server: server_inbox.clone(),
             keeper: keeper.clone(),
             report: service.client.clone(),
-            dirs: DirWork::start(&executor, places, &client_mail),
+            dirs: AllocDirWorker::start(&executor, places, &client_inbox),
             servers: [(SERVER_ID, service.agent.rpc_addr.clone())].into(),
         };
-        let client = ClientLoop::new(client, space, ways);
-        threads.push(spawn_part(Part::Client, tell_end, move || client.run(&to_client))?);
+        let client = ClientLoop::new(client, space, channels);
+        threads.push(spawn_brain(Brain::Client, send_end, move || client.run(&to_client))?);
 
         let agent = Agent {
             config,
             logging,
-            reloading,
+            reloader,
             dir,
             executor,
             service,
             http_settings,
             listeners,
-            server_mail,
-            client_mail,
+            server_inbox,
+            client_inbox,
             keeper,
             ended,
             threads,
@@ -195,9 +196,9 @@ impl Agent {
     }
 
     /// Looks at the machine, off the main thread, and tells the client.
-    fn fingerprint(&self, node: identity::Node) {
+    fn fingerprint(&self, node: identity::NodeCredentials) {
         let (config, alloc_dir) = (self.config.clone(), alloc_dir(&self.config, self.dir.root()));
-        let mail = self.client_mail.clone();
+        let mail = self.client_inbox.clone();
         let look = async move {
             let info = executor::unblock(move || identity::node_info(&config, &alloc_dir, node)).await;
             let input = client::effects::Input::Fingerprint(Box::new(info));
@@ -227,7 +228,7 @@ impl Agent {
             supervisor::ready();
             let (stop, asked_to_stop) = async_channel::bounded(1);
             spawn("started", move || started(Started { http, stop }))?;
-            let watchdog = supervisor::watchdog(self.server_mail.clone(), self.client_mail.clone());
+            let watchdog = supervisor::watchdog(self.server_inbox.clone(), self.client_inbox.clone());
             executor::spawn(&self.executor, watchdog).detach();
 
             let outcome = self.wait(&asked_to_stop).await;
@@ -247,7 +248,7 @@ impl Agent {
         enum Woken {
             Signal(Signal),
             Asked(Result<(), String>),
-            Ended(Part, Result<(), String>),
+            Ended(Brain, Result<(), String>),
         }
         loop {
             let signal = async { Woken::Signal(self.signals.next().await) };
@@ -260,25 +261,25 @@ impl Agent {
             };
             let ended = async {
                 match self.ended.recv().await {
-                    Ok((part, why)) => Woken::Ended(part, why),
+                    Ok((brain, why)) => Woken::Ended(brain, why),
                     Err(_) => std::future::pending().await,
                 }
             };
             match or(signal, or(asked, ended)).await {
                 Woken::Signal(Signal::Stop) => {
-                    self.say_stopping();
+                    self.print_stopping();
                     return Ok(());
                 }
                 Woken::Signal(Signal::Reload) => self.reload(),
                 Woken::Asked(why) => return why,
-                Woken::Ended(part, Ok(())) => return Err(format!("the {part:?} ended by itself")),
+                Woken::Ended(brain, Ok(())) => return Err(format!("the {brain:?} ended by itself")),
                 Woken::Ended(_, Err(why)) => return Err(why),
             }
         }
     }
 
-    /// Whoever pressed Ctrl-C shall know that it was heard, whatever the log level.
-    fn say_stopping(&self) {
+    /// Printed whatever the log level, so that a user who pressed Ctrl-C sees it was received.
+    fn print_stopping(&self) {
         if self.config.dev {
             eprintln!("==> Stopping the agent and its tasks; a second signal ends the waiting");
         } else {
@@ -287,12 +288,12 @@ impl Agent {
     }
 
     fn reload(&mut self) {
-        match self.reloading.again() {
+        match self.reloader.read_again() {
             Ok(now) => {
                 self.logging.set(now.config.log.level);
                 self.http_settings.response_headers.set(response_headers(&now.config));
                 self.http_settings.limits.set(limits(&now.config));
-                now.tell();
+                now.log_changes();
             }
             Err(why) => tracing::error!(why, "the configuration is not reloaded"),
         }
@@ -303,11 +304,11 @@ impl Agent {
     async fn stop_brains(&mut self) -> Result<(), String> {
         let kill_tasks = self.config.dev;
         let input = client::effects::Input::Shutdown { kill_tasks };
-        self.client_mail.try_send(ClientMessage::Input(input)).unwrap_or_default();
+        self.client_inbox.try_send(ClientMessage::Input(input)).unwrap_or_default();
         let limit = clock::duration(self.config.client.max_kill_timeout) + STOP_GRACE;
         let done = async {
-            while let Ok((part, result)) = self.ended.recv().await {
-                if part == Part::Client {
+            while let Ok((brain, result)) = self.ended.recv().await {
+                if brain == Brain::Client {
                     return result;
                 }
             }
@@ -325,7 +326,7 @@ impl Agent {
         if kill_tasks {
             self.end_keeper().await;
         }
-        self.server_mail.try_send(ServerMessage::Stop).unwrap_or_default();
+        self.server_inbox.try_send(ServerMessage::Stop).unwrap_or_default();
         result
     }
 
@@ -368,7 +369,7 @@ fn open_data_dir(config: &Config) -> Result<DataDir, String> {
     }
 }
 
-/// What stands between requests and the brains. `asks` goes to the server, `calls` to this agent's node.
+/// The service that answers HTTP requests. `asks` goes to the server, `calls` to this agent's node.
 fn http_service(
     executor: &Arc<smol::Executor<'static>>,
     config: &Config,
@@ -378,7 +379,7 @@ fn http_service(
     (asks, calls): (Sender<PendingWrite>, Sender<client_rpc::RpcCall>),
     logging: &Logging,
 ) -> Result<Arc<HttpService>, String> {
-    Ok(Arc::new(HttpService::new(Connections {
+    Ok(Arc::new(HttpService::new(HttpServiceParts {
         executor: executor.clone(),
         agent,
         reader,
@@ -386,7 +387,7 @@ fn http_service(
         client: Arc::new(Published::new(None)),
         actions: asks,
         node: calls,
-        rehearse: Arc::new(workers::rehearse),
+        plan_job: Arc::new(workers::rehearse),
         explain: Arc::new(workers::explain),
         clock: Box::new(clock::mono),
         seed: entropy::u64().map_err(|e| e.to_string())?,
@@ -427,7 +428,7 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, String> {
     config.http.addresses.iter().map(bind).collect()
 }
 
-fn starter(config: &Config) -> Result<KeeperStartMode, String> {
+fn keeper_start_mode(config: &Config) -> Result<KeeperStartMode, String> {
     let exe = std::env::current_exe().map_err(|e| format!("the path of this binary: {e}"))?;
     if config.dev {
         Ok(KeeperStartMode::Owned { exe })
@@ -438,23 +439,23 @@ fn starter(config: &Config) -> Result<KeeperStartMode, String> {
     }
 }
 
-async fn forward<T, M>(from: Receiver<T>, mail: Sender<M>, letter: fn(T) -> M) {
+async fn forward<T, M>(from: Receiver<T>, mail: Sender<M>, wrap: fn(T) -> M) {
     while let Ok(next) = from.recv().await {
-        if mail.send(letter(next)).await.is_err() {
+        if mail.send(wrap(next)).await.is_err() {
             return;
         }
     }
 }
 
-/// The way to the keeper; what comes from it goes to the client.
-fn link_keeper(
+/// Connects to the keeper; its notices go to the client.
+fn connect_keeper(
     executor: &smol::Executor<'static>,
     dir: &DataDir,
-    starter: KeeperStartMode,
+    keeper_start_mode: KeeperStartMode,
     mail: Sender<ClientMessage>,
 ) -> Sender<wire::keeper::Command> {
     let (KeeperConnection { commands, notices }, drive) =
-        keeper_connection::open(dir.root().to_path_buf(), starter);
+        keeper_connection::open(dir.root().to_path_buf(), keeper_start_mode);
     executor::spawn(executor, drive).detach();
     executor::spawn(executor, forward(notices, mail, ClientMessage::Keeper)).detach();
     commands
@@ -477,13 +478,13 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread::Builder::new().name(name.to_string()).spawn(body).map_err(|e| format!("thread {name}: {e}"))
 }
 
-fn spawn_part(
-    part: Part,
-    ended: Sender<(Part, Result<(), String>)>,
+fn spawn_brain(
+    brain: Brain,
+    ended: Sender<(Brain, Result<(), String>)>,
     body: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Result<JoinHandle<()>, String> {
-    spawn(&format!("{part:?}").to_lowercase(), move || {
+    spawn(&format!("{brain:?}").to_lowercase(), move || {
         let result = body();
-        ended.try_send((part, result)).unwrap_or_default();
+        ended.try_send((brain, result)).unwrap_or_default();
     })
 }

@@ -3,31 +3,31 @@
 use super::config::{Config, Loaded, Settings, keys};
 
 /// Reads the same files and flags as at the start.
-pub type Read = Box<dyn Fn() -> Result<Loaded, String> + Send>;
+pub type ReadConfig = Box<dyn Fn() -> Result<Loaded, String> + Send>;
 
-pub struct Reloading {
-    pub read: Read,
+pub struct Reloader {
+    pub read: ReadConfig,
     /// What the agent started with.
     pub settings: Settings,
 }
 
 /// What the files say now.
-pub struct Reread {
+pub struct ReloadedConfig {
     pub config: Config,
     warnings: Vec<String>,
     /// Keys that changed since the start, and that a running agent does not take over.
     pending: Vec<String>,
 }
 
-impl Reloading {
-    pub fn again(&self) -> Result<Reread, String> {
+impl Reloader {
+    pub fn read_again(&self) -> Result<ReloadedConfig, String> {
         let Loaded { config, settings, warnings } = (self.read)()?;
-        Ok(Reread { config, warnings, pending: pending(&self.settings, &settings) })
+        Ok(ReloadedConfig { config, warnings, pending: pending(&self.settings, &settings) })
     }
 }
 
-impl Reread {
-    pub fn tell(&self) {
+impl ReloadedConfig {
+    pub fn log_changes(&self) {
         for warning in &self.warnings {
             tracing::warn!("{warning}");
         }
@@ -45,7 +45,7 @@ fn pending(before: &Settings, now: &Settings) -> Vec<String> {
     let mut changed: Vec<String> = before
         .keys()
         .chain(now.keys())
-        .filter(|k| before.get(*k) != now.get(*k) && !keys::is_live(k))
+        .filter(|k| before.get(*k) != now.get(*k) && !keys::is_reloadable(k))
         .cloned()
         .collect();
     changed.sort();

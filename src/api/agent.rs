@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: where these values come from, and how they are shown. They are handed in, whole, by whoever runs the agent.
 
-use crate::metrics::names::Filter;
+use crate::metrics::names::PrefixFilter;
 use model::id::NodeId;
 use model::time::Span;
 use wire::metrics::MetricsSnapshot;
@@ -75,7 +75,7 @@ pub struct Telemetry {
     pub hide_dispatched: bool,
     /// The label `host` of gauges; `None`: they have none.
     pub host: Option<String>,
-    pub filter: Filter,
+    pub filter: PrefixFilter,
 }
 
 /// What this agent's node says of itself at present.

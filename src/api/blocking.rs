@@ -24,7 +24,7 @@ pub fn answer(
     let response = match render() {
         Ok(response) | Err(response) => response,
     };
-    Ok(RouteOutcome::Respond(mark(call, response, index)))
+    Ok(RouteOutcome::Respond(with_index(call, response, index)))
 }
 
 /// `None`: there is an answer.
@@ -39,26 +39,26 @@ pub fn wait(call: &Call<'_>, index: u64, keys: Vec<WatchKey>, seen: u64) -> Opti
 }
 
 /// An empty list that stays empty: who waits for a change waits to the end.
-pub fn nothing(call: &Call<'_>, index: u64) -> Result<RouteOutcome, Response> {
+pub fn empty_list(call: &Call<'_>, index: u64) -> Result<RouteOutcome, Response> {
     let none: [(); 0] = [];
     answer(call, index, vec![], index, || Ok(Response::json(&none, call.query.pretty)))
 }
 
 /// With the headers of a read of `index`. Clients want them on everything that is no write.
-pub fn mark(call: &Call<'_>, response: Response, index: u64) -> Response {
-    Mark::new(call, index).on(response)
+pub fn with_index(call: &Call<'_>, response: Response, index: u64) -> Response {
+    IndexHeaders::new(call, index).on(response)
 }
 
 /// What the headers of a read say.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct IndexHeaders {
     pub index: u64,
     pub known_leader: bool,
 }
 
-impl Mark {
-    pub fn new(call: &Call<'_>, index: u64) -> Mark {
-        Mark { index: index.max(1), known_leader: call.ctx.status.leader.is_some() }
+impl IndexHeaders {
+    pub fn new(call: &Call<'_>, index: u64) -> IndexHeaders {
+        IndexHeaders { index: index.max(1), known_leader: call.ctx.status.leader.is_some() }
     }
 
     pub fn on(self, response: Response) -> Response {

@@ -6,7 +6,7 @@
 use super::response::Response;
 
 /// What a browser says of a request, or of one that it would like to make.
-pub struct Asked<'a> {
+pub struct CorsRequest<'a> {
     /// Not decoded.
     pub path: &'a str,
     pub method: &'a str,
@@ -29,7 +29,7 @@ const OPEN: &[(&str, &[&str])] = &[
 ];
 
 /// Headers for the answer, and the whole answer to a request that only asks whether another one is allowed.
-pub fn answer(asked: &Asked<'_>) -> (Vec<(&'static str, String)>, Option<Response>) {
+pub fn answer(asked: &CorsRequest<'_>) -> (Vec<(&'static str, String)>, Option<Response>) {
     let Some((_, methods)) = OPEN.iter().find(|(beginning, _)| asked.path.starts_with(beginning)) else {
         return (vec![], None);
     };
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn get(path: &str, origin: Option<&str>) -> Vec<(&'static str, String)> {
-        let asked = Asked { path, method: "GET", origin, wanted_method: None, wanted_headers: None };
+        let asked = CorsRequest { path, method: "GET", origin, wanted_method: None, wanted_headers: None };
         let (headers, answer) = super::answer(&asked);
         assert_eq!(answer, None, "{path}");
         headers
@@ -96,7 +96,7 @@ mod tests {
             ("/v1/var/a/b", "PATCH", false),
         ] {
             let (wanted, headers) = (Some(wanted), Some("x-nomad-token, content-type"));
-            let asked = Asked {
+            let asked = CorsRequest {
                 path,
                 method: "OPTIONS",
                 origin: Some("null"),

@@ -39,10 +39,10 @@ use presentation::{Form, Presentation};
 use query::Query;
 use request::{Method, Request};
 use response::Response;
-use routes::job::plan::Planned;
+use routes::job::plan::JobPlanResponder;
 use routes::job::{self, dispatch, versions};
-use routes::why::Explained;
-use routes::{Handler, Kind, Leader, Namespaces};
+use routes::why::WhyResponder;
+use routes::{Handler, LeaderRule, Namespaces, RouteKind};
 use routes::{alloc, deployment, eval, namespace, node, scheduler_config};
 use state::store::Reader;
 use state::view::View;
@@ -71,10 +71,10 @@ pub enum RouteOutcome {
     Respond(Response),
     /// A write: give it to the servers, and their answer to `WriteResponder::response`.
     Write(WriteRequest, WriteResponder),
-    /// Something to be found out, without writing: give it to the scheduler, and what it says to `Planned::response`.
-    PlanJob(JobPlanRequest, Planned),
+    /// Something to be found out, without writing: give it to the scheduler, and what it says to `JobPlanResponder::response`.
+    PlanJob(JobPlanRequest, JobPlanResponder),
     /// Why something is as it is: to be found out in the same way.
-    Explain(Subject, Explained),
+    Explain(Subject, WhyResponder),
     /// Nothing to tell yet: ask again, with `state`, once a key changed past `seen` or `wake_at` has come.
     Wait(Wait),
     /// A stream of events.
@@ -93,7 +93,7 @@ pub enum RouteOutcome {
 
 impl RouteOutcome {
     /// There is no end that the length of an answer could be told of.
-    fn goes_on(&self) -> bool {
+    fn is_stream(&self) -> bool {
         match self {
             RouteOutcome::Events(_) | RouteOutcome::Monitor(_) => true,
             RouteOutcome::AskClient(_, presentation) => {
@@ -184,8 +184,8 @@ impl WriteResponder {
 }
 
 /// How long a read waits for a leader (http-api.md 0.6.5, server.md 5), and how often it looks.
-const LEADER_HOLD: Span = Span::seconds(5);
-const LEADER_LOOK: Span = Span::millis(100);
+const LEADER_WAIT: Span = Span::seconds(5);
+const LEADER_POLL_INTERVAL: Span = Span::millis(100);
 
 /// The sentence for want of a leader.
 fn no_leader() -> &'static str {
@@ -195,7 +195,7 @@ fn no_leader() -> &'static str {
 /// One step of a request. Called again, with the `state` of the `Wait`, when the wait is over.
 pub fn route(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> RouteOutcome {
     match step(request, ctx, state) {
-        Ok(outcome) if request.method == Method::Head && outcome.goes_on() => {
+        Ok(outcome) if request.method == Method::Head && outcome.is_stream() => {
             RouteOutcome::Respond(Response::invalid_method())
         }
         Ok(outcome) => outcome,
@@ -212,10 +212,10 @@ fn step(request: &Request, ctx: &RequestContext<'_>, state: WaitState) -> Result
     }
     let query = Query::new(request.parameters().map_err(bad)?)?;
     query.check_region(&ctx.agent.region)?;
-    if query.filter.is_some() && route.kind != Kind::List {
+    if query.filter.is_some() && route.kind != RouteKind::List {
         return Err(Response::text(400, "a filter is for lists: this request has none to choose from"));
     }
-    if route.leader == Leader::Needed
+    if route.leader == LeaderRule::Needed
         && let Some(wait) = await_leader(&query, ctx, state)?
     {
         return Ok(RouteOutcome::Wait(wait));
@@ -229,10 +229,10 @@ fn await_leader(query: &Query, ctx: &RequestContext<'_>, state: WaitState) -> Re
     if query.stale || (ctx.status.leader.is_some() && ctx.status.ready) {
         return Ok(None);
     }
-    let until = state.leader_until.unwrap_or(ctx.now.after(LEADER_HOLD));
+    let until = state.leader_until.unwrap_or(ctx.now.after(LEADER_WAIT));
     if ctx.now < until {
         let state = WaitState { leader_until: Some(until), ..state };
-        let wake_at = ctx.now.after(LEADER_LOOK).min(until);
+        let wake_at = ctx.now.after(LEADER_POLL_INTERVAL).min(until);
         return Ok(Some(Wait { keys: vec![], seen: 0, wake_at, state }));
     }
     let why = match ctx.status.leader {

@@ -45,7 +45,7 @@ pub fn rows<T: Clone>(
 
 /// Cuts the asked page out of `rows`. Rows that lie before `from` in the list's direction are left out, and then those
 /// that the query's filter does not match; `key` is what rows are ordered by and `name` is the token of one.
-pub fn cut<T, K: Ord>(
+pub fn paginate<T, K: Ord>(
     rows: impl Iterator<Item = Result<T, Response>>,
     query: &Query,
     from: Option<&K>,
@@ -88,7 +88,7 @@ fn fill<T>(
 }
 
 /// The elements of a list without pages that `matches` holds.
-pub fn chosen<T>(rows: Vec<T>, matches: impl Fn(&T) -> Result<bool, Response>) -> Result<Vec<T>, Response> {
+pub fn filtered<T>(rows: Vec<T>, matches: impl Fn(&T) -> Result<bool, Response>) -> Result<Vec<T>, Response> {
     Ok(fill(rows.into_iter().map(Ok), usize::MAX, |_| String::new(), matches)?.items)
 }
 
@@ -154,7 +154,8 @@ mod tests {
     fn page(count: u64, from: Option<u64>, per_page: usize, reverse: bool) -> (Vec<u64>, String) {
         let parameters = [("per_page", per_page.to_string()), ("reverse", reverse.to_string())];
         let query = Query::new(parameters.map(|(k, v)| (k.to_string(), v)).into()).unwrap();
-        let page = cut(numbers(count), &query, from.as_ref(), |n| *n, u64::to_string, |_| Ok(true)).unwrap();
+        let page =
+            paginate(numbers(count), &query, from.as_ref(), |n| *n, u64::to_string, |_| Ok(true)).unwrap();
         (page.items, page.next_token)
     }
 
@@ -175,7 +176,7 @@ mod tests {
     fn what_a_filter_leaves_out_is_not_counted() {
         let query = Query::new(vec![("per_page".into(), "2".into())]).unwrap();
         let even = |n: &u64| Ok(n.is_multiple_of(2));
-        let page = cut(numbers(9), &query, Some(&1), |n| *n, u64::to_string, even).unwrap();
+        let page = paginate(numbers(9), &query, Some(&1), |n| *n, u64::to_string, even).unwrap();
         assert_eq!((page.items, page.next_token.as_str()), (vec![2, 4], "6"));
     }
 
@@ -183,7 +184,7 @@ mod tests {
     fn a_row_that_cannot_be_read_ends_the_page_with_its_error() {
         let broken = rows(|_: Option<&u64>| Err(Response::text(500, "why")));
         let query = Query::default();
-        let answer = cut(broken, &query, None::<&u64>, |n| *n, u64::to_string, |_| Ok(true));
+        let answer = paginate(broken, &query, None::<&u64>, |n| *n, u64::to_string, |_| Ok(true));
         assert_eq!(answer.map(|p| p.items).unwrap_err().status, 500);
     }
 

@@ -5,7 +5,7 @@
 
 use crate::response::Response;
 use crate::shape::file::FileShape;
-use crate::shape::usage::{AllocFiguresShape, HostFiguresShape};
+use crate::shape::usage::{AllocStatsShape, HostStatsShape};
 use base64::Engine;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -56,9 +56,9 @@ impl Presentation {
                 Response::json(&shapes, self.pretty)
             }
             ClientReply::AllocResourceUsage(figures) => {
-                Response::json(&AllocFiguresShape::new(figures), self.pretty)
+                Response::json(&AllocStatsShape::new(figures), self.pretty)
             }
-            ClientReply::HostStats(figures) => Response::json(&HostFiguresShape::from(figures), self.pretty),
+            ClientReply::HostStats(figures) => Response::json(&HostStatsShape::from(figures), self.pretty),
             ClientReply::Metadata { meta, dynamic, configured } => {
                 Response::json(&MetadataShape { meta, dynamic, configured }, self.pretty)
             }

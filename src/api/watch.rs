@@ -40,7 +40,7 @@ pub enum WatchKey {
 }
 
 /// Whether a change of these rows concerns whoever waits for `key`.
-fn concern(changed: &BTreeSet<WatchKey>, key: &WatchKey) -> bool {
+fn concerns(changed: &BTreeSet<WatchKey>, key: &WatchKey) -> bool {
     let WatchKey::JobPrefix { namespace, prefix } = key else { return changed.contains(key) };
     let first = match namespace {
         Some(namespace) => JobKey::new(namespace, prefix),
@@ -105,7 +105,7 @@ pub const MAX_WAITERS: usize = 4096;
 const REMEMBERED_TURNS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Token(u64);
+pub struct WatchToken(u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotRegistered {
@@ -124,8 +124,8 @@ struct Waiter {
 
 #[derive(Debug, Default)]
 pub struct Watchers {
-    waiters: BTreeMap<Token, Waiter>,
-    by_key: BTreeMap<WatchKey, BTreeSet<Token>>,
+    waiters: BTreeMap<WatchToken, Waiter>,
+    by_key: BTreeMap<WatchKey, BTreeSet<WatchToken>>,
     next_token: u64,
     /// Newest last.
     recent: VecDeque<(u64, BTreeSet<WatchKey>)>,
@@ -135,14 +135,14 @@ pub struct Watchers {
 
 impl Watchers {
     /// `seen` is the index of the view that the caller read. One token is woken at most once.
-    pub fn register(&mut self, keys: Vec<WatchKey>, seen: u64) -> Result<Token, NotRegistered> {
+    pub fn register(&mut self, keys: Vec<WatchKey>, seen: u64) -> Result<WatchToken, NotRegistered> {
         if seen < self.forgotten || self.changed_since(&keys, seen) {
             return Err(NotRegistered::Changed);
         }
         if self.waiters.len() >= MAX_WAITERS {
             return Err(NotRegistered::Full);
         }
-        let token = Token(self.next_token);
+        let token = WatchToken(self.next_token);
         self.next_token += 1;
         for key in &keys {
             self.by_key.entry(key.clone()).or_default().insert(token);
@@ -153,11 +153,11 @@ impl Watchers {
 
     fn changed_since(&self, keys: &[WatchKey], seen: u64) -> bool {
         let newer = self.recent.iter().rev().take_while(|(index, _)| *index > seen);
-        newer.into_iter().any(|(_, changed)| keys.iter().any(|k| concern(changed, k)))
+        newer.into_iter().any(|(_, changed)| keys.iter().any(|k| concerns(changed, k)))
     }
 
     /// The caller no longer waits. Unknown tokens are ignored: it may just have been woken.
-    pub fn forget(&mut self, token: Token) {
+    pub fn deregister(&mut self, token: WatchToken) {
         let Some(waiter) = self.waiters.remove(&token) else { return };
         for key in waiter.keys {
             if let Some(tokens) = self.by_key.get_mut(&key) {
@@ -170,16 +170,16 @@ impl Watchers {
     }
 
     /// After a turn: `index` is the state's index that readers now see. Answers whom to wake; they wait no more.
-    pub fn notify(&mut self, index: u64, keys: BTreeSet<WatchKey>) -> Vec<Token> {
+    pub fn notify(&mut self, index: u64, keys: BTreeSet<WatchKey>) -> Vec<WatchToken> {
         let mut woken = BTreeSet::new();
         let prefixes = WatchKey::JobPrefix { namespace: None, prefix: String::new() };
-        let prefixes = self.by_key.range(prefixes..).filter(|(key, _)| concern(&keys, key));
+        let prefixes = self.by_key.range(prefixes..).filter(|(key, _)| concerns(&keys, key));
         let named = keys.iter().filter_map(|key| self.by_key.get(key));
         for tokens in named.chain(prefixes.map(|(_, tokens)| tokens)) {
             woken.extend(tokens.iter().filter(|t| self.waiters.get(t).is_some_and(|w| w.seen < index)));
         }
         for token in &woken {
-            self.forget(*token);
+            self.deregister(*token);
         }
         self.remember(index, keys);
         woken.into_iter().collect()
@@ -275,8 +275,8 @@ mod tests {
             w.register(vec![WatchKey::Jobs], 0).unwrap();
         }
         assert_eq!(w.register(vec![WatchKey::Jobs], 0), Err(NotRegistered::Full));
-        w.forget(first);
-        w.forget(first);
+        w.deregister(first);
+        w.deregister(first);
         assert!(w.register(vec![WatchKey::Jobs], 0).is_ok());
     }
 

@@ -13,10 +13,10 @@ impl<T: DeserializeOwned + Default> Shape for T {}
 
 /// The answer has another shape than expected, in a sentence.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unlike(pub String);
+pub struct ShapeMismatch(pub String);
 
-pub fn read<T: Shape>(value: &Value) -> Result<T, Unlike> {
-    T::deserialize(without_nulls(value)).map_err(|e| Unlike(e.to_string()))
+pub fn read<T: Shape>(value: &Value) -> Result<T, ShapeMismatch> {
+    T::deserialize(without_nulls(value)).map_err(|e| ShapeMismatch(e.to_string()))
 }
 
 /// Optional members come as null or not at all, and empty lists as null: one rule for all of them.
@@ -84,7 +84,7 @@ mod tests {
             (json!({"Ports": [null]}), "invalid type: null, expected u16"),
             (json!(null), "invalid type: null, expected struct Everything"),
         ] {
-            assert_eq!(read::<Everything>(&given), Err(Unlike(told.to_string())), "{given}");
+            assert_eq!(read::<Everything>(&given), Err(ShapeMismatch(told.to_string())), "{given}");
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The table of commands, their aliases, and the commands that Nomad has and drover does not have yet.
 
+mod completion;
+
 use crate::{Ready, Run};
-use crate::{agent, alloc, completion, deployment, eval, job, node, operator, status, version, why};
+use crate::{agent, alloc, deployment, eval, job, node, operator, status, version, why};
 use argh::{ArgsInfo, CommandInfoWithArgs, EarlyExit, FromArgs};
 
 pub struct Command {

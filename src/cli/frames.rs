@@ -1,7 +1,7 @@
 //! Log streams: JSON objects one after the other, without separators (http-api.md 3.2.1). Pure over any reader.
 
 use crate::answer::read;
-use crate::output::Failure;
+use crate::error::CommandError;
 use base64::Engine as _;
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,8 +39,8 @@ fn chunk(frame: Frame) -> io::Result<Option<Chunk>> {
     if frame.file_event.is_empty() { Ok(None) } else { Ok(Some(Chunk::Event(frame.file_event))) }
 }
 
-pub fn lost(e: io::Error) -> Failure {
-    Failure::new(format!("The stream broke off: {e}"))
+pub fn lost(e: io::Error) -> CommandError {
+    CommandError::new(format!("The stream broke off: {e}"))
 }
 
 /// The last `n` lines of what was added.

@@ -1,7 +1,7 @@
 //! The HTTP client: one request, one answer, and sentences for what can go wrong on the way.
 
 use crate::answer::{self, Shape};
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::settings::Settings;
 use async_tungstenite::WebSocketStream;
 use async_tungstenite::tungstenite::Error as WebSocketError;
@@ -39,7 +39,7 @@ pub struct Client {
 #[derive(Debug)]
 pub enum RequestError {
     Status { code: u16, text: String },
-    Failed(Failure),
+    Failed(CommandError),
 }
 
 impl RequestError {
@@ -48,11 +48,11 @@ impl RequestError {
     }
 }
 
-impl From<RequestError> for Failure {
-    fn from(e: RequestError) -> Failure {
+impl From<RequestError> for CommandError {
+    fn from(e: RequestError) -> CommandError {
         match e {
             RequestError::Status { code, text } => {
-                Failure::new(format!("Unexpected response code: {code} ({text})"))
+                CommandError::new(format!("Unexpected response code: {code} ({text})"))
             }
             RequestError::Failed(failure) => failure,
         }
@@ -378,7 +378,7 @@ fn line(name: &HeaderName, value: &HeaderValue) -> String {
 }
 
 fn failed(text: String) -> RequestError {
-    RequestError::Failed(Failure::new(text))
+    RequestError::Failed(CommandError::new(text))
 }
 
 fn checked(mut answer: Response<Body>) -> Result<Response<Body>, RequestError> {
@@ -398,7 +398,7 @@ fn typed<T: Shape + Default>(value: &Value) -> Result<T, RequestError> {
 }
 
 /// Typed again from a value that was fetched for printing.
-pub fn decode<T: Shape + Default>(value: &Value) -> Outcome<T> {
+pub fn decode<T: Shape + Default>(value: &Value) -> CommandResult<T> {
     Ok(typed(value)?)
 }
 

@@ -8,8 +8,8 @@ mod agent;
 mod alloc;
 mod answer;
 mod commands;
-mod completion;
 mod deployment;
+mod error;
 mod eval;
 mod flags;
 mod frames;
@@ -27,8 +27,9 @@ mod version;
 mod why;
 
 use commands::{COMMANDS, Command, NOT_SUPPORTED};
+use error::{CommandError, CommandResult};
 use jobspec::nearest::nearest;
-use output::{Failure, Outcome, Output};
+use output::Output;
 use session::Session;
 use settings::Settings;
 use std::io::Write as _;
@@ -40,12 +41,12 @@ const UNKNOWN_SUBCOMMAND: u8 = 1;
 
 /// A parsed command.
 pub trait Run {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode>;
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode>;
 }
 
 /// Text for the user, and the end.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Say {
+pub enum EarlyEnd {
     /// What was asked for: on stdout, exit code 0.
     Help(String),
     /// What is wrong: on stderr, with an exit code.
@@ -58,7 +59,7 @@ pub struct Prepared {
     run: Ready,
 }
 
-type Ready = Box<dyn FnOnce(&mut Session) -> Outcome<ExitCode>>;
+type Ready = Box<dyn FnOnce(&mut Session) -> CommandResult<ExitCode>>;
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -71,16 +72,16 @@ pub fn main() -> ExitCode {
             let outcome = (prepared.run)(&mut Session::new(&prepared.settings));
             finish(command, &prepared.settings, outcome)
         }
-        Err(say) => say_it(&say),
+        Err(say) => print_early_end(&say),
     }
 }
 
 /// The command that is meant, and what is left of the arguments.
-fn choose(args: &[String]) -> Result<(&'static Command, &[String]), Say> {
+fn choose(args: &[String]) -> Result<(&'static Command, &[String]), EarlyEnd> {
     match args.first().map(String::as_str) {
-        Some("-h" | "-help" | "--help") => return Err(Say::Help(overview(""))),
+        Some("-h" | "-help" | "--help") => return Err(EarlyEnd::Help(overview(""))),
         Some("-v" | "-version" | "--version") => {
-            return Err(Say::Help(format!("drover {}\n", version::text())));
+            return Err(EarlyEnd::Help(format!("drover {}\n", version::text())));
         }
         _ => {}
     }
@@ -93,21 +94,21 @@ fn choose(args: &[String]) -> Result<(&'static Command, &[String]), Say> {
             return Ok((command, &args[length..]));
         }
         if NOT_SUPPORTED.contains(&name) {
-            return Err(Say::Wrong(format!("not supported yet: {name}"), 1));
+            return Err(EarlyEnd::Wrong(format!("not supported yet: {name}"), 1));
         }
     }
     Err(no_command(args, &words))
 }
 
 /// `drover`, `drover job` and `drover jbo run`.
-fn no_command(args: &[String], words: &[&str]) -> Say {
+fn no_command(args: &[String], words: &[&str]) -> EarlyEnd {
     let group = words.first().copied().unwrap_or("");
     let members = overview(group);
     let help = args.iter().any(|a| matches!(a.as_str(), "-h" | "-help" | "--help"));
     match (words, members.is_empty()) {
-        (_, false) if help => return Say::Help(members),
-        ([], _) => return Say::Wrong(members, UNKNOWN_COMMAND),
-        ([_], false) => return Say::Wrong(members, 1),
+        (_, false) if help => return EarlyEnd::Help(members),
+        ([], _) => return EarlyEnd::Wrong(members, UNKNOWN_COMMAND),
+        ([_], false) => return EarlyEnd::Wrong(members, 1),
         _ => {}
     }
     let typed = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
@@ -117,7 +118,7 @@ fn no_command(args: &[String], words: &[&str]) -> Say {
         None => "\"drover -h\" lists the commands.".to_string(),
     };
     let code = if members.is_empty() { UNKNOWN_COMMAND } else { UNKNOWN_SUBCOMMAND };
-    Say::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), code)
+    EarlyEnd::Wrong(format!("Unknown command \"drover {typed}\". {hint}"), code)
 }
 
 /// The commands of a group (all of them: ""), one a line; empty when there are none.
@@ -136,29 +137,30 @@ fn overview(group: &str) -> String {
 }
 
 /// Parses `args` as what `command` wants. Only `command.parse` knows the type: what is done here is compiled once.
-fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared, Say> {
+fn prepare(command: &Command, args: &[String], env: Env<'_>) -> Result<Prepared, EarlyEnd> {
     let name = format!("drover {}", command.name);
     let help = || {
         let text = (command.parse)(&[&name], &["--help"]).err().map(|e| e.output).unwrap_or_default();
         flags::help_text(&text, command.networked)
     };
-    let usage = |text: String| Say::Wrong(format!("{text}\n\n{}", help()), command.failure);
+    let usage = |text: String| EarlyEnd::Wrong(format!("{text}\n\n{}", help()), command.failure);
     let split = flags::split(args, &(command.info)(), command.networked, command.flags_first)
         .map_err(|e| usage(e.of(command.name).to_string()))?;
     if split.help {
-        return Err(Say::Help(help()));
+        return Err(EarlyEnd::Help(help()));
     }
     let words: Vec<&str> = split.args.iter().map(String::as_str).collect();
     let run = (command.parse)(&[&name], &words).map_err(|e| usage(e.output.trim_end().to_string()))?;
-    let settings = Settings::new(&split.globals, env).map_err(|text| Say::Wrong(text, command.failure))?;
+    let settings =
+        Settings::new(&split.globals, env).map_err(|text| EarlyEnd::Wrong(text, command.failure))?;
     Ok(Prepared { settings, run })
 }
 
-fn finish(command: &Command, settings: &Settings, outcome: Outcome<ExitCode>) -> ExitCode {
+fn finish(command: &Command, settings: &Settings, outcome: CommandResult<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
-        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
-        Err(Failure::Message { text, hint }) => {
+        Err(CommandError::OutputClosed) => ExitCode::SUCCESS,
+        Err(CommandError::Message { text, hint }) => {
             let out = Output::new(settings);
             out.error(&text);
             if hint {
@@ -170,13 +172,13 @@ fn finish(command: &Command, settings: &Settings, outcome: Outcome<ExitCode>) ->
 }
 
 /// A reader that went away wants to hear no more.
-fn say_it(say: &Say) -> ExitCode {
-    match say {
-        Say::Help(text) => {
+fn print_early_end(end: &EarlyEnd) -> ExitCode {
+    match end {
+        EarlyEnd::Help(text) => {
             let _closed = std::io::stdout().lock().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
-        Say::Wrong(text, code) => {
+        EarlyEnd::Wrong(text, code) => {
             let _closed = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
             ExitCode::from(*code)
         }

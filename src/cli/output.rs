@@ -1,51 +1,10 @@
 //! Writing to a terminal, a pipe or a file: colours where they are wanted, and a reader that went away is no error.
 
+use crate::error::{CommandError, CommandResult};
+use crate::render::json::pretty;
 use crate::render::template;
 use crate::settings::Settings;
-use agent::config::files::os_error;
-use api::indent::indented;
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
-
-/// Why a command ends early.
-#[derive(Debug)]
-pub enum Failure {
-    /// Told on stderr; exit code 1. `hint`: followed by the line that names the command's help.
-    Message { text: String, hint: bool },
-    /// Nobody reads what we write: the end, without a word.
-    OutputClosed,
-}
-
-pub type Outcome<T> = Result<T, Failure>;
-
-impl Failure {
-    pub fn new(text: impl Into<String>) -> Failure {
-        Failure::Message { text: text.into(), hint: false }
-    }
-
-    /// The command line was wrong.
-    pub fn usage(text: impl Into<String>) -> Failure {
-        Failure::Message { text: text.into(), hint: true }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Message { text, .. } => f.write_str(text),
-            Failure::OutputClosed => f.write_str("the output was closed"),
-        }
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(e: io::Error) -> Failure {
-        match e.kind() {
-            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::new(os_error(&e)),
-        }
-    }
-}
 
 /// How the API's objects are printed as they are, instead of as tables.
 #[derive(Clone, Copy)]
@@ -55,10 +14,10 @@ pub enum Objects<'a> {
 }
 
 /// What `-json` and `-t` ask for.
-pub fn objects(json: bool, template: Option<&str>) -> Outcome<Option<Objects<'_>>> {
+pub fn objects(json: bool, template: Option<&str>) -> CommandResult<Option<Objects<'_>>> {
     match (json, template) {
-        (true, Some(_)) => Err(Failure::usage("-json and -t exclude each other")),
-        (_, Some("")) => Err(Failure::usage("-t needs a template in Go's syntax, as in -t '{{ .ID }}'")),
+        (true, Some(_)) => Err(CommandError::usage("-json and -t exclude each other")),
+        (_, Some("")) => Err(CommandError::usage("-t needs a template in Go's syntax, as in -t '{{ .ID }}'")),
         (_, Some(template)) => Ok(Some(Objects::Template(template))),
         (true, None) => Ok(Some(Objects::Json)),
         (false, None) => Ok(None),
@@ -85,27 +44,27 @@ impl Output {
     }
 
     /// Text as it is; the caller ends its lines.
-    pub fn text(&self, text: &str) -> Outcome<()> {
+    pub fn text(&self, text: &str) -> CommandResult<()> {
         self.bytes(text.as_bytes())
     }
 
-    pub fn line(&self, text: &str) -> Outcome<()> {
+    pub fn line(&self, text: &str) -> CommandResult<()> {
         self.text(&format!("{text}\n"))
     }
 
-    pub fn bytes(&self, bytes: &[u8]) -> Outcome<()> {
+    pub fn bytes(&self, bytes: &[u8]) -> CommandResult<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         Ok(out.flush()?)
     }
 
     /// A blank line and the section's title.
-    pub fn section(&self, title: &str) -> Outcome<()> {
+    pub fn section(&self, title: &str) -> CommandResult<()> {
         self.line("")?;
         self.title(title)
     }
 
-    pub fn title(&self, title: &str) -> Outcome<()> {
+    pub fn title(&self, title: &str) -> CommandResult<()> {
         self.line(&paint(title, anstyle::Style::new().bold(), self.color_out))
     }
 
@@ -132,16 +91,16 @@ impl Output {
         let _closed = writeln!(io::stderr().lock(), "{text}");
     }
 
-    pub fn stderr_bytes(&self, bytes: &[u8]) -> Outcome<()> {
+    pub fn stderr_bytes(&self, bytes: &[u8]) -> CommandResult<()> {
         Ok(io::stderr().lock().write_all(bytes)?)
     }
 
     /// Four spaces of indentation, as the API's `?pretty`.
-    pub fn json(&self, value: &serde_json::Value) -> Outcome<()> {
+    pub fn json(&self, value: &serde_json::Value) -> CommandResult<()> {
         self.line(&pretty(value))
     }
 
-    pub fn objects(&self, how: Objects<'_>, value: &serde_json::Value) -> Outcome<()> {
+    pub fn objects(&self, how: Objects<'_>, value: &serde_json::Value) -> CommandResult<()> {
         match how {
             Objects::Json => self.json(value),
             Objects::Template(template) => self.line(&template::render(template, value)?),
@@ -149,16 +108,12 @@ impl Output {
     }
 
     /// The line that the user types, without its end.
-    pub fn ask(&self, question: &str) -> Outcome<String> {
+    pub fn ask(&self, question: &str) -> CommandResult<String> {
         self.text(&format!("{question} "))?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         Ok(answer.trim().to_string())
     }
-}
-
-pub fn pretty(value: &serde_json::Value) -> String {
-    String::from_utf8_lossy(&indented(value.to_string().as_bytes())).into_owned()
 }
 
 fn paint(text: &str, style: anstyle::Style, color: bool) -> String {

@@ -1,14 +1,14 @@
 //! One run of one networked command: its client, its output, its time zone; and the resolution of id prefixes.
 
-use crate::alloc::status::alloc_table;
 use crate::answer::Shape;
-use crate::eval::list::table as eval_table;
+use crate::error::{CommandError, CommandResult};
 use crate::http::{Client, encode};
-use crate::node;
-use crate::node::list::Columns;
 use crate::node::shapes::NodeStub;
-use crate::output::{Failure, Outcome, Output};
+use crate::output::Output;
 use crate::render::layout;
+use crate::render::lists::NodeColumns;
+use crate::render::lists::alloc_table;
+use crate::render::lists::{eval_table, node_table};
 use crate::settings::Settings;
 use crate::shapes::{Alloc, Eval, JobStub};
 use jiff::tz::TimeZone;
@@ -40,12 +40,12 @@ impl Session {
     }
 
     /// The job with this id, or the only one whose id begins so.
-    pub fn job(&self, prefix: &str) -> Outcome<JobStub> {
+    pub fn job(&self, prefix: &str) -> CommandResult<JobStub> {
         self.job_among(prefix, &[])
     }
 
     /// The same among those that the query leaves.
-    pub fn job_among(&self, prefix: &str, query: &[(&str, &str)]) -> Outcome<JobStub> {
+    pub fn job_among(&self, prefix: &str, query: &[(&str, &str)]) -> CommandResult<JobStub> {
         let query = [&[("prefix", prefix)], query].concat();
         let jobs: Vec<JobStub> = self.client.get("/v1/jobs", &query)?;
         let exact: Vec<&JobStub> = jobs.iter().filter(|j| j.id == prefix).collect();
@@ -53,42 +53,43 @@ impl Session {
             return Ok(only.clone());
         }
         match &jobs[..] {
-            [] => Err(Failure::new(format!("No job(s) with prefix or ID {prefix:?} found"))),
+            [] => Err(CommandError::new(format!("No job(s) with prefix or ID {prefix:?} found"))),
             [only] => Ok(only.clone()),
             many => Err(ambiguous(prefix, "jobs", &job_table(many, self))),
         }
     }
 
     /// The allocation with this id, or the only one whose id begins so.
-    pub fn alloc_id(&self, prefix: &str) -> Outcome<String> {
+    pub fn alloc_id(&self, prefix: &str) -> CommandResult<String> {
         let table = |many: &[Alloc]| alloc_table(many, self.now(), false);
         self.only(prefix, "/v1/allocations", "allocation", |a: &Alloc| &a.id, table)
     }
 
     /// The allocation that is meant: itself, or one of a job.
-    pub fn alloc_or_of_job(&self, prefix: &str, is_job: bool) -> Outcome<String> {
+    pub fn alloc_or_of_job(&self, prefix: &str, is_job: bool) -> CommandResult<String> {
         if is_job { self.alloc_of_job(prefix) } else { self.alloc_id(prefix) }
     }
 
     /// A running one if there is one, or else the newest.
-    fn alloc_of_job(&self, prefix: &str) -> Outcome<String> {
+    fn alloc_of_job(&self, prefix: &str) -> CommandResult<String> {
         let job = self.job(prefix)?;
         let mut allocs: Vec<Alloc> =
             self.client.get(&format!("{}/allocations", path("job", &job.id)), &[])?;
         allocs.sort_by_key(|a| (a.client_status != "running", std::cmp::Reverse(a.create_index)));
-        let first =
-            allocs.first().ok_or_else(|| Failure::new(format!("Job {:?} has no allocations", job.id)))?;
+        let first = allocs
+            .first()
+            .ok_or_else(|| CommandError::new(format!("Job {:?} has no allocations", job.id)))?;
         Ok(first.id.clone())
     }
 
     /// The node with this id, or the only one whose id begins so.
-    pub fn node_id(&self, prefix: &str) -> Outcome<String> {
-        let table = |many: &[NodeStub]| node::list::table(many, None, Columns::default());
+    pub fn node_id(&self, prefix: &str) -> CommandResult<String> {
+        let table = |many: &[NodeStub]| node_table(many, None, NodeColumns::default());
         self.only(prefix, "/v1/nodes", "node", |n: &NodeStub| &n.id, table)
     }
 
     /// The evaluation with this id, or the only one whose id begins so.
-    pub fn eval_id(&self, prefix: &str) -> Outcome<String> {
+    pub fn eval_id(&self, prefix: &str) -> CommandResult<String> {
         let table = |many: &[Eval]| eval_table(many, false);
         self.only(prefix, "/v1/evaluations", "evaluation", |e: &Eval| &e.id, table)
     }
@@ -101,7 +102,7 @@ impl Session {
         noun: &str,
         id_of: impl Fn(&T) -> &String,
         table: impl Fn(&[T]) -> String,
-    ) -> Outcome<String> {
+    ) -> CommandResult<String> {
         if is_full_id(prefix) {
             return Ok(prefix.to_string());
         }
@@ -109,7 +110,7 @@ impl Session {
         let mut found: Vec<T> = self.client.get(list, &[("prefix", &even)])?;
         found.retain(|one| id_of(one).starts_with(prefix));
         match &found[..] {
-            [] => Err(Failure::new(format!("No {noun}(s) with prefix or id {prefix:?} found"))),
+            [] => Err(CommandError::new(format!("No {noun}(s) with prefix or id {prefix:?} found"))),
             [only] => Ok(id_of(only).clone()),
             many => Err(ambiguous(prefix, &format!("{noun}s"), &table(many))),
         }
@@ -117,27 +118,27 @@ impl Session {
 }
 
 /// The query that asks for what belongs to this job where the job is.
-pub fn at_home(job: &JobStub) -> Vec<(&'static str, &str)> {
+pub fn namespace_query(job: &JobStub) -> Vec<(&'static str, &str)> {
     let namespace = job.job_summary.namespace.as_str();
     [("namespace", namespace)].into_iter().filter(|(_, n)| !n.is_empty()).collect()
 }
 
 /// The one argument of a command. `what`: how its help names it.
-pub fn argument<'a>(given: &'a Option<String>, what: &str) -> Outcome<&'a str> {
-    let missing = || Failure::usage(format!("This command takes one argument: <{what}>"));
+pub fn argument<'a>(given: &'a Option<String>, what: &str) -> CommandResult<&'a str> {
+    let missing = || CommandError::usage(format!("This command takes one argument: <{what}>"));
     given.as_deref().ok_or_else(missing)
 }
 
 /// The key and the value of a `-meta`.
-pub fn meta_pair(given: &str) -> Outcome<(&str, &str)> {
+pub fn meta_pair(given: &str) -> CommandResult<(&str, &str)> {
     let pair = given.split_once('=').filter(|(key, _)| !key.is_empty());
-    pair.ok_or_else(|| Failure::usage(format!("-meta wants key=value, not {given:?}")))
+    pair.ok_or_else(|| CommandError::usage(format!("-meta wants key=value, not {given:?}")))
 }
 
 /// Refuses the first flag that was given. `flags`: whether it was, and its name.
-pub fn refuse_unbuilt(flags: &[(bool, &str)]) -> Outcome<()> {
+pub fn refuse_unsupported(flags: &[(bool, &str)]) -> CommandResult<()> {
     match flags.iter().find(|(given, _)| *given) {
-        Some((_, flag)) => Err(Failure::new(format!("not supported yet: {flag}"))),
+        Some((_, flag)) => Err(CommandError::new(format!("not supported yet: {flag}"))),
         None => Ok(()),
     }
 }
@@ -189,13 +190,13 @@ fn is_full_id(id: &str) -> bool {
 }
 
 /// Lists take prefixes of whole bytes only: an odd digit is left off.
-fn even_prefix(prefix: &str) -> Outcome<String> {
+fn even_prefix(prefix: &str) -> CommandResult<String> {
     if prefix.chars().count() < 2 {
-        return Err(Failure::new("Identifier must contain at least two characters."));
+        return Err(CommandError::new("Identifier must contain at least two characters."));
     }
     let valid = |c: char| c.is_ascii_hexdigit() || c == '-';
     if !prefix.chars().all(valid) || prefix.len() > 36 {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "{prefix:?} is no id and no beginning of one: hex digits and dashes only"
         )));
     }
@@ -203,8 +204,8 @@ fn even_prefix(prefix: &str) -> Outcome<String> {
     Ok(prefix[..prefix.len() - digits % 2].to_string())
 }
 
-pub fn ambiguous(prefix: &str, what: &str, table: &str) -> Failure {
-    Failure::new(format!("Prefix {prefix:?} matched multiple {what}\n\n{}", table.trim_end()))
+pub fn ambiguous(prefix: &str, what: &str, table: &str) -> CommandError {
+    CommandError::new(format!("Prefix {prefix:?} matched multiple {what}\n\n{}", table.trim_end()))
 }
 
 #[cfg(test)]

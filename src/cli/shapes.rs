@@ -1,7 +1,7 @@
 //! What the commands read of the API's answers (http-api.md). Everything has a default: an older agent may say less.
 
 use crate::alloc::addresses::Allocated;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -215,7 +215,7 @@ impl Alloc {
     }
 
     /// The named task, or the only one.
-    pub fn task_named(&self, name: Option<&String>) -> Outcome<String> {
+    pub fn task_named(&self, name: Option<&String>) -> CommandResult<String> {
         let groups = self.job.iter().flat_map(|j| &j.task_groups).filter(|g| g.name == self.task_group);
         let mut known: Vec<&str> = groups.flat_map(|g| &g.tasks).map(|t| t.name.as_str()).collect();
         if known.is_empty() {
@@ -224,10 +224,12 @@ impl Alloc {
         let list = known.join(", ");
         match (name, &known[..]) {
             (Some(name), _) if known.is_empty() || known.contains(&name.as_str()) => Ok(name.clone()),
-            (Some(name), _) => Err(Failure::new(format!("Allocation has no task {name:?}; it has: {list}"))),
+            (Some(name), _) => {
+                Err(CommandError::new(format!("Allocation has no task {name:?}; it has: {list}")))
+            }
             (None, [only]) => Ok(only.to_string()),
-            (None, []) => Err(Failure::new("Allocation has no tasks yet")),
-            (None, _) => Err(Failure::new(format!("Allocation has several tasks, name one: {list}"))),
+            (None, []) => Err(CommandError::new("Allocation has no tasks yet")),
+            (None, _) => Err(CommandError::new(format!("Allocation has several tasks, name one: {list}"))),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::alloc;
 use crate::alloc::status::AllocStatus;
+use crate::error::{CommandError, CommandResult};
 use crate::eval;
 use crate::eval::status::EvalStatus;
 use crate::job;
@@ -10,7 +11,6 @@ use crate::job::scaling::ScalingPolicyInfo;
 use crate::job::status::JobStatus;
 use crate::node;
 use crate::node::status::NodeStatus;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::Session;
 use crate::shapes::SearchAnswer;
@@ -31,7 +31,7 @@ pub struct Status {
 }
 
 impl Run for Status {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let Some(id) = self.id else {
             return JobStatus::list(self.verbose).run(session);
         };
@@ -43,24 +43,24 @@ impl Run for Status {
             ("nodes", found) => node::status::show(session, &NodeStatus::one(found, self.verbose)),
             ("evals", found) => eval::status::show(session, &EvalStatus::one(found, self.verbose)),
             ("scaling_policy", found) => ScalingPolicyInfo::one(found, self.verbose).run(session),
-            (context, _) => Err(Failure::new(format!("not supported yet: showing {context}"))),
+            (context, _) => Err(CommandError::new(format!("not supported yet: showing {context}"))),
         }
     }
 }
 
 /// The only context whose first match is exactly `id`, or else the only match of all (cli.md 2.3.4).
-fn pick<'a>(matches: &'a BTreeMap<String, Vec<String>>, id: &str) -> Outcome<(&'a str, &'a str)> {
+fn pick<'a>(matches: &'a BTreeMap<String, Vec<String>>, id: &str) -> CommandResult<(&'a str, &'a str)> {
     let all: Vec<(&str, &str)> =
         matches.iter().flat_map(|(c, ids)| ids.iter().map(move |i| (c.as_str(), i.as_str()))).collect();
     let exact: Vec<_> = all.iter().filter(|(_, found)| *found == id).collect();
     match (&all[..], &exact[..]) {
-        ([], _) => Err(Failure::new(format!("No matches found for id {id:?}"))),
+        ([], _) => Err(CommandError::new(format!("No matches found for id {id:?}"))),
         ([only], _) => Ok(*only),
         (_, [only]) => Ok(**only),
         (many, _) => {
             let rows: Vec<_> = many.iter().map(|(c, i)| vec![c.to_string(), i.to_string()]).collect();
             let table = layout::table(&["Kind", "ID"], &rows);
-            Err(Failure::new(format!("Multiple matches found for id {id:?}\n\n{}", table.trim_end())))
+            Err(CommandError::new(format!("Multiple matches found for id {id:?}\n\n{}", table.trim_end())))
         }
     }
 }

@@ -73,25 +73,30 @@ fn global_flags_are_taken_out() {
 fn every_command_has_help_with_an_example_and_its_own_flags() {
     for command in COMMANDS {
         let ask = |line: &str| prepare(command, &words(line), &|_| None).err();
-        let Some(Say::Help(help)) = ask("-h") else { panic!("{}: no help", command.name) };
+        let Some(EarlyEnd::Help(help)) = ask("-h") else { panic!("{}: no help", command.name) };
         let example =
             help.split("Examples:").nth(1).is_some_and(|e| e.contains(&format!("drover {}", command.name)));
         assert!(example && help.contains("  -h, -help ") && !help.contains(" --"), "{help}");
         assert_eq!(help.contains("-address"), command.networked, "{help}");
         let expected = format!("unknown flag -no-such-flag\n\n{help}");
-        assert_eq!(ask("-no-such-flag"), Some(Say::Wrong(expected, command.failure)), "{}", command.name);
+        assert_eq!(
+            ask("-no-such-flag"),
+            Some(EarlyEnd::Wrong(expected, command.failure)),
+            "{}",
+            command.name
+        );
     }
 }
 
 #[test]
 fn options_are_aligned() {
-    let Err(Say::Help(help)) = prepared("job stop -h") else { panic!("no help") };
+    let Err(EarlyEnd::Help(help)) = prepared("job stop -h") else { panic!("no help") };
     let shown = "  -purge            forget the job and its allocations at once\n";
     assert!(help.contains(shown) && help.contains("  -address          the agent's"), "{help}");
 }
 
 /// Chosen and prepared, but not run.
-fn prepared(line: &str) -> Result<&'static str, Say> {
+fn prepared(line: &str) -> Result<&'static str, EarlyEnd> {
     let args = words(line);
     let (command, rest) = choose(&args)?;
     prepare(command, rest, &|_| None).map(|_| command.name)
@@ -130,7 +135,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("operator raft transfer-leadership", 1, "not supported yet: operator"),
     ] {
         match prepared(line) {
-            Err(Say::Wrong(text, found)) => {
+            Err(EarlyEnd::Wrong(text, found)) => {
                 assert!(found == code && text.contains(expected), "{line}: {text}")
             }
             other => panic!("{line}: {other:?}"),
@@ -142,7 +147,7 @@ fn unknown_commands_exit_127_and_unbuilt_ones_1() {
         ("--version", "drover v"),
         ("keeper -help", "  keeper run "),
     ] {
-        assert!(matches!(prepared(line), Err(Say::Help(text)) if text.contains(expected)), "{line}");
+        assert!(matches!(prepared(line), Err(EarlyEnd::Help(text)) if text.contains(expected)), "{line}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `drover version`.
 
 use crate::Run;
-use crate::output::Outcome;
+use crate::error::CommandResult;
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 pub struct Version {}
 
 impl Run for Version {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         session.out.line(&format!("drover {}", text()))?;
         Ok(ExitCode::SUCCESS)
     }

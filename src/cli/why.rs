@@ -1,9 +1,10 @@
 //! `drover job why`, `alloc why`, `eval why`: why something finds no place, is where it is, or became what it is.
 
 use crate::Run;
-use crate::output::{Failure, Outcome, objects};
+use crate::error::{CommandError, CommandResult};
+use crate::output::objects;
 use crate::render::layout;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use argh::{ArgsInfo, FromArgs};
 use model::resources::TOO_MANY;
 use serde_json::Value;
@@ -64,15 +65,15 @@ pub struct EvalWhy {
 }
 
 impl Run for JobWhy {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let target = format!("{}/why", path("job", &stub.id));
-        show(session, &target, &at_home(&stub), (self.json, self.template.as_deref(), self.verbose))
+        show(session, &target, &namespace_query(&stub), (self.json, self.template.as_deref(), self.verbose))
     }
 }
 
 impl Run for AllocWhy {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let target =
             format!("{}/why", path("allocation", &session.alloc_id(argument(&self.alloc, "alloc-id")?)?));
         show(session, &target, &[], (self.json, self.template.as_deref(), self.verbose))
@@ -80,7 +81,7 @@ impl Run for AllocWhy {
 }
 
 impl Run for EvalWhy {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let target =
             format!("{}/why", path("evaluation", &session.eval_id(argument(&self.eval, "evaluation")?)?));
         show(session, &target, &[], (self.json, self.template.as_deref(), self.verbose))
@@ -92,9 +93,9 @@ fn show(
     target: &str,
     query: &[(&str, &str)],
     (json, template, verbose): (bool, Option<&str>, bool),
-) -> Outcome<ExitCode> {
+) -> CommandResult<ExitCode> {
     let objects = objects(json, template)?;
-    let why = session.client.get_value(target, query).map_err(Failure::from)?;
+    let why = session.client.get_value(target, query).map_err(CommandError::from)?;
     match objects {
         Some(objects) => session.out.objects(objects, &why)?,
         None => session.out.text(&told(&why, session.now(), verbose))?,

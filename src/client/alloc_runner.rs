@@ -1,6 +1,7 @@
 //! The allocation runner: its directory, its task runners in the order of their lifecycle, and how they are killed
 //! (client.md 5, client.md 6, client.md 10).
 
+mod health;
 mod time_limits;
 mod updates;
 
@@ -38,14 +39,14 @@ enum Dir {
 pub(super) struct Acknowledged {
     revision: u64,
     status: ClientStatus,
-    pub(super) found: Option<HealthResult>,
+    pub(super) health: Option<HealthResult>,
 }
 
 #[derive(Debug)]
 pub struct AllocRunner {
-    pub head: AllocRecord,
+    pub record: AllocRecord,
     pub(super) tasks: Vec<TaskRunner>,
-    pub(super) head_dirty: Dirty,
+    pub(super) record_dirty: Dirty,
     age: Age,
     dir: Dir,
     pub(super) stage: Stage,
@@ -63,36 +64,36 @@ pub struct AllocRunner {
     pub ended: Option<Wall>,
 }
 
-const DIR_PATIENCE: Span = Span::minutes(5);
+const DIR_TIMEOUT: Span = Span::minutes(5);
 const DIR_RETRY: Span = Span::minutes(1);
 
 impl AllocRunner {
     pub fn new(assignment: Assignment, now: Now) -> AllocRunner {
-        let head = AllocRecord {
+        let record = AllocRecord {
             assignment,
             dir_built: false,
             retention: Retention::Kept,
-            found: None,
+            health: None,
             received: now.stamp(),
         };
-        let mut alloc = AllocRunner::restore(RecoveredAlloc { head, tasks: BTreeMap::new() }, now);
-        alloc.head_dirty = Dirty::Durable;
+        let mut alloc = AllocRunner::restore(RecoveredAlloc { record, tasks: BTreeMap::new() }, now);
+        alloc.record_dirty = Dirty::Durable;
         // The servers made it pending: only another status is urgent.
-        alloc.acknowledged = Some(Acknowledged { revision: 0, status: ClientStatus::Pending, found: None });
+        alloc.acknowledged = Some(Acknowledged { revision: 0, status: ClientStatus::Pending, health: None });
         alloc
     }
 
     pub fn restore(local: RecoveredAlloc, now: Now) -> AllocRunner {
-        let RecoveredAlloc { head, mut tasks } = local;
-        let id = head.assignment.id;
+        let RecoveredAlloc { record, mut tasks } = local;
+        let id = record.assignment.id;
         let runner = |t: &Task| TaskRunner::new(id, t, tasks.remove(&t.name), now);
-        let tasks: Vec<_> = head.assignment.group.tasks.iter().map(runner).collect();
+        let tasks: Vec<_> = record.assignment.group.tasks.iter().map(runner).collect();
         let mut alloc = AllocRunner {
-            dir: if head.dir_built { Dir::Stale } else { Dir::Absent },
-            age: Age::new(head.received, now),
-            head,
+            dir: if record.dir_built { Dir::Stale } else { Dir::Absent },
+            age: Age::new(record.received, now),
+            record,
             tasks,
-            head_dirty: Dirty::Clean,
+            record_dirty: Dirty::Clean,
             stage: Stage::Prestart,
             plan: None,
             remove_at: None,
@@ -109,7 +110,7 @@ impl AllocRunner {
     }
 
     pub fn id(&self) -> AllocId {
-        self.head.assignment.id
+        self.record.assignment.id
     }
 
     pub fn has_ended(&self) -> bool {
@@ -136,7 +137,7 @@ impl AllocRunner {
 
     /// It has ended, or its tasks are being stopped.
     pub fn is_ending(&self) -> bool {
-        self.has_ended() || self.plan.is_some() || self.head.assignment.desired != DesiredStatus::Run
+        self.has_ended() || self.plan.is_some() || self.record.assignment.desired != DesiredStatus::Run
     }
 
     pub fn running(&self) -> bool {
@@ -145,7 +146,7 @@ impl AllocRunner {
 
     /// Takes a newer assignment. The set of tasks of an allocation never changes; if it did, only the desired status is taken.
     pub fn update(&mut self, assignment: Assignment) {
-        let known = &mut self.head.assignment;
+        let known = &mut self.record.assignment;
         let same =
             known.group.tasks.iter().map(|t| &t.name).eq(assignment.group.tasks.iter().map(|t| &t.name));
         if same {
@@ -155,13 +156,13 @@ impl AllocRunner {
             known.no_shutdown_delay = assignment.no_shutdown_delay;
             known.alloc_modify_index = assignment.alloc_modify_index;
         }
-        self.head_dirty = Dirty::Durable;
+        self.record_dirty = Dirty::Durable;
     }
 
     pub fn set_retention(&mut self, retention: Retention) {
-        if self.head.retention == Retention::Kept {
-            self.head.retention = retention;
-            self.head_dirty = Dirty::Durable;
+        if self.record.retention == Retention::Kept {
+            self.record.retention = retention;
+            self.record_dirty = Dirty::Durable;
         }
     }
 
@@ -174,11 +175,11 @@ impl AllocRunner {
         match result {
             Ok(()) => {
                 self.dir = Dir::Built;
-                self.head.dir_built = true;
-                self.head_dirty = self.head_dirty.max(Dirty::Lazy);
+                self.record.dir_built = true;
+                self.record_dirty = self.record_dirty.max(Dirty::Lazy);
             }
             Err(why) => {
-                // What runs goes on; for what would start next it is tried again.
+                // Running tasks continue; the directory is built again before the next start.
                 self.dir = Dir::Building { again: ctx.now.mono.after(DIR_RETRY) };
                 let why = format!("failed to setup alloc: pre-run hook \"alloc_dir\" failed: {why}");
                 self.fail_setup(ctx.now.stamp(), &why);
@@ -201,15 +202,15 @@ impl AllocRunner {
     pub fn with_task(&mut self, index: usize, act: impl FnOnce(&mut TaskRunner, TaskSpec<'_>)) {
         let Some(runner) = self.tasks.get_mut(index) else { return };
         let to_end = self.plan.is_some_and(|plan| plan.includes(runner.role));
-        if let Some(task) = self.head.assignment.group.task(&runner.name) {
-            act(runner, TaskSpec { assignment: &self.head.assignment, task, to_end });
+        if let Some(task) = self.record.assignment.group.task(&runner.name) {
+            act(runner, TaskSpec { assignment: &self.record.assignment, task, to_end });
         }
     }
 
     /// The running tasks, or the one that is named, if it runs.
     pub fn running_tasks(&self, task: Option<&str>) -> Vec<RunningTask> {
         let one = |runner: &TaskRunner| {
-            let assignment = &self.head.assignment;
+            let assignment = &self.record.assignment;
             runner.running_task(driver::label(assignment, assignment.group.task(&runner.name)?))
         };
         self.tasks.iter().filter(|t| task.is_none_or(|name| t.name == name)).filter_map(one).collect()
@@ -272,10 +273,10 @@ impl AllocRunner {
 
     fn kill_if_wanted(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.now.mono;
-        let skip_delays = self.head.assignment.no_shutdown_delay;
-        if self.head.retention != Retention::Kept {
+        let skip_delays = self.record.assignment.no_shutdown_delay;
+        if self.record.retention != Retention::Kept {
             self.stop(now, true, skip_delays);
-        } else if self.head.assignment.desired != DesiredStatus::Run {
+        } else if self.record.assignment.desired != DesiredStatus::Run {
             self.stop(now, false, skip_delays);
         } else if self.exceeds_run_limit(now) {
             self.end_for_run_limit(ctx.now);
@@ -302,7 +303,7 @@ impl AllocRunner {
     }
 
     pub(super) fn stop(&mut self, now: Mono, with_poststop: bool, skip_delays: bool) {
-        let with_poststop = with_poststop || !self.head.dir_built;
+        let with_poststop = with_poststop || !self.record.dir_built;
         if let Some(plan) = &mut self.plan {
             let more = (with_poststop && !plan.with_poststop) || (skip_delays && !plan.skip_delays);
             plan.with_poststop |= with_poststop;
@@ -312,7 +313,7 @@ impl AllocRunner {
             }
             return;
         }
-        let delay = self.head.assignment.group.shutdown_delay.filter(|d| *d > Span::ZERO && self.running());
+        let delay = self.record.assignment.group.shutdown_delay.filter(|d| *d > Span::ZERO && self.running());
         let phase = match delay {
             Some(delay) if !skip_delays => KillPhase::Delay { until: now.after(delay) },
             _ => KillPhase::Leader,
@@ -379,7 +380,7 @@ impl AllocRunner {
     fn prepare_dir(&mut self, ctx: &mut Context<'_>, previous_lives: bool) {
         let wanted = match self.plan {
             None => true,
-            Some(plan) => self.head.dir_built && !plan.with_poststop,
+            Some(plan) => self.record.dir_built && !plan.with_poststop,
         };
         if !wanted || !ctx.disk_has_space || self.has_ended() {
             return;
@@ -393,12 +394,12 @@ impl AllocRunner {
         if !due {
             return;
         }
-        let group = &self.head.assignment.group;
+        let group = &self.record.assignment.group;
         if let Some(bad) = group.tasks.iter().find(|t| !is_file_name(&t.name)) {
             let why = format!("task name {:?} cannot be the name of a directory", bad.name);
             return self.fail_setup(ctx.now.stamp(), &why);
         }
-        let payload = &self.head.assignment.payload;
+        let payload = &self.record.assignment.payload;
         let file = |t: &Task| {
             let wanted = t.dispatch_payload.as_ref().filter(|_| !payload.is_empty())?;
             Some(DirFile { path: wanted.file.clone(), bytes: payload.clone() })
@@ -406,7 +407,7 @@ impl AllocRunner {
         let dir = |t: &Task| DirTask { name: t.name.clone(), user: t.user.clone(), file: file(t) };
         let tasks = group.tasks.iter().map(dir).collect();
         ctx.effects.push(Effect::BuildDir(DirSpec { alloc: self.id(), tasks }));
-        self.dir = Dir::Building { again: ctx.now.mono.after(DIR_PATIENCE) };
+        self.dir = Dir::Building { again: ctx.now.mono.after(DIR_TIMEOUT) };
     }
 
     fn advance_tasks(&mut self, ctx: &mut Context<'_>) {
@@ -442,23 +443,23 @@ impl AllocRunner {
     fn remove_dir_if_wanted(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.now.mono;
         let building = matches!(self.dir, Dir::Building { again } if again > now);
-        if self.head.retention == Retention::Kept || !self.has_ended() || building {
+        if self.record.retention == Retention::Kept || !self.has_ended() || building {
             return;
         }
         if self.remove_at.is_none_or(|at| at <= now) {
             tracing::debug!(target: "client.gc", alloc_id = %self.id(), "removing allocation directory");
             ctx.effects.push(Effect::RemoveDir { alloc: self.id() });
-            self.remove_at = Some(now.after(DIR_PATIENCE));
+            self.remove_at = Some(now.after(DIR_TIMEOUT));
         }
     }
 
     /// Adds what changed to the turn's writes.
     pub fn save(&mut self, writes: &mut WriteBatch) {
         let id = self.id();
-        if self.head_dirty != Dirty::Clean {
-            writes.put_alloc(&self.head);
+        if self.record_dirty != Dirty::Clean {
+            writes.put_alloc(&self.record);
         }
-        let mut worst = std::mem::replace(&mut self.head_dirty, Dirty::Clean);
+        let mut worst = std::mem::replace(&mut self.record_dirty, Dirty::Clean);
         for task in self.tasks.iter_mut().filter(|t| t.dirty != Dirty::Clean) {
             writes.put_task(id, &task.name, &task.local);
             worst = worst.max(std::mem::replace(&mut task.dirty, Dirty::Clean));

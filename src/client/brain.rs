@@ -1,5 +1,6 @@
 //! The client: inputs in, one commit, effects out. Allocation and task runners get what they need as arguments.
 
+mod assignments;
 mod disconnected;
 mod reports;
 
@@ -9,7 +10,7 @@ use super::config::Config;
 use super::disk_full;
 use super::effects::{Effect, Input, PendingEffects};
 use super::metrics::{ClientStatusReport, Metrics};
-use super::servers::{ServerUpdate, Servers};
+use super::servers::Servers;
 use super::task_runner::{Context, TaskRunner, TaskSpec};
 use model::id::{AllocId, RunId, Uuid};
 use model::node::{MAX_ALLOCS, NodeInfo};
@@ -17,22 +18,21 @@ use model::random::Stream;
 use model::time::{Mono, Now, Span};
 use reports::Rejected;
 use state::client_store::{
-    ClientStore, ClientStoreFault, CommitReceipt, DynamicMeta, RecoveredAlloc, Retention, WriteBatch,
+    ClientStore, ClientStoreFault, CommitReceipt, DynamicMeta, RecoveredAlloc, WriteBatch,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use wire::keeper::{self, RunReport, RunState};
-use wire::rpc::{AllocSet, Assignment};
 
 /// The most allocations that it holds beside those that it keeps for their logs: as many as servers let run there, and as many
 /// that are to end for them or whose directories are being removed.
-pub const MAX_HELD: usize = 2 * MAX_ALLOCS as usize;
+pub const MAX_LIVE_ALLOCS: usize = 2 * MAX_ALLOCS as usize;
 /// The kill timeout of a run that belongs to no task of this client.
-const STRAY_TIMEOUT: Span = Span::seconds(5);
+const UNKNOWN_RUN_TIMEOUT: Span = Span::seconds(5);
 const SIGTERM: i32 = 15;
 /// How long the keeper may take to say what it holds.
-const KEEPER_PATIENCE: Span = Span::seconds(10);
+const KEEPER_TIMEOUT: Span = Span::seconds(10);
 /// How much longer than the longest kill timeout a shutdown waits for tasks.
-const SHUTDOWN_PATIENCE: Span = Span::seconds(20);
+const SHUTDOWN_TIMEOUT: Span = Span::seconds(20);
 
 #[derive(Debug)]
 pub struct Client {
@@ -53,7 +53,7 @@ pub struct Client {
     pub(super) forgotten: Vec<AllocId>,
     /// Since when something waits to be reported.
     report_since: Option<Mono>,
-    closing: Option<Closing>,
+    shutdown: Option<ShutdownProgress>,
     /// The disk takes writes.
     pub(super) disk_has_space: bool,
     /// What waits to be written while the disk is full.
@@ -78,7 +78,7 @@ enum Keeper {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Closing {
+struct ShutdownProgress {
     deadline: Mono,
     done: bool,
 }
@@ -92,10 +92,10 @@ impl Client {
         now: Now,
     ) -> Client {
         let mut random = Stream::new(seed, 0);
-        let seen = recovered.iter().map(|l| l.head.assignment.alloc_modify_index).max().unwrap_or(0);
+        let seen = recovered.iter().map(|l| l.record.assignment.alloc_modify_index).max().unwrap_or(0);
         let servers = Servers::new(config.servers.clone(), seen, &mut random);
         let allocs =
-            recovered.into_iter().map(|l| (l.head.assignment.id, AllocRunner::restore(l, now))).collect();
+            recovered.into_iter().map(|l| (l.record.assignment.id, AllocRunner::restore(l, now))).collect();
         let dynamic_meta = store.dynamic_meta().clone();
         Client {
             config,
@@ -111,7 +111,7 @@ impl Client {
             rejected: BTreeMap::new(),
             forgotten: Vec::new(),
             report_since: None,
-            closing: None,
+            shutdown: None,
             disk_has_space: true,
             unwritten: WriteBatch::default(),
             metrics: Metrics::default(),
@@ -127,7 +127,7 @@ impl Client {
         let mut effects = PendingEffects::default();
         let mut writes = std::mem::take(&mut self.unwritten);
         for input in inputs {
-            self.take(now, input, &mut effects, &mut writes);
+            self.handle_input(now, input, &mut effects, &mut writes);
         }
         self.ask_keeper_again(now.mono, &mut effects);
         self.stop_disconnected_allocs(now);
@@ -136,7 +136,7 @@ impl Client {
         let server_updates = self.servers.advance(now.mono, &self.config, &mut self.random, &mut effects);
         self.apply_server_updates(now, server_updates, &mut writes);
         self.report(now.mono, &mut effects);
-        self.metrics.compare(&self.allocs, now.mono);
+        self.metrics.update(&self.allocs, now.mono);
         let receipt = self.commit(writes)?;
         if receipt.durable() && self.has_keeper() {
             for run in std::mem::take(&mut self.unforgotten) {
@@ -144,7 +144,7 @@ impl Client {
             }
         }
         if self.is_finished(now.mono) {
-            effects.push(Effect::Done);
+            effects.push(Effect::ShutdownComplete);
         }
         Ok(effects.release(&receipt))
     }
@@ -168,7 +168,7 @@ impl Client {
     /// When a turn is due even without an input.
     pub fn next_deadline(&self) -> Option<Mono> {
         let allocs = self.allocs.values().filter_map(|a| a.next_deadline(self.now));
-        let closing = self.closing.filter(|c| !c.done).map(|c| c.deadline);
+        let closing = self.shutdown.filter(|c| !c.done).map(|c| c.deadline);
         let keeper = match self.keeper {
             Keeper::Greeted { again } => Some(again),
             Keeper::Down { .. } | Keeper::Up { .. } => None,
@@ -201,11 +201,17 @@ impl Client {
             servers: self.servers.known().to_vec(),
             heartbeat_ttl: self.servers.ttl(),
             troubles,
-            measured: self.metrics.measured(&self.allocs, self.info.as_deref()),
+            measured: self.metrics.snapshot(&self.allocs, self.info.as_deref()),
         }
     }
 
-    fn take(&mut self, now: Now, input: Input, effects: &mut PendingEffects, writes: &mut WriteBatch) {
+    fn handle_input(
+        &mut self,
+        now: Now,
+        input: Input,
+        effects: &mut PendingEffects,
+        writes: &mut WriteBatch,
+    ) {
         match input {
             Input::Fingerprint(info) => self.described(now, info),
             Input::Frame { from, bytes } => {
@@ -214,7 +220,7 @@ impl Client {
                 self.apply_server_updates(now, server_updates, writes);
             }
             Input::KeeperUp => {
-                self.keeper = Keeper::Greeted { again: now.mono.after(KEEPER_PATIENCE) };
+                self.keeper = Keeper::Greeted { again: now.mono.after(KEEPER_TIMEOUT) };
             }
             Input::KeeperDown { why } => self.keeper = Keeper::Down { why },
             Input::Keeper(event) => self.apply_keeper_event(now, event, effects),
@@ -225,7 +231,7 @@ impl Client {
             Input::Space { free } => {
                 self.disk_has_space = free;
                 if free {
-                    // what waited shall wait no longer
+                    // deferred reports are sent at once
                     writes.require_durable();
                 }
                 self.allocs.values_mut().for_each(AllocRunner::disk_space_changed);
@@ -238,12 +244,16 @@ impl Client {
 
     pub(super) fn describe(&mut self, now: Mono) {
         if let Some(info) = &self.info {
-            self.servers.describe(disk_full::described(info, self.disk_has_space), now, &mut self.random);
+            self.servers.describe(
+                disk_full::with_disk_state(info, self.disk_has_space),
+                now,
+                &mut self.random,
+            );
         }
     }
 
     /// What runners may use during a turn, and the allocation runners.
-    pub(super) fn lend<'a>(
+    pub(super) fn split_context<'a>(
         &'a mut self,
         now: Now,
         effects: &'a mut PendingEffects,
@@ -273,7 +283,7 @@ impl Client {
         effects: &mut PendingEffects,
         act: impl FnOnce(&mut AllocRunner, &mut Context<'_>) -> T,
     ) -> Option<T> {
-        let (mut ctx, allocs) = self.lend(now, effects);
+        let (mut ctx, allocs) = self.split_context(now, effects);
         Some(act(allocs.get_mut(&id)?, &mut ctx))
     }
 
@@ -301,7 +311,9 @@ impl Client {
             }
             // What comes before the welcome is in the welcome, too.
             _ if !self.has_keeper() => {}
-            keeper::Event::Started { run, .. } if self.find(run).is_none() => stop_stray(run, effects),
+            keeper::Event::Started { run, .. } if self.find_run(run).is_none() => {
+                stop_unknown_run(run, effects)
+            }
             keeper::Event::Started { run, at, pid } => {
                 self.with_run(now, run, effects, |runner, ctx, _| runner.started(ctx, Some(pid), at));
             }
@@ -313,7 +325,7 @@ impl Client {
             keeper::Event::Exited { run, exit, at } => {
                 self.with_run(now, run, effects, |runner, ctx, spec| runner.exited(ctx, spec, exit, at));
             }
-            keeper::Event::Refused { run: Some(run), message } if self.find(run).is_some() => {
+            keeper::Event::Refused { run: Some(run), message } if self.find_run(run).is_some() => {
                 self.with_run(now, run, effects, |runner, ctx, spec| runner.refused(ctx, spec, &message));
             }
             // sessions have connections of their own
@@ -326,12 +338,12 @@ impl Client {
         if let Keeper::Greeted { again } = &mut self.keeper
             && *again <= now
         {
-            *again = now.after(KEEPER_PATIENCE);
+            *again = now.after(KEEPER_TIMEOUT);
             effects.keeper(keeper::Command::List);
         }
     }
 
-    fn find(&self, run: RunId) -> Option<(AllocId, usize)> {
+    fn find_run(&self, run: RunId) -> Option<(AllocId, usize)> {
         let place = |a: &AllocRunner| a.runners().iter().position(|t| t.run_id() == Some(run));
         self.allocs.iter().find_map(|(id, a)| Some((*id, place(a)?)))
     }
@@ -344,7 +356,7 @@ impl Client {
         effects: &mut PendingEffects,
         act: impl FnOnce(&mut TaskRunner, &mut Context<'_>, TaskSpec<'_>),
     ) {
-        match self.find(run) {
+        match self.find_run(run) {
             Some((alloc, index)) => {
                 self.with_alloc(now, alloc, effects, |alloc, ctx| {
                     alloc.plan_end(ctx);
@@ -364,7 +376,7 @@ impl Client {
         for run in &self.unforgotten {
             runs.remove(run);
         }
-        let (mut ctx, allocs) = self.lend(now, effects);
+        let (mut ctx, allocs) = self.split_context(now, effects);
         for alloc in allocs.values_mut() {
             alloc.plan_end(&mut ctx);
             for index in 0..alloc.runners().len() {
@@ -375,7 +387,7 @@ impl Client {
         }
         for (run, state) in runs {
             if matches!(state, RunState::Running { .. }) {
-                stop_stray(run, effects);
+                stop_unknown_run(run, effects);
             } else {
                 effects.keeper(keeper::Command::Forget { run });
             }
@@ -383,9 +395,9 @@ impl Client {
     }
 
     fn shut_down(&mut self, now: Mono, kill_tasks: bool, writes: &mut WriteBatch) {
-        let limit = self.config.max_kill_timeout + SHUTDOWN_PATIENCE;
+        let limit = self.config.max_kill_timeout + SHUTDOWN_TIMEOUT;
         let deadline = if kill_tasks { now.after(limit) } else { now };
-        self.closing.get_or_insert(Closing { deadline, done: false });
+        self.shutdown.get_or_insert(ShutdownProgress { deadline, done: false });
         if kill_tasks {
             self.allocs.values_mut().for_each(AllocRunner::shut_down);
         } else {
@@ -394,85 +406,15 @@ impl Client {
         }
     }
 
-    fn apply_server_updates(&mut self, now: Now, server_updates: Vec<ServerUpdate>, writes: &mut WriteBatch) {
-        for item in server_updates {
-            match item {
-                ServerUpdate::Wanted(set) => self.take_wanted(now, set, writes),
-                ServerUpdate::Fetched(assignments) => self.take_assignments(now, assignments),
-                ServerUpdate::Reported(arrived) => {
-                    self.allocs.values_mut().for_each(|a| a.reported(arrived));
-                    for rejected in self.rejected.values_mut() {
-                        rejected.acknowledged |= arrived && rejected.reporting;
-                        rejected.reporting = false;
-                    }
-                }
-                ServerUpdate::Reconnected => {
-                    tracing::info!(target: "client", "node registration complete");
-                    self.allocs.values_mut().for_each(AllocRunner::report_again);
-                }
-            }
-        }
-    }
-
-    /// Removed, updated, added, in that order (client.md 3.3).
-    fn take_wanted(&mut self, now: Now, set: AllocSet, writes: &mut WriteBatch) {
-        let wanted: BTreeMap<AllocId, u64> = set.wanted.into_iter().collect();
-        for (id, alloc) in &mut self.allocs {
-            if !wanted.contains_key(id) {
-                alloc.set_retention(Retention::Removed);
-            }
-        }
-        self.rejected.retain(|id, _| wanted.contains_key(id));
-        let gone: Vec<AllocId> =
-            self.store.ended().iter().filter(|id| !wanted.contains_key(id)).copied().collect();
-        for id in gone {
-            writes.set_ended(id, false);
-        }
-        self.take_assignments(now, set.assignments);
-        let need = wanted.into_iter().filter(|(id, index)| self.is_news(*id, *index)).collect();
-        self.servers.set_need(need);
-    }
-
-    fn is_news(&self, id: AllocId, index: u64) -> bool {
-        if self.store.ended().contains(&id) || self.forgotten.contains(&id) {
-            return false;
-        }
-        let known = self.allocs.get(&id).map(|a| a.head.assignment.alloc_modify_index);
-        known.or(self.rejected.get(&id).map(|r| r.index)).is_none_or(|known| known < index)
-    }
-
-    fn take_assignments(&mut self, now: Now, assignments: Vec<Assignment>) {
-        for assignment in assignments {
-            let id = assignment.id;
-            if !self.is_news(id, assignment.alloc_modify_index) || self.closing.is_some() {
-                continue;
-            }
-            if let Some(alloc) = self.allocs.get_mut(&id) {
-                alloc.update(assignment);
-            } else if self.allocs.len() < self.most_held() {
-                self.rejected.remove(&id);
-                self.allocs.insert(id, AllocRunner::new(assignment, now));
-            } else {
-                let index = assignment.alloc_modify_index;
-                self.rejected.insert(id, Rejected { index, acknowledged: false, reporting: false });
-            }
-        }
-    }
-
-    /// A bound on memory; servers place fewer on a node.
-    fn most_held(&self) -> usize {
-        MAX_HELD + self.config.max_ended
-    }
-
     fn advance_allocs(&mut self, now: Now, effects: &mut PendingEffects) {
         // A second pass only for those that wait for an allocation that ended in the first.
         for _ in 0..2 {
             let living: BTreeSet<AllocId> =
                 self.allocs.values().filter(|a| !a.has_ended()).map(AllocRunner::id).collect();
             let ending = claims::held_by_ending(self.allocs.values());
-            let (mut ctx, allocs) = self.lend(now, effects);
+            let (mut ctx, allocs) = self.split_context(now, effects);
             for alloc in allocs.values_mut() {
-                let assignment = &alloc.head.assignment;
+                let assignment = &alloc.record.assignment;
                 let mut before = assignment.previous.iter().chain(&assignment.preempted);
                 let after = before.any(|id| living.contains(id));
                 let waits = after || claims::must_wait(alloc, &ending);
@@ -487,7 +429,7 @@ impl Client {
     /// True once, when the shutdown has finished.
     fn is_finished(&mut self, now: Mono) -> bool {
         let over = self.allocs.values().all(AllocRunner::has_ended);
-        match &mut self.closing {
+        match &mut self.shutdown {
             Some(closing) if !closing.done && (over || closing.deadline <= now) => {
                 closing.done = true;
                 true
@@ -498,6 +440,6 @@ impl Client {
 }
 
 /// Stops a run that belongs to no task; it is forgotten once it has ended.
-fn stop_stray(run: RunId, effects: &mut PendingEffects) {
-    effects.keeper(keeper::Command::Stop { run, signal: SIGTERM, timeout: STRAY_TIMEOUT });
+fn stop_unknown_run(run: RunId, effects: &mut PendingEffects) {
+    effects.keeper(keeper::Command::Stop { run, signal: SIGTERM, timeout: UNKNOWN_RUN_TIMEOUT });
 }

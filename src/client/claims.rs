@@ -10,19 +10,19 @@ use std::collections::BTreeSet;
 pub fn held_by_ending<'a>(allocs: impl Iterator<Item = &'a AllocRunner>) -> BTreeSet<Claim> {
     let mut claims = BTreeSet::new();
     for alloc in allocs.filter(|a| !a.has_ended() && !is_wanted(a)) {
-        claims.extend(alloc.head.assignment.resources.claims());
+        claims.extend(alloc.record.assignment.resources.claims());
     }
     claims
 }
 
 /// Whether an allocation waits for some of that.
 pub fn must_wait(alloc: &AllocRunner, held_by_ending: &BTreeSet<Claim>) -> bool {
-    let resources = &alloc.head.assignment.resources;
+    let resources = &alloc.record.assignment.resources;
     is_wanted(alloc)
         && !held_by_ending.is_empty()
         && resources.claims().any(|claim| held_by_ending.contains(&claim))
 }
 
 fn is_wanted(alloc: &AllocRunner) -> bool {
-    alloc.head.assignment.desired == DesiredStatus::Run
+    alloc.record.assignment.desired == DesiredStatus::Run
 }

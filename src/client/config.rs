@@ -1,4 +1,4 @@
-//! What the client is told once, by its agent.
+//! The configuration of the client, set once by its agent.
 
 use model::id::{NodeId, NodeSecret};
 use model::task::DEFAULT_MAX_KILL_TIMEOUT;

@@ -6,14 +6,14 @@
 use model::node::NodeInfo;
 
 /// The description of an allocation that is to start.
-pub const WAITS: &str =
+pub const WAITING_FOR_SPACE: &str =
     "Waiting for room: the node's disk is full, and nothing is started there until some of it is freed";
 /// A driver's health description. Servers send no new work to an unhealthy driver.
 const NO_STARTS: &str =
     "the node's disk is full: running tasks go on, and nothing is started until some of it is freed";
 
 /// The machine as the servers are to see it.
-pub fn described(info: &NodeInfo, disk_has_space: bool) -> Box<NodeInfo> {
+pub fn with_disk_state(info: &NodeInfo, disk_has_space: bool) -> Box<NodeInfo> {
     let mut info = info.clone();
     if !disk_has_space {
         for driver in info.drivers.values_mut().filter(|d| d.detected && d.healthy) {

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_named() {
+    fn tasks_that_cannot_run_are_refused_with_the_reason() {
         type Change = fn(&mut Task, &mut NodeInfo);
         let cases: [(Change, &str); 10] = [
             (|t, _| t.driver = "docker".into(), "driver \"docker\" is not supported yet"),

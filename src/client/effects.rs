@@ -1,4 +1,4 @@
-//! What the client is told and what it asks for: the whole of its traffic with the world.
+//! The inputs and effects of the client: all that it receives and asks for.
 
 use model::id::{AllocId, RunId};
 use model::node::NodeInfo;
@@ -10,7 +10,7 @@ use wire::rpc::Peer;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// What the machine is. The first one makes the node register, a later different one makes it register anew.
+    /// The fingerprint of the machine. The first one registers the node; a different one later registers it again.
     Fingerprint(Box<NodeInfo>),
     Frame {
         from: Peer,
@@ -39,7 +39,7 @@ pub enum Input {
         token: u64,
         ask: ClientRequest,
     },
-    /// The agent ends. With `kill_tasks` every task is stopped first; without, they go on without it.
+    /// The agent stops. With `kill_tasks` every task is stopped first; without, tasks keep running.
     Shutdown {
         kill_tasks: bool,
     },
@@ -63,8 +63,8 @@ pub enum Effect {
         token: u64,
         result: Result<Grant, Refusal>,
     },
-    /// After `Shutdown`: nothing more will come.
-    Done,
+    /// After `Shutdown`: the last effect.
+    ShutdownComplete,
 }
 
 /// `<alloc dir>/<alloc id>` with its shared directory and one for each task (client.md 13.1).
@@ -93,19 +93,19 @@ pub struct DirFile {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grant {
     Answer(ClientReply),
-    /// These are to be measured. `core_mhz`: of one core.
+    /// The runs whose resource usage is to be measured. `core_mhz`: of one core.
     Runs {
         runs: Vec<RunningTask>,
         core_mhz: f64,
     },
-    /// This is to be run beside that.
+    /// A command to be executed beside a run.
     Session {
         run: RunId,
         spec: Box<RunSpec>,
     },
-    /// The allocation's files may be read. `over`: nothing more will be written to them.
+    /// The allocation's files may be read. `ended`: nothing more will be written to them.
     Files {
-        over: bool,
+        ended: bool,
     },
 }
 

@@ -42,12 +42,12 @@ impl Client {
             ClientRequest::Logs { alloc, task, .. } => {
                 let alloc = self.find_alloc(*alloc)?;
                 alloc.task_index(task)?;
-                Ok(Grant::Files { over: alloc.has_ended() })
+                Ok(Grant::Files { ended: alloc.has_ended() })
             }
             ClientRequest::List { alloc, .. }
             | ClientRequest::Stat { alloc, .. }
             | ClientRequest::File { alloc, .. } => {
-                Ok(Grant::Files { over: self.find_alloc(*alloc)?.has_ended() })
+                Ok(Grant::Files { ended: self.find_alloc(*alloc)?.has_ended() })
             }
             ClientRequest::AllocResourceUsage { alloc, task } => {
                 let alloc = self.find_alloc(*alloc)?;
@@ -107,7 +107,7 @@ impl Client {
         alloc.task_index(task)?;
         let not_running = || Refusal::new(RefusalKind::NotFound, format!("task {task:?} is not running."));
         let living = alloc.running_tasks(Some(task)).pop().ok_or_else(not_running)?;
-        let assignment = &alloc.head.assignment;
+        let assignment = &alloc.record.assignment;
         let (Some(info), Some(own)) = (&self.info, assignment.group.task(task)) else {
             return Err(not_running());
         };

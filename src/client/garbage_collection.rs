@@ -12,9 +12,9 @@ use wire::request::{Refusal, RefusalKind};
 impl Client {
     /// Removes the oldest ended allocations until `keep` are left, but none whose end the servers do not know yet.
     pub(super) fn garbage_collect(&mut self, now: Now, keep: usize, effects: &mut PendingEffects) {
-        let kept = |a: &&mut AllocRunner| a.head.retention == Retention::Kept && a.has_ended();
+        let kept = |a: &&mut AllocRunner| a.record.retention == Retention::Kept && a.has_ended();
         let count =
-            self.allocs.values().filter(|a| a.head.retention == Retention::Kept && a.has_ended()).count();
+            self.allocs.values().filter(|a| a.record.retention == Retention::Kept && a.has_ended()).count();
         if count <= keep {
             return;
         }
@@ -22,7 +22,7 @@ impl Client {
             self.allocs.values_mut().filter(kept).filter(|a| a.unreported().is_none()).collect();
         ended.sort_by_key(|a| (a.ended, a.id()));
         let chosen: Vec<AllocId> = ended.iter().take(count - keep).map(|a| a.id()).collect();
-        let (mut ctx, allocs) = self.lend(now, effects);
+        let (mut ctx, allocs) = self.split_context(now, effects);
         for id in chosen {
             if let Some(alloc) = allocs.get_mut(&id) {
                 alloc.mark_collected(&mut ctx);
@@ -38,7 +38,7 @@ impl Client {
         writes: &mut WriteBatch,
     ) {
         let Some(alloc) =
-            self.allocs.get_mut(&id).filter(|a| a.head.retention != Retention::Kept && a.has_ended())
+            self.allocs.get_mut(&id).filter(|a| a.record.retention != Retention::Kept && a.has_ended())
         else {
             return;
         };
@@ -46,7 +46,7 @@ impl Client {
             return alloc.dir_not_removed(now.mono);
         }
         writes.remove(id, alloc.task_names());
-        if alloc.head.retention == Retention::Collected {
+        if alloc.record.retention == Retention::Collected {
             self.forgotten.push(id);
         }
         self.allocs.remove(&id);

@@ -2,17 +2,11 @@
 //! `min_healthy_time` without a restart before `healthy_deadline` (client.md 11). The verdict is found once for each
 //! deployment that the allocation becomes part of.
 
-use super::alloc_runner::AllocRunner;
-use super::events;
 use super::lifecycle::Role;
-use super::task_runner::{Context, Dirty};
-use model::alloc::DesiredStatus;
-use model::deployment::Verdict;
 use model::id::DeploymentId;
 use model::job::{HealthCheck, JobType};
 use model::task::{TaskPhase, TaskState};
 use model::time::{Mono, Span};
-use state::client_store::{HealthResult, Retention};
 use wire::rpc::Assignment;
 
 /// Measured times. They begin anew when the agent starts: no clock tells how long tasks ran without an agent.
@@ -71,7 +65,7 @@ impl HealthWatcher {
     }
 
     /// Checks the tasks. Time that they ran before the allocation became part of the deployment counts.
-    pub fn look(
+    pub fn check(
         &mut self,
         deployment: Option<DeploymentId>,
         rules: HealthRules,
@@ -81,7 +75,7 @@ impl HealthWatcher {
         if self.deployment != deployment {
             (self.deployment, self.began) = (deployment, now);
         }
-        self.measure(tasks, now);
+        self.track(tasks, now);
         if let Some(found) = broken(tasks) {
             return found;
         }
@@ -95,7 +89,7 @@ impl HealthWatcher {
     }
 
     /// Notes since when all tasks have run without a restart.
-    pub fn measure(&mut self, tasks: &[(Role, &TaskState)], now: Mono) {
+    pub fn track(&mut self, tasks: &[(Role, &TaskState)], now: Mono) {
         let starts = tasks.iter().map(|(_, t)| t.restarts).sum();
         let all_up = tasks.iter().all(|(role, task)| is_up(*role, task));
         self.up = match self.up {
@@ -145,60 +139,6 @@ fn broken(tasks: &[(Role, &TaskState)]) -> Option<HealthCheckResult> {
     Some(HealthCheckResult::Unhealthy { why: why.to_string(), tasks })
 }
 
-impl AllocRunner {
-    /// Checks health if there is no verdict yet. An allocation that is being stopped has none.
-    pub(super) fn check_health(&mut self, ctx: &Context<'_>) {
-        self.health_check_at = None;
-        let assignment = &self.head.assignment;
-        let Some(rules) = HealthRules::of(assignment).filter(|_| self.is_to_run()) else { return };
-        let deployment = assignment.deployment;
-        let tasks: Vec<_> = self.tasks.iter().map(|t| (t.role, &t.local.state)).collect();
-        if self.health_result().is_some() {
-            return self.health_watcher.measure(&tasks, ctx.now.mono);
-        }
-        match self.health_watcher.look(deployment, rules, &tasks, ctx.now.mono) {
-            HealthCheckResult::Open { until } => self.health_check_at = Some(until),
-            // only the keeper knows whether the tasks still run
-            HealthCheckResult::Healthy if ctx.boot.is_none() => {}
-            HealthCheckResult::Healthy => self.set_health(HealthResult { deployment, healthy: true }),
-            HealthCheckResult::Unhealthy { why, tasks } => {
-                for index in tasks.into_iter().filter(|_| deployment.is_some()) {
-                    self.tasks[index].add_event(events::alloc_unhealthy(ctx.now.stamp(), &why));
-                }
-                self.set_health(HealthResult { deployment, healthy: false });
-            }
-        }
-    }
-
-    /// It is not being stopped.
-    fn is_to_run(&self) -> bool {
-        let leaves = self.plan.is_some_and(|plan| plan.skip_delays);
-        self.head.assignment.desired == DesiredStatus::Run
-            && self.head.retention == Retention::Kept
-            && !leaves
-    }
-
-    fn set_health(&mut self, found: HealthResult) {
-        self.head.found = Some(found);
-        self.head_dirty = Dirty::Durable;
-    }
-
-    fn acknowledged_health(&self) -> Option<HealthResult> {
-        self.acknowledged.and_then(|t| t.found)
-    }
-
-    /// The verdict for its present deployment.
-    pub(super) fn health_result(&self) -> Option<HealthResult> {
-        self.head.found.filter(|f| f.deployment == self.head.assignment.deployment)
-    }
-
-    /// The verdict, if the servers have not acknowledged it.
-    pub(super) fn verdict(&self) -> Option<Verdict> {
-        let found = self.health_result().filter(|f| self.acknowledged_health() != Some(*f))?;
-        Some(Verdict { alloc: self.id(), deployment: found.deployment, healthy: found.healthy })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,11 +160,11 @@ mod tests {
         seconds: i64,
     ) -> HealthCheckResult {
         let tasks: Vec<_> = tasks.iter().map(|(role, task)| (*role, task)).collect();
-        health_watcher.look(None, RULES, &tasks, at(seconds))
+        health_watcher.check(None, RULES, &tasks, at(seconds))
     }
 
     #[test]
-    fn healthy_is_what_runs_long_enough_without_a_new_start() {
+    fn healthy_after_min_healthy_time_without_a_restart() {
         let running = |restarts| [(Role::Main, task(TaskPhase::Running, false, restarts))];
         let mut health_watcher = HealthWatcher::new(at(0));
         assert_eq!(look(&mut health_watcher, &running(0), 1), HealthCheckResult::Open { until: at(11) });
@@ -240,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn unhealthy_is_what_fails_ends_or_takes_too_long() {
+    fn unhealthy_after_a_failure_an_end_or_the_deadline() {
         let main = |phase, failed| [(Role::Main, task(phase, failed, 0))];
         let cases = [
             (main(TaskPhase::Dead, true), 1, "Unhealthy because of failed task"),
@@ -281,8 +221,8 @@ mod tests {
         let running = task(TaskPhase::Running, false, 0);
         let tasks = [(Role::Main, &running)];
         let mut health_watcher = HealthWatcher::new(at(0));
-        health_watcher.measure(&tasks, at(5));
+        health_watcher.track(&tasks, at(5));
         let deployment = Some(DeploymentId::from_random(1));
-        assert_eq!(health_watcher.look(deployment, RULES, &tasks, at(100)), HealthCheckResult::Healthy);
+        assert_eq!(health_watcher.check(deployment, RULES, &tasks, at(100)), HealthCheckResult::Healthy);
     }
 }

@@ -14,7 +14,7 @@ const MAX_KEYS: usize = 1000;
 const MAX_BYTES: usize = 64 << 10;
 
 impl Client {
-    /// The machine was looked at.
+    /// Applies a new fingerprint.
     pub(super) fn described(&mut self, now: Now, info: Box<NodeInfo>) {
         self.configured_meta.clone_from(&info.meta);
         self.tell_of(now, info);

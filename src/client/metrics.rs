@@ -28,41 +28,41 @@ pub struct ClientStatusReport {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct AllocCounters {
     status: ClientStatus,
     restarts: u64,
     starts: u64,
     oom_kills: u64,
 }
 
-impl Seen {
-    fn of(alloc: &AllocRunner) -> Seen {
+impl AllocCounters {
+    fn of(alloc: &AllocRunner) -> AllocCounters {
         let (starts, oom_kills) = alloc.starts_and_oom_kills();
-        Seen { status: alloc.client_status(), restarts: alloc.restarts(), starts, oom_kills }
+        AllocCounters { status: alloc.client_status(), restarts: alloc.restarts(), starts, oom_kills }
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Metrics {
     kept: MetricsSnapshot,
-    seen: BTreeMap<AllocId, Seen>,
+    seen: BTreeMap<AllocId, AllocCounters>,
 }
 
 impl Metrics {
     /// An allocation that is seen for the first time is where the counting starts: it may have come from an earlier life of
     /// the agent.
-    pub fn compare(&mut self, allocs: &BTreeMap<AllocId, AllocRunner>, now: Mono) {
+    pub fn update(&mut self, allocs: &BTreeMap<AllocId, AllocRunner>, now: Mono) {
         let before = self.seen.len();
         self.seen.retain(|id, _| allocs.contains_key(id));
         (self.seen.len()..before).for_each(|_| self.kept.count("client.allocs.destroy", now));
         for (id, alloc) in allocs {
-            let is = Seen::of(alloc);
-            let was = self.seen.insert(*id, is).unwrap_or(Seen { starts: 0, oom_kills: 0, ..is });
+            let is = AllocCounters::of(alloc);
+            let was = self.seen.insert(*id, is).unwrap_or(AllocCounters { starts: 0, oom_kills: 0, ..is });
             (was.restarts..is.restarts).for_each(|_| self.kept.count("client.allocs.restart", now));
             (was.starts..is.starts).for_each(|_| self.kept.count("client.allocs.start", now));
             (was.oom_kills..is.oom_kills).for_each(|_| self.kept.count("client.allocs.oom_killed", now));
             if was.status != is.status {
-                let (status, assignment) = (is.status.as_str(), &alloc.head.assignment);
+                let (status, assignment) = (is.status.as_str(), &alloc.record.assignment);
                 let (job_id, task_group) = (&assignment.job.id, &assignment.group.name);
                 tracing::debug!(
                     target: "client.alloc_runner",
@@ -78,7 +78,7 @@ impl Metrics {
         }
     }
 
-    pub fn measured(
+    pub fn snapshot(
         &self,
         allocs: &BTreeMap<AllocId, AllocRunner>,
         info: Option<&NodeInfo>,
@@ -92,7 +92,7 @@ impl Metrics {
                 _ => terminal += 1,
             }
             if !alloc.client_status().is_terminal() {
-                used = used.plus(alloc.head.assignment.resources.total());
+                used = used.plus(alloc.record.assignment.resources.total());
             }
         }
         m.gauge("client.allocations.pending", pending);

@@ -32,5 +32,5 @@ mod tests;
 
 pub use brain::Client;
 #[cfg(any(test, feature = "testing"))]
-pub use brain::MAX_HELD;
+pub use brain::MAX_LIVE_ALLOCS;
 pub use metrics::ClientStatusReport;

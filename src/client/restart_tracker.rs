@@ -13,13 +13,13 @@ pub enum Outcome {
     StartFailed {
         retryable: bool,
     },
-    /// Ended by a reboot of the machine: nobody's fault, not counted.
+    /// Ended by a reboot of the machine: not counted as a failure.
     Lost,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Ended well and stays so.
+    /// Completed: not started again.
     Done,
     Fail {
         reason: String,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn one_decision_each() {
+    fn each_outcome_has_its_restart_decision() {
         let none = || fail("Policy allows no restarts");
         let restart = || Decision::Restart { delay: Span::seconds(1), reason: WITHIN_POLICY };
         let cases = [

@@ -18,17 +18,17 @@ use wire::command::AllocUpdate;
 use wire::frame::{self, Body, Frame};
 use wire::rpc::{AllocSet, Assignment, MAX_ASSIGNMENTS, NodeReply, NodeRequest, Peer, WATCH_HOLD};
 
-/// How long an answer may take.
-const PATIENCE: Span = Span::seconds(5);
-const WATCH_PATIENCE: Span = Span(WATCH_HOLD.0 + PATIENCE.0);
+/// The timeout of a request.
+const REQUEST_TIMEOUT: Span = Span::seconds(5);
+const WATCH_TIMEOUT: Span = Span(WATCH_HOLD.0 + REQUEST_TIMEOUT.0);
 /// For this long after a first failure a request is repeated quickly: an election takes about that time.
-const HOLD: Span = Span::seconds(5);
+const FAST_RETRY_WINDOW: Span = Span::seconds(5);
 /// More servers than any region has.
 const MAX_SERVERS: usize = 64;
 /// How long servers that know less than they did before are asked again.
-const REWIND_DOUBT: Span = Span::minutes(1);
+const STALE_SERVER_TIMEOUT: Span = Span::minutes(1);
 /// What the servers give a node beyond its TTL (server.md 6).
-const GRACE: Span = Span::seconds(10);
+const HEARTBEAT_GRACE: Span = Span::seconds(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestKind {
@@ -96,7 +96,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `seen`: the newest index that this node has seen of the servers.
+    /// `seen`: the newest index of the servers that this node has stored.
     pub fn new(list: Vec<u64>, seen: u64, random: &mut Stream) -> Servers {
         Servers {
             list,
@@ -207,14 +207,15 @@ impl Servers {
     ) {
         match (kind, reply) {
             (RequestKind::Presence, NodeReply::Alive { ttl }) => {
-                server_updates.extend(self.alive(ttl, now).then_some(ServerUpdate::Reconnected));
+                server_updates
+                    .extend(self.heartbeat_acknowledged(ttl, now).then_some(ServerUpdate::Reconnected));
             }
             (RequestKind::Presence, NodeReply::Missed { ttl }) => {
-                self.alive(ttl, now);
+                self.heartbeat_acknowledged(ttl, now);
                 server_updates.push(ServerUpdate::Reconnected);
             }
             (RequestKind::Watch, NodeReply::Allocs(set)) => {
-                server_updates.extend(self.watched(set, now, random))
+                server_updates.extend(self.apply_watch_reply(set, now, random))
             }
             (RequestKind::Fetch, NodeReply::Fetched { assignments }) => {
                 for a in &assignments {
@@ -236,13 +237,13 @@ impl Servers {
     }
 
     /// What a watch brought, unless it comes from servers that know less than this node has seen: a deposed leader may
-    /// still answer, and following it would stop what was placed since. Only after `REWIND_DOUBT` are they believed.
-    fn watched(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<ServerUpdate> {
+    /// still answer, and following it would stop what was placed since. Only after `STALE_SERVER_TIMEOUT` are they believed.
+    fn apply_watch_reply(&mut self, set: AllocSet, now: Mono, random: &mut Stream) -> Option<ServerUpdate> {
         let slot = &mut self.slots[RequestKind::Watch as usize];
         if set.index < self.seen {
             let doubted = *self.doubted.get_or_insert(now);
             self.since = 0;
-            if now.since(doubted) < REWIND_DOUBT {
+            if now.since(doubted) < STALE_SERVER_TIMEOUT {
                 slot.due = now.after(random.span_between(Span::seconds(2), Span::seconds(4)));
                 return None;
             }
@@ -255,8 +256,8 @@ impl Servers {
     }
 
     /// True if the servers have not heard from this node for so long that they may have marked it as down.
-    fn alive(&mut self, ttl: Span, now: Mono) -> bool {
-        let silent = self.last_ok.is_some_and(|at| now.since(at) > self.ttl + GRACE);
+    fn heartbeat_acknowledged(&mut self, ttl: Span, now: Mono) -> bool {
+        let silent = self.last_ok.is_some_and(|at| now.since(at) > self.ttl + HEARTBEAT_GRACE);
         let fresh = !self.registered;
         if fresh {
             // They may have been restored since: everything is asked for.
@@ -305,7 +306,7 @@ impl Servers {
             let request = NodeRequest::report(config.node, config.secret, &updates);
             let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
             if bytes.len() <= frame::MAX_FRAME_BYTES || count <= 1 {
-                self.launch(RequestKind::Report, bytes, now, effects);
+                self.send_encoded(RequestKind::Report, bytes, now, effects);
                 return count;
             }
             updates.truncate(count / 2);
@@ -333,13 +334,13 @@ impl Servers {
                 }
             }
         }
-        self.take_newer(now);
+        self.take_newer_description(now);
         if self.list.is_empty() {
             self.trouble = Some("no server is known: name one in the configuration".into());
             return server_updates;
         }
         let (node, secret) = (config.node, config.secret);
-        if self.can(RequestKind::Presence, now)
+        if self.may_send(RequestKind::Presence, now)
             && let Some(info) = &self.info
         {
             self.registering = !self.registered || self.outdated;
@@ -352,7 +353,7 @@ impl Servers {
         if !self.registered {
             return server_updates;
         }
-        if self.can(RequestKind::Watch, now) {
+        if self.may_send(RequestKind::Watch, now) {
             self.send(
                 RequestKind::Watch,
                 NodeRequest::Watch { node, secret, since: self.since },
@@ -360,14 +361,14 @@ impl Servers {
                 effects,
             );
         }
-        if self.can(RequestKind::Fetch, now) && !self.need.is_empty() {
+        if self.may_send(RequestKind::Fetch, now) && !self.need.is_empty() {
             let allocs = self.need.keys().copied().take(MAX_ASSIGNMENTS).collect();
             self.send(RequestKind::Fetch, NodeRequest::Fetch { node, secret, allocs }, now, effects);
         }
         server_updates
     }
 
-    fn take_newer(&mut self, now: Mono) {
+    fn take_newer_description(&mut self, now: Mono) {
         if self.slots[RequestKind::Presence as usize].in_flight.is_some() {
             return;
         }
@@ -378,19 +379,19 @@ impl Servers {
         }
     }
 
-    fn can(&self, kind: RequestKind, now: Mono) -> bool {
+    fn may_send(&self, kind: RequestKind, now: Mono) -> bool {
         let slot = &self.slots[kind as usize];
         slot.in_flight.is_none() && slot.due <= now
     }
 
     fn send(&mut self, kind: RequestKind, request: NodeRequest, now: Mono, effects: &mut PendingEffects) {
         let bytes = frame::encode(&Frame { request: self.next_request, body: Body::Request(request) });
-        self.launch(kind, bytes, now, effects);
+        self.send_encoded(kind, bytes, now, effects);
     }
 
-    fn launch(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
+    fn send_encoded(&mut self, kind: RequestKind, bytes: Vec<u8>, now: Mono, effects: &mut PendingEffects) {
         let Some(&to) = self.list.get(self.at) else { return };
-        let patience = if kind == RequestKind::Watch { WATCH_PATIENCE } else { PATIENCE };
+        let patience = if kind == RequestKind::Watch { WATCH_TIMEOUT } else { REQUEST_TIMEOUT };
         let in_flight = InFlight { request: self.next_request, to, deadline: now.after(patience) };
         self.slots[kind as usize].in_flight = Some(in_flight);
         self.next_request = self.next_request.wrapping_add(1);
@@ -407,12 +408,12 @@ impl Servers {
         config: &Config,
         random: &mut Stream,
     ) {
-        self.turn_to(leader);
+        self.switch_server(leader);
         let failing = self.slots[kind as usize].failing;
         let (since, due) = match failing {
             _ if !hold => (None, now.after(self.backoff(kind, now, config, random))),
             None if leader.is_some() => (Some(now), now),
-            Some(since) if now.since(since) >= HOLD => {
+            Some(since) if now.since(since) >= FAST_RETRY_WINDOW => {
                 (None, now.after(self.backoff(kind, now, config, random)))
             }
             since => {
@@ -423,7 +424,7 @@ impl Servers {
         (slot.failing, slot.due) = (since, due);
     }
 
-    fn turn_to(&mut self, leader: Option<u64>) {
+    fn switch_server(&mut self, leader: Option<u64>) {
         match leader.map(|id| (id, self.list.iter().position(|s| *s == id))) {
             Some((_, Some(at))) => self.at = at,
             Some((id, None)) if self.list.len() < MAX_SERVERS => {

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_numbers() {
+    fn signal_names_have_numbers() {
         for (name, signal) in [
             ("", Some(2)),
             ("SIGINT", Some(2)),

@@ -95,9 +95,9 @@ pub struct TaskRunner {
 }
 
 /// A start that the keeper left unanswered is asked for again after this long.
-const START_PATIENCE: Span = Span::seconds(60);
+const START_TIMEOUT: Span = Span::seconds(60);
 /// The same for a stop, on top of the task's own time to end.
-const STOP_PATIENCE: Span = Span::seconds(20);
+const STOP_TIMEOUT: Span = Span::seconds(20);
 const REBOOTED: &str = "the machine was restarted";
 
 impl TaskRunner {
@@ -187,7 +187,7 @@ impl TaskRunner {
                 let timeout = kill_timeout(ctx.config, spec.task);
                 let signal = signals::number(&spec.task.kill_signal).unwrap_or(signals::DEFAULT);
                 ctx.effects.keeper(Command::Stop { run: run.id, signal, timeout });
-                self.kill = KillState::Stopping { attempt, ask_at: now.after(timeout + STOP_PATIENCE) };
+                self.kill = KillState::Stopping { attempt, ask_at: now.after(timeout + STOP_TIMEOUT) };
             }
             KillState::No | KillState::Delayed { .. } if !run.confirmed && self.ask_start_at <= now => {
                 self.ask_start(ctx, spec, run.id);
@@ -219,7 +219,7 @@ impl TaskRunner {
         match driver::run_spec(ctx.config, info, spec.assignment, spec.task) {
             Ok(made) => {
                 ctx.effects.keeper(Command::Start { run, spec: Box::new(made) });
-                self.ask_start_at = ctx.now.mono.after(START_PATIENCE);
+                self.ask_start_at = ctx.now.mono.after(START_TIMEOUT);
             }
             Err(error) => {
                 let at = ctx.now.stamp();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// More than one turn ever writes.
+/// More than one turn can write.
 const RESERVE_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct Reserve {
 
 impl Disk {
     /// Opens or creates the store's file (0600) and, if `keep_reserve`, its reserve; a store that is thrown away needs
-    /// none. A full disk is no error: the store opens for reading what it has, and `Reserve::is_spent` tells.
+    /// none. A full disk is no error: the store opens for reading what it has, and `Reserve::is_exhausted` tells.
     pub fn open(path: &Path, keep_reserve: bool) -> io::Result<Disk> {
         let (file, pending_create) = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) if file.metadata()?.len() == 0 => {
@@ -116,14 +116,14 @@ fn is_full(e: &io::Error) -> bool {
 }
 
 impl Reserve {
-    pub fn is_spent(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.spent.load(Ordering::Acquire)
     }
 
     /// Tries to make the reserve whole; true when it is.
     pub fn refill(&self) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
-        if !self.is_spent() {
+        if !self.is_exhausted() {
             return true;
         }
         match self.allocate() {
@@ -134,7 +134,7 @@ impl Reserve {
                 let _ = fs::remove_file(&self.path);
             }
         }
-        !self.is_spent()
+        !self.is_exhausted()
     }
 
     fn allocate(&self) -> io::Result<()> {
@@ -156,7 +156,7 @@ impl Reserve {
     /// True when there was a reserve to give up.
     fn give_up(&self) -> bool {
         let Ok(_guard) = self.lock.lock() else { return false };
-        if self.is_spent() || !self.kept {
+        if self.is_exhausted() || !self.kept {
             return false;
         }
         self.spent.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Work beside the executor: what may block goes to a thread of its own, and tasks run by themselves.
+//! The executor: blocking work goes to a thread pool, and tasks are spawned.
 //!
 //! Both are made once, for boxes, instead of anew for every closure and future: 60 KB of the binary.
 
@@ -6,7 +6,7 @@ use smol::{Executor, Task};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the work comes to. Work that has not begun is left undone when nobody waits for it any more.
+/// Runs blocking work on a thread and gives its result. Work that has not begun is cancelled when the future is dropped.
 pub async fn unblock<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let done = Arc::new(Mutex::new(None));
     let to_fill = done.clone();
@@ -15,7 +15,7 @@ pub async fn unblock<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
         *to_fill.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
     }))
     .await;
-    // a panic of the work has gone on to here by itself
+    // a panic of the work has been propagated here already
     done.lock().unwrap_or_else(PoisonError::into_inner).take().expect("the work has been done")
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_comes_to_what_it_came_to_and_its_panic_goes_on() {
+    fn unblock_returns_the_result_and_propagates_panics() {
         assert_eq!(smol::block_on(unblock(|| 1 + 1)), 2);
         let failing = std::panic::AssertUnwindSafe(|| smol::block_on(unblock(|| panic!("in the work"))));
         let panic = std::panic::catch_unwind(failing).map(|()| "none").expect_err("the work panics");
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_run_by_themselves() {
+    fn spawned_tasks_run_on_the_executor() {
         let executor = Executor::new();
         let (sender, receiver) = async_channel::bounded(1);
         spawn(&executor, async move { sender.send(7).await.unwrap_or_default() }).detach();

@@ -52,7 +52,7 @@ const SIGNALS: &str = "SIGABRT,SIGALRM,SIGBUS,SIGCHLD,SIGCONT,SIGFPE,SIGHUP,SIGI
     SIGPIPE,SIGPROF,SIGQUIT,SIGSEGV,SIGSTOP,SIGSYS,SIGTERM,SIGTRAP,SIGTSTP,SIGTTIN,SIGTTOU,SIGURG,SIGUSR1,SIGUSR2,\
     SIGWINCH,SIGXCPU,SIGXFSZ";
 
-/// `at`: when drivers were looked at.
+/// `at`: when drivers were fingerprinted.
 pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
     let mut attributes = BTreeMap::new();
     let mut set = |key: &str, value: String| {
@@ -89,7 +89,7 @@ pub fn fingerprint(config: &Config, at: Wall) -> Fingerprint {
     set("unique.storage.bytestotal", disk.total_bytes.to_string());
     set("unique.storage.bytesfree", disk.free_bytes.to_string());
 
-    let cgroups = Cgroups::survey();
+    let cgroups = Cgroups::detect();
     if let Some(version) = cgroups.version() {
         set("os.cgroups.version", version.to_string());
         set("unique.cgroup.version", format!("v{version}"));
@@ -264,7 +264,7 @@ pub(super) fn volume(dir: &Path, mounts: &str) -> String {
         let source = right.split(' ').nth(1)?.to_string();
         dir.starts_with(&point).then_some((point.as_os_str().len(), source))
     };
-    // The last of equals lies on top.
+    // The last of several mounts at one point covers the others.
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, s)| s).unwrap_or_default()
 }
 

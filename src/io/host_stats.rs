@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_told_by_what_passed_between_two_looks() {
+    fn cpu_usage_is_the_difference_of_two_samples() {
         let before = cpu_times("cpu  9 9 9 9 9\ncpu0 100 0 50 800 50 0 0 0\ncpu1 1 1 1 1 1\nintr 5\n");
         let after =
             cpu_times("cpu  9 9 9 9 9\ncpu0 130 10 60 840 60 0 0 0\ncpu1 1 1 1 1 1\ncpu2 5 5 5 5 5\n");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_figures() {
+    fn this_machine_has_stats() {
         let seen = HostStatsCollector::new(std::env::temp_dir()).collect();
         assert!(seen.memory.is_some_and(|m| m.total_bytes > m.free_bytes), "{seen:?}");
         assert!(seen.process.resident_memory_bytes.is_some_and(|b| b > 1 << 20), "{seen:?}");

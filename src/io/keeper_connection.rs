@@ -59,11 +59,11 @@ const MAX_QUEUED: usize = 1024;
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// Failures in a row before they are reported, about 0.3 s.
-const QUIET_FAILURES: u32 = 5;
+const UNREPORTED_FAILURES: u32 = 5;
 /// Different reasons reported until a connection stands again.
-const MAX_TOLD: usize = 16;
+const MAX_REPORTED_REASONS: usize = 16;
 /// A keeper that does not greet within this is not one.
-const GREETING: Duration = Duration::from_secs(10);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// The link, and the future that drives it until the link is dropped.
@@ -113,8 +113,8 @@ impl Driver {
                 return;
             }
             // A keeper that is just coming up is nothing to report; the same reasons, coming in turn, are reported once.
-            let worth_telling = broke || failures >= QUIET_FAILURES;
-            if worth_telling && told.len() < MAX_TOLD && !told.contains(&reason) {
+            let worth_telling = broke || failures >= UNREPORTED_FAILURES;
+            if worth_telling && told.len() < MAX_REPORTED_REASONS && !told.contains(&reason) {
                 told.push(reason.clone());
                 if self.tell.send(KeeperNotice::Down { reason }).await.is_err() {
                     return;
@@ -139,7 +139,7 @@ impl Driver {
             read(&stream).await
         };
         let late = async {
-            Timer::after(GREETING).await;
+            Timer::after(GREETING_TIMEOUT).await;
             Err(io::Error::from(io::ErrorKind::TimedOut))
         };
         match future::or(greeted, late).await {
@@ -220,7 +220,7 @@ fn backoff(failures: u32) -> Duration {
     (FIRST_BACKOFF * (1 << failures.min(10))).min(MAX_BACKOFF)
 }
 
-/// What the agent is told of a command that no message can hold.
+/// The answer to a command that is too long for a message.
 fn too_long(command: Command, bytes: usize) -> Event {
     let message =
         format!("{bytes} bytes of command, args and env are too many: {MAX_MESSAGE_BYTES} are allowed");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_comes_back_and_says_so() {
+    fn the_keeper_connection_reconnects_and_reports_it() {
         let dir = std::env::temp_dir().join(format!("drover-link-{}", std::process::id()));
         fs::create_dir_all(keeper::dir(&dir)).expect("a directory");
         let listener = Async::<UnixListener>::bind(keeper::socket_path(&dir)).expect("a socket");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_badly_is_reported_once() {
+    fn a_bad_answer_is_reported_once() {
         let dir = std::env::temp_dir().join(format!("drover-link-none-{}", std::process::id()));
         let (link, driver) = open(dir, KeeperStartMode::External);
         let script = async {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_grows_up_to_a_bound() {
+    fn reconnect_backoff_grows_up_to_a_bound() {
         assert_eq!(backoff(0), Duration::from_millis(10));
         assert_eq!(backoff(3), Duration::from_millis(80));
         assert_eq!(backoff(u32::MAX), MAX_BACKOFF);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rotation {
+pub struct RotationPolicy {
     /// 0: no limit.
     pub bytes: u64,
     /// Zero: no limit.
@@ -20,7 +20,7 @@ pub struct Rotation {
 
 pub struct LogFile {
     path: PathBuf,
-    rotation: Rotation,
+    rotation: RotationPolicy,
     file: File,
     bytes: u64,
     opened: Instant,
@@ -28,7 +28,7 @@ pub struct LogFile {
 
 impl LogFile {
     /// Goes on where the file ends. Its directory is made if it is missing.
-    pub fn open(path: &Path, rotation: Rotation) -> io::Result<LogFile> {
+    pub fn open(path: &Path, rotation: RotationPolicy) -> io::Result<LogFile> {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
         }
@@ -38,7 +38,7 @@ impl LogFile {
     }
 
     fn is_due(&self, more: usize) -> bool {
-        let Rotation { bytes, age, .. } = self.rotation;
+        let RotationPolicy { bytes, age, .. } = self.rotation;
         let too_long = bytes > 0 && self.bytes + more as u64 > bytes;
         let too_old = !age.is_zero() && self.opened.elapsed() >= age;
         self.bytes > 0 && (too_long || too_old)
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn log(dir: &Dir, bytes: u64, age: Duration, keep: Option<usize>) -> LogFile {
-        LogFile::open(&dir.0.join("a.log"), Rotation { bytes, age, keep }).unwrap()
+        LogFile::open(&dir.0.join("a.log"), RotationPolicy { bytes, age, keep }).unwrap()
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_grow_whatever_the_clock_says() {
+    fn log_file_numbers_grow_whatever_the_clock_says() {
         let dir = Dir::new("clock");
         let mut file = log(&dir, 1, Duration::ZERO, Some(2));
         let of_the_future = wall_nanos() * 2;

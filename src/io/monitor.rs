@@ -14,14 +14,14 @@ const MAX_READERS: usize = 16;
 /// So many lines wait for a reader.
 const LINES: usize = 512;
 
-/// Told the most talkative level that a reader wants; `None`: nobody reads.
+/// Called with the most verbose level that a reader wants; `None`: there are no readers.
 type Listener = Box<dyn Fn(Option<LogLevel>) + Send + Sync>;
 
 #[derive(Default)]
 pub struct Monitor {
     readers: Mutex<Readers>,
     listener: OnceLock<Listener>,
-    /// Held while the listener is told, so that it hears the newest word last.
+    /// Held while the listener is called, so that its last call has the newest level.
     telling: Mutex<()>,
 }
 
@@ -38,7 +38,7 @@ struct Reader {
 }
 
 /// A place among the readers, given up when dropped.
-pub struct Following {
+pub struct Subscription {
     monitor: Arc<Monitor>,
     number: u64,
     pub lines: Receiver<Vec<u8>>,
@@ -53,7 +53,7 @@ impl Monitor {
     }
 
     /// `None`: there are too many readers.
-    pub fn follow(self: &Arc<Self>, request: MonitorRequest) -> Option<Following> {
+    pub fn subscribe(self: &Arc<Self>, request: MonitorRequest) -> Option<Subscription> {
         let mut readers = self.readers();
         if readers.by_number.len() >= MAX_READERS {
             return None;
@@ -64,7 +64,7 @@ impl Monitor {
         readers.by_number.insert(number, Reader { request, lines: sender, dropped: dropped.clone() });
         drop(readers);
         self.tell();
-        Some(Following { monitor: self.clone(), number, lines, dropped })
+        Some(Subscription { monitor: self.clone(), number, lines, dropped })
     }
 
     /// A line as it was written, with its end; `json` says in which form.
@@ -94,14 +94,14 @@ impl Monitor {
     }
 }
 
-impl Following {
+impl Subscription {
     /// How many lines were lost since this was last asked.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 }
 
-impl Drop for Following {
+impl Drop for Subscription {
     fn drop(&mut self) {
         self.monitor.readers().by_number.remove(&self.number);
         self.monitor.tell();
@@ -122,8 +122,8 @@ mod tests {
         let heard = Arc::new(Mutex::new(vec![]));
         let hear = heard.clone();
         monitor.listen(move |level| hear.lock().unwrap_or_else(PoisonError::into_inner).push(level));
-        let warn = monitor.follow(request(LogLevel::Warn, false)).expect("room");
-        let debug = monitor.follow(request(LogLevel::Debug, true)).expect("room");
+        let warn = monitor.subscribe(request(LogLevel::Warn, false)).expect("room");
+        let debug = monitor.subscribe(request(LogLevel::Debug, true)).expect("room");
         monitor.line(LogLevel::Error, false, b"a\n");
         monitor.line(LogLevel::Info, false, b"b\n");
         monitor.line(LogLevel::Debug, true, b"c\n");
@@ -139,16 +139,16 @@ mod tests {
     #[test]
     fn a_slow_reader_loses_lines_and_learns_how_many() {
         let monitor = Arc::new(Monitor::default());
-        let slow = monitor.follow(request(LogLevel::Info, false)).expect("room");
+        let slow = monitor.subscribe(request(LogLevel::Info, false)).expect("room");
         for _ in 0..LINES + 3 {
             monitor.line(LogLevel::Info, false, b"x\n");
         }
         assert_eq!((slow.lines.len(), slow.take_dropped(), slow.take_dropped()), (LINES, 3, 0));
         let others: Vec<_> =
-            (1..MAX_READERS).map(|_| monitor.follow(request(LogLevel::Info, false))).collect();
+            (1..MAX_READERS).map(|_| monitor.subscribe(request(LogLevel::Info, false))).collect();
         assert!(others.iter().all(Option::is_some));
-        assert!(monitor.follow(request(LogLevel::Info, false)).is_none(), "readers are bounded");
+        assert!(monitor.subscribe(request(LogLevel::Info, false)).is_none(), "readers are bounded");
         drop(slow);
-        assert!(monitor.follow(request(LogLevel::Info, false)).is_some());
+        assert!(monitor.subscribe(request(LogLevel::Info, false)).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Time zones, as this machine has them.
+//! Time zones from the database of this machine.
 
 use jiff::tz::TimeZone;
 

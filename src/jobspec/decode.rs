@@ -3,11 +3,12 @@
 //!
 //! Refuses to know: what any key means. What single blocks need beyond the table is in `hooks`.
 
-use super::diagnostic::{Diagnostic, Problems};
+mod hooks;
+
+use super::diagnostic::{Diagnostic, Label, Problems};
 use super::duration;
 use super::eval::Evaluator;
-use super::hcl::{Attribute, Block as Written, Body, Content, Expr, Label};
-use super::hooks;
+use super::hcl::{Attribute, Block as Written, Body, Content, Expr};
 use super::nearest::nearest;
 use super::operators;
 use super::scope::Scope;

@@ -16,6 +16,13 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
+/// A name as it is written, and where.
+#[derive(Clone, Debug)]
+pub struct Label {
+    pub text: String,
+    pub at: Range<usize>,
+}
+
 /// Lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {

@@ -5,12 +5,12 @@
 
 use super::decimal;
 use super::diagnostic::{Diagnostic, Source};
-use super::functions;
+use super::functions::{self, World};
 use super::hcl::Expr;
 use super::json_syntax::{self, Node};
 use super::object_size::{self, Whole};
 use super::operators;
-use super::scope::{Budget, Scope, TooMuch};
+use super::scope::{Scope, TooMuch};
 use super::types::Type;
 use bigdecimal::BigDecimal;
 use hcl_edit::Span as _;
@@ -19,27 +19,6 @@ use hcl_edit::expr::{
 };
 use serde_json::{Map, Value};
 use std::ops::Range;
-
-/// What the filesystem functions may ask. Absent where a job is parsed for somebody else.
-pub trait Files {
-    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
-    fn exists(&self, path: &str) -> Result<bool, String>;
-    /// The regular files under `dir`, at any depth, relative to it, with `/` between names.
-    fn list(&self, dir: &str) -> Result<Vec<String>, String>;
-    /// The directory that relative paths start from.
-    fn working_dir(&self) -> String;
-    /// What `~` stands for.
-    fn home(&self) -> String;
-}
-
-/// What functions may use beyond their arguments.
-#[derive(Clone, Copy)]
-pub struct World<'a> {
-    pub files: Option<&'a dyn Files>,
-    /// Where random ids and salts come from: equal seeds give equal jobs.
-    pub seed: u64,
-    pub budget: &'a Budget,
-}
 
 /// Why an expression has no value. `fatal`: nothing may be tried instead.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: which names are allowed, and what an expression evaluates to.
 
-use super::diagnostic::{Diagnostic, Source};
+use super::diagnostic::{Diagnostic, Label, Source};
 use super::json_syntax::{self, Node};
 use super::object_size::{self, MAX_MEMBERS, Whole};
 use hcl_edit::Span as _;
@@ -27,12 +27,6 @@ pub struct Block {
     pub name_at: Range<usize>,
     pub labels: Vec<Label>,
     pub body: Body,
-}
-
-#[derive(Clone, Debug)]
-pub struct Label {
-    pub text: String,
-    pub at: Range<usize>,
 }
 
 #[derive(Clone, Debug)]

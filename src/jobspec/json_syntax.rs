@@ -1,8 +1,7 @@
 //! JSON with positions, for job files written in HCL's JSON syntax. Repeated names stay repeated: they are repeated
 //! blocks. Refuses to know what any name means; strings are templates only to whoever evaluates them.
 
-use super::diagnostic::{Diagnostic, Source};
-use super::hcl::Label;
+use super::diagnostic::{Diagnostic, Label, Source};
 use std::ops::Range;
 
 const MAX_DEPTH: usize = 64;

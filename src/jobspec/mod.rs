@@ -15,7 +15,6 @@ mod functions;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod hcl;
-mod hooks;
 mod json_syntax;
 pub mod layout;
 pub mod nearest;
@@ -36,13 +35,14 @@ pub use api_job::{decode_job, read_job};
 #[cfg(any(test, feature = "testing"))]
 pub use diagnostic::render_lines;
 pub use diagnostic::{Diagnostic, Source, render};
-pub use eval::Files;
+pub use functions::Files;
 pub use register::{Register, decode_register, decode_validate};
 pub use submitted::{Flaws, Refused};
 pub use write::write;
 
 use diagnostic::Problems;
-use eval::{Evaluator, World};
+use eval::Evaluator;
+use functions::World;
 use hcl::{Block, Body, Content};
 use model::job::JobSpec;
 use model::schema::Declared;

@@ -1,9 +1,10 @@
 //! Input variables and locals: declarations, where their values come from, in which order (jobspec.md 2.1).
 
 use super::Vars;
-use super::diagnostic::{Diagnostic, Problems, Source};
-use super::eval::{Evaluator, World};
-use super::hcl::{self, Attribute, Block, Expr, Label};
+use super::diagnostic::{Diagnostic, Label, Problems, Source};
+use super::eval::Evaluator;
+use super::functions::World;
+use super::hcl::{self, Attribute, Block, Expr};
 use super::json_syntax;
 use super::nearest::nearest;
 use super::object_size::{self, Whole};

@@ -3,180 +3,17 @@
 //! Refuses to know: how effects are carried out. A turn's later effects can only be had for a `Durable`, which the
 //! driver makes once the turn's journal bytes are on disk.
 
+use super::effects::{ClientId, Effect, Input, Restored, Sessions, TurnOutput, Write};
 use super::journal::{self, Entry, Process};
 use super::mark::Marked;
-use super::restore::{self, Adopted, Runs, Stray, UNSEEN};
+use super::restore::{self, Runs, UNKNOWN_EXIT};
 use super::run::{self, Phase, Run};
-use super::sessions::Sessions;
+
 use model::id::{RunId, Uuid};
 use model::task::Exit;
 use model::time::{Mono, Span, Wall};
 use std::collections::BTreeSet;
 use wire::keeper::{Command, Event, MAX_RUNS, PROTOCOL, RunReport, RunSpec};
-
-/// A connection, named by the driver; never used twice.
-pub type ClientId = u64;
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    Command {
-        client: ClientId,
-        command: Command,
-    },
-    Gone {
-        client: ClientId,
-    },
-    /// A process exists for the run and waits to be released.
-    Spawned {
-        run: RunId,
-        pid: u32,
-        start_ticks: u64,
-    },
-    /// The run's `Waiting` entry is durable.
-    Kept {
-        run: RunId,
-    },
-    /// The released process has become the command.
-    Executed {
-        run: RunId,
-    },
-    /// There is no process, or it could not become the command.
-    SpawnFailed {
-        run: RunId,
-        message: String,
-        retryable: bool,
-    },
-    /// The main process ended.
-    Exited {
-        run: RunId,
-        exit: Exit,
-    },
-    /// The session's command could not be executed.
-    SessionFailed {
-        client: ClientId,
-        message: String,
-    },
-    SessionEnded {
-        client: ClientId,
-        exit: Exit,
-    },
-    /// What a sweep found: whether nothing of the run is left.
-    Swept {
-        run: RunId,
-        empty: bool,
-    },
-    /// The agent that this keeper shall not outlive is gone.
-    AgentGone,
-    /// The journal can (`None`) or cannot be written.
-    Journal {
-        fault: Option<String>,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Make a process that waits for its release. Answered by `Spawned` or `SpawnFailed`.
-    Spawn {
-        run: RunId,
-        spec: Box<RunSpec>,
-    },
-    /// Say that this turn is durable. Answered by `Kept`.
-    Keep {
-        run: RunId,
-    },
-    /// Let it become its command. Answered by `Executed` or `SpawnFailed`.
-    Release {
-        run: RunId,
-    },
-    /// Make a process beside the run, and give its descriptors to the client. Answered by `SessionFailed` or, when it has
-    /// ended, `SessionEnded`.
-    Exec {
-        client: ClientId,
-        run: RunId,
-        spec: Box<RunSpec>,
-        tty: bool,
-    },
-    /// SIGKILL to everything of the session.
-    EndSession {
-        client: ClientId,
-    },
-    /// Sends a signal to the main process.
-    Signal {
-        run: RunId,
-        signal: i32,
-    },
-    /// SIGKILL to everything of the run.
-    Kill {
-        run: RunId,
-    },
-    /// SIGKILL to what the ended main process left behind, or to all of a stray. Answered by `Swept`.
-    Sweep {
-        run: RunId,
-    },
-    /// Nothing of the run is needed any more: take in what its pipes still hold, close and remove them and the cgroup.
-    Close {
-        run: RunId,
-    },
-    Send {
-        client: ClientId,
-        event: Event,
-    },
-    /// Once what was sent has left.
-    Disconnect {
-        client: ClientId,
-    },
-    /// Once everything that was sent has left.
-    Exit,
-}
-
-/// What to do with the journal.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    Nothing,
-    /// `sync`: something waits for its durability.
-    Append {
-        bytes: Vec<u8>,
-        sync: bool,
-    },
-    /// Atomically, and durable.
-    Replace(Vec<u8>),
-}
-
-/// Said by the driver: the turn's journal bytes are on disk.
-pub struct Durable;
-
-#[must_use]
-pub struct Turn {
-    /// May be carried out at once.
-    pub now: Vec<Effect>,
-    pub write: Write,
-    later: Vec<Effect>,
-}
-
-impl Turn {
-    /// Nothing has to be made durable, and no effect waits for it.
-    pub fn is_idle(&self) -> bool {
-        self.write == Write::Nothing && self.later.is_empty()
-    }
-
-    pub fn later(self, _: Durable) -> Vec<Effect> {
-        self.later
-    }
-}
-
-/// What the driver does first when a keeper starts.
-#[derive(Debug, PartialEq)]
-pub struct Restored {
-    /// To be adopted; a process that is gone is answered by `Exited` with `ExitStatus::Unknown`.
-    pub running: Vec<Adopted>,
-    /// Runs that are over or never were; what they left behind is to be killed before the keeper answers anyone.
-    pub ended: Vec<(RunId, String)>,
-    /// Known to be alive, and unknown to the journal. `Sweep` ends them.
-    pub strays: Vec<Stray>,
-    /// Written before anything else.
-    pub write: Write,
-    pub lost_bytes: usize,
-}
 
 /// How long after a kill leftovers are looked for again.
 const SWEEP_EVERY: Span = Span::millis(20);
@@ -184,7 +21,7 @@ const SWEEP_EVERY: Span = Span::millis(20);
 const SWEEP_FOR: Span = Span::seconds(10);
 /// A main process that outlives its SIGKILL gets another this often.
 const KILL_AGAIN: Span = Span::seconds(1);
-/// What tasks get to end when the agent that the keeper may not outlive is gone.
+/// The kill timeout of tasks when the agent that the keeper must not outlive has ended.
 const AGENT_GONE_GRACE: Span = Span::millis(500);
 const SIGTERM: i32 = 15;
 /// A journal below this size is never rewritten.
@@ -203,7 +40,7 @@ pub struct Keeper {
     /// The journal is rewritten once it is larger than this.
     compact_above_bytes: usize,
     journal_fault: Option<String>,
-    leaving: bool,
+    shutting_down: bool,
     exit_told: bool,
     entries: Vec<Entry>,
     pub(super) now: Vec<Effect>,
@@ -221,8 +58,8 @@ impl Keeper {
         wall: Wall,
     ) -> (Keeper, Restored) {
         let read = journal::read(journal);
-        let found = restore::find(&read.entries, read.lost_bytes > 0, boot_id, marked, wall);
-        let (running, ended) = (found.running(), found.over());
+        let found = restore::recover(&read.entries, read.lost_bytes > 0, boot_id, marked, wall);
+        let (running, ended) = (found.running(), found.ended());
         let mut keeper = Keeper {
             boot_id,
             pid,
@@ -232,7 +69,7 @@ impl Keeper {
             journal_bytes: journal.len(),
             compact_above_bytes: COMPACT_ABOVE_BYTES,
             journal_fault: None,
-            leaving: false,
+            shutting_down: false,
             exit_told: false,
             entries: Vec::new(),
             now: Vec::new(),
@@ -249,27 +86,27 @@ impl Keeper {
     }
 
     /// No run is between two states: the binary may be replaced.
-    pub fn settled(&self) -> bool {
-        !self.runs.values().any(|r| r.is_passing() || matches!(r.phase, Phase::Sweeping { .. }))
+    pub fn can_upgrade(&self) -> bool {
+        !self.runs.values().any(|r| r.is_starting() || matches!(r.phase, Phase::Sweeping { .. }))
     }
 
-    pub fn turn(&mut self, now: Mono, wall: Wall, inputs: Vec<Input>) -> Turn {
+    pub fn turn(&mut self, now: Mono, wall: Wall, inputs: Vec<Input>) -> TurnOutput {
         for input in inputs {
-            self.take(now, wall, input);
+            self.handle_input(now, wall, input);
         }
-        self.meet_deadlines(now);
-        if self.leaving && !self.exit_told && self.runs.values().all(Run::is_over) {
+        self.handle_deadlines(now);
+        if self.shutting_down && !self.exit_told && self.runs.values().all(Run::has_ended) {
             self.exit_told = true;
             self.later.push(Effect::Exit);
         }
         let write = self.write();
-        let starts = |e: &Effect| matches!(e, Effect::Keep { .. } | Effect::Release { .. });
+        let starts = |e: &Effect| matches!(e, Effect::ConfirmJournaled { .. } | Effect::Release { .. });
         let journaled = write != Write::Nothing || !self.later.iter().any(starts);
         assert!(journaled, "a process is released only with a journal entry that says so");
-        Turn { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
+        TurnOutput { now: std::mem::take(&mut self.now), write, later: std::mem::take(&mut self.later) }
     }
 
-    fn take(&mut self, now: Mono, wall: Wall, input: Input) {
+    fn handle_input(&mut self, now: Mono, wall: Wall, input: Input) {
         match input {
             Input::Command { client, command } => self.command(now, client, command),
             Input::Gone { client } => self.gone(client),
@@ -278,12 +115,12 @@ impl Keeper {
             Input::Spawned { run, pid, start_ticks } => {
                 self.spawned(run, Process { pid, start_ticks, since: wall });
             }
-            Input::Kept { run } => self.kept(run),
+            Input::Journaled { run } => self.journaled(run),
             Input::Executed { run } => self.executed(now, run),
             Input::SpawnFailed { run, message, retryable } => self.spawn_failed(run, message, retryable),
             Input::Exited { run, exit } => self.exited(now, wall, run, exit),
             Input::Swept { run, empty } => self.swept(now, wall, run, empty),
-            Input::AgentGone => self.leave(now, SIGTERM, AGENT_GONE_GRACE),
+            Input::AgentGone => self.shut_down(now, SIGTERM, AGENT_GONE_GRACE),
             Input::Journal { fault } => self.journal_fault = fault,
         }
     }
@@ -302,7 +139,7 @@ impl Keeper {
             Command::Signal { run, signal } => self.signal(client, run, signal),
             Command::Stop { run, signal, timeout } => self.stop(now, client, run, signal, timeout),
             Command::Forget { run } => self.forget(client, run),
-            Command::Shutdown { signal, timeout } => self.leave(now, signal, timeout),
+            Command::Shutdown { signal, timeout } => self.shut_down(now, signal, timeout),
             Command::List => self.welcome(client),
             Command::Exec { run, spec, tty } => self.exec(client, run, spec, tty),
         }
@@ -327,7 +164,7 @@ impl Keeper {
 
     fn welcome(&mut self, client: ClientId) {
         let report = |(run, r): (&RunId, &Run)| {
-            Some(RunReport { run: *run, label: r.label.clone(), state: run::fitting(r.state()?) })
+            Some(RunReport { run: *run, label: r.label.clone(), state: run::shortened(r.state()?) })
         };
         let event = Event::Welcome {
             protocol: PROTOCOL,
@@ -342,11 +179,11 @@ impl Keeper {
         if let Some(known) = self.runs.get(&run) {
             // Still on its way: the answer comes to every client once it is known.
             if let Some(state) = known.state() {
-                self.later.push(Effect::Send { client, event: run::told(run, state) });
+                self.later.push(Effect::Send { client, event: run::event_of(run, state) });
             }
             return;
         }
-        if let Some((message, retryable)) = self.cannot_start(&spec) {
+        if let Some((message, retryable)) = self.start_refusal(&spec) {
             let event = Event::StartFailed { run, message, retryable };
             // Tells of nothing that has to be durable first, and is needed most while nothing can be.
             return self.now.push(Effect::Send { client, event });
@@ -356,8 +193,8 @@ impl Keeper {
         self.now.push(Effect::Spawn { run, spec });
     }
 
-    fn cannot_start(&self, spec: &RunSpec) -> Option<(String, bool)> {
-        if self.leaving {
+    fn start_refusal(&self, spec: &RunSpec) -> Option<(String, bool)> {
+        if self.shutting_down {
             return Some(("the keeper is shutting down".into(), true));
         }
         if let Some(fault) = &self.journal_fault {
@@ -367,7 +204,7 @@ impl Keeper {
             let text = format!("the keeper holds {MAX_RUNS} runs, the most it can: forget ended ones first");
             return Some((text, true));
         }
-        run::check(spec).err().map(|message| (run::cut(message, run::MAX_FAILURE_BYTES), false))
+        run::check(spec).err().map(|message| (run::truncate(message, run::MAX_FAILURE_BYTES), false))
     }
 
     fn spawned(&mut self, run: RunId, process: Process) {
@@ -377,12 +214,12 @@ impl Keeper {
         let (boot_id, label) = (self.boot_id, held.label.clone());
         self.entries.push(Entry::Waiting { run, boot_id, label, process, logs: logs.clone() });
         held.phase = Phase::Waiting { logs, process, stop };
-        self.later.push(Effect::Keep { run });
+        self.later.push(Effect::ConfirmJournaled { run });
     }
 
     /// Two steps, because a sync takes long: a keeper that dies meanwhile leaves a journal that says that the process
     /// waited, and not that it may have executed.
-    fn kept(&mut self, run: RunId) {
+    fn journaled(&mut self, run: RunId) {
         let Some(held) = self.runs.get_mut(&run) else { return };
         let Phase::Waiting { logs, process, stop } = &mut held.phase else { return };
         held.phase = Phase::Released { logs: logs.take(), process: *process, stop: *stop };
@@ -396,7 +233,7 @@ impl Keeper {
         let (logs, process, stop) = (logs.take(), *process, *stop);
         let kill_at = stop.map(|(_, timeout)| now.after(timeout));
         held.phase = Phase::Running { logs, process, kill_at };
-        self.tell(Event::Started { run, pid: process.pid, at: process.since });
+        self.broadcast(Event::Started { run, pid: process.pid, at: process.since });
         if let Some((signal, _)) = stop {
             self.now.push(Effect::Signal { run, signal });
         }
@@ -404,10 +241,10 @@ impl Keeper {
 
     fn spawn_failed(&mut self, run: RunId, message: String, retryable: bool) {
         let Some(held) = self.runs.get_mut(&run) else { return };
-        if !held.is_passing() {
+        if !held.is_starting() {
             return;
         }
-        let message = run::cut(message, run::MAX_FAILURE_BYTES);
+        let message = run::truncate(message, run::MAX_FAILURE_BYTES);
         if retryable {
             // The same request may come again, and then has to be tried again.
             self.runs.remove(&run);
@@ -418,7 +255,7 @@ impl Keeper {
             self.entries.push(Entry::Failed { run, label, message: message.clone(), retryable });
         }
         self.now.push(Effect::Close { run });
-        self.tell(Event::StartFailed { run, message, retryable });
+        self.broadcast(Event::StartFailed { run, message, retryable });
     }
 
     fn exited(&mut self, now: Mono, wall: Wall, run: RunId, exit: Exit) {
@@ -441,14 +278,19 @@ impl Keeper {
         let (exit, at) = match held.phase {
             Phase::Sweeping { exit, at, give_up, .. } if empty || now >= give_up => (exit, at),
             Phase::Stray { .. } if empty => {
-                self.entries.push(Entry::Ended { run, label: held.label.clone(), exit: UNSEEN, at: wall });
-                (UNSEEN, wall)
+                self.entries.push(Entry::Ended {
+                    run,
+                    label: held.label.clone(),
+                    exit: UNKNOWN_EXIT,
+                    at: wall,
+                });
+                (UNKNOWN_EXIT, wall)
             }
             _ => return,
         };
         held.phase = Phase::Ended { exit, at };
         self.now.push(Effect::Close { run });
-        self.tell(Event::Exited { run, exit, at });
+        self.broadcast(Event::Exited { run, exit, at });
     }
 
     fn signal(&mut self, client: ClientId, run: RunId, signal: i32) {
@@ -478,10 +320,10 @@ impl Keeper {
                 *kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
                 self.now.push(Effect::Signal { run, signal });
             }
-            // Told once it is swept.
+            // Its exit is sent once it is swept.
             Phase::Sweeping { .. } | Phase::Stray { .. } => {}
             Phase::Ended { .. } | Phase::Failed { .. } => {
-                let event = held.state().map(|state| run::told(run, state));
+                let event = held.state().map(|state| run::event_of(run, state));
                 self.later.extend(event.map(|event| Effect::Send { client, event }));
             }
         }
@@ -489,9 +331,9 @@ impl Keeper {
 
     fn forget(&mut self, client: ClientId, run: RunId) {
         match self.runs.get(&run) {
-            // Forgetting twice is forgetting.
+            // It was forgotten already: nothing to do.
             None => {}
-            Some(held) if held.is_over() => {
+            Some(held) if held.has_ended() => {
                 self.runs.remove(&run);
                 self.entries.push(Entry::Forgotten { run });
             }
@@ -499,9 +341,9 @@ impl Keeper {
         }
     }
 
-    fn leave(&mut self, now: Mono, signal: i32, timeout: Span) {
+    fn shut_down(&mut self, now: Mono, signal: i32, timeout: Span) {
         let signal = if run::is_signal(signal) { signal } else { SIGTERM };
-        self.leaving = true;
+        self.shutting_down = true;
         self.end_sessions(None);
         let at = now.after(timeout);
         for (run, held) in &mut self.runs {
@@ -519,7 +361,7 @@ impl Keeper {
         }
     }
 
-    fn meet_deadlines(&mut self, now: Mono) {
+    fn handle_deadlines(&mut self, now: Mono) {
         for (run, held) in &mut self.runs {
             match &mut held.phase {
                 Phase::Running { kill_at: Some(at), .. } if *at <= now => {
@@ -527,7 +369,7 @@ impl Keeper {
                     self.now.push(Effect::Kill { run: *run });
                 }
                 Phase::Sweeping { next, .. } | Phase::Stray { next, .. } if *next <= now => {
-                    held.looked_at(now, SWEEP_EVERY);
+                    held.schedule_sweep(now, SWEEP_EVERY);
                     self.now.push(Effect::Sweep { run: *run });
                 }
                 _ => {}
@@ -535,8 +377,8 @@ impl Keeper {
         }
     }
 
-    /// Whoever has a session hears of nothing else.
-    fn tell(&mut self, event: Event) {
+    /// Clients with a session get the events of that session only.
+    fn broadcast(&mut self, event: Event) {
         let send = |client: &ClientId| Effect::Send { client: *client, event: event.clone() };
         let others = self.clients.iter().filter(|client| !self.sessions.contains_key(client));
         self.later.extend(others.map(send));

@@ -18,9 +18,9 @@ pub enum Entry {
     Started { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
     /// The run's main process ended.
     Ended { run: RunId, label: String, exit: Exit, at: Wall },
-    /// The run came to no process.
+    /// The run could not be started.
     Failed { run: RunId, label: String, message: String, retryable: bool },
-    /// The agent knows the end.
+    /// The agent has stored the end of the run.
     Forgotten { run: RunId },
     /// The run has a process that waits to be let go. It executes nothing before this entry is durable.
     Waiting { run: RunId, boot_id: Uuid, label: String, process: Process, logs: Option<RunLogs> },
@@ -60,7 +60,7 @@ wire::records! {
     Entry = "keeper journal entry" 1;
 }
 
-const MARK: u8 = 0xd7;
+const ENTRY_MAGIC: u8 = 0xd7;
 const HEADER_BYTES: usize = 9;
 /// The largest body: labels, log paths and messages are bounded well below.
 pub const MAX_ENTRY_BYTES: usize = 16 << 10;
@@ -69,7 +69,7 @@ pub const MAX_JOURNAL_BYTES: usize = 16 << 20;
 
 pub fn append(journal: &mut Vec<u8>, entry: &Entry) {
     let body = record::encode(entry);
-    journal.push(MARK);
+    journal.push(ENTRY_MAGIC);
     journal.extend_from_slice(&(body.len() as u32).to_le_bytes());
     journal.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
     journal.extend_from_slice(&body);
@@ -77,15 +77,15 @@ pub fn append(journal: &mut Vec<u8>, entry: &Entry) {
 
 /// What could be read of a journal.
 #[derive(Debug, Default, PartialEq)]
-pub struct Read {
+pub struct JournalContents {
     pub entries: Vec<Entry>,
     /// Bytes that belong to no readable entry: a torn tail, or damage.
     pub lost_bytes: usize,
 }
 
 /// Never fails: what cannot be read is counted.
-pub fn read(bytes: &[u8]) -> Read {
-    let mut out = Read::default();
+pub fn read(bytes: &[u8]) -> JournalContents {
+    let mut out = JournalContents::default();
     let mut at = 0;
     while at < bytes.len() {
         match entry_at(&bytes[at..]) {
@@ -106,7 +106,7 @@ fn entry_at(bytes: &[u8]) -> Option<(Entry, usize)> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let [mark, a, b, c, d, e, f, g, h] = *header;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    if mark != MARK || length > MAX_ENTRY_BYTES {
+    if mark != ENTRY_MAGIC || length > MAX_ENTRY_BYTES {
         return None;
     }
     let body = rest.get(..length)?;
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_standard_one() {
+    fn the_checksum_is_crc32() {
         assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
-    fn what_was_written_is_read() {
-        assert_eq!(read(&written(&entries())), Read { entries: entries(), lost_bytes: 0 });
-        assert_eq!(read(&[]), Read::default());
+    fn journal_entries_round_trip() {
+        assert_eq!(read(&written(&entries())), JournalContents { entries: entries(), lost_bytes: 0 });
+        assert_eq!(read(&[]), JournalContents::default());
     }
 
     #[test]
@@ -197,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_journal_and_no_panic() {
+    fn random_bytes_are_no_journal_entry() {
         let mut seed = 42;
         for length in [1, 8, 9, 10, 1000, 5000] {
             let noise: Vec<u8> = (0..length).map(|_| next(&mut seed) as u8).collect();
-            assert_eq!(read(&noise), Read { entries: vec![], lost_bytes: length });
-            assert_eq!(read(&vec![MARK; length]).lost_bytes, length);
+            assert_eq!(read(&noise), JournalContents { entries: vec![], lost_bytes: length });
+            assert_eq!(read(&vec![ENTRY_MAGIC; length]).lost_bytes, length);
         }
     }
 }

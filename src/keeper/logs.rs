@@ -10,7 +10,7 @@ const LINE_WINDOW_BYTES: u64 = 32 << 10;
 /// A task can make files of any name in its directory. Above this index nobody writes, so that there always is a next one.
 pub(super) const MAX_INDEX: u64 = 1 << 62;
 
-/// One thing to do, in order.
+/// One file operation; they are done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Append `chunk[from..to]` to file `index`, which is made if it does not exist.
@@ -19,7 +19,7 @@ pub enum Step {
     Delete { index: u64 },
 }
 
-/// Where a stream stands.
+/// The state of one output stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// Bytes in the file that is being written.
@@ -42,7 +42,7 @@ impl Rotation {
         Rotation { index, bytes, files, max_files: max_files.max(1) as usize, max_bytes: max_bytes.max(1) }
     }
 
-    /// Takes a chunk of output in. At most two steps per file that the chunk fills, and two more.
+    /// Adds a chunk of output. At most two steps for each file that the chunk fills, and two more.
     pub fn take(&mut self, chunk: &[u8]) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut from = 0;
@@ -50,7 +50,7 @@ impl Rotation {
             if self.bytes >= self.max_bytes {
                 self.rotate(&mut steps);
             }
-            match self.fitting(&chunk[from..]) {
+            match self.bytes_that_fit(&chunk[from..]) {
                 0 => self.rotate(&mut steps),
                 n => {
                     steps.push(Step::Write { index: self.index, from, to: from + n });
@@ -63,7 +63,7 @@ impl Rotation {
     }
 
     /// How much of `rest` the present file takes; 0 when the next line belongs into the next file.
-    fn fitting(&self, rest: &[u8]) -> usize {
+    fn bytes_that_fit(&self, rest: &[u8]) -> usize {
         let free = self.max_bytes - self.bytes;
         let fits = usize::try_from(free).unwrap_or(usize::MAX);
         if rest.len() <= fits {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_go_where_the_reference_says() {
+    fn log_rotation_follows_the_reference() {
         type Case<'a> = (&'a str, &'a [(u64, u64)], u32, u64, &'a [u8], Vec<Step>);
         let cases: Vec<Case> = vec![
             ("first bytes", &[], 3, 10, b"abc\n", vec![w(0, 0, 4)]),

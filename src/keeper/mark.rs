@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_found_by_its_own_keeper_only() {
+    fn a_mark_is_found_only_by_its_own_keeper() {
         let run = RunId::from_random(7);
         let mark = value("fd.2a", run, "alloc.web");
         let ours = (run, "alloc.web".to_string());

@@ -7,6 +7,7 @@
 //! nothing; at most `MAX_RUNS` runs are held.
 
 pub mod brain;
+pub mod effects;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 pub mod journal;

@@ -1,4 +1,4 @@
-//! What a keeper begins with: the journal of the one before it, and the marks of what lives.
+//! How a keeper starts: from the journal of the keeper before it, and the marks of live processes.
 //!
 //! Refuses to know: how processes are found, watched and ended. The journal decides; marks settle what it does not say.
 //! A process whose run no entry names is a stray, and is ended: what was lost with the entry (its output, how to treat
@@ -15,7 +15,7 @@ use wire::keeper::{MAX_RUNS, RunLogs};
 
 pub type Runs = BTreeMap<RunId, Run>;
 
-pub const UNSEEN: Exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
+pub const UNKNOWN_EXIT: Exit = Exit { status: ExitStatus::Unknown, oom_killed: false };
 
 /// A run of this boot whose process the journal names.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Stray {
 }
 
 /// What the journal says, completed by the marks.
-pub struct Found {
+pub struct RecoveredRuns {
     pub runs: Runs,
     pub strays: Vec<Stray>,
     /// Runs whose process waited and never executed anything: as if they had not been asked for.
@@ -45,18 +45,24 @@ pub struct Found {
 }
 
 /// `damaged`: entries may be missing from the journal. `wall`: when runs of another boot count as ended.
-pub fn find(entries: &[Entry], damaged: bool, boot_id: Uuid, marked: &[Marked], wall: Wall) -> Found {
+pub fn recover(
+    entries: &[Entry],
+    damaged: bool,
+    boot_id: Uuid,
+    marked: &[Marked],
+    wall: Wall,
+) -> RecoveredRuns {
     let (runs, without_process) = replay(entries, boot_id, wall);
-    let unseen = runs.values().any(|r| r.phase == Phase::Ended { exit: UNSEEN, at: wall });
-    let mut found = Found { runs, strays: vec![], unreleased: vec![], changed: unseen };
-    found.settle_waiting(damaged, marked, wall);
-    found.take_strays(marked, &without_process);
+    let unseen = runs.values().any(|r| r.phase == Phase::Ended { exit: UNKNOWN_EXIT, at: wall });
+    let mut found = RecoveredRuns { runs, strays: vec![], unreleased: vec![], changed: unseen };
+    found.resolve_waiting(damaged, marked, wall);
+    found.add_strays(marked, &without_process);
     found
 }
 
-impl Found {
+impl RecoveredRuns {
     /// A mark says that a process has executed its command: before that, its environment is the keeper's.
-    fn settle_waiting(&mut self, damaged: bool, marked: &[Marked], wall: Wall) {
+    fn resolve_waiting(&mut self, damaged: bool, marked: &[Marked], wall: Wall) {
         let waiting = |(run, r): (&RunId, &Run)| match &r.phase {
             Phase::Waiting { logs, process, .. } => Some((*run, r.label.clone(), logs.clone(), *process)),
             _ => None,
@@ -78,7 +84,7 @@ impl Found {
         }
     }
 
-    fn take_strays(&mut self, marked: &[Marked], without_process: &BTreeSet<RunId>) {
+    fn add_strays(&mut self, marked: &[Marked], without_process: &BTreeSet<RunId>) {
         let mut strays: BTreeMap<RunId, Stray> = self.strays.drain(..).map(|s| (s.run, s)).collect();
         let lost = |m: &&Marked| !self.runs.contains_key(&m.run) || without_process.contains(&m.run);
         for mark in marked.iter().filter(lost) {
@@ -86,7 +92,7 @@ impl Found {
             let stray = strays.entry(run).or_insert(Stray { run, label, processes: vec![] });
             stray.processes.push(mark.process);
         }
-        // no keeper has started more: what is beyond was made up by a program
+        // no keeper has started more than `MAX_RUNS`: further marks are forged
         let room = MAX_RUNS.saturating_sub(self.runs.len());
         for stray in strays.into_values().take(room) {
             let Some(first) = stray.processes.iter().min_by_key(|p| (p.start_ticks, p.pid)) else { continue };
@@ -106,7 +112,7 @@ impl Found {
     }
 
     /// Ended runs, and runs that never executed anything: their left-over processes are killed.
-    pub fn over(&self) -> Vec<(RunId, String)> {
+    pub fn ended(&self) -> Vec<(RunId, String)> {
         let ended = self.runs.iter().filter(|(_, r)| matches!(r.phase, Phase::Ended { .. }));
         ended.map(|(run, r)| (*run, r.label.clone())).chain(self.unreleased.iter().cloned()).collect()
     }
@@ -115,7 +121,7 @@ impl Found {
 /// The runs, and those whose `Waiting` entry is lost while their `Released` entry is left: their process is not known.
 fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId>) {
     let (mut runs, mut without_process) = (BTreeMap::new(), BTreeSet::new());
-    let ended = |label| Run { label, phase: Phase::Ended { exit: UNSEEN, at: wall } };
+    let ended = |label| Run { label, phase: Phase::Ended { exit: UNKNOWN_EXIT, at: wall } };
     for entry in entries {
         without_process.remove(&entry.run());
         match entry.clone() {
@@ -131,7 +137,7 @@ fn replay(entries: &[Entry], boot_id: Uuid, wall: Wall) -> (Runs, BTreeSet<RunId
                 runs.insert(run, ended(label));
             }
             Entry::Released { run } => match runs.get_mut(&run) {
-                Some(held) => held.let_go(),
+                Some(held) => held.release(),
                 None => {
                     // its label went with its other entry
                     runs.insert(run, ended(run.0.short()));

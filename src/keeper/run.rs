@@ -93,24 +93,24 @@ impl Run {
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended { .. } | Phase::Failed { .. })
     }
 
-    /// It is being started.
-    pub fn is_passing(&self) -> bool {
+    /// It has no running process yet.
+    pub fn is_starting(&self) -> bool {
         matches!(self.phase, Phase::Starting { .. } | Phase::Waiting { .. } | Phase::Released { .. })
     }
 
-    /// A journal says that a waiting process was let go.
-    pub fn let_go(&mut self) {
+    /// The journal says that a waiting process was released.
+    pub fn release(&mut self) {
         if let Phase::Waiting { logs, process, .. } = &mut self.phase {
             self.phase = Phase::Running { logs: logs.take(), process: *process, kill_at: None };
         }
     }
 
-    /// Sets when its leftovers are looked for again.
-    pub fn looked_at(&mut self, now: Mono, every: Span) {
+    /// Sets when the next sweep is due.
+    pub fn schedule_sweep(&mut self, now: Mono, every: Span) {
         match &mut self.phase {
             Phase::Sweeping { next, .. } => *next = now.after(every),
             Phase::Stray { next, pause, .. } => {
@@ -121,7 +121,7 @@ impl Run {
         }
     }
 
-    /// When this run wants to be looked at again.
+    /// The next deadline of this run.
     pub fn deadline(&self) -> Option<Mono> {
         match &self.phase {
             Phase::Running { kill_at, .. } => *kill_at,
@@ -187,7 +187,7 @@ fn check_logs(logs: &RunLogs) -> Result<(), String> {
 }
 
 /// At most `limit` bytes of `text`, cut between characters.
-pub fn cut(mut text: String, limit: usize) -> String {
+pub fn truncate(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let end = (0..=limit).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
         text.truncate(end);
@@ -195,8 +195,8 @@ pub fn cut(mut text: String, limit: usize) -> String {
     text
 }
 
-/// How a state is told to clients.
-pub fn told(run: RunId, state: RunState) -> Event {
+/// The event that reports a state to clients.
+pub fn event_of(run: RunId, state: RunState) -> Event {
     match state {
         RunState::Running { pid, since } => Event::Started { run, pid, at: since },
         RunState::Exited { exit, at } => Event::Exited { run, exit, at },
@@ -205,11 +205,11 @@ pub fn told(run: RunId, state: RunState) -> Event {
 }
 
 /// Texts in a list are short, so that `MAX_RUNS` of them fit into one message.
-pub fn fitting(state: RunState) -> RunState {
+pub fn shortened(state: RunState) -> RunState {
     const SHORT_BYTES: usize = 40;
     match state {
         RunState::StartFailed { message, retryable } => {
-            RunState::StartFailed { message: cut(message, SHORT_BYTES), retryable }
+            RunState::StartFailed { message: truncate(message, SHORT_BYTES), retryable }
         }
         other => other,
     }
@@ -272,8 +272,8 @@ mod tests {
 
     #[test]
     fn texts_are_cut_between_characters() {
-        assert_eq!(cut("aää".into(), 4), "aä");
-        assert_eq!(cut("abc".into(), 3), "abc");
-        assert_eq!(cut("ä".into(), 1), "");
+        assert_eq!(truncate("aää".into(), 4), "aä");
+        assert_eq!(truncate("abc".into(), 3), "abc");
+        assert_eq!(truncate("ä".into(), 1), "");
     }
 }

@@ -3,19 +3,16 @@
 //!
 //! Refuses to know: what flows through a session. Its descriptors go to whoever asked for it.
 
-use super::brain::{ClientId, Effect, Keeper};
+use super::brain::Keeper;
+use super::effects::{ClientId, Effect};
 use super::run::{self, Phase};
 use model::id::RunId;
 use model::task::Exit;
-use std::collections::BTreeMap;
 use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
-
-/// The run that each session is beside, by connection: a connection has one at most.
-pub type Sessions = BTreeMap<ClientId, RunId>;
 
 impl Keeper {
     pub(super) fn exec(&mut self, client: ClientId, run: RunId, spec: Box<RunSpec>, tty: bool) {
-        if let Err(message) = self.may_exec(client, run, &spec) {
+        if let Err(message) = self.check_exec(client, run, &spec) {
             let event = Event::Refused { run: Some(run), message };
             return self.now.push(Effect::Send { client, event });
         }
@@ -23,7 +20,7 @@ impl Keeper {
         self.now.push(Effect::Exec { client, run, spec, tty });
     }
 
-    fn may_exec(&self, client: ClientId, run: RunId, spec: &RunSpec) -> Result<(), String> {
+    fn check_exec(&self, client: ClientId, run: RunId, spec: &RunSpec) -> Result<(), String> {
         if self.sessions.contains_key(&client) {
             return Err("this connection has its session: open another".into());
         }
@@ -39,7 +36,7 @@ impl Keeper {
     /// There is no process: the command could not be executed.
     pub(super) fn session_failed(&mut self, client: ClientId, message: String) {
         if self.sessions.remove(&client).is_some() {
-            let message = run::cut(message, run::MAX_FAILURE_BYTES);
+            let message = run::truncate(message, run::MAX_FAILURE_BYTES);
             self.now.push(Effect::Send { client, event: Event::Refused { run: None, message } });
             self.now.push(Effect::Disconnect { client });
         }

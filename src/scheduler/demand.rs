@@ -3,10 +3,10 @@
 //!
 //! Refuses to know: which nodes there are, how they are scored, and what cannot be decided on one node.
 
-use super::device::{self, Asked};
-use super::fleet::{Address, Offered, Profile, UniqueProperties};
-use super::operand::{Operands, Target};
-use super::proposal::Taken;
+use super::device::{self, DeviceRequest};
+use super::fleet::{Address, OfferedResources, Profile, UniqueProperties};
+use super::operand::{ConstraintChecker, Target};
+use super::proposal::TakenClaims;
 use model::claims::{Claim, HeldDevice, HeldNetwork, HeldPort, Network, Port, TaskHoldings};
 use model::job::{Task, TaskGroup};
 use model::random::Stream;
@@ -18,9 +18,9 @@ pub struct Demand<'a> {
     /// The group's ports, then its tasks'; in each, static ports first.
     ports: Vec<&'a Port>,
     /// By task.
-    devices: Vec<(usize, Asked<'a>)>,
+    devices: Vec<(usize, DeviceRequest<'a>)>,
     cores: bool,
-    operands: Operands,
+    operands: ConstraintChecker,
 }
 
 /// Why a node has no room, by the place in the demand's ports.
@@ -35,14 +35,14 @@ pub enum Shortage {
     Cores,
 }
 
-/// What a demand comes to on one node.
-pub struct Assignment {
+/// The ports, devices and cores that a demand gets on one node.
+pub struct DemandAssignment {
     /// Number and place of the address, in the demand's order.
     ports: Vec<(u16, usize)>,
     devices: Vec<Devices>,
     /// By task; empty: the group asks for none.
     cores: Vec<Vec<u16>>,
-    /// How well the devices are what the group likes.
+    /// The score of the devices by the group's affinities.
     pub preference: f64,
 }
 
@@ -58,11 +58,11 @@ struct Devices {
 pub struct NodeOffer<'s> {
     pub profile: &'s Profile,
     pub own: &'s UniqueProperties,
-    pub taken: Taken<'s>,
+    pub taken: TakenClaims<'s>,
 }
 
 impl NodeOffer<'_> {
-    fn offered(&self) -> &Offered {
+    fn offered(&self) -> &OfferedResources {
         &self.own.offered
     }
 
@@ -81,11 +81,12 @@ impl<'a> Demand<'a> {
     pub fn of(group: &'a TaskGroup) -> Option<Self> {
         let ports: Vec<&Port> = all_networks(group).flat_map(Network::ports).collect();
         let asked = group.tasks.iter().enumerate();
-        let devices: Vec<_> =
-            asked.flat_map(|(i, t)| t.resources.devices.iter().map(move |d| (i, Asked::new(d)))).collect();
+        let devices: Vec<_> = asked
+            .flat_map(|(i, t)| t.resources.devices.iter().map(move |d| (i, DeviceRequest::new(d))))
+            .collect();
         let cores = group.tasks.iter().any(|t| t.resources.cores > 0);
         let any = cores || !ports.is_empty() || !devices.is_empty();
-        any.then(|| Demand { group, ports, devices, cores, operands: Operands::default() })
+        any.then(|| Demand { group, ports, devices, cores, operands: ConstraintChecker::default() })
     }
 
     /// The amounts that the group takes there: whole cores are worth what the node's cores are.
@@ -101,54 +102,55 @@ impl<'a> Demand<'a> {
         resources.total()
     }
 
-    /// Which ports, devices and cores are the group's there. `picks`: where the search for free ports begins.
-    pub fn assign(&mut self, site: NodeOffer, picks: &mut Stream) -> Result<Assignment, Shortage> {
-        let ports = self.assign_ports(site, picks)?;
-        let (devices, preference) = self.assign_devices(site)?;
-        let cores = self.assign_cores(site)?;
-        Ok(Assignment { ports, devices, cores, preference })
+    /// Assigns the ports, devices and cores of the group on this node. `picks`: where the search for free ports begins.
+    pub fn assign(&mut self, offer: NodeOffer, picks: &mut Stream) -> Result<DemandAssignment, Shortage> {
+        let ports = self.assign_ports(offer, picks)?;
+        let (devices, preference) = self.assign_devices(offer)?;
+        let cores = self.assign_cores(offer)?;
+        Ok(DemandAssignment { ports, devices, cores, preference })
     }
 
-    fn assign_ports(&self, site: NodeOffer, picks: &mut Stream) -> Result<Vec<(u16, usize)>, Shortage> {
-        let mut laid: Vec<(u16, usize)> = Vec::with_capacity(self.ports.len());
+    fn assign_ports(&self, offer: NodeOffer, picks: &mut Stream) -> Result<Vec<(u16, usize)>, Shortage> {
+        let mut assigned: Vec<(u16, usize)> = Vec::with_capacity(self.ports.len());
         let fixed: BTreeSet<u16> = self.ports.iter().filter_map(|p| number(p)).collect();
         for (port, i) in self.ports.iter().zip(0..) {
-            let name = site.host_network(port);
-            let addresses = site.offered().addresses.iter().enumerate().filter(|(_, a)| *a.alias == *name);
+            let name = offer.host_network(port);
+            let addresses = offer.offered().addresses.iter().enumerate().filter(|(_, a)| *a.alias == *name);
             let mut addresses = addresses.peekable();
             if addresses.peek().is_none() {
                 return Err(Shortage::NoAddress(i));
             }
             let chosen = match number(port) {
-                Some(value) => addresses.find(|(_, a)| free(site, a, value)).map(|(at, _)| (value, at)),
+                Some(value) => addresses.find(|(_, a)| free(offer, a, value)).map(|(at, _)| (value, at)),
                 None => addresses.find_map(|(at, a)| {
-                    let unused = |p: u16| !fixed.contains(&p) && laid.iter().all(|(taken, _)| *taken != p);
-                    Some((any_free(site, a, picks, unused)?, at))
+                    let unused =
+                        |p: u16| !fixed.contains(&p) && assigned.iter().all(|(taken, _)| *taken != p);
+                    Some((any_free(offer, a, picks, unused)?, at))
                 }),
             };
-            laid.push(chosen.ok_or(if number(port).is_some() {
+            assigned.push(chosen.ok_or(if number(port).is_some() {
                 Shortage::PortTaken(i)
             } else {
                 Shortage::NoPortLeft
             })?);
         }
-        Ok(laid)
+        Ok(assigned)
     }
 
-    fn assign_devices(&mut self, site: NodeOffer) -> Result<(Vec<Devices>, f64), Shortage> {
-        let mut laid: Vec<Devices> = Vec::with_capacity(self.devices.len());
+    fn assign_devices(&mut self, offer: NodeOffer) -> Result<(Vec<Devices>, f64), Shortage> {
+        let mut assigned: Vec<Devices> = Vec::with_capacity(self.devices.len());
         let (mut matched, mut weights) = (0, 0);
         for (task, asked) in &self.devices {
-            let groups = &site.offered().devices;
+            let groups = &offer.offered().devices;
             let mut best: Option<(i64, usize, Vec<usize>)> = None;
             for (at, group) in groups.iter().enumerate() {
                 if !asked.matches(group, &mut self.operands) {
                     continue;
                 }
-                let here = laid.iter().filter(|d| d.group == at).flat_map(|d| &d.instances);
+                let here = assigned.iter().filter(|d| d.group == at).flat_map(|d| &d.instances);
                 let here: BTreeSet<usize> = here.copied().collect();
                 let free = |i: &usize| {
-                    !here.contains(i) && !site.taken.holds(&device::claim(group, &group.instances[*i].id))
+                    !here.contains(i) && !offer.taken.holds(&device::claim(group, &group.instances[*i].id))
                 };
                 let usable = asked.instances(group, &mut self.operands).into_iter().filter(free);
                 let instances: Vec<usize> = usable.take(asked.count()).collect();
@@ -162,33 +164,33 @@ impl<'a> Demand<'a> {
             let (liked, group, instances) = best.ok_or(Shortage::Devices)?;
             matched += liked;
             weights += asked.weights();
-            laid.push(Devices { task: *task, group, instances });
+            assigned.push(Devices { task: *task, group, instances });
         }
-        Ok((laid, if weights > 0 { matched as f64 / weights as f64 } else { 0.0 }))
+        Ok((assigned, if weights > 0 { matched as f64 / weights as f64 } else { 0.0 }))
     }
 
     /// The lowest that are free.
-    fn assign_cores(&self, site: NodeOffer) -> Result<Vec<Vec<u16>>, Shortage> {
+    fn assign_cores(&self, offer: NodeOffer) -> Result<Vec<Vec<u16>>, Shortage> {
         if !self.cores {
             return Ok(Vec::new());
         }
-        let mut free = site.offered().cores.iter().filter(|core| !site.taken.holds(&Claim::Core(**core)));
-        let mut laid = Vec::with_capacity(self.group.tasks.len());
+        let mut free = offer.offered().cores.iter().filter(|core| !offer.taken.holds(&Claim::Core(**core)));
+        let mut assigned = Vec::with_capacity(self.group.tasks.len());
         for task in &self.group.tasks {
             let wanted = usize::try_from(task.resources.cores).unwrap_or(0);
             let cores: Vec<u16> = free.by_ref().take(wanted).copied().collect();
             if cores.len() < wanted {
                 return Err(Shortage::Cores);
             }
-            laid.push(cores);
+            assigned.push(cores);
         }
-        Ok(laid)
+        Ok(assigned)
     }
 
-    /// What an allocation holds that is laid there so.
-    pub fn resources(&self, laid: &Assignment, own: &UniqueProperties) -> AllocResources {
+    /// What an allocation with this assignment holds.
+    pub fn resources(&self, assigned: &DemandAssignment, own: &UniqueProperties) -> AllocResources {
         let offered = &own.offered;
-        let mut ports = self.ports.iter().zip(&laid.ports).map(|(port, (value, at))| HeldPort {
+        let mut ports = self.ports.iter().zip(&assigned.ports).map(|(port, (value, at))| HeldPort {
             label: port.label.clone(),
             value: *value,
             to: port.to,
@@ -205,9 +207,9 @@ impl<'a> Demand<'a> {
             if task.resources.cores > 0 {
                 of_task.cpu_mhz = cpu_mhz(task, offered);
             }
-            let devices = laid.devices.iter().filter(|d| d.task == i);
+            let devices = assigned.devices.iter().filter(|d| d.task == i);
             of_task.held = TaskHoldings {
-                cores: laid.cores.get(i).cloned().unwrap_or_default(),
+                cores: assigned.cores.get(i).cloned().unwrap_or_default(),
                 networks: networks(&task.resources.networks),
                 devices: devices.map(|d| held_device(offered, d.group, &d.instances)).collect(),
                 ..std::mem::take(&mut of_task.held)
@@ -217,9 +219,9 @@ impl<'a> Demand<'a> {
     }
 
     /// As metrics name it.
-    pub fn text(&self, lack: Shortage) -> String {
+    pub fn text(&self, shortage: Shortage) -> String {
         let port = |i: u16| self.ports[usize::from(i)];
-        match lack {
+        match shortage {
             Shortage::PortTaken(i) => {
                 format!("network: reserved port collision {}={}", port(i).label, port(i).value)
             }
@@ -238,30 +240,34 @@ fn number(port: &Port) -> Option<u16> {
     u16::try_from(port.value).ok().filter(|value| *value > 0)
 }
 
-fn free(site: NodeOffer, address: &Address, port: u16) -> bool {
-    !site.offered().reserves(address, port) && !site.taken.holds(&Claim::Port(address.ip, port))
+fn free(offer: NodeOffer, address: &Address, port: u16) -> bool {
+    !offer.offered().reserves(address, port) && !offer.taken.holds(&Claim::Port(address.ip, port))
 }
 
 /// The first from a random one on, around the range once.
 fn any_free(
-    site: NodeOffer,
+    offer: NodeOffer,
     address: &Address,
     picks: &mut Stream,
     unused: impl Fn(u16) -> bool,
 ) -> Option<u16> {
-    let range = site.offered().dynamic;
+    let range = offer.offered().dynamic;
     let count = u64::from(range.max.saturating_sub(range.min)) + 1;
     let start = picks.below(count);
     let all = (0..count).map(|i| range.min + ((start + i) % count) as u16);
-    all.into_iter().find(|port| unused(*port) && free(site, address, *port))
+    all.into_iter().find(|port| unused(*port) && free(offer, address, *port))
 }
 
-fn cpu_mhz(task: &Task, offered: &Offered) -> i64 {
+fn cpu_mhz(task: &Task, offered: &OfferedResources) -> i64 {
     offered.core_mhz.saturating_mul(task.resources.cores)
 }
 
 /// The node is known by its first address.
-fn network(asked: &Network, offered: &Offered, ports: &mut impl Iterator<Item = HeldPort>) -> HeldNetwork {
+fn network(
+    asked: &Network,
+    offered: &OfferedResources,
+    ports: &mut impl Iterator<Item = HeldPort>,
+) -> HeldNetwork {
     let first = offered.addresses.first();
     HeldNetwork {
         mode: asked.mode.clone(),
@@ -271,7 +277,7 @@ fn network(asked: &Network, offered: &Offered, ports: &mut impl Iterator<Item = 
     }
 }
 
-fn held_device(offered: &Offered, group: usize, instances: &[usize]) -> HeldDevice {
+fn held_device(offered: &OfferedResources, group: usize, instances: &[usize]) -> HeldDevice {
     let group = &offered.devices[group];
     HeldDevice {
         vendor: group.vendor.clone(),

@@ -1,22 +1,22 @@
-//! Devices as they are asked for: by vendor, type and name, by conditions on what a node says of them, and by taste
+//! Devices as they are asked for: by vendor, type and name, by constraints on their attributes, and by affinity
 //! (scheduler.md 14.8, scheduler.md 16.2). Numbers with units compare by what they amount to.
 //!
 //! Refuses to know: which device is whose, and what nodes there are.
 
-use super::operand::Operands;
+use super::operand::ConstraintChecker;
 use model::claims::{Claim, DeviceAsk, DeviceAttribute, DeviceGroup, DeviceValue, device_claim};
 use model::constraint::Constraint;
 use std::cmp::Ordering;
 
 const IDS: &str = "${device.ids}";
 
-pub struct Asked<'a> {
+pub struct DeviceRequest<'a> {
     ask: &'a DeviceAsk,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> DeviceRequest<'a> {
     pub fn new(ask: &'a DeviceAsk) -> Self {
-        Asked { ask }
+        DeviceRequest { ask }
     }
 
     pub fn count(&self) -> usize {
@@ -24,7 +24,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Whether the group is of the name and meets every condition that all of its instances share.
-    pub fn matches(&self, group: &DeviceGroup, operands: &mut Operands) -> bool {
+    pub fn matches(&self, group: &DeviceGroup, operands: &mut ConstraintChecker) -> bool {
         let (vendor, kind, name) = self.ask.parts();
         kind == group.kind
             && vendor.is_none_or(|v| v == group.vendor)
@@ -33,7 +33,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The healthy ones whose ids meet the conditions on ids.
-    pub fn instances(&self, group: &DeviceGroup, operands: &mut Operands) -> Vec<usize> {
+    pub fn instances(&self, group: &DeviceGroup, operands: &mut ConstraintChecker) -> Vec<usize> {
         let mut allowed = |id: &str| {
             let of_ids = self.ask.constraints.iter().filter(|c| of_ids(c));
             of_ids
@@ -45,12 +45,12 @@ impl<'a> Asked<'a> {
     }
 
     /// One of the groups has enough.
-    pub fn found(&self, groups: &[DeviceGroup], operands: &mut Operands) -> bool {
+    pub fn found(&self, groups: &[DeviceGroup], operands: &mut ConstraintChecker) -> bool {
         groups.iter().any(|g| self.matches(g, operands) && self.instances(g, operands).len() >= self.count())
     }
 
     /// The weights of the affinities that the group meets.
-    pub fn preference(&self, group: &DeviceGroup, operands: &mut Operands) -> i64 {
+    pub fn preference(&self, group: &DeviceGroup, operands: &mut ConstraintChecker) -> i64 {
         let met = self.ask.affinities.iter().filter(|a| holds(&a.condition, group, operands));
         met.map(|a| a.weight).sum()
     }
@@ -72,7 +72,7 @@ fn side<'s>(text: &'s str, id: &'s str) -> &'s str {
     if text == IDS { id } else { text }
 }
 
-fn holds(c: &Constraint, group: &DeviceGroup, operands: &mut Operands) -> bool {
+fn holds(c: &Constraint, group: &DeviceGroup, operands: &mut ConstraintChecker) -> bool {
     let (left, right) = (Known::of(&c.left, group), Known::of(&c.right, group));
     if let (Some(l), Some(r)) = (&left, &right)
         && let Some(wanted) = ordering(&c.operand)
@@ -223,7 +223,11 @@ mod tests {
             ("nvidia/gpu/2080ti", false),
         ] {
             let ask = ask(name, &[]);
-            assert_eq!(Asked::new(&ask).matches(&group(), &mut Operands::default()), matches, "{name}");
+            assert_eq!(
+                DeviceRequest::new(&ask).matches(&group(), &mut ConstraintChecker::default()),
+                matches,
+                "{name}"
+            );
         }
     }
 
@@ -246,7 +250,7 @@ mod tests {
             ("${device.model}", "regexp", "^10", true),
         ] {
             let ask = ask("gpu", &[(left, operand, right)]);
-            let got = Asked::new(&ask).matches(&group(), &mut Operands::default());
+            let got = DeviceRequest::new(&ask).matches(&group(), &mut ConstraintChecker::default());
             assert_eq!(got, met, "{left} {operand} {right}");
         }
     }
@@ -254,7 +258,8 @@ mod tests {
     #[test]
     fn only_healthy_instances_of_wanted_ids_are_taken() {
         let instances = |constraints: &[(&str, &str, &str)]| {
-            Asked::new(&ask("gpu", constraints)).instances(&group(), &mut Operands::default())
+            DeviceRequest::new(&ask("gpu", constraints))
+                .instances(&group(), &mut ConstraintChecker::default())
         };
         assert_eq!(instances(&[]), [0, 2]);
         assert_eq!(instances(&[(IDS, "set_contains_any", "c,d")]), [2]);
@@ -267,7 +272,10 @@ mod tests {
             |right: &str, weight| Affinity { condition: constraint("${device.model}", "=", right), weight };
         let mut ask = ask("gpu", &[]);
         ask.affinities = vec![affinity("1080ti", 100), affinity("other", 50), affinity("1080ti", -30)];
-        let asked = Asked::new(&ask);
-        assert_eq!((asked.preference(&group(), &mut Operands::default()), asked.weights()), (70, 180));
+        let asked = DeviceRequest::new(&ask);
+        assert_eq!(
+            (asked.preference(&group(), &mut ConstraintChecker::default()), asked.weights()),
+            (70, 180)
+        );
     }
 }

@@ -31,14 +31,14 @@ impl<'a> Property<'a> {
 
     /// None: the node has no such property.
     pub fn value(&self, fleet: &FleetSnapshot, slot: u32) -> Option<String> {
-        let (profile, own) = fleet.profile_at(slot).zip(fleet.own_at(slot))?;
+        let (profile, own) = fleet.profile_at(slot).zip(fleet.unique_at(slot))?;
         self.target.resolve(fleet.id_at(slot), profile, own).map(|v| v.into_owned())
     }
 
     /// By value: how many allocations are there, those included that the plan adds, those excluded that it stops.
     pub fn used(&self, fleet: &FleetSnapshot, proposal: &Proposal) -> BTreeMap<String, i64> {
         let mut used = BTreeMap::new();
-        for (slot, _, presence) in proposal.everywhere().filter(|(_, group, _)| self.counts(group)) {
+        for (slot, _, presence) in proposal.all_groups().filter(|(_, group, _)| self.counts(group)) {
             if let Some(value) = self.value(fleet, slot) {
                 *used.entry(value).or_default() += presence.wanted;
             }

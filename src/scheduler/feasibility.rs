@@ -4,9 +4,9 @@
 //! Refuses to know: resources, scores, allocations.
 
 use super::bitmap::Bitmap;
-use super::device::Asked;
+use super::device::DeviceRequest;
 use super::fleet::{FleetSnapshot, Profile, UniqueProperties};
-use super::operand::{Operands, Target, escapes_class, glob_matches};
+use super::operand::{ConstraintChecker, Target, escapes_class, glob_matches};
 use model::claims::HOST_MODE;
 use model::constraint::Constraint;
 use model::counts::Counts;
@@ -94,7 +94,7 @@ pub struct Eligibility {
 pub struct Feasibility<'a> {
     job: &'a JobSpec,
     fleet: &'a FleetSnapshot,
-    operands: Operands,
+    operands: ConstraintChecker,
     sets: BTreeMap<Check<'a>, Rc<Bitmap>>,
     /// In one of the job's datacenters and in its pool.
     targeted: Bitmap,
@@ -115,7 +115,7 @@ impl<'a> Feasibility<'a> {
         let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(targets)).collect();
         let (mut targeted, mut ready) = (Bitmap::none(fleet.slots()), Bitmap::none(fleet.slots()));
         let mut ready_per_profile = vec![0; by_profile.len()];
-        for slot in fleet.taken_slots() {
+        for slot in fleet.occupied_slots() {
             let profile = fleet.profile_index_at(slot) as usize;
             if by_profile[profile] {
                 targeted.insert(slot);
@@ -129,7 +129,7 @@ impl<'a> Feasibility<'a> {
         for (profile, nodes) in fleet.profiles().zip(ready_per_profile).filter(|(_, nodes)| *nodes > 0) {
             ready_by_datacenter.add(profile.map_or("", |p| &p.datacenter), nodes);
         }
-        let operands = Operands::default();
+        let operands = ConstraintChecker::default();
         Feasibility { job, fleet, operands, sets: BTreeMap::new(), targeted, ready, ready_by_datacenter }
     }
 
@@ -149,15 +149,15 @@ impl<'a> Feasibility<'a> {
     }
 
     /// The nodes of the whole fleet that each condition excludes, whatever the others do; and whether it is about what nodes have
-    /// to offer at all. What is no node's fault comes first: another place, or no new work.
+    /// to offer at all. Another datacenter or pool, and ineligible nodes, come first.
     pub fn excluded(&mut self, group: &'a TaskGroup) -> Vec<(String, bool, Bitmap)> {
         let fleet = self.fleet;
         let mut all = Bitmap::none(fleet.slots());
-        fleet.taken_slots().for_each(|slot| all.insert(slot));
+        fleet.occupied_slots().for_each(|slot| all.insert(slot));
         let but = |kept: &Bitmap| all.clone().split_off_all_but(kept);
         let mut out = vec![("datacenter or node pool".to_string(), false, but(&self.targeted))];
         let mut open = Bitmap::none(fleet.slots());
-        fleet.taken_slots().filter(|slot| fleet.ready_at(*slot)).for_each(|slot| open.insert(slot));
+        fleet.occupied_slots().filter(|slot| fleet.ready_at(*slot)).for_each(|slot| open.insert(slot));
         out.push(("down, draining or not eligible".to_string(), false, but(&open)));
         for check in self.job_checks().chain(group_checks(group)) {
             let of_offers = matches!(check, Check::HostNetwork(..) | Check::Cores | Check::Devices(_));
@@ -239,21 +239,21 @@ impl<'a> Feasibility<'a> {
     }
 
     /// A set that is decided by the profile alone.
-    fn shared_set(&mut self, mut holds: impl FnMut(&'a Profile, &mut Operands) -> bool) -> Bitmap {
+    fn shared_set(&mut self, mut holds: impl FnMut(&'a Profile, &mut ConstraintChecker) -> bool) -> Bitmap {
         let fleet = self.fleet;
         let operands = &mut self.operands;
         let by_profile: Vec<bool> = fleet.profiles().map(|p| p.is_some_and(|p| holds(p, operands))).collect();
         let mut set = Bitmap::none(fleet.slots());
         let holds = |slot: &u32| by_profile[fleet.profile_index_at(*slot) as usize];
-        fleet.taken_slots().filter(holds).for_each(|slot| set.insert(slot));
+        fleet.occupied_slots().filter(holds).for_each(|slot| set.insert(slot));
         set
     }
 
     fn own_constraint_set(&mut self, operand: &str, left: Target, right: Target) -> Bitmap {
         let fleet = self.fleet;
         let mut set = Bitmap::none(fleet.slots());
-        for slot in fleet.taken_slots() {
-            let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot)) else { continue };
+        for slot in fleet.occupied_slots() {
+            let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.unique_at(slot)) else { continue };
             let id = fleet.id_at(slot);
             let (left, right) = (left.resolve(id, profile, own), right.resolve(id, profile, own));
             if self.operands.holds(operand, left.as_deref(), right.as_deref()) {
@@ -266,11 +266,11 @@ impl<'a> Feasibility<'a> {
     /// A set that has to be decided node by node.
     fn own_set(
         &mut self,
-        holds: &mut dyn FnMut(&Profile, &UniqueProperties, &mut Operands) -> bool,
+        holds: &mut dyn FnMut(&Profile, &UniqueProperties, &mut ConstraintChecker) -> bool,
     ) -> Bitmap {
         let mut set = Bitmap::none(self.fleet.slots());
-        for slot in self.fleet.taken_slots() {
-            let node = self.fleet.profile_at(slot).zip(self.fleet.own_at(slot));
+        for slot in self.fleet.occupied_slots() {
+            let node = self.fleet.profile_at(slot).zip(self.fleet.unique_at(slot));
             if node.is_some_and(|(profile, own)| holds(profile, own, &mut self.operands)) {
                 set.insert(slot);
             }
@@ -281,7 +281,8 @@ impl<'a> Feasibility<'a> {
     /// Each request by itself finds enough healthy devices, whoever holds them.
     fn device_set(&mut self, group: &str) -> Bitmap {
         let tasks = self.job.group(group).map(|g| g.tasks.as_slice()).unwrap_or_default();
-        let asked: Vec<Asked> = tasks.iter().flat_map(|t| &t.resources.devices).map(Asked::new).collect();
+        let asked: Vec<DeviceRequest> =
+            tasks.iter().flat_map(|t| &t.resources.devices).map(DeviceRequest::new).collect();
         self.own_set(&mut |_, own, operands| asked.iter().all(|a| a.found(&own.offered.devices, operands)))
     }
 

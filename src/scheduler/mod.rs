@@ -117,7 +117,7 @@ pub fn schedule(
 
 /// Whether allocations of a job of one priority may send away those of a job of the other.
 pub fn may_preempt(own: i64, other: i64) -> bool {
-    preempt::may(own, other)
+    preempt::may_preempt(own, other)
 }
 
 /// Whether the job is meant for nodes in this one's datacenter and pool.

@@ -120,12 +120,12 @@ const MAX_COMPILED: usize = 256;
 
 /// Applies operands; keeps what it compiled.
 #[derive(Default)]
-pub struct Operands {
+pub struct ConstraintChecker {
     regexes: BTreeMap<String, Option<Regex>>,
     versions: BTreeMap<(Ordered, String), Option<VersionConstraint>>,
 }
 
-impl Operands {
+impl ConstraintChecker {
     /// Whether `left operand right` holds; a side that is None was not found. An operand that nobody knows never holds.
     pub fn holds(&mut self, operand: &str, left: Option<&str>, right: Option<&str>) -> bool {
         let both = left.zip(right);
@@ -268,7 +268,7 @@ mod tests {
             ("distinct_property", some("x"), None, true),
             ("like", some("a"), some("a"), false),
         ];
-        let mut operands = Operands::default();
+        let mut operands = ConstraintChecker::default();
         for (operand, left, right, want) in cases {
             assert_eq!(operands.holds(operand, *left, *right), *want, "{left:?} {operand} {right:?}");
         }

@@ -3,7 +3,7 @@
 //!
 //! Refuses to know: which node is the best one, and what a plan does with what was chosen.
 //!
-//! Invariants: nothing of a job that is as urgent, or nearly so, is ever chosen; of what is chosen nothing could stay.
+//! Invariants: no allocation of a job with at least nearly the same priority is ever chosen; none of the chosen could stay.
 
 use super::SchedulerState;
 use super::fleet::FleetSnapshot;
@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How much lower the priority of a preempted allocation must be at least.
-const GAP: i64 = 10;
-/// So many nodes are read by themselves: then it is cheaper to read what is less urgent everywhere.
-const MOST_SINGLE: usize = 8;
+const MIN_PRIORITY_DELTA: i64 = 10;
+/// At most this many nodes are read one by one; beyond, one read of all candidates is cheaper.
+const MAX_SINGLE_READS: usize = 8;
 
 /// Whether a priority is high enough above another one.
-pub fn may(own: i64, other: i64) -> bool {
-    own.saturating_sub(other) >= GAP
+pub fn may_preempt(own: i64, other: i64) -> bool {
+    own.saturating_sub(other) >= MIN_PRIORITY_DELTA
 }
 
 /// An allocation that may be preempted.
@@ -126,13 +126,15 @@ impl<'a> PreemptionCandidates<'a> {
         }
         self.allocs.clear();
         let view = self.view;
-        view.allocs_up_to_priority(self.priority.saturating_sub(GAP), &mut |alloc| self.note(alloc));
+        view.allocs_up_to_priority(self.priority.saturating_sub(MIN_PRIORITY_DELTA), &mut |alloc| {
+            self.note(alloc)
+        });
         self.allocs.values_mut().for_each(|allocs| allocs.sort_unstable_by_key(|c| c.id));
     }
 
     /// Reads the candidates on one node; once many nodes were asked for, on all at once.
     pub fn read(&mut self, slot: u32) {
-        match self.allocs.len() < MOST_SINGLE || self.allocs.contains_key(&slot) {
+        match self.allocs.len() < MAX_SINGLE_READS || self.allocs.contains_key(&slot) {
             true => self.read_one(slot),
             false => self.read_all(),
         }
@@ -155,8 +157,8 @@ impl<'a> PreemptionCandidates<'a> {
         if self.preempted.get(&slot).is_some_and(|preempted| preempted.iter().any(|c| c.id == alloc.id)) {
             return;
         }
-        let Some((priority, group_limit)) = self.urgency(&alloc) else { return };
-        if may(self.priority, priority) {
+        let Some((priority, group_limit)) = self.priority_and_limit(&alloc) else { return };
+        if may_preempt(self.priority, priority) {
             let mut holding = alloc.resources.holding();
             holding.claims.retain(|c| !matches!(c, Claim::Core(_)));
             let candidate = Candidate { id: alloc.id, priority, holding, group_limit };
@@ -165,7 +167,7 @@ impl<'a> PreemptionCandidates<'a> {
     }
 
     /// The higher of what its job says now and what it said when the allocation was made; and its group's limit.
-    fn urgency(&mut self, alloc: &Allocation) -> Option<(i64, usize)> {
+    fn priority_and_limit(&mut self, alloc: &Allocation) -> Option<(i64, usize)> {
         let view = self.view;
         if !self.jobs.contains_key(&alloc.job) {
             let known = KnownJob { job: view.job(&alloc.job), group_limits: Vec::new() };
@@ -201,14 +203,14 @@ impl<'a> PreemptionCandidates<'a> {
         if !fits(&freed(allocs.iter())) {
             return None;
         }
-        let mut chosen = self.closest(allocs, ask, fits);
-        spare_needless(&mut chosen, ask, fits);
+        let mut chosen = self.choose_closest(allocs, ask, fits);
+        drop_unneeded(&mut chosen, ask, fits);
         chosen.sort_unstable_by_key(|c| c.id);
         Some(Preemption::of(chosen.into_iter()))
     }
 
-    /// The least urgent first, and of these what is closest to what is still needed, until it fits.
-    fn closest<'c>(
+    /// The lowest priority first, and of these the closest to what is still needed, until it fits.
+    fn choose_closest<'c>(
         &self,
         allocs: &'c [Candidate],
         ask: Amount,
@@ -231,7 +233,7 @@ impl<'a> PreemptionCandidates<'a> {
         chosen
     }
 
-    /// Penalty for an allocation of a group of which enough are leaving already.
+    /// Penalty for an allocation of a group with `migrate.max_parallel` or more preempted already.
     fn penalty(&self, candidate: &Candidate) -> f64 {
         let GroupLimit { max_parallel, leaving } = self.group_limits[candidate.group_limit];
         if max_parallel > 0 && leaving >= max_parallel {
@@ -262,8 +264,8 @@ impl<'a> PreemptionCandidates<'a> {
     }
 }
 
-/// Leaves out whatever can stay: the most urgent first, and of these what is farthest from the ask.
-fn spare_needless(chosen: &mut Vec<&Candidate>, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) {
+/// Drops what can stay: the highest priority first, and of these the farthest from the ask.
+fn drop_unneeded(chosen: &mut Vec<&Candidate>, ask: Amount, fits: &mut dyn FnMut(&Holding) -> bool) {
     let far = |c: &Candidate| distance(ask, c.holding.amount);
     chosen.sort_by(|a, b| b.priority.cmp(&a.priority).then(far(b).total_cmp(&far(a))).then(a.id.cmp(&b.id)));
     loop {

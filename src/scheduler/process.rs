@@ -82,20 +82,20 @@ pub fn run(
         now,
         deployments: Deployments { latest: latest.as_ref(), new_id: run.deployment_id() },
     };
-    let older = versions::older(&run, job.as_deref(), latest.as_ref(), &allocs);
+    let older = versions::older_versions(&run, job.as_deref(), latest.as_ref(), &allocs);
     let mut outcome = EvalOutcome::default();
     match job.as_deref().filter(|j| !j.spec.stop) {
         None => {
             let changes = reconcile(&input, &mut |_| Update::Ignore);
             apply_stops(&changes, &mut proposal);
-            outcome.desired = DesiredUpdates::default().counted(&changes);
+            outcome.desired = DesiredUpdates::default().with_changes(&changes);
             outcome.deployment_updates = changes.deployment_updates;
         }
         Some(job) => {
             let placer = Placer::new(&run, job, &older);
             outcome = match job.spec.job_type.runs_on_every_node() {
                 true => placer.reconcile_system(&input, &mut proposal),
-                false => placer.work(&input, &mut proposal),
+                false => placer.reconcile_and_place(&input, &mut proposal),
             };
         }
     }
@@ -126,7 +126,7 @@ fn tainted_nodes(fleet: &FleetSnapshot, allocs: &[Allocation]) -> TaintedNodes {
     statuses.filter(|(_, s)| !matches!(s, Some(NodeStatus::Ready | NodeStatus::Initializing))).collect()
 }
 
-/// Nobody will report the end of what was told to stop on a node that is gone or down.
+/// Marks stopped allocations on nodes that are gone or down as lost: no client will report their end.
 fn mark_lost<'a>(allocs: &'a [Allocation], tainted: &TaintedNodes, proposal: &mut Proposal<'a>) {
     for alloc in allocs {
         let node_gone = matches!(tainted.get(&alloc.node_id), Some(None | Some(NodeStatus::Down)));
@@ -168,6 +168,10 @@ fn decide(
 ) -> Decision {
     let EvalOutcome { failed, mut filtered, queued, eligibility, followups, desired, .. } = outcome;
     let short = !failed.is_empty();
+    assert!(
+        failed.keys().all(|group| queued.get(group).is_some_and(|n| *n > 0)),
+        "a group that failed to place has queued allocations"
+    );
     let mut eval = finished(run.eval, EvalStatus::Complete, String::new(), run.now);
     eval.failed_groups = failed;
     eval.failed_groups.append(&mut filtered);
@@ -251,7 +255,7 @@ struct Placer<'a> {
     /// In place, by this run.
     updated: Vec<&'a Allocation>,
     /// By group.
-    joined: BTreeMap<&'a str, DeploymentId>,
+    deployment_ids: BTreeMap<&'a str, DeploymentId>,
     /// The preemption candidates; None: not read yet.
     candidates: Option<PreemptionCandidates<'a>>,
     outcome: EvalOutcome,
@@ -273,23 +277,23 @@ impl<'a> Placer<'a> {
             ids,
             picks: Stream::new(run.seed, PICKS),
             updated: Vec::new(),
-            joined: BTreeMap::new(),
+            deployment_ids: BTreeMap::new(),
             candidates: None,
             outcome: EvalOutcome::default(),
         }
     }
 
-    fn work(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
+    fn reconcile_and_place(mut self, input: &Input<'a>, proposal: &mut Proposal<'a>) -> EvalOutcome {
         let mut desired = DesiredUpdates::default();
         let mut changes = reconcile(input, &mut |alloc| {
             let update = self.classify(alloc, proposal);
-            desired.follows(alloc, update);
+            desired.count_update(alloc, update);
             update
         });
-        self.outcome.desired = desired.counted(&changes);
-        self.join_updated(&changes, proposal);
+        self.outcome.desired = desired.with_changes(&changes);
+        self.add_updated_to_deployment(&changes, proposal);
         apply_stops(&changes, proposal);
-        self.joined = changes.joined;
+        self.deployment_ids = changes.deployment_ids;
         let names = &mut changes.names;
         for one in changes.destructive {
             self.replace_or_keep(one, (UPDATED, Vec::new()), names, proposal);
@@ -299,7 +303,7 @@ impl<'a> Placer<'a> {
         }
         for one in changes.rescheduled {
             let alloc = one.alloc;
-            let remembered = reschedule_tracker::remembered(one.group, alloc, self.run.now);
+            let remembered = reschedule_tracker::next_tracker(one.group, alloc, self.run.now);
             let placed = self.replace(one, remembered, names, proposal);
             if placed && alloc.client_terminal() {
                 proposal.stop(alloc, reschedule_tracker::RESCHEDULED, None);
@@ -314,12 +318,18 @@ impl<'a> Placer<'a> {
         for (group, missing) in changes.missing {
             self.fill(group, missing, names, proposal);
         }
-        for one in changes.moving {
+        for one in changes.migrating_when_placed {
             self.replace_or_keep(one, (MIGRATING, one.alloc.reschedules.clone()), names, proposal);
         }
-        self.spare_needless(proposal);
-        reschedule_tracker::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
-        self.outcome.followups = reschedule_tracker::look(self.run, changes.followups, proposal);
+        self.withdraw_unneeded_preemptions(proposal);
+        reschedule_tracker::record_disconnects(
+            &changes.disconnected,
+            &changes.reconnected,
+            self.run.now,
+            proposal,
+        );
+        self.outcome.followups =
+            reschedule_tracker::create_followup_evals(self.run, changes.followups, proposal);
         self.outcome.deployment = changes.deployment;
         self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
@@ -338,7 +348,7 @@ impl<'a> Placer<'a> {
     ) {
         proposal.stop(one.alloc, why, None);
         if !self.replace(one, reschedules, names, proposal) {
-            proposal.unstop(one.alloc);
+            proposal.cancel_stop(one.alloc);
         }
     }
 
@@ -351,7 +361,7 @@ impl<'a> Placer<'a> {
     ) -> bool {
         let old = one.alloc;
         let (version, group) = self.version_for(one);
-        let name = self.name_after(group, old, names);
+        let name = self.replacement_name(group, old, names);
         let (previous, canary) = (Some(old), old.is_canary());
         let placement = Placement { previous, canary, reschedules, version, ..Placement::new(group, name) };
         self.place(placement, proposal)
@@ -383,7 +393,7 @@ impl<'a> Placer<'a> {
         }
         let tried = placement
             .previous
-            .map_or_else(BTreeSet::new, |old| reschedule_tracker::tried(old, self.run.fleet));
+            .map_or_else(BTreeSet::new, |old| reschedule_tracker::penalized_slots(old, self.run.fleet));
         let mut picks = self.picks.clone();
         let search = self.search(group, placement.version, proposal);
         let (slot, mut metric) = search.select(proposal, &tried);
@@ -398,7 +408,7 @@ impl<'a> Placer<'a> {
             self.outcome.queued.insert(group.name.clone(), 1);
             return false;
         };
-        self.put(place, placement, metric, proposal);
+        self.add_to_plan(place, placement, metric, proposal);
         true
     }
 
@@ -412,7 +422,7 @@ impl<'a> Placer<'a> {
     }
 
     /// The old one's name; but one that another allocation has, too, is given up for a free one.
-    fn name_after(
+    fn replacement_name(
         &self,
         group: &'a TaskGroup,
         old: &Allocation,
@@ -420,7 +430,7 @@ impl<'a> Placer<'a> {
     ) -> String {
         let duplicate = names.get_mut(group.name.as_str()).filter(|n| n.is_duplicate(old.index()));
         let Some(names) = duplicate else { return old.name.clone() };
-        names.let_go(old.index());
+        names.release(old.index());
         alloc_name(&self.job.spec.id, &group.name, names.next())
     }
 
@@ -434,7 +444,8 @@ impl<'a> Placer<'a> {
         let run = self.run;
         let job = placement.version.unwrap_or(self.job);
         // what an older version is placed for is no part of what brings the newest
-        let joined = placement.version.is_none().then(|| self.joined.get(placement.group.name.as_str()));
+        let joined =
+            placement.version.is_none().then(|| self.deployment_ids.get(placement.group.name.as_str()));
         let deployment = joined.flatten().copied();
         let canary = placement.canary && deployment.is_some();
         Allocation {
@@ -447,7 +458,7 @@ impl<'a> Placer<'a> {
             name: placement.name,
             eval_id: run.eval.id,
             node_id: run.fleet.id_at(slot),
-            node_name: run.fleet.own_at(slot).map_or_else(String::new, |own| own.name.to_string()),
+            node_name: run.fleet.unique_at(slot).map_or_else(String::new, |own| own.name.to_string()),
             resources,
             desired: DesiredStatus::Run,
             desired_description: String::new(),

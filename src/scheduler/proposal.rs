@@ -23,7 +23,7 @@ pub struct Presence {
 
 /// A change of what is on a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Touch<'a> {
+pub struct NodeChange<'a> {
     pub slot: u32,
     pub group: &'a str,
     /// By how much `Presence::wanted` moved.
@@ -31,7 +31,7 @@ pub struct Touch<'a> {
 }
 
 /// A node of the fleet that the job is on, or that the plan changes.
-struct Here<'a> {
+struct ProposedNode<'a> {
     slot: u32,
     /// What the plan adds to its usage.
     added: Amount,
@@ -44,20 +44,20 @@ struct Here<'a> {
 }
 
 /// By slot: no such node here.
-const NOWHERE: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
 /// What is claimed on one node.
 #[derive(Clone, Copy)]
-pub struct Taken<'p> {
+pub struct TakenClaims<'p> {
     before: Option<&'p Claims>,
     added: Option<&'p BTreeMap<Claim, i64>>,
     freed: &'p [Claim],
 }
 
-impl<'p> Taken<'p> {
-    /// But for these.
-    pub fn without(self, freed: &'p [Claim]) -> Taken<'p> {
-        Taken { freed, ..self }
+impl<'p> TakenClaims<'p> {
+    /// All claims except these.
+    pub fn without(self, freed: &'p [Claim]) -> TakenClaims<'p> {
+        TakenClaims { freed, ..self }
     }
 
     pub fn holds(self, claim: &Claim) -> bool {
@@ -71,11 +71,11 @@ pub struct Proposal<'a> {
     fleet: &'a FleetSnapshot,
     /// By slot: its place in `nodes`, so that looking at a node costs the same however many there are.
     at: Vec<u32>,
-    nodes: Vec<Here<'a>>,
+    nodes: Vec<ProposedNode<'a>>,
     plans: Vec<NodePlan>,
     /// Places in `plans` of nodes that the fleet does not know.
     gone: BTreeMap<NodeId, usize>,
-    touched: Vec<Touch<'a>>,
+    touched: Vec<NodeChange<'a>>,
 }
 
 impl<'a> Proposal<'a> {
@@ -83,7 +83,7 @@ impl<'a> Proposal<'a> {
     pub fn new(fleet: &'a FleetSnapshot, allocs: &'a [Allocation]) -> Self {
         let mut proposal = Proposal {
             fleet,
-            at: vec![NOWHERE; fleet.slots()],
+            at: vec![NO_NODE; fleet.slots()],
             nodes: Vec::new(),
             plans: Vec::new(),
             gone: BTreeMap::new(),
@@ -104,8 +104,8 @@ impl<'a> Proposal<'a> {
         self.find(slot).map_or(used, |here| used.plus(here.added))
     }
 
-    pub fn taken(&self, slot: u32) -> Taken<'_> {
-        Taken {
+    pub fn taken(&self, slot: u32) -> TakenClaims<'_> {
+        TakenClaims {
             before: self.fleet.claims_at(slot),
             added: self.find(slot).map(|here| &here.claimed),
             freed: &[],
@@ -123,13 +123,13 @@ impl<'a> Proposal<'a> {
         self.find(slot).into_iter().flat_map(|here| here.present.iter().copied())
     }
 
-    /// Everything of the job, by node and group.
-    pub fn everywhere(&self) -> impl Iterator<Item = (u32, &'a str, Presence)> {
+    /// How many allocations of the job there are, by node and group.
+    pub fn all_groups(&self) -> impl Iterator<Item = (u32, &'a str, Presence)> {
         self.nodes.iter().flat_map(|here| here.present.iter().map(|(group, p)| (here.slot, *group, *p)))
     }
 
     /// Every change of a node so far, oldest first.
-    pub fn touched(&self) -> &[Touch<'a>] {
+    pub fn node_changes(&self) -> &[NodeChange<'a>] {
         &self.touched
     }
 
@@ -141,7 +141,7 @@ impl<'a> Proposal<'a> {
     }
 
     /// Takes back a `stop`.
-    pub fn unstop(&mut self, alloc: &'a Allocation) {
+    pub fn cancel_stop(&mut self, alloc: &'a Allocation) {
         let slot = self.fleet.slot(alloc.node_id);
         self.plan_of(slot, alloc.node_id).stops.retain(|s| s.id != alloc.id);
         let Presence { holding, wanted } = gone(alloc);
@@ -153,6 +153,12 @@ impl<'a> Proposal<'a> {
     pub fn place(&mut self, slot: u32, group: &'a str, alloc: Allocation) {
         let here = Presence { holding: 1, wanted: 1 };
         self.account(Some(slot), group, (&alloc.resources.holding(), 1), here);
+        assert!(
+            self.fleet.available_at(slot).lacks(self.used(slot)).is_none(),
+            "a plan never puts more on a node than it has: {} on {}",
+            alloc.name,
+            alloc.node_id
+        );
         let places = &mut self.plan_of(Some(slot), alloc.node_id).places;
         // most nodes get one or two, and four times the room of one is a lot for a plan of thousands
         if places.len() < 2 {
@@ -166,14 +172,14 @@ impl<'a> Proposal<'a> {
         self.account(Some(slot), group, (freed, if back { 1 } else { -1 }), Presence::default());
     }
 
-    /// Whether so much more can be held there.
+    /// Whether the node has room for this in addition.
     pub fn has_room(&self, slot: u32, holding: &Holding) -> bool {
         let taken = self.taken(slot);
         let then = self.used(slot).plus(holding.amount);
         self.fleet.available_at(slot).lacks(then).is_none() && !holding.claims.iter().any(|c| taken.holds(c))
     }
 
-    /// These stay after all. What is new on the node has its place because of all others that leave it.
+    /// The allocations in `stay` are not preempted after all: the node's new allocations name only the others.
     pub fn withdraw_preemption(&mut self, slot: u32, stay: &[AllocId]) {
         let node_id = self.fleet.id_at(slot);
         let plan = self.plan_of(Some(slot), node_id);
@@ -192,7 +198,7 @@ impl<'a> Proposal<'a> {
         self.plan_of(slot, new.node_id).places.push(new);
     }
 
-    /// `old` stays as it is, but for something that takes nothing from its node.
+    /// Changes an allocation that stays, without changing what it holds on its node.
     pub fn amend(&mut self, old: &Allocation, change: impl FnOnce(&mut Allocation)) {
         let places = &mut self.plan_of(self.fleet.slot(old.node_id), old.node_id).places;
         let at = places.iter().position(|p| p.id == old.id).unwrap_or_else(|| {
@@ -207,6 +213,7 @@ impl<'a> Proposal<'a> {
         let mut plans = self.plans;
         plans.retain(|p| !p.stops.is_empty() || !p.places.is_empty());
         plans.sort_unstable_by_key(|p| p.node_id);
+        assert!(plans.is_sorted_by(|a, b| a.node_id < b.node_id), "a plan has one entry a node");
         plans
     }
 
@@ -227,18 +234,18 @@ impl<'a> Proposal<'a> {
         let Some(slot) = slot else { return };
         let (holding, times) = more;
         self.here(slot).add(group, holding, times, moved);
-        self.touched.push(Touch { slot, group, wanted: moved.wanted });
+        self.touched.push(NodeChange { slot, group, wanted: moved.wanted });
     }
 
-    fn find(&self, slot: u32) -> Option<&Here<'a>> {
+    fn find(&self, slot: u32) -> Option<&ProposedNode<'a>> {
         self.nodes.get(*self.at.get(slot as usize)? as usize)
     }
 
-    fn here(&mut self, slot: u32) -> &mut Here<'a> {
+    fn here(&mut self, slot: u32) -> &mut ProposedNode<'a> {
         let at = &mut self.at[slot as usize];
-        if *at == NOWHERE {
+        if *at == NO_NODE {
             *at = self.nodes.len() as u32;
-            self.nodes.push(Here {
+            self.nodes.push(ProposedNode {
                 slot,
                 added: Amount::ZERO,
                 claimed: BTreeMap::new(),
@@ -250,7 +257,7 @@ impl<'a> Proposal<'a> {
     }
 }
 
-impl<'a> Here<'a> {
+impl<'a> ProposedNode<'a> {
     fn add(&mut self, group: &'a str, holding: &Holding, times: i64, moved: Presence) {
         let more = if times < 0 { Amount::ZERO.minus(holding.amount) } else { holding.amount };
         self.added = self.added.plus(more);

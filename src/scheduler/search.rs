@@ -4,7 +4,7 @@
 //! What is the same for many nodes is kept once: `levels` for what spread blocks add, `pools` for what a distinct property
 //! closes. Refuses to know: how the plan is made, and other jobs.
 
-mod given_node;
+mod check_node;
 mod levels;
 mod pools;
 mod preempting;
@@ -15,18 +15,18 @@ use super::distinct::Distinct;
 use super::feasibility::{Feasibility, FilterCounts};
 use super::fleet::FleetSnapshot;
 use super::node_order::place_in_order;
-use super::proposal::{Proposal, Touch};
+use super::proposal::{NodeChange, Proposal};
 use super::score::{Fit, NodeScores, job_anti_affinity};
-use super::spread::Block;
-pub use given_node::NodeCheck;
-use levels::{Choice, Levels, enter};
+use super::spread::SpreadBlock;
+pub use check_node::NodeCheck;
+use levels::{Choice, SpreadLevels, insert_best};
 use model::alloc::{AllocMetric, NodeScore, Scores};
 use model::claims::Claim;
 use model::job::{JobSpec, TaskGroup};
 use model::random::Stream;
 use model::resources::{AllocResources, Amount, Holding};
 use model::scheduling::Algorithm;
-use pools::Pools;
+use pools::PropertyPools;
 use preempting::PreemptionScores;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -36,9 +36,9 @@ const SHOWN_SCORES: usize = 5;
 /// How many values of distinct properties a metric names that have no room. There may be as many as there are nodes, and
 /// every allocation keeps its metric.
 const SHOWN_VALUES: usize = 10;
-/// Looking at so many levels costs about as much as moving nodes between them.
-pub const MOST_LEVELS: usize = 512;
-/// Nobody leaves.
+/// Beyond this number of levels, moving nodes between levels is cheaper than looking at each.
+pub const MAX_LEVELS: usize = 512;
+/// No preemption: nothing is freed.
 const NOTHING: Holding = Holding { amount: Amount::ZERO, claims: Vec::new() };
 const DISTINCT_HOSTS: &str = "distinct_hosts";
 
@@ -54,13 +54,13 @@ enum NodeState {
     Fits,
 }
 
-/// What decides between nodes that may all run the group.
+/// How the search ranks feasible nodes.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct SearchOptions {
     pub algorithm: Algorithm,
     pub seed: u64,
-    /// See `Levels::new`; `MOST_LEVELS` but for tests.
-    pub most_levels: usize,
+    /// See `SpreadLevels::new`; `MAX_LEVELS` but for tests.
+    pub max_levels: usize,
 }
 
 /// What a node has too little of.
@@ -81,19 +81,19 @@ pub struct Search<'a> {
     fit: Fit,
     /// By slot; empty: the group has none.
     affinity: Vec<f64>,
-    pools: Pools<'a>,
-    levels: Levels<'a>,
+    pools: PropertyPools<'a>,
+    levels: SpreadLevels<'a>,
     /// By slot.
     node_states: Vec<NodeState>,
     filtered: FilterCounts,
     /// Nodes of closed pools.
     closed: FilterCounts,
     exhausted: FilterCounts,
-    /// What every metric of this search says, before anything is counted out.
+    /// What every metric of this search begins with.
     base: AllocMetric,
-    /// How much of the proposal's changes is known here.
+    /// How many of the proposal's node changes this search has applied.
     seen: usize,
-    /// For exhausted nodes, as far as that was asked.
+    /// Of exhausted nodes, as far as they were computed.
     preemption_scores: PreemptionScores,
 }
 
@@ -104,19 +104,19 @@ impl<'a> Search<'a> {
         fleet: &'a FleetSnapshot,
         feasibility: &mut Feasibility<'a>,
         proposal: &Proposal<'a>,
-        rules: Rules,
+        rules: SearchOptions,
     ) -> Self {
-        let Rules { algorithm, seed, most_levels } = rules;
+        let SearchOptions { algorithm, seed, max_levels } = rules;
         let (candidates, mut filtered) = feasibility.candidates(group);
         let mut distinct = Distinct::new(job, group);
-        let mut pools = Pools::new(std::mem::take(&mut distinct.properties), fleet, proposal);
+        let mut pools = PropertyPools::new(std::mem::take(&mut distinct.properties), fleet, proposal);
         let missing = pools.fill(&candidates);
         let class = |slot| fleet.profile_at(slot).map_or("", |p| &p.class);
         for (slot, name) in &missing {
             filtered.add(&format!("missing property {name:?}"), class(*slot));
         }
-        let blocks = Block::all(job, group, fleet, &candidates.iter().collect::<Vec<_>>());
-        let of_group = proposal.everywhere().filter(|(_, g, _)| *g == group.name);
+        let blocks = SpreadBlock::all(job, group, fleet, &candidates.iter().collect::<Vec<_>>());
+        let of_group = proposal.all_groups().filter(|(_, g, _)| *g == group.name);
         let present: Vec<(u32, i64)> = of_group.map(|(slot, _, p)| (slot, p.wanted)).collect();
         let order = (0..fleet.slots() as u32).map(|slot| place_in_order(seed, fleet.id_at(slot))).collect();
         let mut node_states = vec![NodeState::Outside; fleet.slots()];
@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
         open.iter().for_each(|slot| node_states[*slot as usize] = NodeState::Fits);
         let resources = group.resources();
         let mut search = Search {
-            levels: Levels::new(blocks, &candidates, &present, order, most_levels),
+            levels: SpreadLevels::new(blocks, &candidates, &present, order, max_levels),
             affinity: feasibility.affinities(group, &open),
             fleet,
             group,
@@ -140,10 +140,10 @@ impl<'a> Search<'a> {
             closed: FilterCounts::default(),
             exhausted: FilterCounts::default(),
             base: base_metric(feasibility),
-            seen: proposal.touched().len(),
+            seen: proposal.node_changes().len(),
             preemption_scores: PreemptionScores::new(),
         };
-        open.iter().for_each(|slot| search.judge(proposal, *slot));
+        open.iter().for_each(|slot| search.evaluate(proposal, *slot));
         search
     }
 
@@ -154,14 +154,18 @@ impl<'a> Search<'a> {
         proposal: &Proposal<'a>,
         penalized: &BTreeSet<u32>,
     ) -> (Option<u32>, AllocMetric) {
-        self.catch_up(proposal);
+        self.apply_changes(proposal);
         let mut best = self.levels.best(SHOWN_SCORES, penalized);
         for slot in penalized {
             if let Some(scores) = self.scores(*slot, penalized) {
-                enter(&mut best, self.levels.choice(*slot, NodeScores::of(&scores)), SHOWN_SCORES);
+                insert_best(&mut best, self.levels.choice(*slot, NodeScores::of(&scores)), SHOWN_SCORES);
             }
         }
         let filtered = self.all_filtered();
+        assert!(
+            filtered.nodes + self.exhausted.nodes + best.len() as u64 <= self.base.nodes_evaluated,
+            "each node is filtered, exhausted or fits"
+        );
         let metric = AllocMetric {
             scores: best.iter().map(|c| self.shown(c, penalized)).collect(),
             nodes_filtered: filtered.nodes,
@@ -212,40 +216,40 @@ impl<'a> Search<'a> {
         Some(Scores { reschedule_penalty, ..scores })
     }
 
-    /// Judges the touched nodes again, and all nodes of a pool that closed or opened.
-    fn catch_up(&mut self, proposal: &Proposal<'a>) {
-        let touched = &proposal.touched()[self.seen..];
-        self.seen = proposal.touched().len();
-        for Touch { slot, group, wanted } in touched {
+    /// Evaluates again the nodes that the plan changed since the last call, and all nodes of a pool that closed or opened.
+    fn apply_changes(&mut self, proposal: &Proposal<'a>) {
+        let touched = &proposal.node_changes()[self.seen..];
+        self.seen = proposal.node_changes().len();
+        for NodeChange { slot, group, wanted } in touched {
             if *group == self.group.name && *wanted != 0 {
                 self.levels.count(*slot, *wanted);
             }
             for pool in self.pools.count(*slot, group, *wanted) {
-                self.open_or_close(proposal, pool);
+                self.update_pool(proposal, pool);
             }
             self.preemption_scores.remove(slot);
             if self.node_states[*slot as usize] != NodeState::Outside {
-                self.judge(proposal, *slot);
+                self.evaluate(proposal, *slot);
             }
         }
     }
 
-    fn open_or_close(&mut self, proposal: &Proposal<'a>, pool: u32) {
+    fn update_pool(&mut self, proposal: &Proposal<'a>, pool: u32) {
         let closed = self.pools.closed_reason(pool);
         if closed.as_deref() == self.pools.closed_as(pool) {
             return;
         }
         let members = self.pools.members(pool).to_vec();
-        members.iter().for_each(|slot| self.leave(*slot));
+        members.iter().for_each(|slot| self.uncount(*slot));
         self.pools.set_closed(pool, closed);
-        members.iter().for_each(|slot| self.judge(proposal, *slot));
+        members.iter().for_each(|slot| self.evaluate(proposal, *slot));
     }
 
     /// Sets a candidate's state and counts it; it is ranked if it fits.
-    fn judge(&mut self, proposal: &Proposal<'a>, slot: u32) {
-        self.leave(slot);
+    fn evaluate(&mut self, proposal: &Proposal<'a>, slot: u32) {
+        self.uncount(slot);
         let mut devices = 0.0;
-        let node_states = if self.distinct.host_taken(proposal, slot) {
+        let node_state = if self.distinct.host_taken(proposal, slot) {
             NodeState::HostTaken
         } else if self.pools.closed(slot).is_some() {
             NodeState::PoolClosed
@@ -258,22 +262,22 @@ impl<'a> Search<'a> {
                 Err(short) => NodeState::Exhausted(short),
             }
         };
-        self.enter(slot, node_states);
-        if node_states == NodeState::Fits {
+        self.count_state(slot, node_state);
+        if node_state == NodeState::Fits {
             let scores = Scores { devices, ..self.score_node(proposal, slot) };
-            self.levels.put(slot, scores);
+            self.levels.rank(slot, scores);
         } else {
-            self.levels.take_out(slot);
+            self.levels.unrank(slot);
         }
     }
 
-    /// Whether there is room when this is freed, and how well its devices are liked.
+    /// Whether there is room once `freed` is freed, and the score of the devices.
     fn room(&mut self, proposal: &Proposal<'a>, slot: u32, freed: &Holding) -> Result<f64, Exhaustion> {
         let mut preference = 0.0;
         if let Some(demand) = &mut self.demand
-            && let Some(site) = site(self.fleet, proposal, slot, &freed.claims)
+            && let Some(offer) = node_offer(self.fleet, proposal, slot, &freed.claims)
         {
-            let assigned = demand.assign(site, &mut Stream::new(0, 0)).map_err(Exhaustion::Demand)?;
+            let assigned = demand.assign(offer, &mut Stream::new(0, 0)).map_err(Exhaustion::Demand)?;
             preference = assigned.preference;
         }
         let then = proposal.used(slot).minus(freed.amount).plus(self.ask_at(slot));
@@ -283,10 +287,10 @@ impl<'a> Search<'a> {
             .map_or(Ok(preference), |short| Err(Exhaustion::Amount(short)))
     }
 
-    /// What the group takes there.
+    /// What one allocation of the group takes on this node.
     fn ask_at(&self, slot: u32) -> Amount {
         let Some(demand) = &self.demand else { return self.ask };
-        self.fleet.own_at(slot).map_or(self.ask, |own| demand.amount(own))
+        self.fleet.unique_at(slot).map_or(self.ask, |own| demand.amount(own))
     }
 
     /// What one more allocation of the group holds on a node that has room for it.
@@ -297,15 +301,15 @@ impl<'a> Search<'a> {
         picks: &mut Stream,
     ) -> Option<AllocResources> {
         let Some(demand) = &mut self.demand else { return Some(self.resources.clone()) };
-        let site = site(self.fleet, proposal, slot, &[])?;
-        let assigned = demand.assign(site, picks).ok()?;
-        Some(demand.resources(&assigned, site.own))
+        let offer = node_offer(self.fleet, proposal, slot, &[])?;
+        let assigned = demand.assign(offer, picks).ok()?;
+        Some(demand.resources(&assigned, offer.own))
     }
 
     fn text(&self, short: Exhaustion) -> Cow<'static, str> {
         match (short, &self.demand) {
             (Exhaustion::Amount(dimension), _) => dimension.into(),
-            (Exhaustion::Demand(lack), Some(demand)) => demand.text(lack).into(),
+            (Exhaustion::Demand(shortage), Some(demand)) => demand.text(shortage).into(),
             (Exhaustion::Demand(_), None) => Cow::default(),
         }
     }
@@ -314,10 +318,10 @@ impl<'a> Search<'a> {
         self.fleet.profile_at(slot).map_or("", |p| &p.class)
     }
 
-    fn enter(&mut self, slot: u32, node_states: NodeState) {
-        self.node_states[slot as usize] = node_states;
+    fn count_state(&mut self, slot: u32, node_state: NodeState) {
+        self.node_states[slot as usize] = node_state;
         let class = || self.class(slot);
-        match node_states {
+        match node_state {
             NodeState::HostTaken => self.filtered.add(DISTINCT_HOSTS, class()),
             NodeState::PoolClosed => self.closed.add(self.pools.closed(slot).unwrap_or_default(), class()),
             NodeState::Exhausted(short) => self.exhausted.add(&self.text(short), class()),
@@ -325,11 +329,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes back what `enter` counted. The node fits, as far as the counts go, until it is judged again.
-    fn leave(&mut self, slot: u32) {
-        let node_states = std::mem::replace(&mut self.node_states[slot as usize], NodeState::Fits);
+    /// Takes back what `count_state` counted. The node fits, as far as the counts go, until it is evaluated again.
+    fn uncount(&mut self, slot: u32) {
+        let node_state = std::mem::replace(&mut self.node_states[slot as usize], NodeState::Fits);
         let class = || self.class(slot);
-        match node_states {
+        match node_state {
             NodeState::HostTaken => self.filtered.remove(DISTINCT_HOSTS, class()),
             NodeState::PoolClosed => self.closed.remove(self.pools.closed(slot).unwrap_or_default(), class()),
             NodeState::Exhausted(short) => self.exhausted.remove(&self.text(short), class()),
@@ -349,14 +353,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// `freed`: what is not claimed any more then.
-fn site<'s>(
+/// What the node offers, with the claims in `freed` released.
+fn node_offer<'s>(
     fleet: &'s FleetSnapshot,
     proposal: &'s Proposal,
     slot: u32,
     freed: &'s [Claim],
 ) -> Option<NodeOffer<'s>> {
-    let (profile, own) = fleet.profile_at(slot).zip(fleet.own_at(slot))?;
+    let (profile, own) = fleet.profile_at(slot).zip(fleet.unique_at(slot))?;
     Some(NodeOffer { profile, own, taken: proposal.taken(slot).without(freed) })
 }
 

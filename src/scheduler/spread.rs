@@ -15,14 +15,14 @@ const WORST: f64 = -1.0;
 
 /// The least and the most that any value in use has. Values without allocations do not count.
 #[derive(Default)]
-pub struct Extent {
+pub struct ShareRange {
     /// By the bits of the count, which sort as positive counts do: how many values have it.
     counts: BTreeMap<u64, u32>,
     ends: Option<(f64, f64)>,
 }
 
-impl Extent {
-    pub fn moved(&mut self, from: f64, to: f64) {
+impl ShareRange {
+    pub fn change(&mut self, from: f64, to: f64) {
         if from > 0.0 {
             let values = self.counts.entry(from.to_bits()).or_default();
             *values = values.saturating_sub(1);
@@ -50,7 +50,7 @@ impl Extent {
 
 /// One target, or all values that no target names.
 #[derive(Clone, Copy)]
-struct Pool {
+struct TargetCount {
     /// None: no target wants these values.
     desired: Option<f64>,
     used: i64,
@@ -60,8 +60,8 @@ struct Pool {
 
 struct Targets {
     /// By value.
-    pool_of: Vec<u32>,
-    pools: Vec<Pool>,
+    target_of: Vec<u32>,
+    target_counts: Vec<TargetCount>,
     /// The block's part of the sum of all blocks' weights.
     weight: f64,
 }
@@ -71,74 +71,74 @@ impl Targets {
     fn new(spread: &Spread, count: i64, weight: f64, values: &Values, live: &BTreeSet<Value>) -> Self {
         let desired = |t: &SpreadTarget| t.percent as f64 / 100.0 * count as f64;
         let named = |t: &&SpreadTarget| t.value != OTHERS;
-        let mut pools: Vec<Pool> = spread
+        let mut target_counts: Vec<TargetCount> = spread
             .targets
             .iter()
             .filter(named)
-            .map(|t| Pool { desired: Some(desired(t)), used: 0, share: t.percent as f64 / 100.0 })
+            .map(|t| TargetCount { desired: Some(desired(t)), used: 0, share: t.percent as f64 / 100.0 })
             .collect();
         let numbers: BTreeMap<&str, u32> =
             spread.targets.iter().filter(named).zip(0..).map(|(t, i)| (t.value.as_str(), i)).collect();
-        let others = pools.len() as u32;
-        let pool_of = |v| numbers.get(&*values.text(v)).copied().unwrap_or(others);
-        let pool_of: Vec<u32> = (0..values.len() as Value).map(pool_of).collect();
-        let unnamed = live.iter().filter(|v| pool_of[**v as usize] == others).count();
+        let others = target_counts.len() as u32;
+        let target_of = |v| numbers.get(&*values.text(v)).copied().unwrap_or(others);
+        let target_of: Vec<u32> = (0..values.len() as Value).map(target_of).collect();
+        let unnamed = live.iter().filter(|v| target_of[**v as usize] == others).count();
         let sum: f64 = spread.targets.iter().map(desired).sum();
         let rest = count as f64 - sum;
         let given = spread.targets.iter().find(|t| t.value == OTHERS).map(desired);
         let desired = given.or_else(|| (sum > 0.0 && rest > 0.0).then_some(rest));
         let share = desired.unwrap_or(0.0) / (count.max(1) * unnamed.max(1) as i64) as f64;
-        pools.push(Pool { desired, used: 0, share });
-        Targets { pool_of, pools, weight }
+        target_counts.push(TargetCount { desired, used: 0, share });
+        Targets { target_of, target_counts, weight }
     }
 
     /// None: nothing is wanted there.
-    fn boost_of(&self, pool: &Pool) -> Option<f64> {
+    fn boost_of(&self, pool: &TargetCount) -> Option<f64> {
         let desired = pool.desired.filter(|d| *d > 0.0)?;
         Some((desired - (pool.used + 1) as f64) / desired * self.weight)
     }
 
     fn boost(&self, pool: usize, lowest: f64) -> f64 {
-        let pool = &self.pools[pool];
+        let pool = &self.target_counts[pool];
         self.boost_of(pool).unwrap_or(if pool.desired.is_some() { lowest } else { WORST })
     }
 
     fn lowest(&self) -> f64 {
-        self.pools.iter().filter_map(|p| self.boost_of(p)).fold(WORST, f64::min)
+        self.target_counts.iter().filter_map(|p| self.boost_of(p)).fold(WORST, f64::min)
     }
 }
 
-enum Goal {
-    Even { extent: Extent, share: f64 },
+enum SpreadGoal {
+    Even { range: ShareRange, share: f64 },
     Targets(Targets),
 }
 
 /// One spread block with the counts of its values.
-pub struct Block<'a> {
+pub struct SpreadBlock<'a> {
     values: Values<'a>,
     /// By value.
     counts: Vec<i64>,
-    goal: Goal,
+    goal: SpreadGoal,
     /// Nodes are told apart by their value itself, not by what it is worth now.
     pub by_value: bool,
 }
 
 /// What decides how much a block adds for a node: by the block, a value, the count of a value, or a target; below zero
 /// where there is no value.
-pub type Part = i64;
-const NO_PART: Part = -1;
+pub type ValueKey = i64;
+const NO_VALUE_KEY: ValueKey = -1;
 
-impl<'a> Block<'a> {
+impl<'a> SpreadBlock<'a> {
     /// All blocks of a group: the job's, then its own. `candidates`: the slots that may be chosen.
     pub fn all(
         job: &'a JobSpec,
         group: &'a TaskGroup,
         fleet: &'a FleetSnapshot,
         candidates: &[u32],
-    ) -> Vec<Block<'a>> {
+    ) -> Vec<SpreadBlock<'a>> {
         let spreads = || job.spreads.iter().chain(&group.spreads);
         let weights: i64 = spreads().map(|s| s.weight).sum();
-        spreads().map(|s| Block::new(s, group.count, weights, fleet, candidates)).collect()
+        spreads().map(|s| SpreadBlock::new(s, group.count, weights, fleet, candidates)).collect()
     }
 
     fn new(
@@ -154,13 +154,13 @@ impl<'a> Block<'a> {
         found.for_each(|v| seen[v as usize] = true);
         let live = seen.iter().filter(|s| **s).count();
         let goal = if spread.targets.is_empty() {
-            Goal::Even { extent: Extent::default(), share: 1.0 / live.max(1) as f64 }
+            SpreadGoal::Even { range: ShareRange::default(), share: 1.0 / live.max(1) as f64 }
         } else {
             let live = (0..values.len() as Value).filter(|v| seen[*v as usize]).collect();
             let weight = spread.weight as f64 / weights.max(1) as f64;
-            Goal::Targets(Targets::new(spread, count, weight, &values, &live))
+            SpreadGoal::Targets(Targets::new(spread, count, weight, &values, &live))
         };
-        Block { counts: vec![0; values.len()], values, goal, by_value: true }
+        SpreadBlock { counts: vec![0; values.len()], values, goal, by_value: true }
     }
 
     pub fn values(&self) -> &Values<'a> {
@@ -168,7 +168,7 @@ impl<'a> Block<'a> {
     }
 
     pub fn is_even(&self) -> bool {
-        matches!(self.goal, Goal::Even { .. })
+        matches!(self.goal, SpreadGoal::Even { .. })
     }
 
     /// `more` allocations of the group are at the value.
@@ -177,8 +177,8 @@ impl<'a> Block<'a> {
         let before = *count;
         *count += more;
         match &mut self.goal {
-            Goal::Even { extent, .. } => extent.moved(before as f64, *count as f64),
-            Goal::Targets(t) => t.pools[t.pool_of[value as usize] as usize].used += more,
+            SpreadGoal::Even { range, .. } => range.change(before as f64, *count as f64),
+            SpreadGoal::Targets(t) => t.target_counts[t.target_of[value as usize] as usize].used += more,
         }
     }
 
@@ -186,36 +186,36 @@ impl<'a> Block<'a> {
     pub fn share(&self, value: Value) -> f64 {
         match &self.goal {
             _ if value == MISSING => 0.0,
-            Goal::Even { share, .. } => *share,
-            Goal::Targets(t) => t.pools[t.pool_of[value as usize] as usize].share,
+            SpreadGoal::Even { share, .. } => *share,
+            SpreadGoal::Targets(t) => t.target_counts[t.target_of[value as usize] as usize].share,
         }
     }
 
-    pub fn part(&self, value: Value) -> Part {
+    pub fn value_key(&self, value: Value) -> ValueKey {
         match &self.goal {
-            _ if value == MISSING => NO_PART,
-            _ if self.by_value => Part::from(value),
-            Goal::Even { .. } => self.counts[value as usize],
-            Goal::Targets(t) => Part::from(t.pool_of[value as usize]),
+            _ if value == MISSING => NO_VALUE_KEY,
+            _ if self.by_value => ValueKey::from(value),
+            SpreadGoal::Even { .. } => self.counts[value as usize],
+            SpreadGoal::Targets(t) => ValueKey::from(t.target_of[value as usize]),
         }
     }
 
     /// The lowest that a target with something to place is worth; at most -1.
     pub fn lowest(&self) -> f64 {
         match &self.goal {
-            Goal::Even { .. } => WORST,
-            Goal::Targets(t) => t.lowest(),
+            SpreadGoal::Even { .. } => WORST,
+            SpreadGoal::Targets(t) => t.lowest(),
         }
     }
 
     /// What the block adds. `lowest`: over all blocks; it is what a target of 0 % is worth.
-    pub fn boost(&self, part: Part, lowest: f64) -> f64 {
+    pub fn boost(&self, part: ValueKey, lowest: f64) -> f64 {
         let Ok(at) = usize::try_from(part) else { return WORST };
         match &self.goal {
-            Goal::Even { extent, .. } if self.by_value => extent.boost(self.counts[at] as f64),
-            Goal::Even { extent, .. } => extent.boost(part as f64),
-            Goal::Targets(t) if self.by_value => t.boost(t.pool_of[at] as usize, lowest),
-            Goal::Targets(t) => t.boost(at, lowest),
+            SpreadGoal::Even { range, .. } if self.by_value => range.boost(self.counts[at] as f64),
+            SpreadGoal::Even { range, .. } => range.boost(part as f64),
+            SpreadGoal::Targets(t) if self.by_value => t.boost(t.target_of[at] as usize, lowest),
+            SpreadGoal::Targets(t) => t.boost(at, lowest),
         }
     }
 }

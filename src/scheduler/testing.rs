@@ -163,7 +163,7 @@ pub fn eval_of(job: &JobSpec) -> Evaluation {
 
 /// State as maps.
 #[derive(Default)]
-pub struct World {
+pub struct Harness {
     pub index: u64,
     pub jobs: BTreeMap<JobKey, Arc<Job>>,
     versions: BTreeMap<(JobKey, u64, u64), Arc<JobSpec>>,
@@ -175,7 +175,7 @@ pub struct World {
     pub seeds: u64,
 }
 
-impl SchedulerState for World {
+impl SchedulerState for Harness {
     fn index(&self) -> u64 {
         self.index
     }
@@ -210,10 +210,10 @@ impl SchedulerState for World {
     }
 }
 
-impl World {
+impl Harness {
     pub fn of_nodes(nodes: impl IntoIterator<Item = Node>) -> Self {
         let nodes = nodes.into_iter().map(|n| (n.info.id, n)).collect();
-        World { index: 100, nodes, ..World::default() }
+        Harness { index: 100, nodes, ..Harness::default() }
     }
 
     pub fn fleet(&self) -> Fleet {

@@ -72,8 +72,8 @@ fn random_spec(id: &str, dice: &mut Dice) -> JobSpec {
     spec
 }
 
-fn world(dice: &mut Dice) -> World {
-    World::of_nodes((0..=dice.below(10)).map(|n| random_node(u128::from(n), dice)).collect::<Vec<_>>())
+fn world(dice: &mut Dice) -> Harness {
+    Harness::of_nodes((0..=dice.below(10)).map(|n| random_node(u128::from(n), dice)).collect::<Vec<_>>())
 }
 
 /// The hard conditions that `random_spec` writes, read from the node itself.
@@ -110,7 +110,7 @@ fn score_node(spec: &JobSpec, node: &Node, used: Amount, at: &[&Node]) -> Option
     Some(if here == 0 { fit } else { (fit + crowd) / 2.0 })
 }
 
-fn in_use(world: &World, counts: impl Fn(&Allocation) -> bool) -> BTreeMap<NodeId, Amount> {
+fn in_use(world: &Harness, counts: impl Fn(&Allocation) -> bool) -> BTreeMap<NodeId, Amount> {
     let mut used: BTreeMap<NodeId, Amount> = BTreeMap::new();
     for a in world.allocs.values().filter(|a| counts(a)) {
         let entry = used.entry(a.node_id).or_default();
@@ -139,7 +139,7 @@ fn every_choice_is_the_best_there_is() {
 /// Makes the placements again, one by one in the order of their names, and compares each with a plain reckoning.
 fn follow(
     seed: u64,
-    world: &World,
+    world: &Harness,
     spec: &JobSpec,
     decision: &Decision,
     used: &mut BTreeMap<NodeId, Amount>,
@@ -167,7 +167,7 @@ fn follow(
 }
 
 fn best_score(
-    world: &World,
+    world: &Harness,
     spec: &JobSpec,
     used: &BTreeMap<NodeId, Amount>,
     at: &[&Node],
@@ -215,7 +215,7 @@ fn prefer(spec: &mut JobSpec, dice: &mut Dice) {
 }
 
 /// One change of the world; its name.
-fn disturb(world: &mut World, id: &str, dice: &mut Dice) -> &'static str {
+fn disturb(world: &mut Harness, id: &str, dice: &mut Dice) -> &'static str {
     let nodes: Vec<NodeId> = world.nodes.keys().copied().collect();
     let node_id = nodes[dice.below(nodes.len() as u64) as usize];
     let spec = world.jobs.values().find(|j| j.spec.id == id).map(|j| j.spec.clone());
@@ -277,7 +277,7 @@ fn end(alloc: &mut Allocation, dice: &mut Dice) {
     alloc.task_states = [("t".to_string(), state)].into();
 }
 
-fn check(world: &World, spec: &JobSpec, decision: &Decision, at: &str) {
+fn check(world: &Harness, spec: &JobSpec, decision: &Decision, at: &str) {
     for (node, used) in in_use(world, |a| !a.terminal()) {
         let available = world.nodes.get(&node).map(Node::available).unwrap_or_default();
         assert_eq!(available.lacks(used), None, "{at}: {node} holds {used:?} of {available:?}");

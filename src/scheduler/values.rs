@@ -33,14 +33,16 @@ impl<'a> Values<'a> {
         let mut numbers = Numbers::default();
         let mut of_slot = vec![MISSING; fleet.slots()];
         if target.unique() {
-            for slot in fleet.taken_slots() {
-                let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot)) else { continue };
+            for slot in fleet.occupied_slots() {
+                let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.unique_at(slot)) else {
+                    continue;
+                };
                 of_slot[slot as usize] = numbers.of(target.resolve_own(profile, own));
             }
         } else {
             let text = |p: Option<&'a Profile>| p.and_then(|p| target.resolve_shared(p));
             let by_profile: Vec<Value> = fleet.profiles().map(|p| numbers.of(text(p))).collect();
-            for slot in fleet.taken_slots() {
+            for slot in fleet.occupied_slots() {
                 of_slot[slot as usize] = by_profile[fleet.profile_index_at(slot) as usize];
             }
         }
@@ -135,7 +137,7 @@ const UNSEEN: u32 = u32::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, node, node_id, node_with};
+    use crate::testing::{Harness, node, node_id, node_with};
 
     #[test]
     fn combinations_are_numbered_as_they_come() {
@@ -156,7 +158,7 @@ mod tests {
             node_with(3, |i| drop(i.meta.insert("rack".into(), "r2".into()))),
             node(4),
         ];
-        let fleet = World::of_nodes(nodes).fleet().snapshot();
+        let fleet = Harness::of_nodes(nodes).fleet().snapshot();
         let slot = |n| fleet.slot(node_id(n)).expect("it was put in");
         let racks = Values::new(Target::parse("${meta.rack}"), &fleet);
         let [a, b, c, d] = [1, 2, 3, 4].map(|n| racks.at(slot(n)));

@@ -11,7 +11,7 @@ use super::feasibility::Feasibility;
 use super::fleet::FleetSnapshot;
 use super::preempt::PreemptionCandidates;
 use super::proposal::Proposal;
-use super::search::{MOST_LEVELS, Rules, Search};
+use super::search::{MAX_LEVELS, Search, SearchOptions};
 use model::alloc::{Allocation, NodeScore};
 use model::id::NodeId;
 use model::job::{JobSpec, TaskGroup};
@@ -135,10 +135,10 @@ pub fn explain_placement(
     let distinct = Distinct::new(job, group);
     exclude_by_others(&distinct, fleet, &proposal, &mut tally);
     let nearest = exclude_by_room(group, fleet, &proposal, &offers_nothing, &mut tally);
-    let asked = || fleet.taken_slots().filter(|slot| !tally.seated.contains(*slot));
+    let asked = || fleet.occupied_slots().filter(|slot| !tally.seated.contains(*slot));
     let feasible = asked().filter(|slot| tally.against[*slot as usize].0 == 0).count() as u64;
     let nodes = asked().count() as u64;
-    for slot in fleet.taken_slots() {
+    for slot in fleet.occupied_slots() {
         if let (1, last) = tally.against[slot as usize] {
             tally.exclusions[usize::from(last)].alone += 1;
         }
@@ -148,7 +148,7 @@ pub fn explain_placement(
     exclusions.sort_by_key(|b| (Reverse(b.nodes), Reverse(b.alone)));
     let mut best = vec![];
     if feasible > 0 && !job.job_type.runs_on_every_node() {
-        let rules = Rules { algorithm: scheduling.algorithm, seed, most_levels: MOST_LEVELS };
+        let rules = SearchOptions { algorithm: scheduling.algorithm, seed, max_levels: MAX_LEVELS };
         let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
         best = search.select(&proposal, &BTreeSet::new()).1.scores;
     }
@@ -156,7 +156,7 @@ pub fn explain_placement(
 }
 
 /// How many exhausted nodes are read to tell whether preemption would help.
-const MOST_FULL: usize = 50;
+const MAX_EXHAUSTED_READ: usize = 50;
 
 /// On how many exhausted nodes preemption would make room for one more, if it is on for this type of job; and how many were looked at.
 pub fn nodes_preemption_would_help(
@@ -170,12 +170,12 @@ pub fn nodes_preemption_would_help(
     let (key, proposal) = (job.key(), Proposal::new(fleet, allocs));
     let mut feasibility = Feasibility::new(job, fleet);
     let algorithm = view.scheduling(&job.node_pool).algorithm;
-    let rules = Rules { algorithm, seed, most_levels: MOST_LEVELS };
+    let rules = SearchOptions { algorithm, seed, max_levels: MAX_LEVELS };
     let mut search = Search::new(job, group, fleet, &mut feasibility, &proposal, rules);
     search.nodes_preemption_would_help(
         &proposal,
         &mut PreemptionCandidates::new(view, fleet, job.priority, &key),
-        MOST_FULL,
+        MAX_EXHAUSTED_READ,
     )
 }
 
@@ -187,7 +187,7 @@ fn exclude_by_others(
     tally: &mut ExclusionCounts,
 ) {
     let used: Vec<_> = distinct.properties.iter().map(|p| p.used(fleet, proposal)).collect();
-    for slot in fleet.taken_slots() {
+    for slot in fleet.occupied_slots() {
         if distinct.host_taken(proposal, slot) {
             let exclusion = tally.exclusion("distinct_hosts");
             tally.exclude(exclusion, slot);
@@ -224,13 +224,13 @@ fn exclude_by_room(
         let each = dimensions(ask).into_iter().zip(free);
         each.filter(|((_, ask), (_, free))| ask > free).map(|((what, ask), (_, free))| (what, ask, free))
     };
-    let ask_at = |demand: &Option<Demand>, slot| match (demand, fleet.own_at(slot)) {
+    let ask_at = |demand: &Option<Demand>, slot| match (demand, fleet.unique_at(slot)) {
         (Some(demand), Some(own)) => demand.amount(own),
         _ => plain,
     };
-    for slot in fleet.taken_slots().filter(|slot| !seated.contains(*slot)) {
+    for slot in fleet.occupied_slots().filter(|slot| !seated.contains(*slot)) {
         if let Some(demand) = &mut demand
-            && let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.own_at(slot))
+            && let Some((profile, own)) = fleet.profile_at(slot).zip(fleet.unique_at(slot))
         {
             let site = NodeOffer { profile, own, taken: proposal.taken(slot) };
             let lack = demand.assign(site, &mut Stream::new(0, 0)).err();

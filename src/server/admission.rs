@@ -11,11 +11,12 @@ use model::namespace::nonexistent;
 use model::time::{Now, Wall};
 use state::fault::Fault;
 use state::view::View;
+use wire::command::ScaleRequest;
 use wire::command::{
     Command, DispatchJobCommand, NodeUpdateRequest, RegisterJobCommand, RevertJobCommand, ScaleJobCommand,
     TagVersionCommand,
 };
-use wire::request::{Refusal, RefusalKind, ScaleRequest, WriteReply, WriteRequest};
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 impl Server {
     pub(super) fn request(&mut self, token: u64, action: WriteRequest, now: Now) -> Result<(), Fault> {

@@ -8,8 +8,8 @@ use model::eval::{EvalStatus, Evaluation, Trigger};
 use model::node::NodeStatus;
 use model::scheduling::SchedulerSettings;
 use model::time::{Mono, Now, Span};
+use state::apply::ApplyResult;
 use state::fault::Fault;
-use state::store::ApplyResult;
 use wire::change::{AllocChange, Change, NodeChange};
 use wire::command::Command;
 use wire::frame::{self, Body, Frame};
@@ -166,7 +166,7 @@ impl Server {
         self.collector.take_office(now.mono);
         let view = self.log.reader().view()?;
         self.watches.reset(view.index());
-        for key in view.jobs_to_follow()? {
+        for key in view.system_and_periodic_jobs()? {
             self.follow_job(&key)?;
         }
         for node in view.nodes()? {

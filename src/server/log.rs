@@ -1,9 +1,10 @@
 //! The replicated log as a server uses it: propose, make durable, apply. The only place where raft's work and the
 //! store's receipt meet: what a step releases cannot be had before its batch is durable.
 
+use state::apply::{ApplyResult, Committed};
 use state::fault::Fault;
 use state::log_batch::LogBatch;
-use state::store::{ApplyResult, Committed, Reader, Receipt, Recovered, Store};
+use state::store::{Reader, Receipt, Recovered, Store};
 use wire::command::Command;
 use wire::record;
 use wire::rpc::Peer;

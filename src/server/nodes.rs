@@ -273,7 +273,7 @@ impl Server {
         let view = self.log.reader().view()?;
         for (node, watch) in due {
             let index = self.watches.index_for(node, view.index());
-            let wanted = view.wanted_of(node)?;
+            let wanted = view.alloc_indexes_of_node(node)?;
             let news: Vec<AllocId> =
                 wanted.iter().filter(|(_, moved)| *moved > watch.since).map(|(id, _)| *id).collect();
             let assignments = fetched(&view, node, &news)?;

@@ -337,7 +337,7 @@ fn local(s: &mut Samples) {
     {
         s.add(
             what,
-            &AllocRecord { assignment: assignment(), dir_built: true, retention, found: None, received: AT },
+            &AllocRecord { assignment: assignment(), dir_built: true, retention, health: None, received: AT },
         );
     }
     let found = Some(HealthResult { deployment: Some(DeploymentId::from_random(4)), healthy: true });
@@ -345,7 +345,7 @@ fn local(s: &mut Samples) {
         assignment: assignment(),
         dir_built: true,
         retention: Retention::Kept,
-        found,
+        health: found,
         received: AT,
     };
     s.add("found healthy", &head);

@@ -3,7 +3,8 @@
 
 use super::processes::ProcessEnd;
 use super::world::{Event, Who, World};
-use ::keeper::brain::{self as keeper, Keeper};
+use ::keeper::brain::Keeper;
+use ::keeper::effects as keeper;
 use client::effects::Input;
 use model::id::RunId;
 use model::task::{Exit, ExitStatus};
@@ -16,11 +17,11 @@ const JOURNAL_RETRY: Span = Span::seconds(1);
 
 pub struct Stalled {
     write: keeper::Write,
-    turns: Vec<keeper::Turn>,
+    turns: Vec<keeper::TurnOutput>,
 }
 
 impl Stalled {
-    fn add(&mut self, turn: keeper::Turn) {
+    fn add(&mut self, turn: keeper::TurnOutput) {
         self.write = joined(std::mem::replace(&mut self.write, keeper::Write::Nothing), turn.write.clone());
         self.turns.push(turn);
     }
@@ -171,7 +172,7 @@ impl World {
         Ok(())
     }
 
-    fn finish_keeper_turn(&mut self, n: usize, turn: keeper::Turn) -> Result<(), String> {
+    fn finish_keeper_turn(&mut self, n: usize, turn: keeper::TurnOutput) -> Result<(), String> {
         if let Some(stalled) = &mut self.nodes[n].stalled {
             stalled.add(turn);
             return Ok(());
@@ -216,8 +217,8 @@ impl World {
         }
     }
 
-    fn obey_turns(&mut self, n: usize, turns: Vec<keeper::Turn>) -> Result<(), String> {
-        for effect in turns.into_iter().flat_map(|t| t.later(keeper::Durable)) {
+    fn obey_turns(&mut self, n: usize, turns: Vec<keeper::TurnOutput>) -> Result<(), String> {
+        for effect in turns.into_iter().flat_map(|t| t.deferred(keeper::Durable)) {
             if self.dies_in_a_start(n, &effect) {
                 break;
             }
@@ -228,7 +229,8 @@ impl World {
 
     /// kill -9 between the fork and the release, before or after the journal says that the process waits.
     fn dies_in_a_start(&mut self, n: usize, effect: &keeper::Effect) -> bool {
-        let starting = matches!(effect, keeper::Effect::Keep { .. } | keeper::Effect::Release { .. });
+        let starting =
+            matches!(effect, keeper::Effect::ConfirmJournaled { .. } | keeper::Effect::Release { .. });
         let dies = starting && self.nodes[n].keeper.is_some() && self.faults.one_in(60);
         if dies {
             self.note(|_| format!("node {n}  keeper dies before it can {effect:?}"));
@@ -261,7 +263,7 @@ impl World {
     pub fn upgrade_keeper(&mut self, n: usize) {
         let host = &mut self.nodes[n];
         let Some(keeper) = &host.keeper else { return };
-        if host.stalled.is_some() || !keeper.settled() {
+        if host.stalled.is_some() || !keeper.can_upgrade() {
             return self.after(Span::millis(100), Event::Upgrade { node: n });
         }
         self.note(|_| format!("node {n}  keeper is upgraded"));
@@ -289,9 +291,9 @@ impl World {
         use keeper::Effect as E;
         match effect {
             E::Spawn { run, spec } => self.spawn(n, run, spec),
-            E::Keep { run } => {
+            E::ConfirmJournaled { run } => {
                 let life = self.nodes[n].keeper_life;
-                self.keeper_input(n, life, keeper::Input::Kept { run });
+                self.keeper_input(n, life, keeper::Input::Journaled { run });
             }
             E::Release { run } => self.release(n, run)?,
             E::Signal { run, signal } => self.signal(n, run, signal),

@@ -8,7 +8,8 @@ use super::output::Output;
 use super::processes::{FIRST_PID, Process};
 use super::server_host::{CACHE_BYTES, MAX_FAILED_OPENS};
 use super::world::{Event, Who, World};
-use ::keeper::brain::{self as keeper, Keeper};
+use ::keeper::brain::Keeper;
+use ::keeper::effects as keeper;
 use ::keeper::journal;
 use ::keeper::mark::Marked;
 use client::Client;
@@ -318,7 +319,7 @@ impl World {
             Effect::Keeper(command) => self.ask_keeper(n, command),
             Effect::BuildDir(spec) => self.dir_work(n, spec.alloc, false),
             Effect::RemoveDir { alloc } => self.dir_work(n, alloc, true),
-            Effect::Answer { .. } | Effect::Done => {}
+            Effect::Answer { .. } | Effect::ShutdownComplete => {}
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use super::node_host::End;
 use super::output::Output;
 use super::world::{Event, Who, World};
-use ::keeper::brain as keeper;
+use ::keeper::effects as keeper;
 use model::id::{AllocId, RunId};
 use model::task::{Exit, ExitStatus};
 use model::time::Span;

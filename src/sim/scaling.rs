@@ -10,7 +10,8 @@ use model::scaling::Scaling;
 use model::time::Span;
 use server::effects::Input;
 use std::collections::BTreeMap;
-use wire::request::{Refusal, RefusalKind, ScaleRequest, WriteReply, WriteRequest};
+use wire::command::ScaleRequest;
+use wire::request::{Refusal, RefusalKind, WriteReply, WriteRequest};
 
 const JOBS: u64 = 8;
 

@@ -54,7 +54,7 @@ pub enum Event {
     ToKeeper {
         node: usize,
         life: u64,
-        input: Box<keeper::brain::Input>,
+        input: Box<keeper::effects::Input>,
     },
     FromKeeper {
         node: usize,

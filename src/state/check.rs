@@ -5,9 +5,9 @@
 
 mod scaling;
 
-use super::family;
+use super::dispatched_spec;
 use super::fault::Fault;
-use super::tables::{self, Described, JobRow, Kind, NodeRow, Part, Place};
+use super::tables::{self, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part};
 use super::view::View;
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::Deployment;
@@ -31,7 +31,7 @@ type Bytes = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// `Err`: the first contradiction, in words for a developer. Costs time and memory in proportion to the state.
 pub fn consistent(view: &View) -> Result<(), String> {
-    let all = All::read(view)?;
+    let all = AllRows::read(view)?;
     all.indexes()?;
     all.jobs()?;
     all.allocs()?;
@@ -43,27 +43,27 @@ pub fn consistent(view: &View) -> Result<(), String> {
 
 type KeyAndRow = (Vec<u8>, Vec<u8>);
 
-/// Every row as it lies in the database.
+/// Every row of the database.
 pub fn rows(view: &View) -> Result<Vec<KeyAndRow>, String> {
     let mut rows = Vec::new();
-    for entry in view.rows.iter().map_err(|e| say(e.into()))? {
-        let (key, value) = entry.map_err(|e| say(e.into()))?;
+    for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
+        let (key, value) = entry.map_err(|e| fault_text(e.into()))?;
         rows.push((key.value().to_vec(), value.value().to_vec()));
     }
     Ok(rows)
 }
 
 /// Every row, by kind.
-struct All {
+struct AllRows {
     index: u64,
     jobs: BTreeMap<JobKey, JobRow>,
-    /// As they lie there.
+    /// In the order of their keys.
     specs: BTreeMap<Vec<u8>, JobSpec>,
     submissions: BTreeSet<Vec<u8>>,
     evals: Vec<Evaluation>,
     allocs: Vec<Allocation>,
     deployments: Vec<Deployment>,
-    described: BTreeMap<NodeId, Described>,
+    described: BTreeMap<NodeId, NodeInfoRow>,
     nodes: BTreeMap<NodeId, NodeRow>,
     policies: BTreeMap<Vec<u8>, ScalingPolicy>,
     /// Whose groups they are.
@@ -71,7 +71,7 @@ struct All {
     indexes: Bytes,
 }
 
-fn say(fault: Fault) -> String {
+fn fault_text(fault: Fault) -> String {
     fault.to_string()
 }
 
@@ -79,9 +79,9 @@ fn row<R: Record>(bytes: &[u8]) -> Result<R, String> {
     record::decode(bytes).map_err(|e| e.to_string())
 }
 
-impl All {
-    fn read(view: &View) -> Result<All, String> {
-        let mut all = All {
+impl AllRows {
+    fn read(view: &View) -> Result<AllRows, String> {
+        let mut all = AllRows {
             index: view.index(),
             jobs: BTreeMap::new(),
             specs: BTreeMap::new(),
@@ -96,10 +96,10 @@ impl All {
             indexes: Bytes::new(),
         };
         let mut digest = 0u64;
-        for entry in view.rows.iter().map_err(|e| say(e.into()))? {
-            let (key, value) = entry.map_err(|e| say(e.into()))?;
+        for entry in view.rows.iter().map_err(|e| fault_text(e.into()))? {
+            let (key, value) = entry.map_err(|e| fault_text(e.into()))?;
             digest = digest.wrapping_add(tables::row_hash(key.value(), value.value()));
-            all.sort_in(key.value(), value.value())?;
+            all.add_row(key.value(), value.value())?;
         }
         if digest != view.digest() {
             return Err(format!("the rows' digest is {digest:x}, the state says {:x}", view.digest()));
@@ -107,29 +107,29 @@ impl All {
         Ok(all)
     }
 
-    fn sort_in(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+    fn add_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
         let (kind, rest) = key.split_first().ok_or("a row has an empty key")?;
-        let node = || tables::id_at_end(key).map(NodeId).map_err(say);
+        let node = || tables::id_at_end(key).map(NodeId).map_err(fault_text);
         match *kind {
             k if k == Kind::Region as u8 => row::<tables::Region>(value).map(drop)?,
             k if k == Kind::SigningKey as u8 => row::<SigningKey>(value).map(drop)?,
             k if k == Kind::OfJob as u8 => {
                 let (job, rest) = tables::split_job(rest).ok_or("a job's key is damaged")?;
-                self.sort_in_part(job, rest, key, value)?;
+                self.add_job_row(job, rest, key, value)?;
             }
             k if k == Kind::Eval as u8 => {
                 let eval: Evaluation = row(value)?;
-                at_its_place(key, eval.create_index, &eval.id.to_string())?;
+                check_key(key, eval.create_index, &eval.id.to_string())?;
                 self.evals.push(eval);
             }
             k if k == Kind::Alloc as u8 => {
                 let alloc: Allocation = row(value)?;
-                at_its_place(key, alloc.create_index, &alloc.id.to_string())?;
+                check_key(key, alloc.create_index, &alloc.id.to_string())?;
                 self.allocs.push(alloc);
             }
             k if k == Kind::Deployment as u8 => {
                 let deployment: Deployment = row(value)?;
-                at_its_place(key, deployment.create_index, &deployment.id.to_string())?;
+                check_key(key, deployment.create_index, &deployment.id.to_string())?;
                 self.deployments.push(deployment);
             }
             k if k == Kind::Namespace as u8 => {
@@ -161,7 +161,7 @@ impl All {
         Ok(())
     }
 
-    fn sort_in_part(&mut self, job: JobKey, rest: &[u8], key: &[u8], value: &[u8]) -> Result<(), String> {
+    fn add_job_row(&mut self, job: JobKey, rest: &[u8], key: &[u8], value: &[u8]) -> Result<(), String> {
         match rest.first() {
             Some(p) if *p == Part::Row as u8 => {
                 self.jobs.insert(job, row(value)?);
@@ -187,7 +187,7 @@ impl All {
     fn indexes(&self) -> Result<(), String> {
         let mut wanted = Bytes::new();
         for e in &self.evals {
-            let place = Place { create_index: e.create_index, id: e.id.0 };
+            let place = CreationKey { create_index: e.create_index, id: e.id.0 };
             let (job, at) = (tables::job_bytes(&e.job), place.bytes());
             wanted.insert(Kind::EvalId.key(&[place.id.as_bytes()]), e.create_index.to_be_bytes().to_vec());
             wanted.insert(Part::Eval.key(&job, &at), vec![]);
@@ -196,7 +196,7 @@ impl All {
             }
         }
         for a in &self.allocs {
-            let place = Place { create_index: a.create_index, id: a.id.0 };
+            let place = CreationKey { create_index: a.create_index, id: a.id.0 };
             let (created, moved) = (a.create_index.to_be_bytes(), a.alloc_modify_index.to_be_bytes());
             let job = tables::job_bytes(&a.job);
             wanted.insert(Kind::AllocId.key(&[place.id.as_bytes()]), created.to_vec());
@@ -205,7 +205,7 @@ impl All {
             wanted.insert(tables::alloc_of_eval_key(a.eval_id, place), vec![]);
         }
         for d in &self.deployments {
-            let place = Place { create_index: d.create_index, id: d.id.0 };
+            let place = CreationKey { create_index: d.create_index, id: d.id.0 };
             let created = d.create_index.to_be_bytes().to_vec();
             wanted.insert(Kind::DeploymentId.key(&[place.id.as_bytes()]), created);
             wanted.insert(Part::Deployment.key(&tables::job_bytes(&d.job), &place.bytes()), vec![]);
@@ -224,10 +224,10 @@ impl All {
     fn dispatched(&self, wanted: &mut Bytes) -> Result<(), String> {
         let mut uses: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for (key, job) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
-            let newest = job.newest().map_err(say)?.version;
+            let newest = job.newest().map_err(fault_text)?.version;
             let spec = tables::spec_key(&tables::job_bytes(key), job.create_index, newest);
             let Some(spec) = self.specs.get(&spec) else { continue };
-            if let Some((parent, create_index, version)) = family::origin(spec) {
+            if let Some((parent, create_index, version)) = dispatched_spec::origin(spec) {
                 *uses
                     .entry(tables::uses_key(&tables::job_bytes(&parent), create_index, version))
                     .or_default() += 1;
@@ -246,7 +246,7 @@ impl All {
         let mut specs = BTreeSet::new();
         let mut described = BTreeSet::new();
         for (key, job) in &self.jobs {
-            let newest = job.newest().map_err(say)?;
+            let newest = job.newest().map_err(fault_text)?;
             if !newest.tracked || !job.versions.is_sorted_by(|a, b| a.version < b.version) {
                 return Err(format!("job {key}: versions are out of order"));
             }
@@ -324,7 +324,7 @@ impl All {
         let mut there = Children::default();
         for (child, row) in &self.jobs {
             if child.namespace == key.namespace && row.kinship.parent() == key.id {
-                there.count(None, Some(row.newest().map_err(say)?.status));
+                there.count(None, Some(row.newest().map_err(fault_text)?.status));
             }
         }
         let counted = job.summary.children;
@@ -455,8 +455,8 @@ fn spec_of_uses(key: &[u8]) -> Option<Vec<u8>> {
     Some(spec)
 }
 
-fn at_its_place(key: &[u8], create_index: u64, id: &str) -> Result<(), String> {
-    let place = Place::at_end(key).map_err(say)?;
+fn check_key(key: &[u8], create_index: u64, id: &str) -> Result<(), String> {
+    let place = CreationKey::from_key_end(key).map_err(fault_text)?;
     if place.create_index == create_index && place.id.to_string() == id {
         return Ok(());
     }

@@ -14,7 +14,7 @@ mod tests {
 
     /// Both are on disks in the field: a crate that computes another one is not taken.
     #[test]
-    fn the_checksum_is_the_published_one() {
+    fn the_checksum_is_xxh3() {
         assert_eq!(checksum(0, b""), 0x2d06_8005_38d3_94c2);
         let page: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
         assert_ne!(checksum(0, &page), checksum(1, &page));

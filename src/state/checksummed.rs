@@ -57,12 +57,12 @@ pub(super) fn is_damage(error: &redb::Error) -> bool {
 
 /// Opens or creates the database on `medium`, after every page that it can reach was verified.
 pub fn open(medium: impl StorageBackend, cache_bytes: usize) -> Result<Database, DatabaseError> {
-    let verified = Arc::new(Verified { medium, known: Mutex::default() });
+    let verified = Arc::new(ChecksummedFile { medium, known: Mutex::default() });
     let database = redb::Builder::new()
         .set_cache_size(cache_bytes)
         .set_check_integrity_on_open(true)
         .create_with_backend(Backend(verified.clone()))?;
-    if let Err(e) = verified.begin() {
+    if let Err(e) = verified.finish_open() {
         // or dropping the database would close it in good order, by a commit on a header that was never written
         lock(&verified.known).given_up = true;
         return Err(redb::StorageError::from(e).into());
@@ -72,7 +72,7 @@ pub fn open(medium: impl StorageBackend, cache_bytes: usize) -> Result<Database,
 
 /// What is known of the medium's bytes.
 #[derive(Debug, Default)]
-struct Known {
+struct PageChecksums {
     /// By page. `None`: not known, so not to be read once the store is open.
     sums: Vec<Option<NonZeroU64>>,
     /// redb has verified what it can reach. Until then what is read is only remembered.
@@ -86,20 +86,20 @@ struct Known {
 }
 
 #[derive(Debug)]
-struct Verified<M> {
+struct ChecksummedFile<M> {
     medium: M,
-    known: Mutex<Known>,
+    known: Mutex<PageChecksums>,
 }
 
 /// What redb holds.
 #[derive(Debug)]
-struct Backend<M>(Arc<Verified<M>>);
+struct Backend<M>(Arc<ChecksummedFile<M>>);
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+fn lock(known: &Mutex<PageChecksums>) -> MutexGuard<'_, PageChecksums> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Known {
+impl PageChecksums {
     /// Holds a page that was read against what is known of it.
     fn verify(&mut self, page: usize, bytes: &[u8]) -> io::Result<()> {
         match self.sums.get(page).copied().flatten() {
@@ -124,14 +124,14 @@ fn sum_of(bytes: &[u8]) -> NonZeroU64 {
     NonZeroU64::new(checksum(0, bytes)).unwrap_or(NonZeroU64::MAX)
 }
 
-fn place(offset: u64) -> io::Result<(usize, usize)> {
+fn page_and_offset(offset: u64) -> io::Result<(usize, usize)> {
     let offset = usize::try_from(offset).map_err(io::Error::other)?;
     Ok((offset / PAGE_BYTES, offset % PAGE_BYTES))
 }
 
-impl<M: StorageBackend> Verified<M> {
+impl<M: StorageBackend> ChecksummedFile<M> {
     /// All that was found is good: it is made durable, and then the header that says so.
-    fn begin(&self) -> io::Result<()> {
+    fn finish_open(&self) -> io::Result<()> {
         let header = lock(&self.known).unwritten.clone();
         if let Some(header) = header.as_deref().and_then(|page| page.get(..HEADER_BYTES)) {
             self.medium.sync_data()?;
@@ -145,7 +145,7 @@ impl<M: StorageBackend> Verified<M> {
     }
 
     /// The whole page, verified.
-    fn page(&self, known: &mut Known, page: usize) -> io::Result<Vec<u8>> {
+    fn page(&self, known: &mut PageChecksums, page: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PAGE_BYTES];
         self.medium.read((page * PAGE_BYTES) as u64, &mut bytes)?;
         known.verify(page, &bytes)?;
@@ -176,7 +176,12 @@ impl<M: StorageBackend> Verified<M> {
     }
 
     /// Some bytes of one page, which is what redb does with its header alone.
-    fn write_within(&self, known: &mut Known, (page, at): (usize, usize), data: &[u8]) -> io::Result<()> {
+    fn write_within(
+        &self,
+        known: &mut PageChecksums,
+        (page, at): (usize, usize),
+        data: &[u8],
+    ) -> io::Result<()> {
         let mut bytes = self.page(known, page)?;
         overlay(&mut bytes, at, data)?;
         known.remember(page, None);
@@ -193,7 +198,7 @@ impl<M: StorageBackend> Verified<M> {
     }
 
     /// While the store is being opened.
-    fn keep_unwritten(&self, known: &mut Known, at: usize, data: &[u8]) -> io::Result<()> {
+    fn keep_unwritten(&self, known: &mut PageChecksums, at: usize, data: &[u8]) -> io::Result<()> {
         let mut bytes = match known.unwritten.take() {
             Some(unwritten) => unwritten,
             None => self.page(known, 0)?,
@@ -223,7 +228,7 @@ fn overlay(page: &mut [u8], at: usize, data: &[u8]) -> io::Result<()> {
 }
 
 impl<M: StorageBackend> Backend<M> {
-    fn verified(&self) -> io::Result<&Verified<M>> {
+    fn verified(&self) -> io::Result<&ChecksummedFile<M>> {
         match lock(&self.0.known).given_up {
             true => Err(io::Error::other("the store was not opened")),
             false => Ok(&self.0),
@@ -237,7 +242,7 @@ impl<M: StorageBackend> StorageBackend for Backend<M> {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let (first, at) = place(offset)?;
+        let (first, at) = page_and_offset(offset)?;
         let verified = self.verified()?;
         if at > 0 || !out.len().is_multiple_of(PAGE_BYTES) {
             return verified.read_within((first, at), out);
@@ -250,7 +255,7 @@ impl<M: StorageBackend> StorageBackend for Backend<M> {
     fn set_len(&self, length: u64) -> io::Result<()> {
         let verified = self.verified()?;
         verified.medium.set_len(length)?;
-        let (pages, _) = place(length)?;
+        let (pages, _) = page_and_offset(length)?;
         lock(&verified.known).sums.truncate(pages);
         Ok(())
     }
@@ -266,7 +271,7 @@ impl<M: StorageBackend> StorageBackend for Backend<M> {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let verified = self.verified()?;
-        let (page, at) = place(offset)?;
+        let (page, at) = page_and_offset(offset)?;
         if at == 0 && data.len().is_multiple_of(PAGE_BYTES) {
             return verified.write_pages(page, offset, data);
         }

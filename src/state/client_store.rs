@@ -48,7 +48,7 @@ pub struct AllocRecord {
     pub dir_built: bool,
     pub retention: Retention,
     /// What was found of it as a part of its deployment: found once, and never found otherwise.
-    pub found: Option<HealthResult>,
+    pub health: Option<HealthResult>,
     /// When this node first had it.
     pub received: Wall,
 }
@@ -100,7 +100,7 @@ wire::records! {
 /// An allocation as it was found in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecoveredAlloc {
-    pub head: AllocRecord,
+    pub record: AllocRecord,
     /// By task name. A task without a row has not begun.
     pub tasks: BTreeMap<String, TaskRecord>,
 }
@@ -116,8 +116,8 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    pub fn put_alloc(&mut self, head: &AllocRecord) {
-        self.allocs.insert(head.assignment.id, Some(record::encode(head)));
+    pub fn put_alloc(&mut self, record: &AllocRecord) {
+        self.allocs.insert(record.assignment.id, Some(record::encode(record)));
     }
 
     pub fn put_task(&mut self, alloc: AllocId, name: &str, task: &TaskRecord) {
@@ -260,7 +260,7 @@ impl ClientStore {
         cache_bytes: usize,
     ) -> Result<(ClientStore, Vec<RecoveredAlloc>), ClientStoreOpenError> {
         let db = checksummed::open(backend, cache_bytes)?;
-        prepare(&db)?;
+        check_format(&db)?;
         let mut store = ClientStore {
             db,
             ended: BTreeSet::new(),
@@ -305,13 +305,13 @@ impl ClientStore {
         let mut found = BTreeMap::new();
         for row in rows.range([ALLOC_ROW].as_slice()..&[DYNAMIC_META_ROW + 1])? {
             let (key, value) = row?;
-            self.take(key.value(), value.value(), &mut found);
+            self.load_row(key.value(), value.value(), &mut found);
         }
         Ok(found.into_values().collect())
     }
 
     /// An allocation's row comes before those of its tasks.
-    fn take(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
+    fn load_row(&mut self, key: &[u8], value: &[u8], found: &mut BTreeMap<AllocId, RecoveredAlloc>) {
         if let [DYNAMIC_META_ROW] = key {
             match record::decode(value) {
                 Ok(meta) => self.dynamic_meta = meta,
@@ -319,14 +319,14 @@ impl ClientStore {
             }
             return;
         }
-        let Some((kind, id, name)) = parts_of(key) else {
+        let Some((kind, id, name)) = split_key(key) else {
             self.unreadable_rows.push(format!("a row with a key of {} bytes that nobody reads", key.len()));
             return;
         };
         match kind {
             ALLOC_ROW => match record::decode::<AllocRecord>(value) {
-                Ok(head) if head.assignment.id == id => {
-                    found.insert(id, RecoveredAlloc { head, tasks: BTreeMap::new() });
+                Ok(record) if record.assignment.id == id => {
+                    found.insert(id, RecoveredAlloc { record, tasks: BTreeMap::new() });
                 }
                 Ok(_) => {
                     self.unreadable_rows.push(format!("allocation {id}: the row holds another allocation"))
@@ -346,7 +346,7 @@ impl ClientStore {
 }
 
 /// Checks the format, or writes it into a new store.
-fn prepare(db: &Database) -> Result<(), ClientStoreOpenError> {
+fn check_format(db: &Database) -> Result<(), ClientStoreOpenError> {
     let tx = db.begin_read()?;
     let rows = match tx.open_table(ROWS) {
         Err(redb::TableError::TableDoesNotExist(_)) if tx.list_tables()?.next().is_none() => {
@@ -402,7 +402,7 @@ fn key_of(kind: u8, id: AllocId, task: &str) -> Vec<u8> {
     [&[kind], id.0.as_bytes().as_slice(), task.as_bytes()].concat()
 }
 
-fn parts_of(key: &[u8]) -> Option<(u8, AllocId, &str)> {
+fn split_key(key: &[u8]) -> Option<(u8, AllocId, &str)> {
     let (kind, rest) = key.split_first()?;
     let (id, task) = rest.split_first_chunk::<16>()?;
     Some((*kind, AllocId(Uuid::from_bytes(*id)), str::from_utf8(task).ok()?))

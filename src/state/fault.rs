@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_say_what_happened_and_whether_it_counts() {
+    fn faults_tell_whether_the_state_may_have_changed() {
         let full = || redb::StorageError::Io(io::ErrorKind::StorageFull.into());
         assert!(matches!(Fault::from(full()), Fault::Full(_)));
         assert!(!Fault::from(full()).may_have_changed());

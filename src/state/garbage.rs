@@ -1,9 +1,9 @@
-//! What of the rows may be forgotten: what `model::garbage` judges by, read from a view or in the middle of an entry.
+//! What may be collected: reads the rows that `model::garbage` decides by, from a view or while an entry is applied.
 //! Refuses to know who asks, and when. Every question has a bound, whatever the state holds.
 
-use super::family::must_read_spec;
+use super::dispatched_spec::must_read_spec;
 use super::fault::Fault;
-use super::tables::{self, JobRow, Kind, Part, Place, Rows};
+use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows};
 use super::view::{self, View};
 use model::alloc::Allocation;
 use model::deployment::Deployment;
@@ -13,15 +13,15 @@ use model::id::{JobKey, NodeId};
 use model::job::{JobStatus, JobType};
 use model::node::{Node, NodeStatus};
 
-/// The most parts that a job may have to go as a whole, and the most allocations a node may be named by.
-const MOST_PARTS: usize = 64;
+/// The most rows of a job that are purged in one entry, and the most allocations of a node that are looked at.
+const MAX_JOB_ROWS: usize = 64;
 
-/// What is to become of a job.
+/// What garbage collection does with a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcDecision {
     Keep,
     Purge,
-    /// It could go, but for the number of its parts, which first have to go one by one: from a job that nobody wants.
+    /// It has too many rows to be purged in one entry: it is stopped, and its rows are collected first.
     StopFirst,
 }
 
@@ -36,24 +36,24 @@ impl View {
         holder: Option<&Holder>,
         before: &Cutoffs,
     ) -> Result<bool, Fault> {
-        alloc_goes(&self.rows, alloc, holder, before)
+        alloc_is_collectable(&self.rows, alloc, holder, before)
     }
 
     pub fn may_collect_eval(&self, eval: &Evaluation, before: &Cutoffs) -> Result<bool, Fault> {
-        eval_goes(&self.rows, eval, before)
+        eval_is_collectable(&self.rows, eval, before)
     }
 
     pub fn may_collect_deployment(&self, deployment: &Deployment, before: &Cutoffs) -> Result<bool, Fault> {
-        deployment_goes(&self.rows, deployment, before)
+        deployment_is_collectable(&self.rows, deployment, before)
     }
 
     pub fn gc_decision(&self, job: &JobKey, before: &Cutoffs) -> Result<GcDecision, Fault> {
-        decision(&self.rows, job, before)
+        job_gc_decision(&self.rows, job, before)
     }
 
     pub fn may_collect_node(&self, id: NodeId, before: &Cutoffs) -> Result<bool, Fault> {
         match view::read_node(&self.rows, id)? {
-            Some(node) => node_goes(&self.rows, &node, before),
+            Some(node) => node_is_collectable(&self.rows, &node, before),
             None => Ok(false),
         }
     }
@@ -95,30 +95,34 @@ pub(super) fn read_holder(rows: &impl Rows, job: &JobKey) -> Result<Option<Holde
     }))
 }
 
-pub(super) fn alloc_goes(
+pub(super) fn alloc_is_collectable(
     rows: &impl Rows,
     alloc: &Allocation,
     holder: Option<&Holder>,
     before: &Cutoffs,
 ) -> Result<bool, Fault> {
-    // what nearly all of them are told by costs no read
+    // most allocations are decided without a read
     let Some(holder) = holder.filter(|_| alloc.terminal()) else { return Ok(false) };
-    let known = alloc.client_terminal() || is_known(rows, alloc.node_id)?;
+    let known = alloc.client_terminal() || node_exists(rows, alloc.node_id)?;
     Ok(alloc_may_go(alloc, known, holder, before))
 }
 
-fn is_known(rows: &impl Rows, node: NodeId) -> Result<bool, Fault> {
+fn node_exists(rows: &impl Rows, node: NodeId) -> Result<bool, Fault> {
     Ok(rows.get(tables::node_key(Kind::Node, node).as_slice())?.is_some())
 }
 
-/// An evaluation goes after everything that it placed.
-pub(super) fn eval_goes(rows: &impl Rows, eval: &Evaluation, before: &Cutoffs) -> Result<bool, Fault> {
+/// An evaluation is collected after everything that it placed.
+pub(super) fn eval_is_collectable(
+    rows: &impl Rows,
+    eval: &Evaluation,
+    before: &Cutoffs,
+) -> Result<bool, Fault> {
     let old = eval_may_go(eval, before);
     Ok(old && !tables::any(rows, &Kind::AllocOfEval.key(&[eval.id.0.as_bytes()]))?)
 }
 
-/// A job's newest stays, and so does one that allocations may name: its version's allocations go first.
-pub(super) fn deployment_goes(
+/// A job's newest deployment stays, and so does one that allocations may name: the allocations of its version are collected first.
+pub(super) fn deployment_is_collectable(
     rows: &impl Rows,
     deployment: &Deployment,
     before: &Cutoffs,
@@ -133,7 +137,7 @@ pub(super) fn deployment_goes(
     Ok(!latest && !row.versions.iter().any(named))
 }
 
-pub(super) fn node_goes(rows: &impl Rows, node: &Node, before: &Cutoffs) -> Result<bool, Fault> {
+pub(super) fn node_is_collectable(rows: &impl Rows, node: &Node, before: &Cutoffs) -> Result<bool, Fault> {
     if node.status != NodeStatus::Down || node.status_updated > before.nodes {
         return Ok(false);
     }
@@ -141,10 +145,10 @@ pub(super) fn node_goes(rows: &impl Rows, node: &Node, before: &Cutoffs) -> Resu
     let prefix = Kind::AllocOfNode.key(&[node.info.id.0.as_bytes()]);
     tables::each(rows, &prefix, None, |key, value| {
         let (create_index, _) = tables::decode_pair(value)?;
-        here.push(Place { create_index, id: tables::id_at_end(key)? });
-        Ok(here.len() <= MOST_PARTS)
+        here.push(CreationKey { create_index, id: tables::id_at_end(key)? });
+        Ok(here.len() <= MAX_JOB_ROWS)
     })?;
-    if here.len() > MOST_PARTS {
+    if here.len() > MAX_JOB_ROWS {
         return Ok(false);
     }
     for place in here {
@@ -156,8 +160,8 @@ pub(super) fn node_goes(rows: &impl Rows, node: &Node, before: &Cutoffs) -> Resu
     Ok(true)
 }
 
-/// A service or system job only goes once it was stopped: what runs no more is still wanted.
-pub(super) fn decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<GcDecision, Fault> {
+/// A service or system job is collected only once it was stopped: that it does not run does not mean that it is not wanted.
+pub(super) fn job_gc_decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Result<GcDecision, Fault> {
     let bytes = tables::job_bytes(job);
     let Some(row) = tables::get::<JobRow>(rows, &Part::Row.key(&bytes, &[]))? else {
         return Ok(GcDecision::Keep);
@@ -169,35 +173,35 @@ pub(super) fn decision(rows: &impl Rows, job: &JobKey, before: &Cutoffs) -> Resu
         return Ok(GcDecision::Keep);
     }
     let mut parts = 0;
-    for place in some_of(rows, Part::Eval, &bytes)? {
+    for place in first_rows(rows, Part::Eval, &bytes)? {
         let eval: Evaluation = tables::must_get(rows, &tables::eval_key(place))?;
         if !eval.status.is_terminal() || eval.modify_time > before.jobs {
             return Ok(GcDecision::Keep);
         }
         parts += 1;
     }
-    for place in some_of(rows, Part::Alloc, &bytes)? {
+    for place in first_rows(rows, Part::Alloc, &bytes)? {
         let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(place))?;
-        let known = is_known(rows, alloc.node_id)?;
+        let known = node_exists(rows, alloc.node_id)?;
         if !has_ended(&alloc, known) || alloc.modify_time > before.jobs {
             return Ok(GcDecision::Keep);
         }
         parts += 1;
     }
-    parts += some_of(rows, Part::Deployment, &bytes)?.len();
-    Ok(match parts > MOST_PARTS {
+    parts += first_rows(rows, Part::Deployment, &bytes)?.len();
+    Ok(match parts > MAX_JOB_ROWS {
         false => GcDecision::Purge,
         true if row.stop => GcDecision::Keep,
         true => GcDecision::StopFirst,
     })
 }
 
-/// At least as many as tell that there are too many.
-fn some_of(rows: &impl Rows, part: Part, job: &[u8]) -> Result<Vec<Place>, Fault> {
+/// One more than `MAX_JOB_ROWS` at most: enough to tell that there are too many.
+fn first_rows(rows: &impl Rows, part: Part, job: &[u8]) -> Result<Vec<CreationKey>, Fault> {
     let mut out = Vec::new();
     tables::each(rows, &part.key(job, &[]), None, |key, _| {
-        out.push(Place::at_end(key)?);
-        Ok(out.len() <= MOST_PARTS)
+        out.push(CreationKey::from_key_end(key)?);
+        Ok(out.len() <= MAX_JOB_ROWS)
     })?;
     Ok(out)
 }

@@ -1,10 +1,10 @@
-//! What is read of every job in one walk over the rows: their heads, which lists show, without decoding any group; and
+//! What one scan over the rows reads of every job: its header, which lists show, without decoding any group; and
 //! their open evaluations.
 //!
-//! Refuses to know: pages and filters. Invariant: a head says what the whole job says.
+//! Refuses to know: pages and filters. Invariant: a header says what the whole job says.
 
 use super::fault::Fault;
-use super::tables::{self, JobRow, Kind, Part, Place, Rows, VersionRow};
+use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows, VersionRow};
 use super::view::View;
 use model::eval::Evaluation;
 use model::family::Kinship;
@@ -30,9 +30,9 @@ pub struct JobHeader {
     pub kinship: Kinship,
 }
 
-/// How a `JobSpec` begins. What follows is not looked at.
+/// The first fields of a `JobSpec`. The rest is not decoded.
 #[derive(Deserialize)]
-struct Beginning<'a> {
+struct JobSpecPrefix<'a> {
     _namespace: &'a str,
     _id: &'a str,
     name: String,
@@ -44,8 +44,8 @@ struct Beginning<'a> {
     node_pool: String,
 }
 
-/// So many rows are passed over one by one; what lies further away is looked for in the tree.
-const PASSED_OVER: usize = 16;
+/// How many rows are stepped over before the next key is sought in the tree.
+const MAX_ROWS_SKIPPED: usize = 16;
 
 impl View {
     /// As `jobs`, in the same order.
@@ -59,19 +59,19 @@ impl View {
         let of_namespace = namespace.map(|n| tables::job_prefix_bytes(n, prefix)).unwrap_or_default();
         let begin = Kind::OfJob.key(&[&of_namespace]);
         let end = tables::after_prefix(&begin).unwrap_or_default();
-        let start = match after.and_then(|job| behind(&tables::job_bytes(job))) {
+        let start = match after.and_then(|job| after_job(&tables::job_bytes(job))) {
             Some(start) => start.max(begin),
             None => begin,
         };
         let mut out = Vec::new();
         let mut row_of_job = None;
-        leap(&self.rows, start, &end, |key, value| {
-            let (job, rest) = split(key)?;
+        skip_scan(&self.rows, start, &end, |key, value| {
+            let (job, rest) = split_key(key)?;
             let bytes = &key[1..key.len() - rest.len()];
             let next = match row_of_job.take() {
                 // of a job that was purged, its evaluations may be left
                 None if rest.first() != Some(&(Part::Row as u8)) || !job.id.starts_with(prefix) => {
-                    behind(bytes)
+                    after_job(bytes)
                 }
                 None => {
                     let row: JobRow = record::decode(value)?;
@@ -80,8 +80,8 @@ impl View {
                     Some(spec)
                 }
                 Some((row, spec)) if spec == key => {
-                    out.push(head(job, row, value)?);
-                    behind(bytes)
+                    out.push(header(job, row, value)?);
+                    after_job(bytes)
                 }
                 Some(_) => return Err(Fault::corrupt("a row of kind job version is missing")),
             };
@@ -95,13 +95,16 @@ impl View {
         let begin = Kind::OfJob.key(&[]);
         let end = tables::after_prefix(&begin).unwrap_or_default();
         let mut out = Vec::new();
-        leap(&self.rows, begin, &end, |key, _| {
-            let (_, rest) = split(key)?;
+        skip_scan(&self.rows, begin, &end, |key, _| {
+            let (_, rest) = split_key(key)?;
             let job = &key[..key.len() - rest.len()];
             Ok(match rest.first() {
                 Some(part) if *part < Part::OpenEval as u8 => Some([job, &[Part::OpenEval as u8]].concat()),
                 Some(part) if *part == Part::OpenEval as u8 => {
-                    out.push(tables::must_get(&self.rows, &tables::eval_key(Place::at_end(key)?))?);
+                    out.push(tables::must_get(
+                        &self.rows,
+                        &tables::eval_key(CreationKey::from_key_end(key)?),
+                    )?);
                     Some([key, &[0]].concat())
                 }
                 _ => tables::after_prefix(job),
@@ -112,15 +115,15 @@ impl View {
 }
 
 /// The job of a key of `Kind::OfJob`, and what follows it.
-fn split(key: &[u8]) -> Result<(JobKey, &[u8]), Fault> {
+fn split_key(key: &[u8]) -> Result<(JobKey, &[u8]), Fault> {
     let damaged = || Fault::corrupt("a job's key is damaged");
     tables::split_job(key.get(1..).unwrap_or_default()).ok_or_else(damaged)
 }
 
-fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHeader, Fault> {
+fn header(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHeader, Fault> {
     let damaged = || Fault::corrupt("a job has no version");
     let version = row.versions.pop().ok_or_else(damaged)?;
-    let spec = beginning(spec)?;
+    let spec = decode_prefix(spec)?;
     Ok(JobHeader {
         key,
         name: spec.name,
@@ -137,12 +140,12 @@ fn head(key: JobKey, mut row: JobRow, spec: &[u8]) -> Result<JobHeader, Fault> {
 }
 
 /// The beginning of a record; one of an older version is read whole.
-fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
-    if let Some(beginning) = record::beginning::<JobSpec, _>(record)? {
+fn decode_prefix(record: &[u8]) -> Result<JobSpecPrefix<'_>, Fault> {
+    if let Some(beginning) = record::decode_prefix::<JobSpec, _>(record)? {
         return Ok(beginning);
     }
     let spec: JobSpec = record::decode(record)?;
-    Ok(Beginning {
+    Ok(JobSpecPrefix {
         _namespace: "",
         _id: "",
         name: spec.name,
@@ -156,13 +159,13 @@ fn beginning(record: &[u8]) -> Result<Beginning<'_>, Fault> {
 }
 
 /// The least key above all of this job.
-fn behind(job: &[u8]) -> Option<Vec<u8>> {
+fn after_job(job: &[u8]) -> Option<Vec<u8>> {
     tables::after_prefix(&Kind::OfJob.key(&[job]))
 }
 
 /// Calls `visit` with the first row at or above `target` and below `end`, then with the first one at or above the key that it
 /// gave, until it gives none.
-fn leap(
+fn skip_scan(
     rows: &impl Rows,
     mut target: Vec<u8>,
     end: &[u8],
@@ -170,7 +173,7 @@ fn leap(
 ) -> Result<(), Fault> {
     while target.as_slice() < end {
         let from = target.clone();
-        let mut passed = 0;
+        let mut skipped = 0;
         for row in rows.range(from.as_slice()..end)? {
             let (key, value) = row?;
             if key.value() >= target.as_slice() {
@@ -178,14 +181,14 @@ fn leap(
                     Some(next) => target = next,
                     None => return Ok(()),
                 }
-                passed = 0;
-            } else if passed == PASSED_OVER {
+                skipped = 0;
+            } else if skipped == MAX_ROWS_SKIPPED {
                 break;
             } else {
-                passed += 1;
+                skipped += 1;
             }
         }
-        if passed < PASSED_OVER {
+        if skipped < MAX_ROWS_SKIPPED {
             return Ok(());
         }
     }
@@ -200,7 +203,7 @@ mod tests {
     use wire::command::Command;
 
     #[test]
-    fn job_heads_agree_with_whole_jobs() {
+    fn job_headers_agree_with_whole_jobs() {
         let mut region = Region::default();
         region.run(&node_pool("pool"));
         for (n, id) in ["a", "aa", "b", "c"].into_iter().enumerate() {
@@ -212,9 +215,9 @@ mod tests {
             spec.datacenters.push("more".into());
             region.run(&register(spec, None));
         }
-        // more and fewer than are passed over one by one, and evaluations of a job that is not there
+        // more and fewer than are skipped over one by one, and evaluations of a job that is not there
         let of = |job: &str, first: u128, count: u128| (first..first + count).map(|n| eval(n, job)).collect();
-        for evals in [of("a", 100, 40), of("b", 200, PASSED_OVER as u128), of("bb", 300, 3)] {
+        for evals in [of("a", 100, 40), of("b", 200, MAX_ROWS_SKIPPED as u128), of("bb", 300, 3)] {
             region.run(&Command::UpdateEvals { evals, at: AT });
         }
         let view = region.view();
@@ -229,22 +232,22 @@ mod tests {
             (None, "", Some("c"), 100),
         ] {
             let after = after.map(key);
-            let heads = view.job_headers(namespace, prefix, after.as_ref(), limit).expect("reads");
+            let headers = view.job_headers(namespace, prefix, after.as_ref(), limit).expect("reads");
             let jobs = view.jobs(namespace, prefix, after.as_ref(), limit).expect("reads");
-            assert_eq!(heads.len(), jobs.len(), "{prefix} {after:?}");
-            for (head, job) in heads.iter().zip(jobs) {
+            assert_eq!(headers.len(), jobs.len(), "{prefix} {after:?}");
+            for (header, job) in headers.iter().zip(jobs) {
                 let spec = &job.spec;
-                assert_eq!((&head.key, &head.name), (&spec.key(), &spec.name));
+                assert_eq!((&header.key, &header.name), (&spec.key(), &spec.name));
                 assert_eq!(
-                    (head.job_type, head.priority, head.stop),
+                    (header.job_type, header.priority, header.stop),
                     (spec.job_type, spec.priority, spec.stop)
                 );
-                assert_eq!((&head.datacenters, &head.node_pool), (&spec.datacenters, &spec.node_pool));
-                let version = &head.version;
+                assert_eq!((&header.datacenters, &header.node_pool), (&spec.datacenters, &spec.node_pool));
+                let version = &header.version;
                 assert_eq!((version.status, version.submit_time), (job.status, job.submit_time));
-                let indexes = (head.create_index, version.modify_index, version.job_modify_index);
+                let indexes = (header.create_index, version.modify_index, version.job_modify_index);
                 assert_eq!(indexes, (job.create_index, job.modify_index, job.job_modify_index));
-                assert_eq!(Some(&head.summary), view.job_summary(&head.key).expect("reads").as_ref());
+                assert_eq!(Some(&header.summary), view.job_summary(&header.key).expect("reads").as_ref());
             }
         }
         assert_eq!(view.job_headers(None, "", None, 100).expect("reads").len(), 4);

@@ -1,7 +1,7 @@
-//! What one turn puts into the log, as a record, and what a log's batches amount to when they are read again.
+//! What one turn appends to the log, as a record, and the state of the log after its batches are replayed.
 //!
 //! Refuses to know where batches lie, and what an entry says. Invariant: an entry is left out only when the state holds what
-//! it did: of the cuts that the log knows, the last one that the state has reached counts.
+//! it did: of the compactions that the log knows, the last one that the state has reached counts.
 
 use super::fault::Fault;
 use serde::ser::SerializeSeq;
@@ -16,7 +16,7 @@ pub struct LogBatch {
     /// Entries from here on are removed first. They must not be applied.
     pub truncate_from: Option<u64>,
     /// In order and without gaps. They replace what the log has from the first one's index on.
-    #[serde(serialize_with = "in_one_piece")]
+    #[serde(serialize_with = "serialize_entries")]
     pub entries: Vec<Entry>,
     pub hard_state: Option<Vec<u8>>,
     pub conf_state: Option<Vec<u8>>,
@@ -29,16 +29,16 @@ wire::records! {
 }
 
 /// The same bytes as serde's own way, which takes them one by one.
-fn in_one_piece<S: Serializer>(entries: &[Entry], serializer: S) -> Result<S::Ok, S::Error> {
-    struct Piece<'a>(&'a [u8]);
-    impl Serialize for Piece<'_> {
+fn serialize_entries<S: Serializer>(entries: &[Entry], serializer: S) -> Result<S::Ok, S::Error> {
+    struct EntryBytes<'a>(&'a [u8]);
+    impl Serialize for EntryBytes<'_> {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
             serializer.serialize_bytes(self.0)
         }
     }
     let mut seq = serializer.serialize_seq(Some(entries.len()))?;
     for (index, bytes) in entries {
-        seq.serialize_element(&(index, Piece(bytes)))?;
+        seq.serialize_element(&(index, EntryBytes(bytes)))?;
     }
     seq.end()
 }
@@ -60,7 +60,7 @@ pub struct Replay {
     pub entries: Vec<Entry>,
     pub hard_state: Option<Vec<u8>>,
     pub conf_state: Option<Vec<u8>>,
-    cuts: Vec<(u64, u64)>,
+    compactions: Vec<(u64, u64)>,
 }
 
 impl Replay {
@@ -72,7 +72,7 @@ impl Replay {
         self.entries.extend(batch.entries);
         self.hard_state = batch.hard_state.or(self.hard_state.take());
         self.conf_state = batch.conf_state.or(self.conf_state.take());
-        self.cuts.extend(batch.compact_to);
+        self.compactions.extend(batch.compact_to);
     }
 
     pub fn last_index(&self) -> Option<u64> {
@@ -81,8 +81,8 @@ impl Replay {
 
     /// Leaves out what the state has and nobody needs, and gives the cut before which that was. What is left must follow it
     /// without gaps.
-    pub fn cut(&mut self, applied: u64) -> Result<Option<(u64, u64)>, Fault> {
-        let cut = self.cuts.iter().copied().filter(|(index, _)| *index <= applied).max();
+    pub fn compact(&mut self, applied: u64) -> Result<Option<(u64, u64)>, Fault> {
+        let cut = self.compactions.iter().copied().filter(|(index, _)| *index <= applied).max();
         let start = cut.map_or(0, |(index, _)| index);
         self.entries.retain(|(index, _)| *index > start);
         for ((index, _), wanted) in self.entries.iter().zip(start + 1..) {

@@ -1,8 +1,9 @@
 //! Small valid jobs, nodes, evaluations and allocations for tests, and a region of one store to run commands in.
 //! Refuses to know what any test wants of them: each changes what it cares about.
 
+use super::apply::{ApplyResult, Committed};
 use super::log_batch::LogBatch;
-use super::store::{ApplyResult, Committed, Options, Store, StoreFiles};
+use super::store::{Options, Store, StoreFiles};
 use super::view::View;
 use model::alloc::{Allocation, ClientStatus, Transition, alloc_name};
 use model::claims::NodeOffers;

@@ -5,11 +5,11 @@
 //! after a crash, because an entry leaves the log only after a durable commit of what it did; a reader sees rows and
 //! fleet of one index. After a fault the store is to be dropped and opened again.
 
-use super::apply::{self, Applying, FleetEdit};
+use super::apply::{self, ApplyResult, Applying, Committed, FleetEdit};
 use super::checksummed;
 use super::fault::Fault;
 use super::log_batch::{LogBatch, Replay};
-use super::tables::{self, Applied, BOOK, FORMAT, Kind, Region, STATE};
+use super::tables::{self, Applied, FORMAT, Kind, META, Region, STATE};
 use super::view::{self, View};
 use super::wal::{Wal, WalContents, WalFile};
 use model::alloc::Allocation;
@@ -18,14 +18,11 @@ use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableError};
 use scheduler::fleet::{Fleet, FleetSnapshot};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use wire::change::Change;
-use wire::event::Events;
 use wire::record;
-use wire::request::{Refusal, WriteReply};
 
 /// Turns that change more rows by themselves than are to be put off are saved this many at a time: saving is to stay the
 /// smaller part of the work.
-const LARGE_TURNS_A_SAVE: usize = 4;
+const LARGE_BATCHES_PER_SAVE: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -37,7 +34,7 @@ pub struct Options {
     /// A turn with which more rows have changed than this since the last durable commit makes them durable: what is put off must
     /// not become a long turn.
     pub unsaved_rows: usize,
-    /// What rots is not looked for: shows that somebody else would find it.
+    /// Checksums are off: shows that another check would find the corruption.
     #[cfg(any(test, feature = "testing"))]
     pub unverified: bool,
 }
@@ -94,24 +91,6 @@ impl Receipt {
     }
 }
 
-/// A committed entry of the log.
-#[derive(Clone, Copy, Debug)]
-pub struct Committed<'a> {
-    pub index: u64,
-    /// `None`: the entry concerns raft alone, and changes nothing.
-    pub command: Option<&'a [u8]>,
-}
-
-/// What became of one entry.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ApplyResult {
-    pub index: u64,
-    pub reply: Result<WriteReply, Refusal>,
-    pub changes: Vec<Change>,
-    /// `None`: nothing that has events changed.
-    pub events: Option<Events>,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// The data is of another format than this build writes.
@@ -159,7 +138,7 @@ pub struct Store {
     log: Wal,
     options: Options,
     /// What a new segment of the log begins with.
-    book: LogBatch,
+    segment_head: LogBatch,
     /// The last index in the segment before the one that is written.
     last_before: u64,
     /// As of the last commit, durable or not.
@@ -180,11 +159,11 @@ impl fmt::Debug for Store {
 struct Shared {
     database: Database,
     /// Held while the rows and this change together.
-    published: Mutex<Published>,
+    published: Mutex<PublishedState>,
 }
 
 /// What goes with the rows of a view.
-struct Published {
+struct PublishedState {
     applied: Applied,
     fleet: FleetSnapshot,
 }
@@ -216,17 +195,26 @@ impl Store {
         };
         let (recovered, applied, last_before) = recover(&database, found)?;
         let last_index = recovered.last_index();
-        let book = LogBatch {
+        let segment_head = LogBatch {
             hard_state: recovered.hard_state.clone(),
             conf_state: recovered.conf_state.clone(),
             compact_to: recovered.truncated,
             ..LogBatch::default()
         };
         let fleet = rebuild_fleet(&database)?;
-        let published = Mutex::new(Published { applied, fleet: fleet.snapshot() });
+        let published = Mutex::new(PublishedState { applied, fleet: fleet.snapshot() });
         let shared = Arc::new(Shared { database, published });
-        let store =
-            Store { shared, log, options, book, last_before, applied, unsaved_rows: 0, fleet, last_index };
+        let store = Store {
+            shared,
+            log,
+            options,
+            segment_head,
+            last_before,
+            applied,
+            unsaved_rows: 0,
+            fleet,
+            last_index,
+        };
         Ok((store, recovered))
     }
 
@@ -238,28 +226,31 @@ impl Store {
         let last_index = self.checked_last_index(batch)?;
         self.log.append(&record::encode(batch)).map_err(Fault::of_log)?;
         self.last_index = last_index;
-        for (kept, new) in
-            [(&mut self.book.hard_state, &batch.hard_state), (&mut self.book.conf_state, &batch.conf_state)]
-        {
+        for (kept, new) in [
+            (&mut self.segment_head.hard_state, &batch.hard_state),
+            (&mut self.segment_head.conf_state, &batch.conf_state),
+        ] {
             if new.is_some() {
                 kept.clone_from(new);
             }
         }
-        self.book.compact_to = batch.compact_to.or(self.book.compact_to);
+        self.segment_head.compact_to = batch.compact_to.or(self.segment_head.compact_to);
         if self.log.bytes() > self.options.segment_bytes {
             self.begin_segment()?;
         }
         Ok(Receipt { last_index })
     }
 
-    /// Writes where the segment before the full one lies, once nobody needs what that holds.
+    /// Begins the segment before the full one anew, once its entries are compacted.
     fn begin_segment(&mut self) -> Result<(), Fault> {
-        if self.book.compact_to.map_or(0, |(index, _)| index) < self.last_before {
+        if self.segment_head.compact_to.map_or(0, |(index, _)| index) < self.last_before {
             return Ok(());
         }
         self.shared.database.begin_write()?.commit()?;
         self.unsaved_rows = 0;
-        self.log.begin(self.applied.digest, &record::encode(&self.book)).map_err(Fault::of_log)?;
+        self.log
+            .begin_segment(self.applied.digest, &record::encode(&self.segment_head))
+            .map_err(Fault::of_log)?;
         self.last_before = self.last_index;
         Ok(())
     }
@@ -306,17 +297,17 @@ impl Store {
         assert!(applied.index > self.applied.index, "the applied index only grows");
         assert!(applied.index <= self.last_index, "what is applied is in the log");
         self.unsaved_rows += rows_changed;
-        if self.unsaved_rows <= self.options.unsaved_rows.max(LARGE_TURNS_A_SAVE * rows_changed) {
+        if self.unsaved_rows <= self.options.unsaved_rows.max(LARGE_BATCHES_PER_SAVE * rows_changed) {
             transaction.set_durability(Durability::None)?;
         } else {
             self.unsaved_rows = 0;
         }
-        transaction.open_table(BOOK)?.insert(tables::BOOK_APPLIED, record::encode(&applied).as_slice())?;
+        transaction.open_table(META)?.insert(tables::META_APPLIED, record::encode(&applied).as_slice())?;
         let mut published = self.shared.published();
         transaction.commit()?;
         self.applied = applied;
-        follow(&mut self.fleet, fleet);
-        *published = Published { applied, fleet: self.fleet.snapshot() };
+        apply_fleet_edits(&mut self.fleet, fleet);
+        *published = PublishedState { applied, fleet: self.fleet.snapshot() };
         drop(published);
         Ok(outcomes)
     }
@@ -337,7 +328,7 @@ impl Store {
 }
 
 impl Shared {
-    fn published(&self) -> MutexGuard<'_, Published> {
+    fn published(&self) -> MutexGuard<'_, PublishedState> {
         self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -375,13 +366,13 @@ fn open_database(backend: impl StorageBackend, options: Options) -> Result<Datab
 /// `None`: nothing was ever written.
 fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
     let transaction = database.begin_read()?;
-    let book = match transaction.open_table(BOOK) {
+    let meta = match transaction.open_table(META) {
         Err(TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => {
             return Ok(None);
         }
-        book => book?,
+        meta => meta?,
     };
-    let Some(format) = book.get(tables::BOOK_FORMAT)? else {
+    let Some(format) = meta.get(tables::META_FORMAT)? else {
         return Err(Fault::corrupt("the database has a book but no format"));
     };
     let bytes = format.value().try_into().map_err(|_| Fault::corrupt("the format is not a number"))?;
@@ -390,7 +381,7 @@ fn format_of(database: &Database) -> Result<Option<u32>, Fault> {
 
 fn create(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
-    transaction.open_table(BOOK)?.insert(tables::BOOK_FORMAT, FORMAT.to_be_bytes().as_slice())?;
+    transaction.open_table(META)?.insert(tables::META_FORMAT, FORMAT.to_be_bytes().as_slice())?;
     transaction.open_table(STATE)?;
     Ok(transaction.commit()?)
 }
@@ -399,7 +390,7 @@ fn create(database: &Database) -> Result<(), Fault> {
 fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applied, u64), Fault> {
     let transaction = database.begin_read()?;
     let applied: Applied =
-        tables::get(&transaction.open_table(BOOK)?, tables::BOOK_APPLIED)?.unwrap_or_default();
+        tables::get(&transaction.open_table(META)?, tables::META_APPLIED)?.unwrap_or_default();
     let mut replay = Replay::default();
     let mut last_before = 0;
     for (frames, is_before) in [(found.before, true), (found.current, false)] {
@@ -410,7 +401,7 @@ fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applie
             last_before = replay.last_index().unwrap_or(0);
         }
     }
-    let truncated = replay.cut(applied.index)?;
+    let truncated = replay.compact(applied.index)?;
     let region: Option<Region> = tables::get(&transaction.open_table(STATE)?, &Kind::Region.key(&[]))?;
     let recovered = Recovered {
         entries: replay.entries,
@@ -423,7 +414,7 @@ fn recover(database: &Database, found: WalContents) -> Result<(Recovered, Applie
     Ok((recovered, applied, last_before))
 }
 
-/// The same fleet as following every edit from the first entry on would have given.
+/// Equals the fleet that all edits since the first entry would have given.
 fn rebuild_fleet(database: &Database) -> Result<Fleet, Fault> {
     let rows = database.begin_read()?.open_table(STATE)?;
     let mut fleet = Fleet::default();
@@ -443,7 +434,7 @@ fn rebuild_fleet(database: &Database) -> Result<Fleet, Fault> {
     Ok(fleet)
 }
 
-fn follow(fleet: &mut Fleet, edits: Vec<FleetEdit>) {
+fn apply_fleet_edits(fleet: &mut Fleet, edits: Vec<FleetEdit>) {
     for edit in edits {
         match edit {
             FleetEdit::Node(node) => fleet.upsert_node(&node),

@@ -1,7 +1,7 @@
-//! How rows lie in the database: two redb tables, the keys of each kind of row, and the records that only this room
+//! The layout of the database: two redb tables, the keys of each kind of row, and the records that only this room
 //! reads. Refuses to know what any of it means.
 //!
-//! `BOOK` holds this replica's own bookkeeping; its log is in `segments`. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
+//! `META` holds this replica's own bookkeeping; its log is in `wal`. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
 //! of one for each kind: on a small region the rows of a change share pages, and a page is what a disk wears by.
 //!
 //! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
@@ -19,15 +19,15 @@ use serde::{Deserialize, Serialize};
 use wire::record::{self, Record};
 
 /// Both tables have the same types, because redb's code is made anew for each pair of types.
-pub(super) const BOOK: TableDefinition<&[u8], &[u8]> = TableDefinition::new("book");
+pub(super) const META: TableDefinition<&[u8], &[u8]> = TableDefinition::new("book");
 pub(super) const STATE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("state");
 
 /// The format version of the store as a whole. Another one is refused.
 pub(super) const FORMAT: u32 = 1;
 
-/// Keys of `BOOK`.
-pub(super) const BOOK_FORMAT: &[u8] = b"format";
-pub(super) const BOOK_APPLIED: &[u8] = b"applied";
+/// Keys of `META`.
+pub(super) const META_FORMAT: &[u8] = b"format";
+pub(super) const META_APPLIED: &[u8] = b"applied";
 
 /// The kinds of rows. A key is the kind's byte and what the comment says; numbers are big endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     AllocOfNode = 7,
     /// eval, create index, alloc to nothing
     AllocOfEval = 8,
-    /// id to `Described`
+    /// id to `NodeInfoRow`
     NodeInfo = 9,
     /// id to `NodeRow`
     Node = 10,
@@ -110,29 +110,29 @@ impl Part {
     }
 }
 
-/// Where a row lies that is ordered by creation: what its create index and id say. 24 bytes in a key.
+/// The key of rows that are ordered by creation: create index and id, 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct CreationKey {
     pub create_index: u64,
     pub id: Uuid,
 }
 
-impl Place {
+impl CreationKey {
     pub const BYTES: usize = 24;
 
-    pub(super) fn bytes(self) -> [u8; Place::BYTES] {
-        let mut out = [0; Place::BYTES];
+    pub(super) fn bytes(self) -> [u8; CreationKey::BYTES] {
+        let mut out = [0; CreationKey::BYTES];
         out[..8].copy_from_slice(&self.create_index.to_be_bytes());
         out[8..].copy_from_slice(self.id.as_bytes());
         out
     }
 
     /// The last bytes of a key.
-    pub(super) fn at_end(key: &[u8]) -> Result<Place, Fault> {
+    pub(super) fn from_key_end(key: &[u8]) -> Result<CreationKey, Fault> {
         let (_, tail) = key.split_last_chunk::<16>().ok_or_else(|| damaged("a key is too short"))?;
         let before = &key[..key.len() - 16];
         let (_, index) = before.split_last_chunk::<8>().ok_or_else(|| damaged("a key is too short"))?;
-        Ok(Place { create_index: u64::from_be_bytes(*index), id: Uuid::from_bytes(*tail) })
+        Ok(CreationKey { create_index: u64::from_be_bytes(*index), id: Uuid::from_bytes(*tail) })
     }
 }
 
@@ -230,10 +230,10 @@ pub(super) fn must_get<R: Record>(rows: &impl Rows, key: &[u8]) -> Result<R, Fau
 }
 
 /// The create index that an id's row holds.
-pub(super) fn place_of(rows: &impl Rows, kind: Kind, id: Uuid) -> Result<Option<Place>, Fault> {
+pub(super) fn creation_key_of(rows: &impl Rows, kind: Kind, id: Uuid) -> Result<Option<CreationKey>, Fault> {
     match rows.get(kind.key(&[id.as_bytes()]).as_slice())? {
         None => Ok(None),
-        Some(bytes) => Ok(Some(Place { create_index: number(bytes.value())?, id })),
+        Some(bytes) => Ok(Some(CreationKey { create_index: number(bytes.value())?, id })),
     }
 }
 
@@ -359,7 +359,7 @@ impl JobRow {
 /// What a client said of its machine, with the class that follows from it. Apart from `NodeRow`, because it is large
 /// and seldom changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Described {
+pub(super) struct NodeInfoRow {
     pub info: NodeInfo,
     pub computed_class: String,
 }
@@ -399,20 +399,20 @@ pub(super) struct Applied {
 wire::records! {
     Applied = "applied index" 1;
     JobRow = "job row" 1;
-    Described = "node description" 1;
+    NodeInfoRow = "node description" 1;
     NodeRow = "node row" 1;
     Region = "region" 1;
 }
 
-pub(super) fn eval_key(place: Place) -> Vec<u8> {
+pub(super) fn eval_key(place: CreationKey) -> Vec<u8> {
     Kind::Eval.key(&[&place.bytes()])
 }
 
-pub(super) fn alloc_key(place: Place) -> Vec<u8> {
+pub(super) fn alloc_key(place: CreationKey) -> Vec<u8> {
     Kind::Alloc.key(&[&place.bytes()])
 }
 
-pub(super) fn deployment_key(place: Place) -> Vec<u8> {
+pub(super) fn deployment_key(place: CreationKey) -> Vec<u8> {
     Kind::Deployment.key(&[&place.bytes()])
 }
 
@@ -456,7 +456,7 @@ pub(super) fn alloc_of_node_key(node: NodeId, alloc: AllocId) -> Vec<u8> {
     Kind::AllocOfNode.key(&[node.0.as_bytes(), alloc.0.as_bytes()])
 }
 
-pub(super) fn alloc_of_eval_key(eval: EvalId, place: Place) -> Vec<u8> {
+pub(super) fn alloc_of_eval_key(eval: EvalId, place: CreationKey) -> Vec<u8> {
     Kind::AllocOfEval.key(&[eval.0.as_bytes(), &place.bytes()])
 }
 

@@ -71,7 +71,8 @@ fn evaluations_and_allocations_come_by_creation() {
     assert_eq!(allocs.iter().map(|a| a.id).collect::<Vec<_>>(), [5, 3, 4].map(alloc_id));
     let first = &allocs[0];
     assert_eq!(view.allocs(Some((first.create_index, first.id)), 100).expect("reads"), allocs[1..]);
-    let on_node: Vec<AllocId> = view.wanted_of(node).expect("reads").iter().map(|(id, _)| *id).collect();
+    let on_node: Vec<AllocId> =
+        view.alloc_indexes_of_node(node).expect("reads").iter().map(|(id, _)| *id).collect();
     assert_eq!(on_node, [3, 4, 5].map(alloc_id));
     assert_eq!(view.table_index(Table::Allocs), allocs[2].modify_index);
 }

@@ -3,9 +3,11 @@
 //! Refuses to know who asks and how long they wait. Every read can fail, because disks can; a damaged row is a fault of
 //! that read. Lists are ordered as their doc says, and bounded where the caller says so.
 
-use super::family::{must_read_spec, read_spec};
+use super::dispatched_spec::{must_read_spec, read_spec};
 use super::fault::Fault;
-use super::tables::{self, Applied, Described, JobRow, Kind, NodeRow, Part, Place, Region, Rows, VersionRow};
+use super::tables::{
+    self, Applied, CreationKey, JobRow, Kind, NodeInfoRow, NodeRow, Part, Region, Rows, VersionRow,
+};
 use model::alloc::Allocation;
 use model::canonical::DEFAULT_NAMESPACE;
 use model::deployment::Deployment;
@@ -107,7 +109,7 @@ impl View {
         self.fault.get()
     }
 
-    fn or_remember<T: Default>(&self, read: Result<T, Fault>) -> T {
+    fn or_default<T: Default>(&self, read: Result<T, Fault>) -> T {
         read.unwrap_or_else(|fault| {
             // A fault is remembered already: the first one is what matters.
             let _ = self.fault.set(fault);
@@ -122,33 +124,33 @@ impl SchedulerState for View {
     }
 
     fn job(&self, key: &JobKey) -> Option<Arc<Job>> {
-        self.or_remember(View::job(self, key))
+        self.or_default(View::job(self, key))
     }
 
     fn job_version(&self, key: &JobKey, create_index: u64, version: u64) -> Option<Arc<JobSpec>> {
-        self.or_remember(self.job_spec(key, create_index, version))
+        self.or_default(self.job_spec(key, create_index, version))
     }
 
     fn allocs_by_job(&self, key: &JobKey) -> Vec<Allocation> {
-        let mut allocs = self.or_remember(self.allocs_of_job(key));
+        let mut allocs = self.or_default(self.allocs_of_job(key));
         allocs.sort_unstable_by_key(|a| a.id);
         allocs
     }
 
     fn allocs_by_node(&self, node: NodeId) -> Vec<Allocation> {
-        self.or_remember(self.allocs_of_node(node))
+        self.or_default(self.allocs_of_node(node))
     }
 
     fn allocs_up_to_priority(&self, priority: i64, each: &mut dyn FnMut(Allocation)) {
-        self.or_remember(self.each_alloc_up_to(priority, each));
+        self.or_default(self.each_alloc_up_to_priority(priority, each));
     }
 
     fn latest_deployment(&self, key: &JobKey) -> Option<Deployment> {
-        self.or_remember(View::latest_deployment(self, key))
+        self.or_default(View::latest_deployment(self, key))
     }
 
     fn scheduling(&self, pool: &str) -> Scheduling {
-        self.or_remember(self.scheduling_in(pool))
+        self.or_default(self.scheduling_in(pool))
     }
 }
 
@@ -244,12 +246,12 @@ impl View {
 
     /// Ordered by (create index, id), after `after`.
     pub fn evals(&self, after: Option<(u64, EvalId)>, limit: usize) -> Result<Vec<Evaluation>, Fault> {
-        self.page(Kind::Eval, after.map(|(create_index, id)| Place { create_index, id: id.0 }), limit)
+        self.page(Kind::Eval, after.map(|(create_index, id)| CreationKey { create_index, id: id.0 }), limit)
     }
 
     /// Ordered by (create index, id).
     pub fn evals_of_job(&self, key: &JobKey) -> Result<Vec<Evaluation>, Fault> {
-        self.named_by(&Part::Eval.key(&tables::job_bytes(key), &[]), Kind::Eval)
+        self.rows_of_index(&Part::Eval.key(&tables::job_bytes(key), &[]), Kind::Eval)
     }
 
     /// Ids that begin with these hex digits (dashes are skipped), ordered.
@@ -266,31 +268,31 @@ impl View {
 
     /// Ordered by (create index, id), after `after`.
     pub fn allocs(&self, after: Option<(u64, AllocId)>, limit: usize) -> Result<Vec<Allocation>, Fault> {
-        self.page(Kind::Alloc, after.map(|(create_index, id)| Place { create_index, id: id.0 }), limit)
+        self.page(Kind::Alloc, after.map(|(create_index, id)| CreationKey { create_index, id: id.0 }), limit)
     }
 
     /// Ordered by (create index, id).
     pub fn allocs_of_job(&self, key: &JobKey) -> Result<Vec<Allocation>, Fault> {
-        self.named_by(&Part::Alloc.key(&tables::job_bytes(key), &[]), Kind::Alloc)
+        self.rows_of_index(&Part::Alloc.key(&tables::job_bytes(key), &[]), Kind::Alloc)
     }
 
     /// Ordered by (create index, id).
     pub fn allocs_of_eval(&self, id: EvalId) -> Result<Vec<Allocation>, Fault> {
-        self.named_by(&Kind::AllocOfEval.key(&[id.0.as_bytes()]), Kind::Alloc)
+        self.rows_of_index(&Kind::AllocOfEval.key(&[id.0.as_bytes()]), Kind::Alloc)
     }
 
     /// Ordered by id.
     pub fn allocs_of_node(&self, id: NodeId) -> Result<Vec<Allocation>, Fault> {
         let mut out = Vec::new();
         for (alloc, create_index, _) in self.on_node(id)? {
-            let place = Place { create_index, id: alloc.0 };
+            let place = CreationKey { create_index, id: alloc.0 };
             out.push(tables::must_get(&self.rows, &tables::alloc_key(place))?);
         }
         Ok(out)
     }
 
     /// Every allocation of the node with its `alloc_modify_index`, ordered by id. Decodes none of them.
-    pub fn wanted_of(&self, id: NodeId) -> Result<Vec<(AllocId, u64)>, Fault> {
+    pub fn alloc_indexes_of_node(&self, id: NodeId) -> Result<Vec<(AllocId, u64)>, Fault> {
         Ok(self.on_node(id)?.into_iter().map(|(alloc, _, modified)| (alloc, modified)).collect())
     }
 
@@ -323,13 +325,13 @@ impl View {
         after: Option<(u64, DeploymentId)>,
         limit: usize,
     ) -> Result<Vec<Deployment>, Fault> {
-        let after = after.map(|(create_index, id)| Place { create_index, id: id.0 });
+        let after = after.map(|(create_index, id)| CreationKey { create_index, id: id.0 });
         self.page(Kind::Deployment, after, limit)
     }
 
     /// Ordered by (create index, id).
     pub fn deployments_of_job(&self, key: &JobKey) -> Result<Vec<Deployment>, Fault> {
-        self.named_by(&Part::Deployment.key(&tables::job_bytes(key), &[]), Kind::Deployment)
+        self.rows_of_index(&Part::Deployment.key(&tables::job_bytes(key), &[]), Kind::Deployment)
     }
 
     /// The job's newest.
@@ -374,13 +376,13 @@ impl View {
 
 impl View {
     fn by_id<R: Record>(&self, ids: Kind, rows: Kind, id: Uuid) -> Result<Option<R>, Fault> {
-        match tables::place_of(&self.rows, ids, id)? {
+        match tables::creation_key_of(&self.rows, ids, id)? {
             None => Ok(None),
             Some(place) => tables::must_get(&self.rows, &rows.key(&[&place.bytes()])).map(Some),
         }
     }
 
-    fn page<R: Record>(&self, kind: Kind, after: Option<Place>, limit: usize) -> Result<Vec<R>, Fault> {
+    fn page<R: Record>(&self, kind: Kind, after: Option<CreationKey>, limit: usize) -> Result<Vec<R>, Fault> {
         let after = after.map(|place| kind.key(&[&place.bytes()]));
         let mut out = Vec::new();
         tables::each(&self.rows, &kind.key(&[]), after.as_deref(), |_, value| {
@@ -393,9 +395,11 @@ impl View {
     }
 
     /// The rows of `kind` whose places end the keys that begin with `prefix`.
-    pub(super) fn named_by<R: Record>(&self, prefix: &[u8], kind: Kind) -> Result<Vec<R>, Fault> {
+    pub(super) fn rows_of_index<R: Record>(&self, prefix: &[u8], kind: Kind) -> Result<Vec<R>, Fault> {
         let keys = tables::keys(&self.rows, prefix)?;
-        let read = |key: &Vec<u8>| tables::must_get(&self.rows, &kind.key(&[&Place::at_end(key)?.bytes()]));
+        let read = |key: &Vec<u8>| {
+            tables::must_get(&self.rows, &kind.key(&[&CreationKey::from_key_end(key)?.bytes()]))
+        };
         keys.iter().map(read).collect()
     }
 
@@ -436,7 +440,7 @@ pub(super) fn read_latest_deployment(rows: &impl Rows, job: &[u8]) -> Result<Opt
     let begin = Part::Deployment.key(job, &[]);
     let end = tables::after_prefix(&begin).unwrap_or_default();
     let Some(row) = rows.range(begin.as_slice()..end.as_slice())?.next_back() else { return Ok(None) };
-    let place = Place::at_end(row?.0.value())?;
+    let place = CreationKey::from_key_end(row?.0.value())?;
     tables::must_get(rows, &tables::deployment_key(place)).map(Some)
 }
 
@@ -463,7 +467,7 @@ pub(super) fn read_version(
 
 pub(super) fn read_node(rows: &impl Rows, id: NodeId) -> Result<Option<Node>, Fault> {
     let Some(row) = tables::get::<NodeRow>(rows, &tables::node_key(Kind::Node, id))? else { return Ok(None) };
-    let described: Described = tables::must_get(rows, &tables::node_key(Kind::NodeInfo, id))?;
+    let described: NodeInfoRow = tables::must_get(rows, &tables::node_key(Kind::NodeInfo, id))?;
     Ok(Some(Node {
         info: described.info,
         computed_class: described.computed_class,

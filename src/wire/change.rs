@@ -7,22 +7,22 @@ use model::node::NodeStatus;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Registered, stopped, purged, or its status or summary moved.
+    /// Registered, stopped, purged, or its status or summary changed.
     Job {
         job: JobKey,
     },
     Eval(Box<Evaluation>),
     Alloc(AllocChange),
     Node(NodeChange),
-    /// One was written or deleted.
+    /// Written or deleted.
     Namespace,
-    /// One was written or deleted.
+    /// Written or deleted.
     NodePool,
     /// How the scheduler is to work.
     Scheduler,
     /// Deleted, as it was.
     EvalDeleted(Box<Evaluation>),
-    /// Created, moved on, counted anew, or gone with its job.
+    /// Created, updated, or deleted with its job.
     Deployment(DeploymentChange),
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ClientRequest {
-    /// A task's output. Answered by pieces.
+    /// A task's output. Answered by stream frames.
     Logs {
         alloc: AllocId,
         task: String,
@@ -40,7 +40,7 @@ pub enum ClientRequest {
         alloc: AllocId,
         path: String,
     },
-    /// A file's content. Answered by pieces.
+    /// A file's content. Answered by stream frames.
     File {
         alloc: AllocId,
         path: String,
@@ -114,14 +114,14 @@ pub enum RestartScope {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ClientReply {
-    /// It is done, or sure to be done.
+    /// Done, or stored so that it will be done.
     Done,
     Files(Vec<FileInfo>),
     File(FileInfo),
     AllocResourceUsage(AllocResourceUsage),
     HostStats(HostStats),
     Metadata {
-        /// What is so.
+        /// The effective metadata.
         meta: BTreeMap<String, String>,
         dynamic: BTreeMap<String, Option<String>>,
         configured: BTreeMap<String, String>,
@@ -149,7 +149,7 @@ pub enum SessionOutput {
     Exited {
         code: i32,
     },
-    /// It came to no end that anybody saw.
+    /// Its end was not observed.
     Failed {
         why: String,
     },

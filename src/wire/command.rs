@@ -1,7 +1,6 @@
 //! Replicated commands: what raft orders and `state` applies. Everything that is random or depends on a clock was
 //! decided by the proposer, so that applying is deterministic. Append only: the position of a variant is its number.
 
-use crate::request::ScaleRequest;
 use model::alloc::{ClientStatus, Transition};
 use model::deployment::{Deployment, DeploymentStep, DeploymentUpdate, Verdict};
 use model::drain::Drain;
@@ -19,6 +18,7 @@ use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::task::TaskState;
 use model::time::{Span, Wall};
+use model::value::Value;
 use model::{id::JobKey, node::NodeEvent};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -76,15 +76,15 @@ pub enum Command {
     AddSigningKey { key: Box<SigningKey> },
     /// What servers ask of allocations beyond running or stopping, with the evaluations that see to it.
     UpdateTransitions { allocs: Vec<(AllocId, Transition)>, evals: Vec<Evaluation>, at: Wall },
-    /// What a user wants of a node.
+    /// A user changes a node: eligibility, drain or purge.
     UpdateNode { node: NodeId, request: NodeUpdateRequest, evals: Vec<Evaluation>, at: Wall },
-    /// How drains go on, with the evaluations that move what is to leave.
+    /// Progress of drains, with the evaluations that migrate allocations.
     AdvanceDrains { steps: Vec<DrainProgress>, evals: Vec<Evaluation>, at: Wall },
-    /// Moves a deployment on, with the evaluation that goes on from there.
+    /// A step of a deployment, with the evaluation that follows from it.
     StepDeployment(Box<StepDeploymentCommand>),
     /// A job gets the spec of one of its older versions once more.
     RevertJob(Box<RevertJobCommand>),
-    /// Whether a version is one to come back to.
+    /// Marks a version as stable or not.
     SetStability { job: JobKey, version: u64, stable: bool },
     /// `cas`: nothing changes unless the present settings have this modify index.
     ConfigureScheduler { settings: SchedulerSettings, cas: Option<u64> },
@@ -94,15 +94,15 @@ pub enum Command {
     UpsertNodePool { pool: Box<NodePoolSpec> },
     /// Refused while nodes are in it, or jobs in it are not dead.
     DeleteNodePool { name: String },
-    /// What has ended and is old goes, if that is still so.
+    /// Removes objects that have ended and are old, if that is still so.
     CollectGarbage(Box<CollectGarbageCommand>),
-    /// A periodic job makes a child.
+    /// A periodic job launches a child.
     LaunchJob(Box<LaunchJobCommand>),
     /// A parameterized job makes a child, unless the token has made one.
     DispatchJob(Box<DispatchJobCommand>),
-    /// A group gets another count, or an event alone.
+    /// Sets the count of a group, or only records a scaling event.
     ScaleJob(Box<ScaleJobCommand>),
-    /// A version gets a name, or a name is taken back.
+    /// Sets or removes the tag of a version.
     TagVersion(Box<TagVersionCommand>),
 }
 
@@ -190,11 +190,11 @@ impl NodeUpdateRequest {
     }
 }
 
-/// How the drain of one node goes on.
+/// Progress of the drain of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainProgress {
     pub node: NodeId,
-    /// As it was when this was decided: one that has changed meanwhile does not go on by it.
+    /// The drain that this was decided for: another one ignores it.
     pub drain: Drain,
     pub leaving: Vec<AllocId>,
     pub at_once: bool,
@@ -237,7 +237,7 @@ pub struct RevertJobCommand {
     pub at: Wall,
 }
 
-/// A bounded number of things to be forgotten.
+/// A bounded number of objects to collect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectGarbageCommand {
     pub garbage: Garbage,
@@ -267,6 +267,19 @@ pub struct DispatchJobCommand {
     /// The child's evaluation. The child is named after it.
     pub eval: EvalId,
     pub at: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScaleRequest {
+    pub job: JobKey,
+    pub group: String,
+    /// Not negative. `None`: there is only something to be said.
+    pub count: Option<i64>,
+    pub message: String,
+    pub error: bool,
+    pub meta: BTreeMap<String, Value>,
+    /// With a count: the job must have this `job_modify_index`.
+    pub enforce_index: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! A job that somebody plans to register: the question what would come of it, and the answer. Nothing is written.
+//! `job plan`: what registering a job would change. Request and reply; nothing is written.
 
 use model::alloc::{AllocMetric, Allocation};
 use model::cron::Schedule;
@@ -23,13 +23,13 @@ pub struct JobPlanRequest {
 pub struct JobPlanReply {
     /// The job as it is.
     pub before: Option<Arc<Job>>,
-    /// Those that would have to make way, with their jobs.
+    /// Allocations that would be preempted, with their jobs.
     pub preempted: Vec<(Allocation, Option<Arc<Job>>)>,
     /// By group.
     pub desired: BTreeMap<String, GroupChanges>,
     /// Groups of which some allocation would find no node.
     pub failed: BTreeMap<String, AllocMetric>,
-    /// What would look again later.
+    /// Evaluations that would be created.
     pub created: Vec<Evaluation>,
     pub next_launch: Option<Wall>,
     /// The index of the state that was read.

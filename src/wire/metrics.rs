@@ -36,7 +36,7 @@ macro_rules! metric_names {
     };
 }
 
-/// Values that were added one by one.
+/// A counter or the values of a sample: count, sum, minimum, maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     pub total: Aggregate,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_each_other_and_grow_old() {
+    fn metric_windows_rotate_and_expire() {
         let mut series = Series::default();
         for (second, value) in [(1, 5), (9, 7), (12, 1)] {
             series.add(value, at(second));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_window() {
+    fn metrics_of_a_window() {
         let mut a = Aggregate::default();
         assert_eq!((a.mean(), a.standard_deviation()), (0.0, 0.0));
         for value in [2, 4, 4, 4, 5, 5, 7, 9] {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_of_this_window_and_the_last() {
+    fn quantiles_cover_the_current_and_the_previous_window() {
         let mut sample = Sample::default();
         assert_eq!(sample.quantile(0.5, at(0)), None, "nothing was sampled");
         for millis in 1..=100 {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn any_duration_has_a_bucket_and_a_bucket_is_narrow() {
+    fn every_duration_has_a_narrow_bucket() {
         for nanos in [0, 1, 1023, 1024, 1 << 20, 123_456_789, (1 << 40) - 1, 1 << 40, u64::MAX] {
             let told = middle(bucket(nanos));
             let meant = nanos.clamp(1 << 10, (1 << 40) - 1) as f64;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_count_is_added_window_by_window() {
+    fn series_are_added_window_by_window() {
         let (mut early, mut late) = (Series::default(), Series::default());
         early.add(3, at(1));
         (0..4).for_each(|_| late.add(1, at(11)));

@@ -15,7 +15,7 @@ pub trait Record: Serialize + DeserializeOwned {
 
     /// Reads the body of an older version, from 1 to the one before `VERSION`.
     fn upgrade(version: u8, _body: &[u8]) -> Result<Self, DecodeError> {
-        Err(unknown::<Self>(version))
+        Err(unknown_version::<Self>(version))
     }
 }
 
@@ -72,20 +72,20 @@ fn encoded(name: &str, bytes: postcard::Result<Vec<u8>>) -> Vec<u8> {
 pub fn decode<R: Record>(bytes: &[u8]) -> Result<R, DecodeError> {
     let (&version, body) = bytes.split_first().ok_or(DecodeError::Empty(R::NAME))?;
     match version {
-        0 => Err(unknown::<R>(version)),
-        _ if version == R::VERSION => self::body(R::NAME, body),
+        0 => Err(unknown_version::<R>(version)),
+        _ if version == R::VERSION => decode_body(R::NAME, body),
         _ if version < R::VERSION => R::upgrade(version, body),
-        _ => Err(unknown::<R>(version)),
+        _ => Err(unknown_version::<R>(version)),
     }
 }
 
 /// What an `upgrade` says of a version that it does not know.
-pub fn unknown<R: Record>(found: u8) -> DecodeError {
+pub fn unknown_version<R: Record>(found: u8) -> DecodeError {
     DecodeError::Version { name: R::NAME, found, known: R::VERSION }
 }
 
 /// What postcard wrote, to its last byte.
-pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {
+pub fn decode_body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
         _ => Err(DecodeError::Body(name)),
@@ -93,7 +93,7 @@ pub fn body<T: DeserializeOwned>(name: &'static str, bytes: &[u8]) -> Result<T, 
 }
 
 /// How the current version of a record begins, without looking at the rest. `None`: it is of another version.
-pub fn beginning<'a, R: Record, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<T>, DecodeError> {
+pub fn decode_prefix<'a, R: Record, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Option<T>, DecodeError> {
     match bytes.split_first() {
         Some((&version, body)) if version == R::VERSION => match postcard::take_from_bytes(body) {
             Ok((value, _)) => Ok(Some(value)),
@@ -148,7 +148,7 @@ mod tests {
     use model::job::JobSummary;
 
     #[test]
-    fn records_round_trip_and_refuse_what_they_do_not_know() {
+    fn records_round_trip_and_refuse_unknown_versions() {
         let summary = JobSummary { create_index: 7, ..JobSummary::default() };
         let bytes = encode(&summary);
         assert_eq!(decode(&bytes), Ok(summary));
@@ -189,14 +189,14 @@ mod tests {
 
         fn upgrade(version: u8, body: &[u8]) -> Result<Pet, DecodeError> {
             match version {
-                1 => super::body::<PetV1>(Pet::NAME, body).map(Pet::from),
-                _ => Err(unknown::<Pet>(version)),
+                1 => super::decode_body::<PetV1>(Pet::NAME, body).map(Pet::from),
+                _ => Err(unknown_version::<Pet>(version)),
             }
         }
     }
 
     #[test]
-    fn a_second_version_reads_the_first_one_too() {
+    fn a_newer_record_version_upgrades_the_older_one() {
         let first = encode(&PetV1 { name: "Rex".into() });
         assert_eq!(first, b"\x01\x03Rex");
         assert_eq!(decode(&first), Ok(Pet { name: "Rex".into(), legs: 4 }));
@@ -210,7 +210,11 @@ mod tests {
 
         let longer = [first.as_slice(), &[0]].concat();
         assert_eq!(decode::<Pet>(&longer), Err(DecodeError::Body("pet")), "more than the first version had");
-        assert_eq!(decode::<Pet>(b"\x00\x03Rex"), Err(unknown::<Pet>(0)), "there never was a version 0");
+        assert_eq!(
+            decode::<Pet>(b"\x00\x03Rex"),
+            Err(unknown_version::<Pet>(0)),
+            "there never was a version 0"
+        );
     }
 
     #[derive(Deserialize)]
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "endless: a record of ours cannot be encoded")]
-    fn what_cannot_be_encoded_is_a_bug_and_not_nothing() {
+    fn a_record_that_cannot_be_encoded_panics() {
         encode(&Endless);
     }
 }

@@ -1,6 +1,6 @@
-//! What an API asks of the servers, what they answer, and how they refuse.
+//! Write requests of an API to the servers, their replies, and refusals.
 
-use crate::command::NodeUpdateRequest;
+use crate::command::{NodeUpdateRequest, ScaleRequest};
 use model::alloc::Transition;
 use model::family::dispatch::DispatchRequest;
 use model::id::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
@@ -10,9 +10,7 @@ use model::pool::NodePoolSpec;
 use model::scheduling::SchedulerSettings;
 use model::submission::Submission;
 use model::time::Wall;
-use model::value::Value;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A write. Reads never come this way: they use a view of the state.
@@ -34,7 +32,7 @@ pub enum WriteRequest {
         version: u64,
         enforce_prior_version: Option<u64>,
     },
-    /// Says whether a version is one to come back to.
+    /// Marks a version as stable or not.
     SetStability {
         job: JobKey,
         version: u64,
@@ -108,24 +106,11 @@ pub enum WriteRequest {
         node: NodeId,
         request: NodeUpdateRequest,
     },
-    /// A user's word on a deployment.
+    /// A user changes a deployment.
     StepDeployment {
         deployment: DeploymentId,
         step: DeploymentRequest,
     },
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScaleRequest {
-    pub job: JobKey,
-    pub group: String,
-    /// Not negative. `None`: there is only something to be said.
-    pub count: Option<i64>,
-    pub message: String,
-    pub error: bool,
-    pub meta: BTreeMap<String, Value>,
-    /// With a count: the job must have this `job_modify_index`.
-    pub enforce_index: Option<u64>,
 }
 
 /// What a user may want of a deployment.
@@ -171,7 +156,7 @@ pub enum WriteReply {
         updated: bool,
         index: u64,
     },
-    /// So many evaluations are gone.
+    /// How many evaluations were deleted.
     Deleted {
         count: u64,
         index: u64,
@@ -232,7 +217,7 @@ pub enum RefusalKind {
     Busy,
     /// No leader, or storage refuses writes: try again later.
     Unavailable,
-    /// Nobody may do that.
+    /// Not permitted to anyone.
     Forbidden,
 }
 

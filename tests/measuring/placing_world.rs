@@ -115,7 +115,7 @@ impl World {
     }
 
     pub fn prepare(&self, spec: &JobSpec) -> Prepared {
-        let mut state = testing::World::of_nodes([]);
+        let mut state = testing::Harness::of_nodes([]);
         state.register(spec.clone());
         for (spec, allocs) in &self.crowd {
             state.register(spec.clone());
@@ -145,7 +145,7 @@ impl World {
 
 /// All that one evaluation reads.
 pub struct Prepared {
-    state: testing::World,
+    state: testing::Harness,
     fleet: FleetSnapshot,
     eval: Evaluation,
 }

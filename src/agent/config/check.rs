@@ -90,7 +90,7 @@ fn server(config: &Config) -> Option<String> {
     None
 }
 
-/// Whoever names only this machine asks for what is done anyway.
+/// An address of this machine itself is accepted: it changes nothing.
 fn joined(config: &Config) -> Option<String> {
     let advertised = config.http.advertise.as_ref().map(|a| a.host.as_str());
     let own = |host: &str| {

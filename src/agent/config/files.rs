@@ -1,6 +1,6 @@
 //! Reads configuration files and folders from disk, and asks the machine for what defaults need.
 
-use super::{Machine, SourceFile};
+use super::{HostDefaults, SourceFile};
 use jobspec::diagnostic::Diagnostic;
 use std::fs;
 use std::path::Path;
@@ -49,10 +49,10 @@ fn is_config(name: &str) -> bool {
 }
 
 /// The host's name and the processors this process may use.
-pub fn machine() -> Machine {
+pub fn machine() -> HostDefaults {
     let hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Machine { hostname, cpus: u32::try_from(cpus).unwrap_or(1) }
+    HostDefaults { hostname, cpus: u32::try_from(cpus).unwrap_or(1) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What holds of any text that is given as a configuration.
 
-use super::{Config, Machine, SourceFile, Sources};
+use super::{Config, HostDefaults, SourceFile, Sources};
 use jobspec::render;
 
 /// A configuration is accepted, or refused with its reasons; as one file or as the same file twice.
@@ -12,7 +12,7 @@ pub fn load(bytes: &[u8]) {
             .into(),
     };
     let file = SourceFile { name: "f.hcl".into(), text };
-    let machine = Machine { hostname: "board".into(), cpus: 4 };
+    let machine = HostDefaults { hostname: "board".into(), cpus: 4 };
     let load = |files: Vec<SourceFile>| Config::load(&Sources { files, ..Sources::default() }, &machine);
     let once = load(vec![base.clone(), file.clone()]);
     let twice = load(vec![base, file.clone(), file]);

@@ -219,7 +219,7 @@ pub struct HostNetwork {
 
 /// What the machine says of itself and some defaults follow from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct HostDefaults {
     pub hostname: String,
     /// Usable processors, at least 1.
     pub cpus: u32,
@@ -262,8 +262,8 @@ pub struct Loaded {
 
 impl Config {
     /// Reads all sources; all that is wrong is told at once.
-    pub fn load(sources: &Sources, machine: &Machine) -> Result<Loaded, Vec<Diagnostic>> {
-        let mut loading = walk::Loading::new(Config::bare(sources.dev, machine));
+    pub fn load(sources: &Sources, machine: &HostDefaults) -> Result<Loaded, Vec<Diagnostic>> {
+        let mut loading = walk::ConfigLoader::new(Config::bare(sources.dev, machine));
         loading.defaults(sources.dev);
         for file in &sources.files {
             loading.file(file);
@@ -280,7 +280,7 @@ impl Config {
     }
 
     /// What the machine says; everything else comes from the declarations of the keys.
-    fn bare(dev: bool, machine: &Machine) -> Config {
+    fn bare(dev: bool, machine: &HostDefaults) -> Config {
         Config {
             dev,
             region: String::new(),

@@ -3,7 +3,7 @@
 //! Refuses to know: any single key. Names and types follow from the declarations.
 
 use super::Settings;
-use super::keys::{Key, Kind, TOP};
+use super::keys::{Key, KeyType, TOP};
 use serde_json::{Map, Value};
 
 /// All settings as one JSON object. Durations and sizes stand as they were written.
@@ -19,22 +19,22 @@ pub fn shown(settings: &Settings) -> Map<String, Value> {
 }
 
 /// The kind of the key with this full name. `path`: where it is shown; labels and entries keep the user's spelling.
-fn place(keys: &'static [Key], name: &str, path: &mut Vec<String>) -> Option<&'static Kind> {
+fn place(keys: &'static [Key], name: &str, path: &mut Vec<String>) -> Option<&'static KeyType> {
     let (first, after) = name.split_once('.').unwrap_or((name, ""));
     let kind = &keys.iter().find(|key| key.name == first)?.kind;
     path.push(pascal_case(first));
     match kind {
-        Kind::Block(inner) => place(inner, after, path),
-        Kind::Labelled { label, keys, .. } => {
+        KeyType::Block(inner) => place(inner, after, path),
+        KeyType::Labelled { label, keys, .. } => {
             path.push(label.to_string());
             place(keys, after.strip_prefix(label)?.strip_prefix('.')?, path)
         }
-        Kind::Named(_, inner) => {
+        KeyType::Named(_, inner) => {
             let (label, member) = after.rsplit_once('.')?;
             path.push(label.to_string());
             place(inner, member, path)
         }
-        Kind::Map(_) => {
+        KeyType::Map(_) => {
             path.push(after.to_string());
             Some(kind)
         }
@@ -55,12 +55,12 @@ fn put(object: &mut Map<String, Value>, path: &[String], value: Value) {
     }
 }
 
-fn value(kind: &Kind, text: &str) -> Value {
+fn value(kind: &KeyType, text: &str) -> Value {
     match kind {
-        Kind::Bool(_) | Kind::Switch(_) => matches!(text, "true" | "1").into(),
-        Kind::Int(..) => text.parse::<u64>().map_or_else(|_| text.into(), Value::from),
-        Kind::Float(_) => text.parse::<f64>().map_or_else(|_| text.into(), Value::from),
-        Kind::List(_) => text.split(',').map(Value::from).collect(),
+        KeyType::Bool(_) | KeyType::Switch(_) => matches!(text, "true" | "1").into(),
+        KeyType::Int(..) => text.parse::<u64>().map_or_else(|_| text.into(), Value::from),
+        KeyType::Float(_) => text.parse::<f64>().map_or_else(|_| text.into(), Value::from),
+        KeyType::List(_) => text.split(',').map(Value::from).collect(),
         _ => text.into(),
     }
 }

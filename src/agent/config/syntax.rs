@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 32;
 
 /// A value and the bytes it was written in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct SyntaxNode {
     pub value: Value,
     pub at: Range<usize>,
 }
@@ -24,7 +24,7 @@ pub enum Value {
     Number(String),
     Bool(bool),
     Null,
-    List(Vec<Node>),
+    List(Vec<SyntaxNode>),
     Object(Vec<Item>),
 }
 
@@ -32,7 +32,7 @@ pub enum Value {
 pub struct Item {
     pub key: String,
     pub key_at: Range<usize>,
-    pub node: Node,
+    pub node: SyntaxNode,
 }
 
 /// What is wrong with the text, and where.
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
                 }
                 let inner = self.item(depth + 1)?;
                 let at = inner.key_at.start..inner.node.at.end;
-                Ok(Item { key, key_at, node: Node { value: Value::Object(vec![inner]), at } })
+                Ok(Item { key, key_at, node: SyntaxNode { value: Value::Object(vec![inner]), at } })
             }
             _ => {
                 Err(self
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         Ok((key, start..self.at))
     }
 
-    fn value(&mut self, depth: usize) -> Parsed<Node> {
+    fn value(&mut self, depth: usize) -> Parsed<SyntaxNode> {
         if depth >= MAX_DEPTH {
             return Err(self.wrong("nested too deeply"));
         }
@@ -160,7 +160,7 @@ impl<'a> Parser<'a> {
         {
             return Err(SyntaxError { at: start..self.at, message: format!("{text:?} is no number") });
         }
-        Ok(Node { value, at: start..self.at })
+        Ok(SyntaxNode { value, at: start..self.at })
     }
 
     fn list(&mut self, depth: usize) -> Parsed<Value> {

@@ -3,8 +3,8 @@
 //! Merge rules (cli.md 4.1.3): a later value wins; an empty or zero value says nothing; a plain boolean can only be switched
 //! on; entries of maps add up. Keys are matched without regard to case.
 
-use super::keys::{Key, Kind, TOP};
-use super::syntax::{self, Item, Node, Value};
+use super::keys::{Key, KeyType, TOP};
+use super::syntax::{self, Item, SyntaxNode, Value};
 use super::{Config, FlagSetting, Settings, SourceFile};
 use jobspec::diagnostic::{Diagnostic, Source};
 use jobspec::duration;
@@ -15,7 +15,7 @@ use std::ops::{Range, RangeInclusive};
 /// A longer configuration file is not read.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-pub struct Loading {
+pub struct ConfigLoader {
     walked: Walked,
 }
 
@@ -27,10 +27,10 @@ pub struct Walked {
     pub errors: Vec<Diagnostic>,
 }
 
-impl Loading {
-    pub fn new(config: Config) -> Loading {
+impl ConfigLoader {
+    pub fn new(config: Config) -> ConfigLoader {
         let (settings, warnings, errors) = Default::default();
-        Loading { walked: Walked { config, settings, warnings, errors } }
+        ConfigLoader { walked: Walked { config, settings, warnings, errors } }
     }
 
     pub fn finish(self) -> Walked {
@@ -46,12 +46,12 @@ impl Loading {
         for key in keys {
             let name = join(above, key.name);
             match &key.kind {
-                Kind::Block(inner) => self.default_of_each(inner, &name, dev),
-                Kind::Labelled { label, keys, .. } => self.default_of_each(keys, &join(&name, label), dev),
+                KeyType::Block(inner) => self.default_of_each(inner, &name, dev),
+                KeyType::Labelled { label, keys, .. } => self.default_of_each(keys, &join(&name, label), dev),
                 kind => {
                     let Some(value) = key.default_value(dev) else { continue };
                     let place = Source { name: "default", text: value };
-                    let node = Node { value: Value::Text(value.to_string()), at: 0..value.len() };
+                    let node = SyntaxNode { value: Value::Text(value.to_string()), at: 0..value.len() };
                     self.value(place, &name, kind, &node);
                 }
             }
@@ -79,11 +79,11 @@ impl Loading {
         while let Some(part) = parts.next() {
             let Some(found) = keys.iter().find(|k| k.name == part) else { return };
             match &found.kind {
-                Kind::Block(inner) if parts.peek().is_some() => keys = inner,
-                Kind::Map(set) => return self.map_flag(setting, *set),
+                KeyType::Block(inner) if parts.peek().is_some() => keys = inner,
+                KeyType::Map(set) => return self.map_flag(setting, *set),
                 kind => {
                     let at = 0..text.len();
-                    let node = Node { value: Value::Text(text.clone()), at };
+                    let node = SyntaxNode { value: Value::Text(text.clone()), at };
                     return self.value(place, setting.key, kind, &node);
                 }
             }
@@ -126,24 +126,26 @@ impl Loading {
 
     fn known(&mut self, place: Source<'_>, name: &str, key: &'static Key, item: &Item) {
         match &key.kind {
-            Kind::Block(keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
+            KeyType::Block(keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
                 loading.items(place, name, keys, items);
             }),
-            Kind::Labelled { label, keys, others } => {
+            KeyType::Labelled { label, keys, others } => {
                 self.each_object(place, name, &item.node, &mut |loading, items| {
                     loading.labelled(place, name, (label, keys, *others), items);
                 })
             }
-            Kind::Named(begin, keys) => self.each_object(place, name, &item.node, &mut |loading, items| {
-                loading.named(place, name, *begin, keys, items);
-            }),
-            Kind::Map(set) => self.each_object(place, name, &item.node, &mut |loading, items| {
+            KeyType::Named(begin, keys) => {
+                self.each_object(place, name, &item.node, &mut |loading, items| {
+                    loading.named(place, name, *begin, keys, items);
+                })
+            }
+            KeyType::Map(set) => self.each_object(place, name, &item.node, &mut |loading, items| {
                 loading.entries(place, name, *set, items);
             }),
-            Kind::NotBuilt(harmless) => self.not_built(place, name, harmless, item),
-            Kind::List(set) => self.list(place, name, *set, &item.node),
-            Kind::NoEffect if says_nothing(&item.node.value) => {}
-            Kind::NoEffect => self.warn(place, name, key.about),
+            KeyType::NotBuilt(harmless) => self.not_built(place, name, harmless, item),
+            KeyType::List(set) => self.list(place, name, *set, &item.node),
+            KeyType::NoEffect if says_nothing(&item.node.value) => {}
+            KeyType::NoEffect => self.warn(place, name, key.about),
             kind => self.value(place, name, kind, &item.node),
         }
     }
@@ -160,8 +162,8 @@ impl Loading {
         &mut self,
         place: Source<'_>,
         name: &str,
-        node: &Node,
-        visit: &mut dyn FnMut(&mut Loading, &[Item]),
+        node: &SyntaxNode,
+        visit: &mut dyn FnMut(&mut ConfigLoader, &[Item]),
     ) {
         match &node.value {
             Value::Object(items) => visit(self, items),
@@ -251,7 +253,7 @@ impl Loading {
         place: Source<'_>,
         name: &str,
         set: fn(&mut Config, &str) -> Result<(), String>,
-        node: &Node,
+        node: &SyntaxNode,
     ) {
         let nodes = match &node.value {
             Value::List(nodes) => nodes.as_slice(),
@@ -276,7 +278,7 @@ impl Loading {
         }
     }
 
-    fn value(&mut self, place: Source<'_>, name: &str, kind: &Kind, node: &Node) {
+    fn value(&mut self, place: Source<'_>, name: &str, kind: &KeyType, node: &SyntaxNode) {
         match self.set(kind, &node.value) {
             Ok(Some(text)) => self.said(name, &text),
             Ok(None) => {}
@@ -298,19 +300,19 @@ impl Loading {
     }
 
     /// The value as text; `None`: it says nothing.
-    fn set(&mut self, kind: &Kind, value: &Value) -> Result<Option<String>, String> {
+    fn set(&mut self, kind: &KeyType, value: &Value) -> Result<Option<String>, String> {
         if matches!(value, Value::Null) {
             return Ok(None);
         }
         let text = scalar(value).ok_or("it must be a single value")?;
         let config = &mut self.walked.config;
         let said = match kind {
-            Kind::Text(set) if !text.is_empty() => set(config, &text).map(Some)?,
-            Kind::Bool(set) => boolean(&text)?.then(|| set(config)),
-            Kind::Switch(set) => Some(boolean(&text)?).map(|on| set(config, on)),
-            Kind::Int(range, set) => whole(&text, range)?.map(|n| set(config, n)),
-            Kind::Float(set) => float(&text)?.map(|n| set(config, n)),
-            Kind::Duration(set) => span(&text)?.map(|span| set(config, span)),
+            KeyType::Text(set) if !text.is_empty() => set(config, &text).map(Some)?,
+            KeyType::Bool(set) => boolean(&text)?.then(|| set(config)),
+            KeyType::Switch(set) => Some(boolean(&text)?).map(|on| set(config, on)),
+            KeyType::Int(range, set) => whole(&text, range)?.map(|n| set(config, n)),
+            KeyType::Float(set) => float(&text)?.map(|n| set(config, n)),
+            KeyType::Duration(set) => span(&text)?.map(|span| set(config, span)),
             _ => None,
         };
         Ok(said.map(|()| text))

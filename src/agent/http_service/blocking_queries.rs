@@ -1,6 +1,6 @@
-//! Blocking queries asleep: the pure registry of `api::watch` with a waker for each of its tokens.
+//! Blocking queries that wait: the pure registry of `api::watch` with a waker for each of its tokens.
 
-use api::watch::{NotRegistered, Token, WatchKey, Watchers, keys_of};
+use api::watch::{NotRegistered, WatchKey, WatchToken, Watchers, keys_of};
 use async_channel::{Receiver, Sender};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ pub struct BlockingQueries {
 #[derive(Debug, Default)]
 struct Inner {
     watchers: Watchers,
-    wakers: BTreeMap<Token, Sender<()>>,
+    wakers: BTreeMap<WatchToken, Sender<()>>,
 }
 
-/// A place among the waiting, given up when dropped.
+/// A query that waits; it stops waiting when it is dropped.
 pub struct BlockedQuery<'a> {
     waiting: &'a BlockingQueries,
-    token: Token,
+    token: WatchToken,
     woken: Receiver<()>,
 }
 
@@ -34,7 +34,7 @@ impl BlockingQueries {
         }
     }
 
-    pub fn sleep(&self, keys: Vec<WatchKey>, seen: u64) -> Result<BlockedQuery<'_>, NotRegistered> {
+    pub fn register(&self, keys: Vec<WatchKey>, seen: u64) -> Result<BlockedQuery<'_>, NotRegistered> {
         let mut inner = self.inner();
         let token = inner.watchers.register(keys, seen)?;
         let (waker, woken) = async_channel::bounded(1);
@@ -42,9 +42,9 @@ impl BlockingQueries {
         Ok(BlockedQuery { waiting: self, token, woken })
     }
 
-    /// How many queries sleep at present.
+    /// How many queries wait at present.
     #[cfg(test)]
-    pub fn sleeping(&self) -> usize {
+    pub fn blocked(&self) -> usize {
         self.inner().watchers.waiting()
     }
 
@@ -54,7 +54,7 @@ impl BlockingQueries {
 }
 
 impl BlockedQuery<'_> {
-    pub async fn woken(&self) {
+    pub async fn wait(&self) {
         let _ = self.woken.recv().await;
     }
 }
@@ -62,7 +62,7 @@ impl BlockedQuery<'_> {
 impl Drop for BlockedQuery<'_> {
     fn drop(&mut self) {
         let mut inner = self.waiting.inner();
-        inner.watchers.forget(self.token);
+        inner.watchers.deregister(self.token);
         inner.wakers.remove(&self.token);
     }
 }

@@ -1,14 +1,14 @@
 //! Requests from the web pages of other origins: what `api::cors` says of them, on the answer (http-api.md 0.1.9).
 
 use ::io::http::{Answer, HeaderMap};
-use api::cors::{self, Asked};
+use api::cors::{self, CorsRequest};
 use api::request::{Method, Request};
 use api::response::Response;
 
 /// Headers for the answer, and the whole answer to a request that only asks whether another one is allowed.
 pub fn check(request: &Request, headers: &HeaderMap) -> (Vec<(&'static str, String)>, Option<Response>) {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    cors::answer(&Asked {
+    cors::answer(&CorsRequest {
         path: &request.path,
         method: name(request.method),
         origin: header("origin"),

@@ -1,10 +1,10 @@
-//! Streams of events on their way out: every reader goes through the ring at its own pace, woken when there is more, and
-//! is ended with a sentence when the ring has moved past it.
+//! Streams of events on their way out: every reader goes through the buffer at its own pace, woken when there is more, and
+//! is ended with a sentence when the buffer has moved past it.
 
 use super::HttpService;
 use ::io::executor;
 use ::io::http::Bytes;
-use api::events::{HEARTBEAT, Next, Ring, Subscription};
+use api::events::{EventBuffer, HEARTBEAT, NextEvents, Subscription};
 use api::response::Response;
 use async_channel::{Receiver, Sender};
 use smol::Timer;
@@ -16,21 +16,21 @@ use wire::event::Events;
 
 /// A reader that has nothing to get is shown that the stream lives (and a reader that left is noticed) this often.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-/// So many readers may be there at once; the next one is told to come back.
+/// At most this many readers at once; the next one is refused with "try again".
 pub const MAX_READERS: usize = 1000;
-/// So many lines wait for a slow reader outside the ring.
+/// At most this many lines are queued for a slow reader outside the buffer.
 const LINES: usize = 4;
 const TOO_SLOW: &[u8] =
     b"{\"Error\":\"this reader was too slow: events that it has not read are no longer kept; read the state, then subscribe again\"}\n";
 
 #[derive(Debug)]
-pub struct Streams {
+pub struct EventStreams {
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    ring: Ring,
+    buffer: EventBuffer,
     /// Each waker holds one notice at most: more say the same.
     wakers: BTreeMap<u64, Sender<()>>,
     next_reader: u64,
@@ -54,10 +54,12 @@ struct Reader {
     woken: Receiver<()>,
 }
 
-impl Streams {
-    pub fn new(buffer_entries: usize) -> Streams {
-        let ring = Ring::new(buffer_entries);
-        Streams { inner: Mutex::new(Inner { ring, wakers: BTreeMap::new(), next_reader: 0, last: None }) }
+impl EventStreams {
+    pub fn new(buffer_entries: usize) -> EventStreams {
+        let buffer = EventBuffer::new(buffer_entries);
+        EventStreams {
+            inner: Mutex::new(Inner { buffer, wakers: BTreeMap::new(), next_reader: 0, last: None }),
+        }
     }
 
     /// To be called after each turn.
@@ -67,7 +69,7 @@ impl Streams {
         }
         let mut inner = self.inner();
         for entry in events {
-            inner.ring.push(entry);
+            inner.buffer.push(entry);
         }
         for waker in inner.wakers.values() {
             // full: it is to be woken already
@@ -79,7 +81,7 @@ impl Streams {
     fn line(&self, place: u64, events: &Events, subscription: &Subscription) -> Option<Bytes> {
         if let Some(last) = &self.inner().last
             && last.place == place
-            && last.subscription.shows_as(subscription)
+            && last.subscription.has_same_lines(subscription)
         {
             return last.line.clone();
         }
@@ -115,7 +117,7 @@ fn enter(service: &Arc<HttpService>, index: u64) -> Result<Reader, Response> {
     let number = inner.next_reader;
     inner.next_reader += 1;
     inner.wakers.insert(number, waker);
-    let place = inner.ring.begin(index);
+    let place = inner.buffer.begin(index);
     drop(inner);
     Ok(Reader { service: service.clone(), number, place, woken })
 }
@@ -142,18 +144,18 @@ impl Reader {
     /// The next line or heartbeat; `None` when it is lost.
     async fn next_line(&mut self, subscription: &Subscription) -> Option<Bytes> {
         loop {
-            let next = self.service.events.inner().ring.at(self.place);
+            let next = self.service.events.inner().buffer.at(self.place);
             match next {
-                Next::Events(events) => {
+                NextEvents::Events(events) => {
                     let line = self.service.events.line(self.place, &events, subscription);
                     self.place += 1;
                     if line.is_some() {
                         return line;
                     }
                 }
-                Next::Lost => return None,
-                Next::Nothing if self.wait().await => {}
-                Next::Nothing => return Some(Bytes::from_static(HEARTBEAT)),
+                NextEvents::Lost => return None,
+                NextEvents::Nothing if self.wait().await => {}
+                NextEvents::Nothing => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What answers the agent's HTTP requests: the state's reader, the published values, the queue of actions and the sleeping
+//! What answers the agent's HTTP requests: the state's reader, the published values, the queue of actions and the blocked
 //! queries behind `api`'s routes.
 //!
 //! Refuses to know: sockets and the form of messages, which are `io::http`'s.
@@ -13,7 +13,7 @@ mod tests;
 use ::io::client_rpc::{self, CallResult, RpcCall};
 use ::io::executor;
 use ::io::host_stats::HostStatsCollector;
-use ::io::http::{Answer, Answering, Bytes, HeaderMap, Published, Service};
+use ::io::http::{Answer, AnswerFuture, Bytes, HeaderMap, Published, Service};
 use ::io::monitor::Monitor;
 use ::io::zones;
 use api::agent::{AgentInfo, ClientReport};
@@ -25,7 +25,7 @@ use api::watch::NotRegistered;
 use api::{RequestContext, RouteOutcome, Wait, WaitState, route};
 use async_channel::{Receiver, Sender, TrySendError};
 use blocking_queries::BlockingQueries;
-use events::Streams;
+use events::EventStreams;
 use model::id::AllocId;
 use model::time::Mono;
 use smol::Timer;
@@ -58,17 +58,17 @@ impl ReplySender {
     }
 }
 
-/// Finds out what a job would come to, on the state that is open now; a panic of it ends nothing.
+/// Plans a job without registering it, on the current state; a panic in it is caught.
 pub type JobPlanner = Arc<dyn Fn(&Reader, &JobPlanRequest) -> Result<JobPlanReply, Refusal> + Send + Sync>;
 
-/// Finds out why something is as it is, in the same way.
+/// Explains why something is as it is, in the same way.
 pub type Explainer = Arc<dyn Fn(&Reader, &Subject) -> Result<Why, Refusal> + Send + Sync>;
 
-/// So many are found out at the same time: each costs as much as an evaluation.
-const REHEARSALS_AT_ONCE: usize = 2;
+/// At most this many plans and explanations are computed at once: each costs as much as an evaluation.
+const MAX_COMPUTATIONS: usize = 2;
 
-/// What the service asks, and where it sends what is to be done.
-pub struct Connections {
+/// What the service reads, and where it sends writes and requests to the client.
+pub struct HttpServiceParts {
     pub executor: Arc<smol::Executor<'static>>,
     pub agent: AgentInfo,
     /// Reads the store that is open now; set anew when it is opened again.
@@ -80,7 +80,7 @@ pub struct Connections {
     pub actions: Sender<PendingWrite>,
     /// Questions to this agent's node. Bounded, as `actions`.
     pub node: Sender<RpcCall>,
-    pub rehearse: JobPlanner,
+    pub plan_job: JobPlanner,
     pub explain: Explainer,
     /// The process's monotonic time.
     pub clock: Box<dyn Fn() -> Mono + Send + Sync>,
@@ -99,14 +99,14 @@ pub struct HttpService {
     pub status: Arc<Published<ServerStatus>>,
     pub client: Arc<Published<Option<ClientReport>>>,
     pub blocking_queries: BlockingQueries,
-    pub events: Streams,
+    pub events: EventStreams,
     pub monitor: Arc<Monitor>,
     machine: Arc<HostStatsCollector>,
     actions: Sender<PendingWrite>,
     node: Sender<RpcCall>,
-    rehearse: JobPlanner,
+    plan_job: JobPlanner,
     explain: Explainer,
-    rehearsals: Arc<Semaphore>,
+    computations: Arc<Semaphore>,
     clock: Box<dyn Fn() -> Mono + Send + Sync>,
     seed: AtomicU64,
     /// Requests that no brain hears of.
@@ -118,11 +118,11 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a caller waits for what tasks use: collectors of metrics give up after ten seconds.
 const MEASURING_TIMEOUT: Duration = Duration::from_secs(8);
-/// So many allocations are measured at once.
-const MEASURED_AT_ONCE: usize = 64;
+/// At most this many allocations are asked for their usage at once.
+const MAX_STATS_REQUESTS: usize = 64;
 
 impl Service for HttpService {
-    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> Answering<'a> {
+    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> AnswerFuture<'a> {
         let (more, preflight) = cors::check(request, headers);
         Box::pin(async move {
             let mut answer = match preflight {
@@ -136,7 +136,7 @@ impl Service for HttpService {
 }
 
 impl HttpService {
-    pub fn new(parts: Connections) -> HttpService {
+    pub fn new(parts: HttpServiceParts) -> HttpService {
         HttpService {
             executor: parts.executor,
             agent: parts.agent,
@@ -144,26 +144,26 @@ impl HttpService {
             status: parts.status,
             client: parts.client,
             blocking_queries: BlockingQueries::default(),
-            events: Streams::new(parts.event_buffer_entries),
+            events: EventStreams::new(parts.event_buffer_entries),
             monitor: parts.monitor,
             machine: parts.machine,
             actions: parts.actions,
             node: parts.node,
-            rehearse: parts.rehearse,
+            plan_job: parts.plan_job,
             explain: parts.explain,
-            rehearsals: Arc::new(Semaphore::new(REHEARSALS_AT_ONCE)),
+            computations: Arc::new(Semaphore::new(MAX_COMPUTATIONS)),
             clock: parts.clock,
             seed: AtomicU64::new(parts.seed),
             reads: Mutex::default(),
         }
     }
 
-    /// Takes a request to its answer, through as many waits as it needs.
+    /// Answers a request, waiting as often as it has to.
     async fn answer(self: &Arc<Self>, request: &Request) -> Answer {
         let mut state = WaitState::default();
         loop {
             // Boxed, so that a request that waits holds nothing but its wait.
-            match Box::pin(self.carry_out(self.step(request, state))).await {
+            match Box::pin(self.execute(self.step(request, state))).await {
                 Ok(served) => return served,
                 Err(wait) => {
                     state = wait.state;
@@ -175,7 +175,7 @@ impl HttpService {
         }
     }
 
-    async fn carry_out(self: &Arc<Self>, outcome: RouteOutcome) -> Result<Answer, Wait> {
+    async fn execute(self: &Arc<Self>, outcome: RouteOutcome) -> Result<Answer, Wait> {
         if !matches!(outcome, RouteOutcome::Write(..) | RouteOutcome::Wait(_)) {
             self.reads().add(1, (self.clock)());
         }
@@ -206,7 +206,7 @@ impl HttpService {
             }
             RouteOutcome::Metrics(mut metrics) => {
                 self.measure(&mut metrics).await;
-                metrics.take_reads(*self.reads());
+                metrics.add_reads(*self.reads());
                 let machine = self.machine.clone();
                 metrics.response(&executor::unblock(move || machine.collect()).await)
             }
@@ -216,17 +216,17 @@ impl HttpService {
             }
             RouteOutcome::Write(action, answer) => answer.response(self.ask(action).await),
             RouteOutcome::PlanJob(asked, planned) => {
-                let rehearse = self.rehearse.clone();
+                let plan_job = self.plan_job.clone();
                 // the differences of a large job take as long as its plan
-                let answer = move |reader: &Reader| Ok(planned.response(rehearse(reader, &asked)));
-                self.find_out(answer).await.unwrap_or_else(Response::from)
+                let answer = move |reader: &Reader| Ok(planned.response(plan_job(reader, &asked)));
+                self.compute(answer).await.unwrap_or_else(Response::from)
             }
             RouteOutcome::Compute(compute) => {
-                self.find_out(move |_| Ok(compute())).await.unwrap_or_else(Response::from)
+                self.compute(move |_| Ok(compute())).await.unwrap_or_else(Response::from)
             }
             RouteOutcome::Explain(subject, explained) => {
                 let explain = self.explain.clone();
-                explained.response(self.find_out(move |reader| explain(reader, &subject)).await)
+                explained.response(self.compute(move |reader| explain(reader, &subject)).await)
             }
         }))
     }
@@ -239,13 +239,13 @@ impl HttpService {
     async fn measure(&self, metrics: &mut Metrics) {
         let ids: Vec<AllocId> = metrics.allocs().collect();
         let asked = async {
-            for batch in ids.chunks(MEASURED_AT_ONCE) {
-                let under_way: Vec<_> = batch.iter().map(|id| (*id, self.ask_figures(*id))).collect();
+            for batch in ids.chunks(MAX_STATS_REQUESTS) {
+                let under_way: Vec<_> = batch.iter().map(|id| (*id, self.request_alloc_stats(*id))).collect();
                 for (id, answered) in under_way {
                     if let Ok(Ok(CallResult::Reply(ClientReply::AllocResourceUsage(figures)))) =
                         answered.recv().await
                     {
-                        metrics.take_figures(id, &figures);
+                        metrics.add_alloc_usage(id, &figures);
                     }
                 }
             }
@@ -256,8 +256,8 @@ impl HttpService {
         .await;
     }
 
-    /// A question that finds the queue full is not asked: its answer is closed.
-    fn ask_figures(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
+    /// When the queue is full, the request is dropped and its reply channel is closed.
+    fn request_alloc_stats(&self, alloc: AllocId) -> Receiver<Result<CallResult, Refusal>> {
         let (reply, answered) = async_channel::bounded(1);
         let ask = ClientRequest::AllocResourceUsage { alloc, task: None };
         self.node.try_send(RpcCall { ask, reply }).unwrap_or_default();
@@ -307,12 +307,12 @@ impl HttpService {
         .await
     }
 
-    /// Beside the executor's thread. Whoever does not wait for the end of it leaves its place taken until then.
-    async fn find_out<T: Send + 'static>(
+    /// On a thread of its own. Its permit is held until the work ends, even if the caller gives up earlier.
+    async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Reader) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let Some(place) = self.rehearsals.try_acquire_arc() else {
+        let Some(place) = self.computations.try_acquire_arc() else {
             let message = "too many jobs are being planned or explained: try again in a second";
             return Err(Refusal::new(RefusalKind::Busy, message));
         };
@@ -340,8 +340,8 @@ impl HttpService {
             timeout.await;
             return Ok(());
         }
-        match self.blocking_queries.sleep(wait.keys, wait.seen) {
-            Ok(asleep) => or(asleep.woken(), timeout).await,
+        match self.blocking_queries.register(wait.keys, wait.seen) {
+            Ok(query) => or(query.wait(), timeout).await,
             Err(NotRegistered::Changed) => smol::future::yield_now().await,
             Err(NotRegistered::Full) => {
                 let message =

@@ -2,7 +2,7 @@
 
 use ::io::executor;
 use ::io::http::Bytes;
-use ::io::monitor::{Following, Monitor};
+use ::io::monitor::{Monitor, Subscription};
 use api::monitor::MonitorRequest;
 use api::presentation::data_frame;
 use api::response::Response;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A reader that has nothing to get is shown that the log lives, and one that left is noticed.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
-/// So many chunks wait for a slow reader outside the monitor.
+/// At most this many chunks are queued for a slow reader outside the monitor.
 const CHUNKS: usize = 4;
 
 /// Content type and chunks.
@@ -24,16 +24,16 @@ pub fn log(
     request: MonitorRequest,
 ) -> Result<(&'static str, Receiver<Bytes>), Response> {
     let why = "too many readers follow this agent's log already: close one, or try again later";
-    let following = monitor.follow(request).ok_or_else(|| Response::text(429, why))?;
+    let subscription = monitor.subscribe(request).ok_or_else(|| Response::text(429, why))?;
     let (sender, chunks) = async_channel::bounded(CHUNKS);
-    executor::spawn(executor, pump(following, sender, request.plain)).detach();
+    executor::spawn(executor, pump(subscription, sender, request.plain)).detach();
     Ok((if request.plain { "text/plain; charset=utf-8" } else { "application/json" }, chunks))
 }
 
 /// Until the reader leaves.
-async fn pump(following: Following, sender: Sender<Bytes>, plain: bool) {
+async fn pump(subscription: Subscription, sender: Sender<Bytes>, plain: bool) {
     loop {
-        let line = or(async { following.lines.recv().await.ok() }, async {
+        let line = or(async { subscription.lines.recv().await.ok() }, async {
             Timer::after(HEARTBEAT_EVERY).await;
             None
         })
@@ -45,15 +45,15 @@ async fn pump(following: Following, sender: Sender<Bytes>, plain: bool) {
             None => b"{}".to_vec(),
         };
         let gone = if out.is_empty() { sender.is_closed() } else { sender.send(out.into()).await.is_err() };
-        if gone || !tell_loss(&following, &sender, plain).await {
+        if gone || !report_lost(&subscription, &sender, plain).await {
             return;
         }
     }
 }
 
 /// False when the reader has left.
-async fn tell_loss(following: &Following, sender: &Sender<Bytes>, plain: bool) -> bool {
-    let lost = following.take_dropped();
+async fn report_lost(subscription: &Subscription, sender: &Sender<Bytes>, plain: bool) -> bool {
+    let lost = subscription.take_dropped();
     if lost == 0 {
         return true;
     }

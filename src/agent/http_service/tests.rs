@@ -69,9 +69,9 @@ impl Server {
             job_max_priority: 100,
             ..AgentInfo::default()
         };
-        let service = Arc::new(HttpService::new(Connections {
+        let service = Arc::new(HttpService::new(HttpServiceParts {
             executor: executor.clone(),
-            rehearse: Arc::new(|_, _| Ok(JobPlanReply::default())),
+            plan_job: Arc::new(|_, _| Ok(JobPlanReply::default())),
             explain: Arc::new(|_, _| Err(Refusal::new(RefusalKind::NotFound, "job not found"))),
             agent,
             reader: region.store.reader(),
@@ -132,7 +132,7 @@ impl Server {
         self.ask(&get(target))
     }
 
-    /// Runs a command and tells the sleeping queries.
+    /// Runs a command and tells the blocked queries.
     fn run(&mut self, command: &Command) {
         let outcome = self.region.run(command);
         outcome.reply.unwrap();
@@ -175,7 +175,7 @@ impl Server {
     fn granting<T>(&self, over: &AtomicBool, act: impl FnOnce() -> T) -> T {
         let answer = async {
             while let Ok(question) = self.questions.recv().await {
-                let grant = Grant::Files { over: over.load(Ordering::Relaxed) };
+                let grant = Grant::Files { ended: over.load(Ordering::Relaxed) };
                 question.reply.send(Ok(grant)).await.unwrap_or_default();
             }
         };
@@ -313,11 +313,11 @@ fn a_blocking_query_is_woken_by_its_change_only() {
     let mut socket = server.send(&get("/v1/job/web?index=1&wait=60s"));
     let began = Instant::now();
     // Notices for other objects must not wake it; the one for its own must.
-    while server.service.blocking_queries.sleeping() == 0 {
+    while server.service.blocking_queries.blocked() == 0 {
         std::thread::yield_now();
     }
     server.run(&register(spec("other", 1), None));
-    assert_eq!(server.service.blocking_queries.sleeping(), 1);
+    assert_eq!(server.service.blocking_queries.blocked(), 1);
     let mut changed = spec("web", 1);
     changed.priority = 60;
     server.run(&register(changed, None));
@@ -325,7 +325,7 @@ fn a_blocking_query_is_woken_by_its_change_only() {
     assert_eq!(status(&answer), "200");
     assert!(answer.contains("X-Nomad-Index: 3") && answer.contains("\"Priority\":60"), "{answer}");
     assert!(began.elapsed() < Duration::from_secs(20));
-    assert_eq!(server.service.blocking_queries.sleeping(), 0);
+    assert_eq!(server.service.blocking_queries.blocked(), 0);
 }
 
 #[test]
@@ -333,12 +333,12 @@ fn a_caller_that_leaves_gives_its_place_up() {
     let mut server = Server::start("leaving", Limits::default());
     server.run(&register(spec("web", 1), None));
     let socket = server.send(&get("/v1/jobs?index=1"));
-    while server.service.blocking_queries.sleeping() == 0 {
+    while server.service.blocking_queries.blocked() == 0 {
         std::thread::yield_now();
     }
     drop(socket);
     let began = Instant::now();
-    while server.service.blocking_queries.sleeping() > 0 {
+    while server.service.blocking_queries.blocked() > 0 {
         assert!(began.elapsed() < Duration::from_secs(10), "it still sleeps");
         std::thread::yield_now();
     }
@@ -431,15 +431,15 @@ fn follow_to_the_end(server: &Server, over: &AtomicBool) {
 fn a_stop_ends_idle_connections_and_sleeping_queries() {
     let mut server = Server::start("stop", Limits::default());
     server.run(&register(spec("web", 1), None));
-    let mut sleeping = server.send(&get("/v1/jobs?index=1&wait=60s"));
-    while server.service.blocking_queries.sleeping() == 0 {
+    let mut blocked = server.send(&get("/v1/jobs?index=1&wait=60s"));
+    while server.service.blocking_queries.blocked() == 0 {
         std::thread::yield_now();
     }
     let began = Instant::now();
     drop(server);
     assert!(began.elapsed() < GRACE * 3, "{:?}", began.elapsed());
     let mut rest = Vec::new();
-    let _ = sleeping.read_to_end(&mut rest);
+    let _ = blocked.read_to_end(&mut rest);
     assert!(rest.is_empty(), "no answer was made up");
 }
 
@@ -448,10 +448,10 @@ fn a_stop_ends_idle_connections_and_sleeping_queries() {
 fn notices_carry_their_keys() {
     let waiting = BlockingQueries::default();
     let key = JobKey::new("default", "a");
-    let asleep = waiting.sleep(vec![api::watch::WatchKey::Job(key.clone())], 1).ok().unwrap();
+    let query = waiting.register(vec![api::watch::WatchKey::Job(key.clone())], 1).ok().unwrap();
     waiting.notify(2, &[Change::Job { job: JobKey::new("default", "b") }]);
-    assert_eq!(waiting.sleeping(), 1);
+    assert_eq!(waiting.blocked(), 1);
     waiting.notify(3, &[Change::Job { job: key }]);
-    smol::block_on(asleep.woken());
-    assert_eq!(waiting.sleeping(), 0);
+    smol::block_on(query.wait());
+    assert_eq!(waiting.blocked(), 0);
 }

@@ -2,12 +2,12 @@
 //! (http-api.md 11).
 //!
 //! Refuses to know: sockets, time, and who reads how fast. Invariants: what is kept is bounded, by entries and by objects;
-//! a reader that fell behind what is kept learns it from `Next::Lost` and is never served a gap in silence.
+//! a reader that fell behind what is kept learns it from `NextEvents::Lost` and is never served a gap in silence.
 
 pub mod identity;
 
 use crate::response::Response;
-use crate::shape::event::{Line, shape};
+use crate::shape::event::{EventLine, shape};
 use crate::{Call, RouteOutcome};
 use identity::{Identity, identity};
 use std::collections::VecDeque;
@@ -75,8 +75,8 @@ fn topic(text: &str) -> Result<(String, String), Response> {
 }
 
 impl Subscription {
-    /// Whoever has the other gets the same line of every entry.
-    pub fn shows_as(&self, other: &Subscription) -> bool {
+    /// Both subscriptions get the same lines.
+    pub fn has_same_lines(&self, other: &Subscription) -> bool {
         (&self.topics, &self.namespace) == (&other.topics, &other.namespace)
     }
 
@@ -91,7 +91,7 @@ impl Subscription {
         if wanted.is_empty() {
             return None;
         }
-        let mut line = serde_json::to_vec(&Line { index: events.index, events: wanted }).ok()?;
+        let mut line = serde_json::to_vec(&EventLine { index: events.index, events: wanted }).ok()?;
         line.push(b'\n');
         Some(line)
     }
@@ -115,7 +115,7 @@ const MAX_OBJECTS: usize = 2_000;
 
 /// The newest events, oldest first. Places are counted from the process's start.
 #[derive(Debug)]
-pub struct Ring {
+pub struct EventBuffer {
     entries: VecDeque<Arc<Events>>,
     /// How many entries were dropped: the place of the oldest one kept.
     dropped: u64,
@@ -125,7 +125,7 @@ pub struct Ring {
 
 /// What there is at a place.
 #[derive(Debug, PartialEq)]
-pub enum Next {
+pub enum NextEvents {
     Events(Arc<Events>),
     /// Nothing yet.
     Nothing,
@@ -133,9 +133,9 @@ pub enum Next {
     Lost,
 }
 
-impl Ring {
-    pub fn new(max_entries: usize) -> Ring {
-        Ring { entries: VecDeque::new(), dropped: 0, objects: 0, max_entries: max_entries.max(1) }
+impl EventBuffer {
+    pub fn new(max_entries: usize) -> EventBuffer {
+        EventBuffer { entries: VecDeque::new(), dropped: 0, objects: 0, max_entries: max_entries.max(1) }
     }
 
     pub fn push(&mut self, events: Events) {
@@ -154,12 +154,12 @@ impl Ring {
         self.dropped + self.entries.partition_point(|e| e.index < index) as u64
     }
 
-    pub fn at(&self, place: u64) -> Next {
+    pub fn at(&self, place: u64) -> NextEvents {
         match place.checked_sub(self.dropped) {
-            None => Next::Lost,
+            None => NextEvents::Lost,
             Some(offset) => match self.entries.get(offset as usize) {
-                Some(events) => Next::Events(events.clone()),
-                None => Next::Nothing,
+                Some(events) => NextEvents::Events(events.clone()),
+                None => NextEvents::Nothing,
             },
         }
     }
@@ -175,51 +175,51 @@ mod tests {
         Events { index, kind: "EvaluationUpdated", objects: (0..objects).map(object).collect() }
     }
 
-    fn index_at(ring: &Ring, place: u64) -> Option<u64> {
-        match ring.at(place) {
-            Next::Events(e) => Some(e.index),
-            Next::Nothing | Next::Lost => None,
+    fn index_at(buffer: &EventBuffer, place: u64) -> Option<u64> {
+        match buffer.at(place) {
+            NextEvents::Events(e) => Some(e.index),
+            NextEvents::Nothing | NextEvents::Lost => None,
         }
     }
 
     #[test]
     fn a_reader_begins_where_it_asked_or_at_the_oldest() {
-        let mut ring = Ring::new(3);
+        let mut buffer = EventBuffer::new(3);
         for index in [10, 12, 14, 16] {
-            ring.push(events(index, 1));
+            buffer.push(events(index, 1));
         }
         for (index, first) in
             [(1, Some(12)), (12, Some(12)), (13, Some(14)), (16, Some(16)), (17, None), (0, Some(12))]
         {
-            assert_eq!(index_at(&ring, ring.begin(index)), first, "{index}");
+            assert_eq!(index_at(&buffer, buffer.begin(index)), first, "{index}");
         }
     }
 
     #[test]
     fn a_slow_reader_is_told_and_a_waiting_one_is_not_ended() {
-        let mut ring = Ring::new(2);
-        let place = ring.begin(0);
-        assert_eq!(ring.at(place), Next::Nothing);
+        let mut buffer = EventBuffer::new(2);
+        let place = buffer.begin(0);
+        assert_eq!(buffer.at(place), NextEvents::Nothing);
         for index in 1..=2 {
-            ring.push(events(index, 1));
+            buffer.push(events(index, 1));
         }
-        assert_eq!(index_at(&ring, place), Some(1));
-        ring.push(events(3, 1));
-        assert_eq!(ring.at(place), Next::Lost);
-        assert_eq!(index_at(&ring, place + 1), Some(2));
+        assert_eq!(index_at(&buffer, place), Some(1));
+        buffer.push(events(3, 1));
+        assert_eq!(buffer.at(place), NextEvents::Lost);
+        assert_eq!(index_at(&buffer, place + 1), Some(2));
     }
 
     #[test]
     fn the_event_buffer_is_bounded_but_keeps_the_newest() {
-        let mut ring = Ring::new(100);
+        let mut buffer = EventBuffer::new(100);
         for index in 1..=5 {
-            ring.push(events(index, MAX_OBJECTS / 4));
+            buffer.push(events(index, MAX_OBJECTS / 4));
         }
-        assert_eq!((ring.entries.len(), ring.objects), (4, MAX_OBJECTS));
-        ring.push(events(6, MAX_OBJECTS * 2));
-        assert_eq!((ring.entries.len(), ring.objects), (1, MAX_OBJECTS * 2));
-        ring.push(events(7, 1));
-        assert_eq!((ring.entries.len(), ring.objects), (1, 1));
+        assert_eq!((buffer.entries.len(), buffer.objects), (4, MAX_OBJECTS));
+        buffer.push(events(6, MAX_OBJECTS * 2));
+        assert_eq!((buffer.entries.len(), buffer.objects), (1, MAX_OBJECTS * 2));
+        buffer.push(events(7, 1));
+        assert_eq!((buffer.entries.len(), buffer.objects), (1, 1));
     }
 
     #[test]

@@ -17,19 +17,19 @@ const MIB: f64 = 1_048_576.0;
 
 /// A running allocation, and what its tasks were promised.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Running {
+pub struct RunningAlloc {
     pub id: AllocId,
     labels: Labels,
     tasks: BTreeMap<String, TaskResources>,
 }
 
-pub fn running(view: &View, node: NodeId) -> Result<Vec<Running>, Fault> {
+pub fn running(view: &View, node: NodeId) -> Result<Vec<RunningAlloc>, Fault> {
     let all = view.allocs_of_node(node)?.into_iter().filter(|a| a.client == ClientStatus::Running);
-    Ok(all.take(MAX_ALLOCS).map(Running::new).collect())
+    Ok(all.take(MAX_ALLOCS).map(RunningAlloc::new).collect())
 }
 
-impl Running {
-    fn new(alloc: Allocation) -> Running {
+impl RunningAlloc {
+    fn new(alloc: Allocation) -> RunningAlloc {
         let labels = [
             ("alloc_id", alloc.id.to_string()),
             ("job", alloc.job.id),
@@ -38,7 +38,7 @@ impl Running {
         ]
         .into_iter()
         .collect::<Labels>();
-        Running { id: alloc.id, labels, tasks: alloc.resources.tasks }
+        RunningAlloc { id: alloc.id, labels, tasks: alloc.resources.tasks }
     }
 
     /// Gauges for each task that runs.
@@ -47,8 +47,8 @@ impl Running {
         for (task, measured) in &figures.tasks {
             let mut labels = self.labels.clone();
             labels.insert("task", task.clone());
-            let promised = self.tasks.get(task).into_iter().flat_map(promised);
-            for (name, value) in promised.chain(used(&measured.usage)) {
+            let allocated = self.tasks.get(task).into_iter().flat_map(allocated);
+            for (name, value) in allocated.chain(used(&measured.usage)) {
                 gauges.push((format!("client.allocs.{name}"), labels.clone(), value));
             }
         }
@@ -56,7 +56,7 @@ impl Running {
     }
 }
 
-fn promised(resources: &TaskResources) -> [(&'static str, f64); 2] {
+fn allocated(resources: &TaskResources) -> [(&'static str, f64); 2] {
     [("cpu.allocated", resources.cpu_mhz as f64), ("memory.allocated", resources.memory_mb as f64 * MIB)]
 }
 

@@ -11,11 +11,11 @@ use crate::agent::Telemetry;
 use crate::response::Response;
 use crate::shape::metrics::{Counted, Gauge, MetricsShape};
 use crate::{Call, RouteOutcome};
-use allocs::Running;
+use allocs::RunningAlloc;
 use model::id::{AllocId, JobKey};
 use model::node::Node;
 use model::time::{Mono, Wall};
-pub use names::Filter;
+pub use names::PrefixFilter;
 use names::{Labels, full_name};
 use state::fault::Fault;
 use state::view::View;
@@ -31,7 +31,7 @@ pub struct Metrics {
     counters: Vec<(String, Series)>,
     samples: Vec<(String, Sample)>,
     node: Labels,
-    running: Vec<Running>,
+    running: Vec<RunningAlloc>,
     telemetry: Telemetry,
     now: Mono,
     prometheus: bool,
@@ -101,15 +101,15 @@ pub(super) fn collect(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     if let Some(client) = ctx.client {
         metrics.node = node_labels(client.node_id.to_string(), view.node(client.node_id)?.as_deref());
-        metrics.take(&client.measured, &metrics.node.clone());
+        metrics.add(&client.measured, &metrics.node.clone());
         if ctx.agent.telemetry.publish_allocations {
             metrics.running = allocs::running(&view, client.node_id)?;
         }
     }
     if ctx.agent.server {
-        metrics.take(&ctx.status.measured, &Labels::new());
+        metrics.add(&ctx.status.measured, &Labels::new());
         if ctx.status.leader == Some(ctx.status.id) {
-            metrics.take_jobs(&view)?;
+            metrics.add_jobs(&view)?;
         }
     }
     Ok(RouteOutcome::Metrics(Box::new(metrics)))
@@ -156,7 +156,7 @@ fn job_labels(key: &JobKey, parent: &str) -> Labels {
 }
 
 impl Metrics {
-    fn take(&mut self, measured: &MetricsSnapshot, labels: &Labels) {
+    fn add(&mut self, measured: &MetricsSnapshot, labels: &Labels) {
         for (name, value) in &measured.gauges {
             self.gauge(name, labels, *value as f64);
         }
@@ -169,7 +169,7 @@ impl Metrics {
     }
 
     /// How many jobs are in each status, and the summary of each group.
-    fn take_jobs(&mut self, view: &View) -> Result<(), Fault> {
+    fn add_jobs(&mut self, view: &View) -> Result<(), Fault> {
         let mut by_status: BTreeMap<&str, u64> =
             [("pending", 0), ("running", 0), ("dead", 0)].into_iter().collect::<BTreeMap<_, _>>();
         for (key, parent, status, summary) in view.job_summaries()? {
@@ -206,13 +206,13 @@ impl Metrics {
     }
 
     /// What an allocation of `allocs` uses; one that ended meanwhile is left out.
-    pub fn take_figures(&mut self, id: AllocId, figures: &AllocResourceUsage) {
+    pub fn add_alloc_usage(&mut self, id: AllocId, figures: &AllocResourceUsage) {
         let alloc = self.running.iter().find(|alloc| alloc.id == id);
         self.gauges.extend(alloc.into_iter().flat_map(|alloc| alloc.gauges(figures)));
     }
 
     /// Reads that this agent answered: requests and queries that no brain hears of.
-    pub fn take_reads(&mut self, reads: Series) {
+    pub fn add_reads(&mut self, reads: Series) {
         for name in ["nomad.rpc.request", "nomad.rpc.query"] {
             match self.counters.iter_mut().find(|(known, _)| known == name) {
                 Some((_, series)) => *series = series.plus(reads),
@@ -224,22 +224,22 @@ impl Metrics {
     /// With what the machine says now.
     pub fn response(mut self, machine: &HostMetrics) -> Response {
         if self.telemetry.publish_node && !self.node.is_empty() {
-            self.take_host(machine);
+            self.add_host(machine);
         }
         if let Some(host) = self.telemetry.host.clone() {
             for (_, labels, _) in &mut self.gauges {
                 labels.insert("host", host.clone());
             }
         }
-        self.take_process(&machine.process);
+        self.add_process(&machine.process);
         let filter = &self.telemetry.filter;
-        self.gauges.retain(|(name, ..)| filter.lets_through(name));
-        self.counters.retain(|(name, _)| filter.lets_through(name));
-        self.samples.retain(|(name, _)| filter.lets_through(name));
+        self.gauges.retain(|(name, ..)| filter.allows(name));
+        self.counters.retain(|(name, _)| filter.allows(name));
+        self.samples.retain(|(name, _)| filter.allows(name));
         if self.prometheus { self.text() } else { self.json(machine.wall) }
     }
 
-    fn take_host(&mut self, machine: &HostMetrics) {
+    fn add_host(&mut self, machine: &HostMetrics) {
         let node = self.node.clone();
         let with = |name: &'static str, value: &str| {
             let mut labels = node.clone();
@@ -275,7 +275,7 @@ impl Metrics {
 
     /// Under the names of Prometheus' own collector of processes; and what a Go runtime would say of the same, for dashboards
     /// that know nothing else.
-    fn take_process(&mut self, process: &ProcessMetrics) {
+    fn add_process(&mut self, process: &ProcessMetrics) {
         let whole = |n: Option<u64>| n.map(|n| n as f64);
         let runtime = [
             ("runtime.alloc_bytes", whole(process.resident_memory_bytes)),

@@ -8,21 +8,21 @@ pub type Labels = BTreeMap<&'static str, String>;
 
 /// Which metrics are told, by the beginnings of their names: the longest that fits decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
+pub struct PrefixFilter {
     /// Whether metrics are told that no beginning fits.
     pub default: bool,
     pub prefixes: BTreeMap<String, bool>,
 }
 
-impl Default for Filter {
+impl Default for PrefixFilter {
     fn default() -> Self {
-        Filter { default: true, prefixes: BTreeMap::new() }
+        PrefixFilter { default: true, prefixes: BTreeMap::new() }
     }
 }
 
-impl Filter {
+impl PrefixFilter {
     /// Figures of the process are not under the service's name, and always told.
-    pub fn lets_through(&self, name: &str) -> bool {
+    pub fn allows(&self, name: &str) -> bool {
         let name = full_name(name);
         let fitting = self.prefixes.iter().filter(|(prefix, _)| name.starts_with(prefix.as_str()));
         let longest = fitting.max_by_key(|(prefix, _)| prefix.len());

@@ -7,7 +7,7 @@ use crate::agent::ClientReport;
 use crate::host::HostRequest;
 use crate::monitor::{LogLevel, MonitorRequest};
 use crate::response::Response;
-use crate::shape::agent::{HealthShape, MembersShape, PartHealth, SelfShape};
+use crate::shape::agent::{AgentHealthShape, MembersShape, RoleHealth, SelfShape};
 use crate::{Call, RequestContext, RouteOutcome, no_leader};
 
 pub fn own_self(call: &Call<'_>) -> Result<RouteOutcome, Response> {
@@ -20,7 +20,7 @@ pub fn health(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let ctx = call.ctx;
     let asked: Vec<&str> = call.query.all("type").collect();
     let wanted = |part: &str| asked.is_empty() || asked.contains(&part);
-    let health = HealthShape {
+    let health = AgentHealthShape {
         client: ctx.client.filter(|_| wanted("client")).map(client_health),
         server: (ctx.agent.server && wanted("server")).then(|| server_health(ctx)),
     };
@@ -29,20 +29,20 @@ pub fn health(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     Ok(RouteOutcome::Respond(Response::json(&health, call.query.pretty).status(status)))
 }
 
-fn client_health(client: &ClientReport) -> PartHealth {
+fn client_health(client: &ClientReport) -> RoleHealth {
     if client.known_servers.is_empty() {
-        return PartHealth { ok: false, message: "no known servers".into() };
+        return RoleHealth { ok: false, message: "no known servers".into() };
     }
-    PartHealth { ok: true, message: "ok".into() }
+    RoleHealth { ok: true, message: "ok".into() }
 }
 
-fn server_health(ctx: &RequestContext<'_>) -> PartHealth {
+fn server_health(ctx: &RequestContext<'_>) -> RoleHealth {
     if let Some(fault) = &ctx.status.storage_fault {
-        return PartHealth { ok: false, message: fault.clone() };
+        return RoleHealth { ok: false, message: fault.clone() };
     }
     match ctx.status.leader {
-        None => PartHealth { ok: false, message: no_leader().to_string() },
-        Some(_) => PartHealth { ok: true, message: "ok".into() },
+        None => RoleHealth { ok: false, message: no_leader().to_string() },
+        Some(_) => RoleHealth { ok: true, message: "ok".into() },
     }
 }
 

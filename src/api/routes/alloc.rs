@@ -40,7 +40,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Allocation>, Response> {
     if !q.prefix.is_empty() {
         let found = by_prefix(view, &page::id_prefix("alloc", &q.prefix)?)?;
         let from = from.map(|(_, id)| id);
-        return page::cut(
+        return page::paginate(
             found.into_iter().map(Ok).filter(keep),
             q,
             from.as_ref(),
@@ -52,7 +52,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Allocation>, Response> {
     let rows =
         page::rows(|last: Option<&Allocation>| Ok(view.allocs(last.map(|a| (a.create_index, a.id)), CHUNK)?));
     let name = |a: &Allocation| format!("{}.{}", a.create_index, a.id);
-    page::cut(rows.filter(keep), q, from.as_ref(), |a| (a.create_index, a.id), name, matches)
+    page::paginate(rows.filter(keep), q, from.as_ref(), |a| (a.create_index, a.id), name, matches)
 }
 
 /// Ordered by id. `prefix`: hex digits, any number of them.
@@ -118,13 +118,13 @@ pub fn of_deployment(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response
 pub fn of_node(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let Ok(id) = id.parse::<NodeId>() else {
-        return blocking::nothing(call, view.table_index(Table::Allocs));
+        return blocking::empty_list(call, view.table_index(Table::Allocs));
     };
     let index = view.table_index(Table::Allocs);
     blocking::answer(call, index, vec![WatchKey::NodeAllocs(id)], view.index(), || {
         let mut allocs = view.allocs_of_node(id)?;
         allocs.retain(|a| call.namespaces().is_none_or(|n| a.job.namespace == n));
-        let allocs = page::chosen(allocs, |a| matches(call, &view, a))?;
+        let allocs = page::filtered(allocs, |a| matches(call, &view, a))?;
         let jobs = Jobs::of(&view, &allocs)?;
         let shapes: Vec<_> = allocs.iter().map(|a| AllocShape::new(a, jobs.get(a))).collect();
         Ok(Response::json(&shapes, call.query.pretty))
@@ -142,7 +142,7 @@ fn matches(call: &Call<'_>, view: &View, a: &Allocation) -> Result<bool, Respons
 
 /// Those of a list without pages that the query's filter matches.
 fn some_stubs(call: &Call<'_>, view: &View, allocs: Vec<Allocation>) -> Result<Response, Response> {
-    let chosen = page::chosen(allocs, |a| matches(call, view, a))?;
+    let chosen = page::filtered(allocs, |a| matches(call, view, a))?;
     stubs(call, view, &chosen, StubWants::default())
 }
 

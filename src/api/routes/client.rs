@@ -13,7 +13,7 @@ use wire::client_rpc::{ClientRequest, LogStream, Position, RestartScope};
 
 /// Ways to look at an allocation's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilesAsk {
+pub enum FilesRequest {
     List,
     Stat,
     Cat,
@@ -34,36 +34,36 @@ pub fn logs(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let form = if q.flag("plain", false)? { Form::Text } else { Form::Frames };
     started(&on_this_node(call, alloc)?, task)?;
     let ask = ClientRequest::Logs { alloc, task: task.to_string(), stream, from, follow };
-    Ok(asking(call, ask, form))
+    Ok(ask_client(call, ask, form))
 }
 
-pub fn files(call: &Call<'_>, how: FilesAsk, id: &str) -> Result<RouteOutcome, Response> {
+pub fn files(call: &Call<'_>, how: FilesRequest, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let q = &call.query;
     let path = match (q.text("path").filter(|p| !p.is_empty()), how) {
         (Some(path), _) => path.to_string(),
-        (None, FilesAsk::List) => "/".to_string(),
+        (None, FilesRequest::List) => "/".to_string(),
         (None, _) => return Err(bad("must provide a file name")),
     };
     let whole = Position::FromStart(0);
     let (ask, form) = match how {
-        FilesAsk::List => (ClientRequest::List { alloc, path }, Form::Json),
-        FilesAsk::Stat => (ClientRequest::Stat { alloc, path }, Form::Json),
-        FilesAsk::Cat => {
+        FilesRequest::List => (ClientRequest::List { alloc, path }, Form::Json),
+        FilesRequest::Stat => (ClientRequest::Stat { alloc, path }, Form::Json),
+        FilesRequest::Cat => {
             (ClientRequest::File { alloc, path, from: whole, limit: None, follow: false }, Form::Text)
         }
-        FilesAsk::ReadAt => {
+        FilesRequest::ReadAt => {
             // to the end, unless it is above zero
             let limit = q.integer("limit")?.and_then(|l| u64::try_from(l).ok()).filter(|l| *l > 0);
             (ClientRequest::File { alloc, path, from: position(call)?, limit, follow: false }, Form::Text)
         }
-        FilesAsk::Stream => {
+        FilesRequest::Stream => {
             let (from, follow) = (position(call)?, q.flag("follow", true)?);
             (ClientRequest::File { alloc, path, from, limit: None, follow }, Form::Frames)
         }
     };
     on_this_node(call, alloc)?;
-    Ok(asking(call, ask, form))
+    Ok(ask_client(call, ask, form))
 }
 
 /// `{TaskName, AllTasks}`; an empty body is every running task.
@@ -81,7 +81,7 @@ pub fn restart(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
         (None, false) => RestartScope::Running,
     };
     on_this_node(call, alloc)?;
-    Ok(asking(call, ClientRequest::Restart { alloc, scope }, Form::Json))
+    Ok(ask_client(call, ClientRequest::Restart { alloc, scope }, Form::Json))
 }
 
 /// `{Task, Signal}`; without a task every one that runs.
@@ -91,7 +91,7 @@ pub fn signal(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let task = json::text(&body, "Task")?.filter(|t| !t.is_empty()).map(str::to_string);
     let signal = json::text(&body, "Signal")?.unwrap_or_default().to_string();
     on_this_node(call, alloc)?;
-    Ok(asking(call, ClientRequest::Signal { alloc, task, signal }, Form::Json))
+    Ok(ask_client(call, ClientRequest::Signal { alloc, task, signal }, Form::Json))
 }
 
 /// `command` is a JSON list of texts.
@@ -121,14 +121,14 @@ pub fn session(call: &Call<'_>, ask: ClientRequest) -> Result<RouteOutcome, Resp
             "a session needs a websocket (RFC 6455), and from a browser a page of this agent's own",
         ));
     }
-    Ok(asking(call, ask, Form::Session))
+    Ok(ask_client(call, ask, Form::Session))
 }
 
-pub fn alloc_figures(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
+pub fn alloc_stats(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let alloc = alloc_id(id)?;
     let task = call.query.text("task").filter(|t| !t.is_empty()).map(str::to_string);
     on_this_node(call, alloc)?;
-    Ok(asking(call, ClientRequest::AllocResourceUsage { alloc, task }, Form::Json))
+    Ok(ask_client(call, ClientRequest::AllocResourceUsage { alloc, task }, Form::Json))
 }
 
 /// There are no checks, so no allocation has any.
@@ -144,17 +144,17 @@ pub fn collect(call: &Call<'_>, id: Option<&str>) -> Result<RouteOutcome, Respon
         Some(alloc) => drop(on_this_node(call, alloc)?),
         None => this_node(call, call.query.text("node_id"))?,
     }
-    Ok(asking(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
+    Ok(ask_client(call, ClientRequest::GarbageCollect { alloc }, Form::Nothing))
 }
 
-pub fn host_figures(call: &Call<'_>) -> Result<RouteOutcome, Response> {
+pub fn host_stats(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     this_node(call, call.query.text("node_id"))?;
-    Ok(asking(call, ClientRequest::HostStats, Form::Json))
+    Ok(ask_client(call, ClientRequest::HostStats, Form::Json))
 }
 
 pub fn metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     this_node(call, call.query.text("node_id"))?;
-    Ok(asking(call, ClientRequest::Metadata, Form::Json))
+    Ok(ask_client(call, ClientRequest::Metadata, Form::Json))
 }
 
 /// `{NodeID, Meta}`; a key whose value is null is unset.
@@ -173,7 +173,7 @@ pub fn set_metadata(call: &Call<'_>) -> Result<RouteOutcome, Response> {
         _ => Err(bad(format!("the value of Meta key {key:?} must be a string, or null to unset it"))),
     };
     let changes = given.iter().map(change).collect::<Result<_, _>>()?;
-    Ok(asking(call, ClientRequest::SetMetadata { changes }, Form::Json))
+    Ok(ask_client(call, ClientRequest::SetMetadata { changes }, Form::Json))
 }
 
 /// This agent's node is the one that is meant: by its id, or because nobody else is.
@@ -191,7 +191,7 @@ fn this_node(call: &Call<'_>, id: Option<&str>) -> Result<(), Response> {
     Err(Response::text(404, "No path to node"))
 }
 
-fn asking(call: &Call<'_>, ask: ClientRequest, form: Form) -> RouteOutcome {
+fn ask_client(call: &Call<'_>, ask: ClientRequest, form: Form) -> RouteOutcome {
     RouteOutcome::AskClient(ask, Presentation { form, pretty: call.query.pretty })
 }
 

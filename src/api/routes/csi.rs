@@ -6,5 +6,5 @@ use crate::response::Response;
 use crate::{Call, RouteOutcome, blocking};
 
 pub fn none(call: &Call<'_>) -> Result<RouteOutcome, Response> {
-    blocking::nothing(call, 1)
+    blocking::empty_list(call, 1)
 }

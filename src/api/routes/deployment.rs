@@ -16,7 +16,7 @@ use wire::request::{DeploymentRequest, WriteReply, WriteRequest};
 
 /// What users do with a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum DeploymentAction {
     Fail,
     Pause,
     Promote,
@@ -43,7 +43,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Deployment>, Response> {
         let ids = view.deployment_ids(&page::id_prefix("deployment", &q.prefix)?, usize::MAX)?;
         let found = ids.into_iter().map(|id| view.deployment(id)).collect::<Result<Vec<_>, _>>()?;
         let from = from.map(|(_, id)| id);
-        return page::cut(
+        return page::paginate(
             found.into_iter().flatten().map(Ok).filter(keep),
             q,
             from.as_ref(),
@@ -56,7 +56,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<Deployment>, Response> {
         Ok(view.deployments(last.map(|d| (d.create_index, d.id)), CHUNK)?)
     });
     let name = |d: &Deployment| format!("{}.{}", d.create_index, d.id);
-    page::cut(rows.filter(keep), q, from.as_ref(), |d| (d.create_index, d.id), name, matches)
+    page::paginate(rows.filter(keep), q, from.as_ref(), |d| (d.create_index, d.id), name, matches)
 }
 
 fn matches(call: &Call<'_>, deployment: &Deployment) -> Result<bool, Response> {
@@ -92,7 +92,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
         if !all && let Some(job) = view.job(&key)? {
             found.retain(|d| d.job_create_index == job.create_index);
         }
-        Ok(shapes(call, &page::chosen(found, |d| matches(call, d))?))
+        Ok(shapes(call, &page::filtered(found, |d| matches(call, d))?))
     })
 }
 
@@ -107,26 +107,26 @@ pub fn latest_of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response
     })
 }
 
-pub fn step(call: &Call<'_>, verb: Verb, id: &str) -> Result<RouteOutcome, Response> {
+pub fn step(call: &Call<'_>, verb: DeploymentAction, id: &str) -> Result<RouteOutcome, Response> {
     let deployment: DeploymentId = page::full_id("deployment", id)?;
     let body = match call.request.body.as_slice() {
-        [] if verb == Verb::Fail => Map::new(),
+        [] if verb == DeploymentAction::Fail => Map::new(),
         _ => json::object(call.body()?)?,
     };
     match json::text(&body, "DeploymentID")?.unwrap_or_default() {
-        "" if verb == Verb::Fail => {}
+        "" if verb == DeploymentAction::Fail => {}
         "" => return Err(Response::text(400, "DeploymentID must be specified")),
         named if named != id => return Err(Response::text(400, "Deployment ID does not match")),
         _ => {}
     }
     let step = match verb {
-        Verb::Fail => DeploymentRequest::Fail,
-        Verb::Pause if json::flag(&body, "Pause")? => DeploymentRequest::Pause,
-        Verb::Pause => DeploymentRequest::Resume,
-        Verb::Promote => promotion(&body)?,
-        Verb::AllocationHealth => health(&body)?,
+        DeploymentAction::Fail => DeploymentRequest::Fail,
+        DeploymentAction::Pause if json::flag(&body, "Pause")? => DeploymentRequest::Pause,
+        DeploymentAction::Pause => DeploymentRequest::Resume,
+        DeploymentAction::Promote => promotion(&body)?,
+        DeploymentAction::AllocationHealth => health(&body)?,
         // a deployment waits for other regions only if its job is in several
-        Verb::Unblock => return Err(unblocked(call, deployment)?),
+        DeploymentAction::Unblock => return Err(unblocked(call, deployment)?),
     };
     let answer = WriteResponder { kind: WriteKind::DeploymentStepped, pretty: call.query.pretty };
     Ok(RouteOutcome::Write(WriteRequest::StepDeployment { deployment, step }, answer))

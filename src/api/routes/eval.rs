@@ -65,7 +65,7 @@ fn page_of(call: &Call<'_>, q: &Query, view: &View) -> Result<Page<Evaluation>, 
     if !q.prefix.is_empty() {
         let found = by_prefix(view, &page::id_prefix("eval", &q.prefix)?)?;
         let from = from.map(|(_, id)| id);
-        return page::cut(
+        return page::paginate(
             found.into_iter().map(Ok).filter(keep),
             q,
             from.as_ref(),
@@ -77,7 +77,7 @@ fn page_of(call: &Call<'_>, q: &Query, view: &View) -> Result<Page<Evaluation>, 
     let rows =
         page::rows(|last: Option<&Evaluation>| Ok(view.evals(last.map(|e| (e.create_index, e.id)), CHUNK)?));
     let name = |e: &Evaluation| format!("{}.{}", e.create_index, e.id);
-    page::cut(rows.filter(keep), q, from.as_ref(), |e| (e.create_index, e.id), name, matches)
+    page::paginate(rows.filter(keep), q, from.as_ref(), |e| (e.create_index, e.id), name, matches)
 }
 
 /// Ordered by id. `prefix`: hex digits, any number of them.
@@ -107,7 +107,7 @@ pub fn delete(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     ))
 }
 
-/// So many ids take 256 KiB.
+/// This many ids take 256 KiB.
 const MOST_IDS: usize = 7281;
 
 fn ids(body: &Map<String, Value>) -> Result<Vec<EvalId>, Response> {
@@ -152,19 +152,19 @@ pub fn one(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let index = eval.as_ref().map_or_else(|| view.table_index(Table::Evals), |e| e.modify_index);
     blocking::answer(call, index, vec![WatchKey::Eval(id)], view.index(), || {
         let Some(eval) = &eval else { return Err(Response::text(404, "eval not found")) };
-        let pool = Pools::default().of(&view, &eval.job)?;
+        let pool = NodePoolCache::default().of(&view, &eval.job)?;
         let shape = EvalShape::new(eval, &pool);
         if !related {
             return Ok(Response::json(&shape, call.query.pretty));
         }
-        let family = family(&view, eval)?;
-        Ok(Response::json(&shape.related(&family), call.query.pretty))
+        let related = related_evals(&view, eval)?;
+        Ok(Response::json(&shape.related(&related), call.query.pretty))
     })
 }
 
 /// The evaluations that this one names, and that they name, and so on, and those of its job that name any of these;
 /// oldest first, without itself.
-fn family(view: &View, eval: &Evaluation) -> Result<Vec<Evaluation>, Response> {
+fn related_evals(view: &View, eval: &Evaluation) -> Result<Vec<Evaluation>, Response> {
     let of_job = view.evals_of_job(&eval.job)?;
     let links = |e: &Evaluation| [e.next_eval, e.previous_eval, e.blocked_eval];
     let mut members = vec![eval.id];
@@ -190,7 +190,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let view = call.view()?;
     let index = view.table_index(Table::Evals);
     blocking::answer(call, index, vec![WatchKey::JobEvals(key.clone())], view.index(), || {
-        let evals = page::chosen(view.evals_of_job(&key)?, |e| matches(call, &view, e))?;
+        let evals = page::filtered(view.evals_of_job(&key)?, |e| matches(call, &view, e))?;
         shapes(call, &view, &evals)
     })
 }
@@ -198,7 +198,7 @@ pub fn of_job(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
 fn matches(call: &Call<'_>, view: &View, eval: &Evaluation) -> Result<bool, Response> {
     call.query.matches(&OMIT_EMPTY, |filter| {
         let pool = match filter.names("FailedTGAllocs") {
-            true => Pools::default().of(view, &eval.job)?,
+            true => NodePoolCache::default().of(view, &eval.job)?,
             false => String::new(),
         };
         object(&EvalShape::new(eval, &pool))
@@ -206,7 +206,7 @@ fn matches(call: &Call<'_>, view: &View, eval: &Evaluation) -> Result<bool, Resp
 }
 
 fn shapes(call: &Call<'_>, view: &View, evals: &[Evaluation]) -> Result<Response, Response> {
-    let mut pools = Pools::default();
+    let mut pools = NodePoolCache::default();
     for eval in evals.iter().filter(|e| !e.failed_groups.is_empty()) {
         pools.of(view, &eval.job)?;
     }
@@ -216,9 +216,9 @@ fn shapes(call: &Call<'_>, view: &View, evals: &[Evaluation]) -> Result<Response
 
 /// The node pools of jobs, each looked up once.
 #[derive(Default)]
-struct Pools(BTreeMap<JobKey, String>);
+struct NodePoolCache(BTreeMap<JobKey, String>);
 
-impl Pools {
+impl NodePoolCache {
     fn of(&mut self, view: &View, job: &JobKey) -> Result<String, Response> {
         if let Some(pool) = self.0.get(job) {
             return Ok(pool.clone());

@@ -4,7 +4,7 @@
 //! Refuses to know: prefixes; `search` looks those up.
 
 use crate::response::Response;
-use crate::routes::search::{self, Found};
+use crate::routes::search::{self, SearchResults};
 use crate::shape::search::Match;
 use crate::{Call, RouteOutcome, json, page};
 use model::alloc::Allocation;
@@ -31,10 +31,10 @@ pub fn search(call: &Call<'_>) -> Result<RouteOutcome, Response> {
         return Err(Response::text(500, sentence));
     }
     let known: Vec<&'static str> = search::CONTEXTS.into_iter().chain(IN_JOBS.into_iter().skip(1)).collect();
-    let contexts = search::asked(json::text(&body, "Context")?.unwrap_or_default(), &known)?;
+    let contexts = search::parse_context(json::text(&body, "Context")?.unwrap_or_default(), &known)?;
     let view = call.view()?;
     let most = rules.limit_results as usize;
-    let mut found = Found::of(&contexts);
+    let mut found = SearchResults::of(&contexts);
     let mut scan = Scan::new(text, rules.limit_query as usize);
     for kind in NAMED.into_iter().filter(|kind| contexts.contains(kind)) {
         scan.named(call, &view, kind)?;

@@ -37,8 +37,8 @@ pub struct Route {
     pub methods: Methods,
     /// Literal segments and names: what they mean is in `pattern`.
     pub pattern: &'static str,
-    pub kind: Kind,
-    pub leader: Leader,
+    pub kind: RouteKind,
+    pub leader: LeaderRule,
     pub namespaces: Namespaces,
     pub handler: Handler,
 }
@@ -72,7 +72,7 @@ impl Methods {
 
 /// What a route answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RouteKind {
     /// Elements that a `filter` chooses from.
     List,
     Single,
@@ -80,7 +80,7 @@ pub enum Kind {
 
 /// Whether an answer needs a leader that has applied what came before it: unless the caller takes stale ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leader {
+pub enum LeaderRule {
     Needed,
     /// Any agent answers from what it knows.
     Any,
@@ -111,13 +111,13 @@ pub enum Handler {
 
 /// A route and the names that a path holds for it.
 #[derive(Debug)]
-pub struct Found {
+pub struct MatchedRoute {
     pub route: &'static Route,
     names: Vec<String>,
 }
 
 /// `path` is decoded, as `Request::decoded_path` does it. The refusal is 404 or 405.
-pub fn find(path: &str, method: Method) -> Result<Found, Response> {
+pub fn find(path: &str, method: Method) -> Result<MatchedRoute, Response> {
     let path = pattern::segments(path);
     let fitting = |route: &'static Route| Some((route.pattern, pattern::names(route.pattern, &path)?));
     let Some((pattern, names)) = ROUTES.iter().find_map(fitting) else {
@@ -125,10 +125,10 @@ pub fn find(path: &str, method: Method) -> Result<Found, Response> {
     };
     let takes = |route: &&Route| route.pattern == pattern && route.methods.has(method);
     let route = ROUTES.iter().find(takes).ok_or_else(Response::invalid_method)?;
-    Ok(Found { route, names })
+    Ok(MatchedRoute { route, names })
 }
 
-impl Found {
+impl MatchedRoute {
     pub fn answer(&self, call: &Call<'_>) -> Result<RouteOutcome, Response> {
         match (self.route.handler, self.names.as_slice()) {
             (Handler::NoObject(handler), _) => handler(call),

@@ -52,7 +52,7 @@ fn page_of(call: &Call<'_>, view: &View, pool: &str) -> Result<Page<Arc<Node>>, 
     let from = page::place_token::<NodeId>(&q.next_token)?.map(|(_, id)| id);
     let (key, name) = (|n: &Arc<Node>| n.info.id, |n: &Arc<Node>| n.info.id.to_string());
     let matches = |n: &Arc<Node>| q.matches(&OmitEmpty::NOTHING, |_| object(&NodeShape::new(n)));
-    page::cut(nodes.into_iter().map(Ok), q, from.as_ref(), key, name, matches)
+    page::paginate(nodes.into_iter().map(Ok), q, from.as_ref(), key, name, matches)
 }
 
 fn by_prefix(view: &View, prefix: &str) -> Result<Vec<Arc<Node>>, Response> {

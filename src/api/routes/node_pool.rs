@@ -32,7 +32,7 @@ fn page_of(call: &Call<'_>, view: &View) -> Result<Page<NodePool>, Response> {
     let name = |pool: &NodePool| pool.spec.name.clone();
     let matches = |pool: &NodePool| q.matches(&OmitEmpty::NOTHING, |_| object(&NodePoolShape::new(pool)));
     let rows = view.node_pools(&q.prefix)?.into_iter().map(Ok);
-    page::cut(rows, q, from.as_ref(), name, name, matches)
+    page::paginate(rows, q, from.as_ref(), name, name, matches)
 }
 
 pub fn one(call: &Call<'_>, name: &str) -> Result<RouteOutcome, Response> {

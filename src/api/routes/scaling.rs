@@ -5,7 +5,7 @@
 
 use crate::page::{full_id, id_prefix};
 use crate::response::Response;
-use crate::shape::scaling::{EventShape, GroupScaleShape, PolicyShape, PolicyStub, ScaleStatusShape};
+use crate::shape::scaling::{GroupScaleShape, PolicyShape, PolicyStub, ScaleStatusShape, ScalingEventShape};
 use crate::watch::WatchKey;
 use crate::{Call, RouteOutcome, WriteKind, WriteResponder, blocking, json};
 use jobspec::free_form;
@@ -16,7 +16,8 @@ use model::scaling::ScalingPolicy;
 use serde_json::{Map, Value};
 use state::view::{Table, View};
 use std::collections::BTreeMap;
-use wire::request::{ScaleRequest, WriteRequest};
+use wire::command::ScaleRequest;
+use wire::request::WriteRequest;
 
 /// Message and meta of an event may be so long together: the newest of them are kept.
 const MAX_EVENT_BYTES: usize = 16 << 10;
@@ -105,7 +106,7 @@ pub fn status(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     for group in &job.spec.groups {
         let events = view.scaling_events(&key, &group.name)?.0;
         index = index.max(events.first().map_or(0, |newest| newest.create_index));
-        let events: Vec<_> = events.into_iter().map(EventShape::new).collect();
+        let events: Vec<_> = events.into_iter().map(ScalingEventShape::new).collect();
         let shape = GroupScaleShape {
             desired: group.count,
             events: (!events.is_empty()).then_some(events),

@@ -15,7 +15,7 @@ pub fn configuration(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let config = view.scheduler_config()?;
     let shape = SchedulerShape::new(&config, call.ctx.status.leader.is_some());
     let response = Response::json(&shape, call.query.pretty);
-    Ok(RouteOutcome::Respond(blocking::mark(call, response, config.modify_index)))
+    Ok(RouteOutcome::Respond(blocking::with_index(call, response, config.modify_index)))
 }
 
 /// What Nomad fills in by itself.

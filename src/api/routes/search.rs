@@ -30,14 +30,14 @@ pub const CONTEXTS: [&str; 13] = [
 ];
 
 /// What was found, by context, and of which contexts there is more.
-pub struct Found<M> {
+pub struct SearchResults<M> {
     pub matches: BTreeMap<&'static str, Vec<M>>,
     pub truncations: BTreeMap<&'static str, bool>,
 }
 
-impl<M> Found<M> {
-    pub fn of(contexts: &[&'static str]) -> Found<M> {
-        Found {
+impl<M> SearchResults<M> {
+    pub fn of(contexts: &[&'static str]) -> SearchResults<M> {
+        SearchResults {
             matches: contexts.iter().map(|c| (*c, Vec::new())).collect(),
             truncations: contexts.iter().map(|c| (*c, false)).collect(),
         }
@@ -49,7 +49,7 @@ impl<M> Found<M> {
     }
 }
 
-impl<M: serde::Serialize> Found<M> {
+impl<M: serde::Serialize> SearchResults<M> {
     pub fn answer(self, call: &Call<'_>, view: &View) -> Response {
         let shape = SearchShape {
             matches: self.matches,
@@ -59,16 +59,16 @@ impl<M: serde::Serialize> Found<M> {
             known_leader: call.ctx.status.leader.is_some(),
             next_token: "",
         };
-        blocking::mark(call, Response::json(&shape, call.query.pretty), view.index())
+        blocking::with_index(call, Response::json(&shape, call.query.pretty), view.index())
     }
 }
 
 pub fn search(call: &Call<'_>) -> Result<RouteOutcome, Response> {
     let body = json::object(call.body()?)?;
     let prefix = json::text(&body, "Prefix")?.unwrap_or_default();
-    let contexts = asked(json::text(&body, "Context")?.unwrap_or_default(), &CONTEXTS)?;
+    let contexts = parse_context(json::text(&body, "Context")?.unwrap_or_default(), &CONTEXTS)?;
     let view = call.view()?;
-    let mut found = Found::of(&contexts);
+    let mut found = SearchResults::of(&contexts);
     for context in contexts {
         let (ids, truncated) = look_up(call, &view, context, prefix)?;
         found.put(context, ids, truncated);
@@ -77,7 +77,7 @@ pub fn search(call: &Call<'_>) -> Result<RouteOutcome, Response> {
 }
 
 /// Nothing, and `all`, ask for every context.
-pub fn asked(context: &str, known: &[&'static str]) -> Result<Vec<&'static str>, Response> {
+pub fn parse_context(context: &str, known: &[&'static str]) -> Result<Vec<&'static str>, Response> {
     if matches!(context, "" | "all") {
         return Ok(known.to_vec());
     }

@@ -4,13 +4,13 @@
 //! so longer ones stand before shorter ones; a test walks the table and finds a line that no path reaches.
 
 use super::Handler::{self, NoObject, NotBuilt, Object, TwoObjects, UnknownPart};
-use super::Kind::{self, List, Single};
-use super::Leader::{self, Any, Needed};
+use super::LeaderRule::{self, Any, Needed};
 use super::Methods;
 use super::Namespaces::{self, All, NotNamespaced as No, OneOrDefault as One};
 use super::Route;
-use super::client::{self, FilesAsk};
-use super::deployment::{self, Verb};
+use super::RouteKind::{self, List, Single};
+use super::client::{self, FilesRequest};
+use super::deployment::{self, DeploymentAction};
 use super::job::{self, actions, dispatch, history, plan, statuses, submission, versions};
 use super::{agent, alloc, csi, eval, fuzzy_search, keyring, namespace, node, node_pool};
 use super::{operator, scaling, scheduler_config, search, why};
@@ -31,8 +31,8 @@ const OTHER: Methods = Methods::BUT_GET;
 const fn row(
     methods: Methods,
     pattern: &'static str,
-    kind: Kind,
-    leader: Leader,
+    kind: RouteKind,
+    leader: LeaderRule,
     namespaces: Namespaces,
     handler: Handler,
 ) -> Route {
@@ -92,11 +92,11 @@ pub static ROUTES: &[Route] = &[
 
     row(GET,    "/v1/deployments",                         List,   Needed, One, NoObject(deployment::list)),
     row(GET,    "/v1/deployment/allocations/*id",          List,   Needed, All, Object(alloc::of_deployment)),
-    row(WRITE,  "/v1/deployment/fail/*id",                 Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Fail, id))),
-    row(WRITE,  "/v1/deployment/pause/*id",                Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Pause, id))),
-    row(WRITE,  "/v1/deployment/promote/*id",              Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Promote, id))),
-    row(WRITE,  "/v1/deployment/unblock/*id",              Single, Needed, All, Object(|c, id| deployment::step(c, Verb::Unblock, id))),
-    row(WRITE,  "/v1/deployment/allocation-health/*id",    Single, Needed, All, Object(|c, id| deployment::step(c, Verb::AllocationHealth, id))),
+    row(WRITE,  "/v1/deployment/fail/*id",                 Single, Needed, All, Object(|c, id| deployment::step(c, DeploymentAction::Fail, id))),
+    row(WRITE,  "/v1/deployment/pause/*id",                Single, Needed, All, Object(|c, id| deployment::step(c, DeploymentAction::Pause, id))),
+    row(WRITE,  "/v1/deployment/promote/*id",              Single, Needed, All, Object(|c, id| deployment::step(c, DeploymentAction::Promote, id))),
+    row(WRITE,  "/v1/deployment/unblock/*id",              Single, Needed, All, Object(|c, id| deployment::step(c, DeploymentAction::Unblock, id))),
+    row(WRITE,  "/v1/deployment/allocation-health/*id",    Single, Needed, All, Object(|c, id| deployment::step(c, DeploymentAction::AllocationHealth, id))),
     row(GET,    "/v1/deployment/:id",                      Single, Needed, All, Object(deployment::one)),
 
     row(GET,    "/v1/nodes",                               List,   Needed, No,  NoObject(|c| node::list(c, None))),
@@ -129,20 +129,20 @@ pub static ROUTES: &[Route] = &[
     row(GET,    "/v1/metrics",                             Single, Any,    No,  NoObject(metrics::collect)),
 
     row(GET,    "/v1/client/fs/logs/*id",                  Single, Any,    All, Object(client::logs)),
-    row(GET,    "/v1/client/fs/ls/*id",                    Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::List, id))),
-    row(GET,    "/v1/client/fs/stat/*id",                  Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::Stat, id))),
-    row(GET,    "/v1/client/fs/cat/*id",                   Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::Cat, id))),
-    row(GET,    "/v1/client/fs/readat/*id",                Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::ReadAt, id))),
-    row(GET,    "/v1/client/fs/stream/*id",                Single, Any,    All, Object(|c, id| client::files(c, FilesAsk::Stream, id))),
+    row(GET,    "/v1/client/fs/ls/*id",                    Single, Any,    All, Object(|c, id| client::files(c, FilesRequest::List, id))),
+    row(GET,    "/v1/client/fs/stat/*id",                  Single, Any,    All, Object(|c, id| client::files(c, FilesRequest::Stat, id))),
+    row(GET,    "/v1/client/fs/cat/*id",                   Single, Any,    All, Object(|c, id| client::files(c, FilesRequest::Cat, id))),
+    row(GET,    "/v1/client/fs/readat/*id",                Single, Any,    All, Object(|c, id| client::files(c, FilesRequest::ReadAt, id))),
+    row(GET,    "/v1/client/fs/stream/*id",                Single, Any,    All, Object(|c, id| client::files(c, FilesRequest::Stream, id))),
     row(EVERY,  "/v1/client/fs/*rest",                     Single, Any,    All, NotBuilt("client/fs")),
     row(GET,    "/v1/client/allocation/:id/exec",          Single, Any,    All, Object(client::exec)),
-    row(GET,    "/v1/client/allocation/:id/stats",         Single, Any,    All, Object(client::alloc_figures)),
+    row(GET,    "/v1/client/allocation/:id/stats",         Single, Any,    All, Object(client::alloc_stats)),
     row(GET,    "/v1/client/allocation/:id/checks",        Single, Any,    All, Object(client::checks)),
     row(GET,    "/v1/client/allocation/:id/gc",            Single, Any,    All, Object(|c, id| client::collect(c, Some(id)))),
     row(WRITE,  "/v1/client/allocation/:id/restart",       Single, Any,    All, Object(client::restart)),
     row(WRITE,  "/v1/client/allocation/:id/signal",        Single, Any,    All, Object(client::signal)),
     row(EVERY,  "/v1/client/allocation/*rest",             Single, Any,    All, NotBuilt("client/allocation")),
-    row(GET,    "/v1/client/stats",                        Single, Any,    No,  NoObject(client::host_figures)),
+    row(GET,    "/v1/client/stats",                        Single, Any,    No,  NoObject(client::host_stats)),
     row(GET,    "/v1/client/metadata",                     Single, Any,    No,  NoObject(client::metadata)),
     row(POST,   "/v1/client/metadata",                     Single, Any,    No,  NoObject(client::set_metadata)),
     row(GET,    "/v1/client/gc",                           Single, Any,    No,  NoObject(|c| client::collect(c, None))),

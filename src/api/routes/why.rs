@@ -11,7 +11,7 @@ use wire::why::{Subject, Why};
 
 /// How what was found out becomes a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct WhyResponder {
     pretty: bool,
 }
 
@@ -28,10 +28,10 @@ pub fn eval(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
 }
 
 fn explain(call: &Call<'_>, subject: Subject) -> RouteOutcome {
-    RouteOutcome::Explain(subject, Explained { pretty: call.query.pretty })
+    RouteOutcome::Explain(subject, WhyResponder { pretty: call.query.pretty })
 }
 
-impl Explained {
+impl WhyResponder {
     pub fn response(self, result: Result<Why, Refusal>) -> Response {
         match result {
             Ok(why) => Response::json(&shown(&why), self.pretty).with("X-Nomad-Index", why.index.max(1)),

@@ -347,15 +347,15 @@ fn client_stats(c: &ClientReport) -> BTreeMap<&'static str, String> {
 
 /// `GET /v1/agent/health`: a part that was not asked for, or that this agent is not, is absent.
 #[derive(Serialize)]
-pub struct HealthShape {
+pub struct AgentHealthShape {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub client: Option<PartHealth>,
+    pub client: Option<RoleHealth>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<PartHealth>,
+    pub server: Option<RoleHealth>,
 }
 
 #[derive(Serialize)]
-pub struct PartHealth {
+pub struct RoleHealth {
     pub ok: bool,
     pub message: String,
 }

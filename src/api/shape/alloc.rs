@@ -3,7 +3,7 @@
 
 use super::super::filter::OmitEmpty;
 use super::claims::{HeldDeviceShape, MappingShape, NetworkShape, listed};
-use super::deployment::HealthShape;
+use super::deployment::AllocHealthShape;
 use super::job::{JobShape, LifecycleShape, ResourcesShape};
 use super::metric::MetricShape;
 use super::reschedule::{AllocStateShape, TrackerShape};
@@ -42,7 +42,7 @@ pub struct AllocStub<'a> {
     client_description: &'a str,
     desired_transition: TransitionShape,
     task_states: Option<BTreeMap<&'a str, TaskStateShape<'a>>>,
-    deployment_status: Option<HealthShape>,
+    deployment_status: Option<AllocHealthShape>,
     #[serde(rename = "FollowupEvalID")]
     followup_eval_id: String,
     next_allocation: String,
@@ -90,7 +90,7 @@ impl<'a> AllocStub<'a> {
             client_description: &a.client_description,
             desired_transition: TransitionShape::new(a),
             task_states: if wants.task_states { task_states(a) } else { None },
-            deployment_status: a.health.as_ref().map(HealthShape::new),
+            deployment_status: a.health.as_ref().map(AllocHealthShape::new),
             followup_eval_id: a.followup_eval.map(|e| e.to_string()).unwrap_or_default(),
             next_allocation: a.next.map(|n| n.to_string()).unwrap_or_default(),
             reschedule_tracker: TrackerShape::new(a),
@@ -144,7 +144,7 @@ pub struct AllocShape<'a> {
     #[serde(rename = "DeploymentID", skip_serializing_if = "Option::is_none")]
     deployment_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deployment_status: Option<HealthShape>,
+    deployment_status: Option<AllocHealthShape>,
     #[serde(rename = "FollowupEvalID", skip_serializing_if = "Option::is_none")]
     followup_eval_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,7 +223,7 @@ impl<'a> AllocShape<'a> {
             previous_allocation: a.previous.map(|p| p.to_string()),
             next_allocation: a.next.map(|n| n.to_string()),
             deployment_id: a.deployment.map(|d| d.to_string()),
-            deployment_status: a.health.as_ref().map(HealthShape::new),
+            deployment_status: a.health.as_ref().map(AllocHealthShape::new),
             followup_eval_id: a.followup_eval.map(|e| e.to_string()),
             reschedule_tracker: TrackerShape::new(a),
             alloc_states: a.states.iter().map(AllocStateShape::new).collect(),
@@ -356,7 +356,7 @@ struct TaskStateShape<'a> {
     last_restart: Option<String>,
     started_at: Option<String>,
     finished_at: Option<String>,
-    events: Vec<EventShape<'a>>,
+    events: Vec<TaskEventShape<'a>>,
     task_handle: Null,
 }
 
@@ -369,7 +369,7 @@ impl<'a> TaskStateShape<'a> {
             last_restart: rfc3339(s.last_restart),
             started_at: rfc3339(s.started_at),
             finished_at: rfc3339(s.finished_at),
-            events: s.events.iter().map(EventShape::new).collect(),
+            events: s.events.iter().map(TaskEventShape::new).collect(),
             task_handle: (),
         }
     }
@@ -378,7 +378,7 @@ impl<'a> TaskStateShape<'a> {
 /// A task's event. The typed members are older forms of what `Details` says; they are filled from it.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct EventShape<'a> {
+struct TaskEventShape<'a> {
     #[serde(rename = "Type")]
     kind: &'a str,
     /// Nanoseconds since 1970.
@@ -409,11 +409,11 @@ struct EventShape<'a> {
     generic_source: &'a str,
 }
 
-impl<'a> EventShape<'a> {
+impl<'a> TaskEventShape<'a> {
     fn new(e: &'a TaskEvent) -> Self {
         let text = |key: &str| e.details.get(key).map_or("", String::as_str);
         let number = |key: &str| text(key).parse().unwrap_or(0);
-        EventShape {
+        TaskEventShape {
             kind: &e.kind,
             time: e.at.0,
             message: text("message"),

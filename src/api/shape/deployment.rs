@@ -20,7 +20,7 @@ pub struct DeploymentShape<'a> {
     job_spec_modify_index: u64,
     job_create_index: u64,
     is_multiregion: bool,
-    task_groups: BTreeMap<&'a str, GroupShape>,
+    task_groups: BTreeMap<&'a str, DeploymentGroupShape>,
     status: &'static str,
     status_description: &'a str,
     eval_priority: i64,
@@ -45,7 +45,11 @@ impl<'a> DeploymentShape<'a> {
             job_spec_modify_index: d.job_modify_index,
             job_create_index: d.job_create_index,
             is_multiregion: false,
-            task_groups: d.groups.iter().map(|(name, g)| (name.as_str(), GroupShape::new(g))).collect(),
+            task_groups: d
+                .groups
+                .iter()
+                .map(|(name, g)| (name.as_str(), DeploymentGroupShape::new(g)))
+                .collect(),
             status: d.status.as_str(),
             status_description: &d.status_description,
             eval_priority: d.priority,
@@ -59,7 +63,7 @@ impl<'a> DeploymentShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct GroupShape {
+struct DeploymentGroupShape {
     auto_revert: bool,
     auto_promote: bool,
     /// Nanoseconds.
@@ -74,10 +78,10 @@ struct GroupShape {
     unhealthy_allocs: u64,
 }
 
-impl GroupShape {
+impl DeploymentGroupShape {
     fn new(g: &DeploymentGroup) -> Self {
         let canaries: Vec<_> = g.placed_canaries.iter().map(ToString::to_string).collect();
-        GroupShape {
+        DeploymentGroupShape {
             auto_revert: g.auto_revert,
             auto_promote: g.auto_promote,
             progress_deadline: g.progress_deadline.as_nanos(),
@@ -96,16 +100,16 @@ impl GroupShape {
 /// An allocation as part of a deployment.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct HealthShape {
+pub struct AllocHealthShape {
     healthy: Option<bool>,
     timestamp: Option<String>,
     canary: bool,
     modify_index: u64,
 }
 
-impl HealthShape {
+impl AllocHealthShape {
     pub fn new(health: &Health) -> Self {
-        HealthShape {
+        AllocHealthShape {
             healthy: health.healthy,
             timestamp: rfc3339(health.at),
             canary: health.canary,

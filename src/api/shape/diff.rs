@@ -14,7 +14,7 @@ pub struct DiffShape<'a> {
     id: &'a str,
     fields: Option<Vec<FieldShape<'a>>>,
     objects: Option<Vec<ObjectShape<'a>>>,
-    task_groups: Option<Vec<GroupShape<'a>>>,
+    task_groups: Option<Vec<GroupDiffShape<'a>>>,
 }
 
 impl<'a> DiffShape<'a> {
@@ -24,31 +24,31 @@ impl<'a> DiffShape<'a> {
             id: &diff.id,
             fields: shapes(&diff.fields, FieldShape::new),
             objects: shapes(&diff.objects, ObjectShape::new),
-            task_groups: shapes(&diff.groups, GroupShape::new),
+            task_groups: shapes(&diff.groups, GroupDiffShape::new),
         }
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct GroupShape<'a> {
+struct GroupDiffShape<'a> {
     #[serde(rename = "Type")]
     kind: &'static str,
     name: &'a str,
     fields: Option<Vec<FieldShape<'a>>>,
     objects: Option<Vec<ObjectShape<'a>>>,
-    tasks: Option<Vec<TaskShape<'a>>>,
+    tasks: Option<Vec<TaskDiffShape<'a>>>,
     updates: Option<&'a BTreeMap<&'static str, u64>>,
 }
 
-impl<'a> GroupShape<'a> {
+impl<'a> GroupDiffShape<'a> {
     fn new(diff: &'a GroupDiff) -> Self {
-        GroupShape {
+        GroupDiffShape {
             kind: diff.kind.as_str(),
             name: &diff.name,
             fields: shapes(&diff.fields, FieldShape::new),
             objects: shapes(&diff.objects, ObjectShape::new),
-            tasks: shapes(&diff.tasks, TaskShape::new),
+            tasks: shapes(&diff.tasks, TaskDiffShape::new),
             updates: (!diff.updates.is_empty()).then_some(&diff.updates),
         }
     }
@@ -56,7 +56,7 @@ impl<'a> GroupShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct TaskShape<'a> {
+struct TaskDiffShape<'a> {
     #[serde(rename = "Type")]
     kind: &'static str,
     name: &'a str,
@@ -65,9 +65,9 @@ struct TaskShape<'a> {
     annotations: Option<[&'static str; 1]>,
 }
 
-impl<'a> TaskShape<'a> {
+impl<'a> TaskDiffShape<'a> {
     fn new(diff: &'a TaskDiff) -> Self {
-        TaskShape {
+        TaskDiffShape {
             kind: diff.kind.as_str(),
             name: &diff.name,
             fields: shapes(&diff.fields, FieldShape::new),

@@ -12,7 +12,7 @@ use wire::event::{Events, Object};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Line<'a> {
+pub struct EventLine<'a> {
     pub index: u64,
     pub events: Vec<EventShape<'a>>,
 }

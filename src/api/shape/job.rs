@@ -4,8 +4,8 @@ use super::Null;
 use super::block::BlockShape;
 use super::claims::{NetworkShape, listed};
 use super::dispatch::payload_text;
-use super::job_answers::TagShape;
 use super::scaling::PolicyShape;
+use super::version_tag::TagShape;
 use model::claims::HeldNetwork;
 use model::job::{Job, JobSpec, JobUpdate, Task, TaskGroup};
 use model::resources::{Lifecycle, TaskResources};
@@ -18,7 +18,7 @@ pub struct JobShape<'a> {
     fields: BlockShape<'a>,
     #[serde(rename = "ParentID")]
     parent_id: &'a str,
-    task_groups: Vec<GroupShape<'a>>,
+    task_groups: Vec<TaskGroupShape<'a>>,
     /// Always present on a job; only the two members that concern a job as a whole have values.
     update: BlockShape<'a>,
     dispatched: bool,
@@ -59,7 +59,7 @@ impl<'a> JobShape<'a> {
         JobShape {
             fields: BlockShape::new(spec),
             parent_id: &spec.parent,
-            task_groups: spec.groups.iter().map(|g| GroupShape::new(spec, g)).collect(),
+            task_groups: spec.groups.iter().map(|g| TaskGroupShape::new(spec, g)).collect(),
             update: BlockShape::new(spec.update.as_ref().unwrap_or(&JobUpdate::NONE)),
             dispatched: spec.dispatch.is_some(),
             dispatch_idempotency_token: spec.dispatch.as_ref().map_or("", |d| &d.token),
@@ -80,16 +80,16 @@ impl<'a> JobShape<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct GroupShape<'a> {
+struct TaskGroupShape<'a> {
     #[serde(flatten)]
     fields: BlockShape<'a>,
     scaling: Option<PolicyShape<'a>>,
     tasks: Vec<TaskShape<'a>>,
 }
 
-impl<'a> GroupShape<'a> {
+impl<'a> TaskGroupShape<'a> {
     fn new(spec: &'a JobSpec, g: &'a TaskGroup) -> Self {
-        GroupShape {
+        TaskGroupShape {
             fields: BlockShape::new(g),
             scaling: PolicyShape::of_group(spec, g),
             tasks: g.tasks.iter().map(|t| TaskShape::new(spec, g, t)).collect(),

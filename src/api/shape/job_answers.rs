@@ -8,7 +8,7 @@ use super::{Null, list_or_null, map_or_null};
 use model::alloc::Allocation;
 use model::deployment::Deployment;
 use model::id::JobKey;
-use model::job::{GroupSummary, Job, JobSummary, VersionTag};
+use model::job::{GroupSummary, Job, JobSummary};
 use model::submission::Submission;
 use model::validate::Validation;
 use serde::{Serialize, Serializer};
@@ -212,22 +212,6 @@ pub struct RegisteredShape {
 pub struct StabilityShape {
     pub job_modify_index: u64,
     pub index: u64,
-}
-
-/// The name of a version.
-#[derive(Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct TagShape<'a> {
-    name: &'a str,
-    description: &'a str,
-    /// Nanoseconds since 1970.
-    tagged_time: i64,
-}
-
-impl<'a> TagShape<'a> {
-    pub fn new(t: &'a VersionTag) -> Self {
-        TagShape { name: &t.name, description: &t.description, tagged_time: t.at.0 }
-    }
 }
 
 /// The answer to whoever names a version, or takes its name back.

@@ -29,6 +29,7 @@ pub mod scaling;
 pub mod search;
 pub mod stub;
 pub mod usage;
+pub mod version_tag;
 pub mod why;
 
 use base64::Engine as _;

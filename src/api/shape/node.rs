@@ -277,8 +277,8 @@ impl NodeEvaluatedShape {
 #[serde(rename_all = "PascalCase")]
 struct NodeResourcesShape<'a> {
     cpu: NodeCpuShape<'a>,
-    memory: MemoryShape,
-    disk: DiskShape,
+    memory: NodeMemoryShape,
+    disk: NodeDiskShape,
     devices: Option<Vec<NodeDeviceShape<'a>>>,
     node_networks: Option<Vec<NodeNetworkShape<'a>>>,
     networks: Option<Vec<NetworkShape<'a>>>,
@@ -295,8 +295,8 @@ impl<'a> NodeResourcesShape<'a> {
                 total_cpu_cores: info.cpu_cores,
                 reservable_cpu_cores: list_or_null(&info.offers.cores),
             },
-            memory: MemoryShape { memory_mb: info.capacity.memory_mb },
-            disk: DiskShape { disk_mb: info.capacity.disk_mb },
+            memory: NodeMemoryShape { memory_mb: info.capacity.memory_mb },
+            disk: NodeDiskShape { disk_mb: info.capacity.disk_mb },
             devices: listed(&info.offers.devices, NodeDeviceShape::new),
             node_networks: some
                 .then(|| info.networks.iter().map(|n| NodeNetworkShape::new(info, n)).collect()),
@@ -316,13 +316,13 @@ struct NodeCpuShape<'a> {
 }
 
 #[derive(Serialize)]
-struct MemoryShape {
+struct NodeMemoryShape {
     #[serde(rename = "MemoryMB")]
     memory_mb: i64,
 }
 
 #[derive(Serialize)]
-struct DiskShape {
+struct NodeDiskShape {
     #[serde(rename = "DiskMB")]
     disk_mb: i64,
 }
@@ -365,8 +365,8 @@ fn primary(n: &NodeNetwork) -> NetworkShape<'_> {
 #[serde(rename_all = "PascalCase")]
 struct ReservedShape<'a> {
     cpu: ReservedCpuShape<'a>,
-    memory: MemoryShape,
-    disk: DiskShape,
+    memory: NodeMemoryShape,
+    disk: NodeDiskShape,
     networks: ReservedNetworksShape<'a>,
 }
 
@@ -378,8 +378,8 @@ impl<'a> ReservedShape<'a> {
                 cpu_shares: reserved.cpu_mhz,
                 reserved_cpu_cores: list_or_null(&offers.reserved_cores),
             },
-            memory: MemoryShape { memory_mb: reserved.memory_mb },
-            disk: DiskShape { disk_mb: reserved.disk_mb },
+            memory: NodeMemoryShape { memory_mb: reserved.memory_mb },
+            disk: NodeDiskShape { disk_mb: reserved.disk_mb },
             networks: ReservedNetworksShape { reserved_host_ports: &offers.reserved_ports },
         }
     }

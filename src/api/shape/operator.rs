@@ -131,7 +131,7 @@ struct ServerHealth<'a> {
     last_index: u64,
     healthy: bool,
     voter: bool,
-    /// Nobody keeps count of it.
+    /// Not counted.
     stable_since: Option<String>,
 }
 

@@ -35,13 +35,13 @@ pub struct PlanShape<'a> {
 #[serde(rename_all = "PascalCase")]
 struct AnnotationsShape<'a> {
     #[serde(rename = "DesiredTGUpdates")]
-    desired: BTreeMap<&'a str, GroupShape>,
+    desired: BTreeMap<&'a str, GroupPlanShape>,
     preempted_allocs: Option<Vec<AllocStub<'a>>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct GroupShape {
+struct GroupPlanShape {
     ignore: u64,
     place: u64,
     migrate: u64,
@@ -52,9 +52,9 @@ struct GroupShape {
     preemptions: u64,
 }
 
-impl GroupShape {
-    fn new(changes: &GroupChanges) -> GroupShape {
-        GroupShape {
+impl GroupPlanShape {
+    fn new(changes: &GroupChanges) -> GroupPlanShape {
+        GroupPlanShape {
             ignore: changes.ignore,
             place: changes.place,
             migrate: changes.migrate,
@@ -83,7 +83,7 @@ impl<'a> PlanShape<'a> {
         let preempted = || r.preempted.iter().map(stub).collect();
         PlanShape {
             annotations: AnnotationsShape {
-                desired: r.desired.iter().map(|(g, c)| (g.as_str(), GroupShape::new(c))).collect(),
+                desired: r.desired.iter().map(|(g, c)| (g.as_str(), GroupPlanShape::new(c))).collect(),
                 preempted_allocs: (!r.preempted.is_empty()).then(preempted),
             },
             failed_groups: (!r.failed.is_empty()).then(|| failed.collect()),

@@ -132,12 +132,12 @@ pub struct GroupScaleShape {
     pub running: u64,
     pub healthy: u64,
     pub unhealthy: u64,
-    pub events: Option<Vec<EventShape>>,
+    pub events: Option<Vec<ScalingEventShape>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct EventShape {
+pub struct ScalingEventShape {
     count: Option<i64>,
     previous_count: i64,
     error: bool,
@@ -150,9 +150,9 @@ pub struct EventShape {
     create_index: u64,
 }
 
-impl EventShape {
+impl ScalingEventShape {
     pub fn new(e: ScalingEvent) -> Self {
-        EventShape {
+        ScalingEventShape {
             count: e.count,
             previous_count: e.previous_count,
             error: e.error,

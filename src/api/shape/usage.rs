@@ -9,7 +9,7 @@ use wire::resource_usage::{
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct AllocFiguresShape<'a> {
+pub struct AllocStatsShape<'a> {
     resource_usage: UsageShape,
     tasks: BTreeMap<&'a str, TaskFiguresShape>,
     timestamp: i64,
@@ -26,14 +26,14 @@ struct TaskFiguresShape {
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct UsageShape {
-    memory_stats: MemoryShape,
+    memory_stats: MemoryUsageShape,
     cpu_stats: CpuShape,
     device_stats: Null,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct MemoryShape {
+struct MemoryUsageShape {
     #[serde(rename = "RSS")]
     rss: u64,
     cache: u64,
@@ -58,8 +58,8 @@ struct CpuShape {
     measured: [&'static str; 3],
 }
 
-impl<'a> AllocFiguresShape<'a> {
-    pub fn new(figures: &'a AllocResourceUsage) -> AllocFiguresShape<'a> {
+impl<'a> AllocStatsShape<'a> {
+    pub fn new(figures: &'a AllocResourceUsage) -> AllocStatsShape<'a> {
         let mut all = ResourceUsage::default();
         for task in figures.tasks.values() {
             add(&mut all, &task.usage);
@@ -70,7 +70,7 @@ impl<'a> AllocFiguresShape<'a> {
             timestamp,
             pids: task.processes.iter().map(|(pid, u)| (pid.to_string(), UsageShape::new(u))).collect(),
         };
-        AllocFiguresShape {
+        AllocStatsShape {
             resource_usage: UsageShape::new(&all),
             tasks: figures.tasks.iter().map(|(name, t)| (name.as_str(), task(t))).collect(),
             timestamp,
@@ -93,7 +93,7 @@ impl UsageShape {
         let measured =
             [Some("RSS"), usage.memory_bytes.map(|_| "Usage"), usage.max_memory_bytes.map(|_| "Max Usage")];
         UsageShape {
-            memory_stats: MemoryShape {
+            memory_stats: MemoryUsageShape {
                 rss: usage.rss_bytes,
                 cache: 0,
                 swap: 0,
@@ -120,7 +120,7 @@ impl UsageShape {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct HostFiguresShape {
+pub struct HostStatsShape {
     memory: HostMemoryShape,
     #[serde(rename = "CPU")]
     cpu: Vec<HostCpuShape>,
@@ -166,10 +166,10 @@ struct HostDiskShape {
     inodes_used_percent: f64,
 }
 
-impl From<&HostStats> for HostFiguresShape {
-    fn from(host: &HostStats) -> HostFiguresShape {
+impl From<&HostStats> for HostStatsShape {
+    fn from(host: &HostStats) -> HostStatsShape {
         let HostMemoryStats { total_bytes, available_bytes, used_bytes, free_bytes } = host.memory;
-        HostFiguresShape {
+        HostStatsShape {
             memory: HostMemoryShape {
                 total: total_bytes,
                 available: available_bytes,

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::events::Subscription;
-use crate::metrics::Filter;
+use crate::metrics::PrefixFilter;
 use crate::monitor::{LogLevel, MonitorRequest};
 use model::job::JobSpec;
-use state::store::ApplyResult as Applied;
+use state::apply::ApplyResult as Applied;
 use wire::metrics::MetricsSnapshot;
 use wire::resource_usage::{AllocResourceUsage, ResourceUsage, TaskResourceUsage};
 
@@ -192,7 +192,7 @@ fn what_tasks_use_is_told_where_it_is_published() {
     let task = world.region.store.reader().view().unwrap().alloc(id).unwrap().unwrap();
     let name = task.resources.tasks.keys().next().unwrap().clone();
     let tasks = [(name.clone(), TaskResourceUsage { usage, ..TaskResourceUsage::default() })].into();
-    metrics.take_figures(id, &AllocResourceUsage { tasks, at: AT });
+    metrics.add_alloc_usage(id, &AllocResourceUsage { tasks, at: AT });
     let json: Value = serde_json::from_slice(&metrics.response(&HostMetrics::default()).body).unwrap();
     for (metric, expected) in [
         ("cpu.total_percent", Some(4.0)),
@@ -223,7 +223,7 @@ fn metrics_are_filtered_by_the_longest_beginning_of_their_names() {
         (false, &[], &[]),
     ] {
         let prefixes = prefixes.iter().map(|(prefix, told)| (prefix.to_string(), *told)).collect();
-        world.agent.telemetry.filter = Filter { default, prefixes };
+        world.agent.telemetry.filter = PrefixFilter { default, prefixes };
         let json = world.json("/v1/metrics");
         for kind in ["Gauges", "Counters", "Samples"] {
             let names = json[kind].as_array().unwrap().iter().map(|m| m["Name"].as_str().unwrap());

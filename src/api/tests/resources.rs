@@ -51,7 +51,7 @@ job "a" {
 }
 "#;
 
-fn asking() -> JobSpec {
+fn ask_client() -> JobSpec {
     let parsed = parse("t.nomad.hcl", FILE, &Vars::default(), None);
     decode_job(&parsed.job.expect("parses")).expect("is a job")
 }
@@ -62,7 +62,7 @@ fn shown(shape: &impl Serialize) -> Value {
 
 #[test]
 fn a_job_is_shown_as_it_is_submitted() {
-    let spec = asking();
+    let spec = ask_client();
     let job = shown(&JobShape::of_spec(&spec));
     let link = json!({"Label": "Runbook", "URL": "https://example.org/a"});
     assert_eq!(job["UI"], json!({"Description": "What it does", "Links": [link]}));

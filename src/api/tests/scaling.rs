@@ -6,7 +6,7 @@ use model::scaling::{Scaling, policy_id};
 use model::value::Value as Plain;
 use serde_json::json;
 use wire::command::ScaleJobCommand;
-use wire::request::ScaleRequest;
+use wire::command::ScaleRequest;
 
 /// `web` may have one to three.
 fn scalable() -> World {

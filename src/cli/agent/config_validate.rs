@@ -1,7 +1,7 @@
 //! `drover config validate`: would an agent start with these files? Nothing is started, opened or written.
 
 use crate::Run;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
 use agent::config::{Config, Sources, files};
 use argh::{ArgsInfo, FromArgs};
@@ -17,17 +17,17 @@ pub struct ConfigValidate {
 }
 
 impl Run for ConfigValidate {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.path.is_empty() {
-            return Err(Failure::usage("This command takes at least one argument: <path>"));
+            return Err(CommandError::usage("This command takes at least one argument: <path>"));
         }
         let mut sources = Sources { dev: false, files: Vec::new(), flags: Vec::new() };
         for path in &self.path {
-            let read = files::read(path).map_err(|problem| Failure::new(problem.to_string()))?;
+            let read = files::read(path).map_err(|problem| CommandError::new(problem.to_string()))?;
             sources.files.extend(read);
         }
         let loaded = Config::load(&sources, &files::machine()).map_err(|problems| {
-            Failure::new(format!("Configuration is invalid:\n{}", jobspec::render(&problems).trim_end()))
+            CommandError::new(format!("Configuration is invalid:\n{}", jobspec::render(&problems).trim_end()))
         })?;
         loaded.warnings.iter().for_each(|warning| session.out.warning(warning));
         session.out.line("Configuration is valid!")?;

@@ -1,8 +1,9 @@
 //! `drover agent-info` and `drover monitor`: what the agent that is asked says of itself, and its log as it is written.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk};
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::output::{Objects, objects};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub struct AgentInfo {
 type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
 impl Run for AgentInfo {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let own = session.client.get_value("/v1/agent/self", &[])?;
         match objects {
@@ -79,7 +80,7 @@ pub struct Monitor {
 }
 
 impl Run for Monitor {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let text = |on: bool| if on { "true" } else { "false" };
         let mut query = vec![
             ("log_level", self.log_level.as_str()),
@@ -90,7 +91,7 @@ impl Run for Monitor {
         query.extend(self.server_id.as_deref().map(|id| ("server_id", id)));
         let stream = session.client.stream("/v1/agent/monitor", &query)?;
         for chunk in frames::chunks(stream) {
-            match chunk.map_err(|e| Failure::new(format!("The log stream broke off: {e}")))? {
+            match chunk.map_err(|e| CommandError::new(format!("The log stream broke off: {e}")))? {
                 Chunk::Data(data) => session.out.bytes(&data)?,
                 Chunk::Event(text) => session.out.stderr_line(&format!("drover: {text}")),
             }

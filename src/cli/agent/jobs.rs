@@ -2,11 +2,11 @@
 //!
 //! `Progress` is pure: what was seen last and what is seen now become lines.
 
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::http::{Query, RequestError};
 use crate::job::file::JobFile;
 use crate::node::shapes::NodeStub;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, path};
 use crate::settings::Settings;
@@ -29,7 +29,7 @@ pub fn run(started: &Started, jobs: &[JobFile]) {
     }
 }
 
-fn follow_all(started: &Started, jobs: &[JobFile]) -> Outcome<()> {
+fn follow_all(started: &Started, jobs: &[JobFile]) -> CommandResult<()> {
     let address = format!("http://{}", started.http);
     let session = Session::new(&Settings { address: address.clone(), ..Settings::default() });
     session.out.line(&session.out.bold(&format!("==> HTTP API: {address}")))?;
@@ -45,7 +45,7 @@ fn follow_all(started: &Started, jobs: &[JobFile]) -> Outcome<()> {
 }
 
 /// A job that comes before its node would wait for it in the queue of blocked evaluations.
-fn await_node(session: &Session) -> Outcome<()> {
+fn await_node(session: &Session) -> CommandResult<()> {
     let since = Instant::now();
     loop {
         let nodes: Vec<NodeStub> = session.client.get("/v1/nodes", NONE)?;
@@ -53,7 +53,7 @@ fn await_node(session: &Session) -> Outcome<()> {
             return Ok(());
         }
         if since.elapsed() > NODE_PATIENCE {
-            return Err(Failure::new("the node did not become ready; see the log above"));
+            return Err(CommandError::new("the node did not become ready; see the log above"));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -61,12 +61,12 @@ fn await_node(session: &Session) -> Outcome<()> {
 
 const NONE: Query<'static> = &[];
 
-fn follow(session: &Session, file: &JobFile) -> Outcome<()> {
+fn follow(session: &Session, file: &JobFile) -> CommandResult<()> {
     let text = |member: &str| file.job.get(member).and_then(Value::as_str).unwrap_or("");
     let id = text("ID").to_string();
     let request = json!({"Job": file.job, "Submission": file.submission});
     let answer: RegisterAnswer = session.client.put("/v1/jobs", &[], &request).map_err(|e| match e {
-        RequestError::Status { text, .. } => Failure::new(format!("job {id:?} is refused: {text}")),
+        RequestError::Status { text, .. } => CommandError::new(format!("job {id:?} is refused: {text}")),
         other => other.into(),
     })?;
     if !answer.warnings.is_empty() {
@@ -80,7 +80,7 @@ fn follow(session: &Session, file: &JobFile) -> Outcome<()> {
 }
 
 /// Follows the evaluation's allocations until none of them is on its way any more.
-fn until_settled(session: &Session, job: &str, eval_id: &str) -> Outcome<()> {
+fn until_settled(session: &Session, job: &str, eval_id: &str) -> CommandResult<()> {
     let since = Instant::now();
     let mut progress = Progress::default();
     loop {

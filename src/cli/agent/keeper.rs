@@ -1,7 +1,7 @@
 //! `drover keeper run|status|stop`: thin calls into the keeper's driver.
 
 use crate::Run;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::session::Session;
 use ::io::keeper::{self, Options};
 use ::io::keeper_cli;
@@ -43,24 +43,24 @@ pub struct KeeperStop {
 }
 
 impl Run for KeeperRun {
-    fn run(self, _session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
         let data_dir = PathBuf::from(self.data_dir);
         told(keeper::run(Options { data_dir, dev_fd: self.dev_fd, listen_fd: self.listen_fd }))
     }
 }
 
 impl Run for KeeperStatus {
-    fn run(self, _session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
         told(keeper_cli::status(Path::new(&self.data_dir)))
     }
 }
 
 impl Run for KeeperStop {
-    fn run(self, _session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, _session: &mut Session) -> CommandResult<ExitCode> {
         told(keeper_cli::stop(Path::new(&self.data_dir)))
     }
 }
 
-fn told(result: Result<(), String>) -> Outcome<ExitCode> {
-    result.map(|()| ExitCode::SUCCESS).map_err(Failure::new)
+fn told(result: Result<(), String>) -> CommandResult<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS).map_err(CommandError::new)
 }

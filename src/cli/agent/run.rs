@@ -2,9 +2,9 @@
 
 use crate::Run;
 use crate::agent::jobs::run as run_jobs;
+use crate::error::{CommandError, CommandResult};
 use crate::job;
 use crate::job::file::{JobFile, Options};
-use crate::output::{Failure, Outcome};
 use crate::session::Session;
 use agent::config::files;
 use agent::config::{Config, FlagSetting, Loaded, LogLevel, Sources};
@@ -88,7 +88,7 @@ pub struct Agent {
 }
 
 impl Run for Agent {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let mut loaded = self.load()?;
         for warning in &loaded.warnings {
             session.out.warning(warning);
@@ -106,14 +106,14 @@ impl Run for Agent {
 }
 
 impl Agent {
-    fn load(&self) -> Outcome<Loaded> {
+    fn load(&self) -> CommandResult<Loaded> {
         let mut sources = Sources { dev: self.dev, files: Vec::new(), flags: self.flags() };
         for path in &self.config {
-            sources.files.extend(files::read(path).map_err(|d| Failure::new(d.to_string()))?);
+            sources.files.extend(files::read(path).map_err(|d| CommandError::new(d.to_string()))?);
         }
         Config::load(&sources, &files::machine()).map_err(|problems| {
             let shown = jobspec::render(&problems);
-            Failure::usage(format!("Error loading the configuration:\n{}", shown.trim_end()))
+            CommandError::usage(format!("Error loading the configuration:\n{}", shown.trim_end()))
         })
     }
 
@@ -122,9 +122,11 @@ impl Agent {
         self.log_level.is_some() || !self.config.is_empty()
     }
 
-    fn jobs(&self, session: &Session) -> Outcome<Vec<JobFile>> {
+    fn jobs(&self, session: &Session) -> CommandResult<Vec<JobFile>> {
         if self.job.is_empty() && !(self.var.is_empty() && self.var_file.is_empty()) {
-            return Err(Failure::usage("-var and -var-file are for the files of -job, and there is none"));
+            return Err(CommandError::usage(
+                "-var and -var-file are for the files of -job, and there is none",
+            ));
         }
         let mut jobs = Vec::new();
         for path in &self.job {

@@ -1,8 +1,9 @@
 //! `drover alloc checks`: the last results of an allocation's service checks (cli.md 3.7).
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::output::{Outcome, objects};
+use crate::output::objects;
 use crate::render::layout;
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
@@ -47,7 +48,7 @@ struct Check {
 }
 
 impl Run for AllocChecks {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let id = session.alloc_id(argument(&self.alloc, "alloc-id")?)?;
         let value = session.client.get_value(&format!("{}/checks", path("client/allocation", &id)), &[])?;

@@ -2,7 +2,8 @@
 //! of such a session, whatever began it.
 
 use crate::Run;
-use crate::output::{Failure, Outcome, Output};
+use crate::error::{CommandError, CommandResult};
+use crate::output::Output;
 use crate::render::terminal;
 use crate::render::terminal::{Escape, Raw};
 use crate::session::{Session, path};
@@ -58,64 +59,69 @@ pub struct AllocExec {
 }
 
 impl Run for AllocExec {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let Some((target, command)) = self.words.split_first().filter(|(_, command)| !command.is_empty())
         else {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "This command takes two arguments at least: <alloc-id> (<job> with -job), <command>",
             ));
         };
-        let manner = Manner::new(self.interactive, self.tty, &self.escape)?;
+        let manner = ExecOptions::new(self.interactive, self.tty, &self.escape)?;
         let id = session.alloc_or_of_job(target, self.job)?;
         let alloc: Alloc = session.client.get(&path("allocation", &id), &[])?;
         let task = alloc.task_named(self.task.as_ref())?;
         let command = json!(command).to_string();
         let way = format!("{}/exec", path("client/allocation", &id));
-        manner.converse(session, &way, vec![("task", &task), ("command", &command)])
+        manner.run_session(session, &way, vec![("task", &task), ("command", &command)])
     }
 }
 
 /// How a session is to be.
-pub struct Manner {
+pub struct ExecOptions {
     interactive: bool,
     tty: bool,
     escape: Option<u8>,
 }
 
-impl Manner {
+impl ExecOptions {
     /// `tty`: `None` is with a terminal if ours is one. `escape`: as typed.
-    pub fn new(interactive: bool, tty: Option<bool>, escape: &str) -> Outcome<Manner> {
+    pub fn new(interactive: bool, tty: Option<bool>, escape: &str) -> CommandResult<ExecOptions> {
         let escape = match escape.as_bytes() {
             [] => None,
             _ if escape == "none" => None,
             [one] => Some(*one),
-            _ => return Err(Failure::usage("-e takes one character, or none")),
+            _ => return Err(CommandError::usage("-e takes one character, or none")),
         };
         if tty == Some(true) && !interactive {
-            return Err(Failure::usage("-i must be enabled if running with tty"));
+            return Err(CommandError::usage("-i must be enabled if running with tty"));
         }
         let tty = tty.unwrap_or(interactive && stdin().is_terminal() && stdout().is_terminal());
-        Ok(Manner { interactive, tty, escape })
+        Ok(ExecOptions { interactive, tty, escape })
     }
 
     /// To the end of the command, whose code is ours.
-    pub fn converse(self, session: &Session, way: &str, mut query: Vec<(&str, &str)>) -> Outcome<ExitCode> {
+    pub fn run_session(
+        self,
+        session: &Session,
+        way: &str,
+        mut query: Vec<(&str, &str)>,
+    ) -> CommandResult<ExitCode> {
         query.push(("tty", if self.tty { "true" } else { "false" }));
         let socket = session.client.websocket(way, &query)?;
-        let code = smol::block_on(Ends { manner: self, out: &session.out }.converse(socket))?;
+        let code = smol::block_on(Ends { manner: self, out: &session.out }.run_session(socket))?;
         Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
     }
 }
 
 /// Our side of the session.
 struct Ends<'a> {
-    manner: Manner,
+    manner: ExecOptions,
     out: &'a Output,
 }
 
 impl Ends<'_> {
     /// The command's exit code.
-    async fn converse(&self, socket: WebSocketStream<TcpStream>) -> Outcome<i32> {
+    async fn run_session(&self, socket: WebSocketStream<TcpStream>) -> CommandResult<i32> {
         let (mut to, mut from) = socket.split();
         let _raw = if self.manner.tty && stdin().is_terminal() { Some(Raw::new()?) } else { None };
         let (queue, queued) = async_channel::bounded(QUEUED);
@@ -127,7 +133,7 @@ impl Ends<'_> {
     }
 
     /// Ends when the user wants out.
-    async fn listen(&self, queue: &Sender<String>) -> Outcome<i32> {
+    async fn listen(&self, queue: &Sender<String>) -> CommandResult<i32> {
         let mut escape = Escape::new(self.manner.escape.filter(|_| self.manner.tty));
         let mut input = Unblock::new(stdin());
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -140,7 +146,7 @@ impl Ends<'_> {
                 say(queue, json!({"stdin": {"data": STANDARD.encode(&typed.bytes)}})).await;
             }
             if typed.out {
-                return Err(Failure::new("The session was left"));
+                return Err(CommandError::new("The session was left"));
             }
         }
         say(queue, json!({"stdin": {"close": true}})).await;
@@ -148,21 +154,21 @@ impl Ends<'_> {
     }
 
     /// Until the command has ended.
-    async fn show(&self, from: &mut WebSocketReceiver<TcpStream>) -> Outcome<i32> {
+    async fn show(&self, from: &mut WebSocketReceiver<TcpStream>) -> CommandResult<i32> {
         loop {
             let text = match from.next().await {
                 Some(Ok(Message::Text(text))) => text,
                 Some(Ok(Message::Close(Some(frame)))) if !frame.reason.is_empty() => {
-                    return Err(Failure::new(frame.reason.to_string()));
+                    return Err(CommandError::new(frame.reason.to_string()));
                 }
                 Some(Ok(Message::Close(_))) | None => {
-                    return Err(Failure::new("The session ended before its command did"));
+                    return Err(CommandError::new("The session ended before its command did"));
                 }
                 Some(Ok(_)) => continue,
-                Some(Err(e)) => return Err(Failure::new(format!("The session broke off: {e}"))),
+                Some(Err(e)) => return Err(CommandError::new(format!("The session broke off: {e}"))),
             };
             let told: Told = serde_json::from_str(&text)
-                .map_err(|e| Failure::new(format!("The agent says what no session says: {e}")))?;
+                .map_err(|e| CommandError::new(format!("The agent says what no session says: {e}")))?;
             if let Some(bytes) = told.stdout {
                 self.out.bytes(&bytes.decoded()?)?;
             }
@@ -198,10 +204,10 @@ struct Exit {
 }
 
 impl Data {
-    fn decoded(&self) -> Outcome<Vec<u8>> {
+    fn decoded(&self) -> CommandResult<Vec<u8>> {
         STANDARD
             .decode(&self.data)
-            .map_err(|e| Failure::new(format!("The session's output is no base64: {e}")))
+            .map_err(|e| CommandError::new(format!("The session's output is no base64: {e}")))
     }
 }
 
@@ -210,7 +216,7 @@ async fn say(queue: &Sender<String>, what: serde_json::Value) {
     let _over = queue.send(what.to_string()).await;
 }
 
-async fn send_all(to: &mut WebSocketSender<TcpStream>, queued: &Receiver<String>) -> Outcome<i32> {
+async fn send_all(to: &mut WebSocketSender<TcpStream>, queued: &Receiver<String>) -> CommandResult<i32> {
     while let Ok(text) = queued.recv().await {
         if to.send(Message::text(text)).await.is_err() {
             break;
@@ -220,14 +226,14 @@ async fn send_all(to: &mut WebSocketSender<TcpStream>, queued: &Receiver<String>
     std::future::pending().await
 }
 
-async fn beat(queue: &Sender<String>) -> Outcome<i32> {
+async fn beat(queue: &Sender<String>) -> CommandResult<i32> {
     loop {
         Timer::after(HEARTBEAT).await;
         say(queue, json!({})).await;
     }
 }
 
-async fn resize(tty: bool, queue: &Sender<String>) -> Outcome<i32> {
+async fn resize(tty: bool, queue: &Sender<String>) -> CommandResult<i32> {
     if !tty {
         return std::future::pending().await;
     }

@@ -1,8 +1,8 @@
 //! `drover alloc fs`: lists an allocation's directory, or prints a file in it (cli.md 2.2.1, 3.7).
 
 use crate::Run;
-use crate::alloc::tail::Tailing;
-use crate::output::{Failure, Outcome};
+use crate::alloc::tail::TailOptions;
+use crate::error::{CommandError, CommandResult};
 use crate::render::layout;
 use crate::session::{Session, path};
 use crate::shapes::File;
@@ -46,18 +46,19 @@ pub struct AllocFs {
 }
 
 impl Run for AllocFs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (target, path_there) = match &self.target[..] {
             [target] => (target, "/"),
             [target, path] => (target, path.as_str()),
             _ => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "This command takes one or two arguments: <alloc-id> (<job> with -job), <path>",
                 ));
             }
         };
-        let tailing = Tailing { tail: self.tail, follow: self.follow, lines: self.lines, bytes: self.bytes };
-        tailing.check()?;
+        let tail_options =
+            TailOptions { tail: self.tail, follow: self.follow, lines: self.lines, bytes: self.bytes };
+        tail_options.check()?;
         let id = session.alloc_or_of_job(target, self.job)?;
         if self.verbose {
             session.out.stderr_line(&format!("==> Allocation {id}"));
@@ -70,20 +71,26 @@ impl Run for AllocFs {
             let files: Vec<File> = session.client.get(&path("client/fs/ls", &id), &query)?;
             session.out.text(&self.table(&files, false, session))?;
         } else {
-            self.print(session, &tailing, &id, path_there)?;
+            self.print(session, &tail_options, &id, path_there)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl AllocFs {
-    fn print(&self, session: &Session, tailing: &Tailing, id: &str, path_there: &str) -> Outcome<()> {
-        let (_, origin, offset) = tailing.beginning();
+    fn print(
+        &self,
+        session: &Session,
+        tail_options: &TailOptions,
+        id: &str,
+        path_there: &str,
+    ) -> CommandResult<()> {
+        let (_, origin, offset) = tail_options.beginning();
         let offset = offset.to_string();
         let follow = if self.follow { "true" } else { "false" };
         let query = [("path", path_there), ("follow", follow), ("origin", origin), ("offset", &offset)];
         let stream = session.client.stream(&path("client/fs/stream", id), &query)?;
-        tailing.copy(&session.out, "stdout", stream)
+        tail_options.copy(&session.out, "stdout", stream)
     }
 
     fn table(&self, files: &[File], with_type: bool, session: &Session) -> String {

@@ -1,9 +1,9 @@
 //! `drover alloc logs`.
 
 use crate::Run;
-use crate::alloc::tail::{Tailing, write_out};
+use crate::alloc::tail::{TailOptions, write_out};
+use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk};
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
@@ -51,9 +51,9 @@ pub struct AllocLogs {
 }
 
 impl Run for AllocLogs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (Some(target), true) = (self.target.first(), self.target.len() <= 2) else {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "This command takes one or two arguments: <alloc-id> (<job> with -job), <task>",
             ));
         };
@@ -64,7 +64,7 @@ impl Run for AllocLogs {
         if self.verbose {
             session.out.stderr_line(&format!("==> Allocation {id}, task {task:?}"));
         }
-        let request = Request { session, command: &self, alloc: &alloc, task: &task };
+        let request = LogsRequest { session, command: &self, alloc: &alloc, task: &task };
         match (self.follow, self.stdout, self.stderr) {
             (true, out, err) if out == err => request.both()?,
             // the only one asked for can be piped, whichever it is
@@ -80,28 +80,28 @@ impl Run for AllocLogs {
 }
 
 impl AllocLogs {
-    fn check(&self) -> Outcome<()> {
-        self.tailing().check()?;
+    fn check(&self) -> CommandResult<()> {
+        self.tail_options().check()?;
         if self.task.is_some() && self.target.len() > 1 {
-            return Err(Failure::usage("the task is named twice: by -task and by an argument"));
+            return Err(CommandError::usage("the task is named twice: by -task and by an argument"));
         }
         Ok(())
     }
 
-    fn tailing(&self) -> Tailing {
-        Tailing { tail: self.tail, follow: self.follow, lines: self.lines, bytes: self.bytes }
+    fn tail_options(&self) -> TailOptions {
+        TailOptions { tail: self.tail, follow: self.follow, lines: self.lines, bytes: self.bytes }
     }
 }
 
-struct Request<'a> {
+struct LogsRequest<'a> {
     session: &'a Session,
     command: &'a AllocLogs,
     alloc: &'a Alloc,
     task: &'a str,
 }
 
-impl Request<'_> {
-    fn open(&self, kind: &str, origin: &str, offset: i64) -> Outcome<impl Read + Send + use<>> {
+impl LogsRequest<'_> {
+    fn open(&self, kind: &str, origin: &str, offset: i64) -> CommandResult<impl Read + Send + use<>> {
         let offset = offset.to_string();
         let follow = if self.command.follow { "true" } else { "false" };
         let query = [
@@ -115,15 +115,15 @@ impl Request<'_> {
     }
 
     /// One stream of the task, to our own stdout or stderr.
-    fn one(&self, kind: &str, to: &str) -> Outcome<()> {
-        let tailing = self.command.tailing();
-        let (_, origin, offset) = tailing.beginning();
-        tailing.copy(&self.session.out, to, self.open(kind, origin, offset)?)
+    fn one(&self, kind: &str, to: &str) -> CommandResult<()> {
+        let tail_options = self.command.tail_options();
+        let (_, origin, offset) = tail_options.beginning();
+        tail_options.copy(&self.session.out, to, self.open(kind, origin, offset)?)
     }
 
     /// Both streams followed at once, each chunk whole.
-    fn both(&self) -> Outcome<()> {
-        let (_, origin, offset) = self.command.tailing().beginning();
+    fn both(&self) -> CommandResult<()> {
+        let (_, origin, offset) = self.command.tail_options().beginning();
         // without -tail from the beginning of the newest log file (http-api.md 3.2.2)
         let origin = if self.command.tail { origin } else { "end" };
         let streams = [

@@ -1,7 +1,7 @@
 //! `drover alloc restart` and `drover alloc signal`: what changes nothing but the tasks of an allocation that runs.
 
 use crate::Run;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -44,10 +44,10 @@ pub struct AllocSignal {
 }
 
 impl Run for AllocRestart {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (prefix, task) = target(&self.target, self.task)?;
         if self.all_tasks && task.is_some() {
-            return Err(Failure::usage("-all-tasks and a task's name exclude each other"));
+            return Err(CommandError::usage("-all-tasks and a task's name exclude each other"));
         }
         let body = json!({"TaskName": task.unwrap_or_default(), "AllTasks": self.all_tasks});
         ask(session, &prefix, "restart", &body, self.verbose)
@@ -55,7 +55,7 @@ impl Run for AllocRestart {
 }
 
 impl Run for AllocSignal {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (prefix, task) = target(&self.target, self.task)?;
         let body = json!({"Task": task.unwrap_or_default(), "Signal": self.signal});
         ask(session, &prefix, "signal", &body, self.verbose)
@@ -63,16 +63,16 @@ impl Run for AllocSignal {
 }
 
 /// The allocation, and the task if one is named.
-pub fn target(words: &[String], task: Option<String>) -> Outcome<(String, Option<String>)> {
+pub fn target(words: &[String], task: Option<String>) -> CommandResult<(String, Option<String>)> {
     match (words, task) {
-        ([_, _], Some(_)) => Err(Failure::usage("the task is named twice: by -task and by an argument")),
+        ([_, _], Some(_)) => Err(CommandError::usage("the task is named twice: by -task and by an argument")),
         ([alloc], task) => Ok((alloc.clone(), task)),
         ([alloc, task], None) => Ok((alloc.clone(), Some(task.clone()))),
-        _ => Err(Failure::usage("This command takes one or two arguments: <alloc-id> <task>")),
+        _ => Err(CommandError::usage("This command takes one or two arguments: <alloc-id> <task>")),
     }
 }
 
-fn ask(session: &Session, prefix: &str, what: &str, body: &Value, verbose: bool) -> Outcome<ExitCode> {
+fn ask(session: &Session, prefix: &str, what: &str, body: &Value, verbose: bool) -> CommandResult<ExitCode> {
     let id = session.alloc_id(prefix)?;
     if verbose {
         session.out.stderr_line(&format!("==> Allocation {id}"));

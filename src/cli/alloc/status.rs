@@ -2,9 +2,10 @@
 
 use crate::Run;
 use crate::alloc::addresses::Allocated;
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor::placement_failures;
 use crate::http::decode;
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::render::template::with_omitted;
 use crate::session::{Session, path};
@@ -54,26 +55,26 @@ impl AllocStatus {
 }
 
 impl Run for AllocStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         show(session, &self)
     }
 }
 
-pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
+pub fn show(session: &Session, command: &AllocStatus) -> CommandResult<ExitCode> {
     let objects = objects(command.json, command.template.as_deref())?;
     let Some(prefix) = &command.alloc else {
         if let Some(objects) = objects {
             session.out.objects(objects, &session.client.get_value("/v1/allocations", &[])?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "This command takes one argument: <alloc-id> (only with -json or -t it may be left out)",
         ));
     };
     let id = session.alloc_id(prefix)?;
     let value =
         session.client.get_value(&path("allocation", &id), &[]).map_err(|e| match e.is_not_found() {
-            true => Failure::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
+            true => CommandError::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
             false => e.into(),
         })?;
     if let Some(objects) = objects {
@@ -108,39 +109,8 @@ pub fn show(session: &Session, command: &AllocStatus) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The columns of `job status`, newest first (cli.md 3.2.5).
-pub fn alloc_table(allocs: &[Alloc], now: i64, verbose: bool) -> String {
-    let mut sorted: Vec<&Alloc> = allocs.iter().collect();
-    sorted.sort_by_key(|a| std::cmp::Reverse(a.create_index));
-    let short = |full: &str| layout::id(full, verbose);
-    let row = |a: &&Alloc| {
-        let mut row = vec![
-            short(&a.id),
-            short(&a.node_id),
-            a.task_group.clone(),
-            a.version().to_string(),
-            a.desired_status.clone(),
-            a.client_status.clone(),
-            layout::relative(a.create_time, now),
-            layout::relative(a.modify_time, now),
-        ];
-        if verbose {
-            row.insert(1, short(&a.eval_id));
-            row.insert(3, a.node_name.clone());
-        }
-        row
-    };
-    let mut header =
-        vec!["ID", "Node ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"];
-    if verbose {
-        header.insert(1, "Eval ID");
-        header.insert(3, "Node Name");
-    }
-    layout::table(&header, &sorted.iter().map(row).collect::<Vec<_>>())
-}
-
 /// When the allocation may be placed again, if an evaluation waits for that.
-fn due(session: &Session, alloc: &Alloc) -> Outcome<Option<i64>> {
+fn due(session: &Session, alloc: &Alloc) -> CommandResult<Option<i64>> {
     if alloc.followup_eval_id.is_empty() {
         return Ok(None);
     }
@@ -278,7 +248,7 @@ fn used(session: &Session, alloc: &Alloc) -> BTreeMap<String, Usage> {
     match answer {
         Ok(figures) => figures.tasks.into_iter().map(|(name, t)| (name, t.resource_usage)).collect(),
         Err(e) => {
-            session.out.warning(&format!("What the tasks use is not known: {}", Failure::from(e)));
+            session.out.warning(&format!("What the tasks use is not known: {}", CommandError::from(e)));
             BTreeMap::new()
         }
     }
@@ -310,7 +280,7 @@ fn show_task(
     task: &Task,
     used: &BTreeMap<String, Usage>,
     detailed: bool,
-) -> Outcome<()> {
+) -> CommandResult<()> {
     let state = alloc.task_states.get(&task.name).cloned().unwrap_or_default();
     session.out.section(&task_title(task, &state))?;
     if let Some(r) = alloc.task_resources.get(&task.name) {
@@ -407,6 +377,7 @@ fn short_float(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::lists::alloc_table;
     use crate::shapes::{AllocJob, Lifecycle};
 
     fn seconds(n: i64) -> i64 {

@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::deployment::change::follow_both;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
 use crate::session::{Session, argument, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -28,12 +28,12 @@ pub struct AllocStop {
 }
 
 impl Run for AllocStop {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let prefix = argument(&self.alloc, "alloc-id")?;
         let id = session.alloc_id(prefix)?;
         let target = path("allocation", &id);
         let alloc = session.client.get_value(&target, &[]).map_err(|e| match e.is_not_found() {
-            true => Failure::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
+            true => CommandError::new(format!("No allocation(s) with prefix or id {prefix:?} found")),
             false => e.into(),
         })?;
         let batch = alloc.pointer("/Job/Type").is_some_and(|kind| kind == "batch");

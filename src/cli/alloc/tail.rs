@@ -1,7 +1,8 @@
 //! The end of something long: which part `-tail`, `-n`, `-c` and `-f` ask for, and how it is shown.
 
+use crate::error::{CommandError, CommandResult};
 use crate::frames::{self, Chunk, Tail, lost};
-use crate::output::{Failure, Outcome, Output};
+use crate::output::Output;
 use std::io::Read;
 
 /// Lines that `-tail` shows when nothing else is said.
@@ -9,7 +10,7 @@ const TAIL_LINES: i64 = 10;
 /// The length of a line that the offset for `-n` reckons with.
 const LINE_BYTES: i64 = 120;
 
-pub struct Tailing {
+pub struct TailOptions {
     pub tail: bool,
     pub follow: bool,
     /// Negative: not said.
@@ -17,13 +18,13 @@ pub struct Tailing {
     pub bytes: i64,
 }
 
-impl Tailing {
-    pub fn check(&self) -> Outcome<()> {
+impl TailOptions {
+    pub fn check(&self) -> CommandResult<()> {
         if self.lines >= 0 && self.bytes >= 0 {
-            return Err(Failure::usage("-n and -c exclude each other"));
+            return Err(CommandError::usage("-n and -c exclude each other"));
         }
         if !self.tail && (self.lines >= 0 || self.bytes >= 0) {
-            return Err(Failure::usage("-n and -c are of use with -tail only"));
+            return Err(CommandError::usage("-n and -c are of use with -tail only"));
         }
         Ok(())
     }
@@ -41,7 +42,7 @@ impl Tailing {
     }
 
     /// The frames of `stream`, from where `beginning` says, to our own stdout or stderr.
-    pub fn copy(&self, out: &Output, to: &str, stream: impl Read) -> Outcome<()> {
+    pub fn copy(&self, out: &Output, to: &str, stream: impl Read) -> CommandResult<()> {
         // what is followed has no end to count lines from: there the offset must do
         let mut tail = self.beginning().0.filter(|_| !self.follow).map(Tail::new);
         for chunk in frames::chunks(stream) {
@@ -58,6 +59,6 @@ impl Tailing {
     }
 }
 
-pub fn write_out(out: &Output, to: &str, data: &[u8]) -> Outcome<()> {
+pub fn write_out(out: &Output, to: &str, data: &[u8]) -> CommandResult<()> {
     if to == "stderr" { out.stderr_bytes(data) } else { out.bytes(data) }
 }

@@ -4,10 +4,10 @@
 use crate::Run;
 use crate::deployment;
 use crate::deployment::progress::{Deployment, Stepped};
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::http::encode;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -106,7 +106,7 @@ pub struct DeploymentUnblock {
 }
 
 impl Run for DeploymentPromote {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "promote", &id, promotion(&id, &self.group))?;
         follow_change(session, &answer.eval_id, self.detach, self.verbose)
@@ -114,12 +114,12 @@ impl Run for DeploymentPromote {
 }
 
 impl Run for JobPromote {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job id")?)?;
         let target = format!("{}/deployment", path("job", &stub.id));
-        let latest: Option<Deployment> = session.client.get(&target, &at_home(&stub))?;
+        let latest: Option<Deployment> = session.client.get(&target, &namespace_query(&stub))?;
         let Some(latest) = latest else {
-            return Err(Failure::new(format!("Job {:?} has no deployment to promote", stub.id)));
+            return Err(CommandError::new(format!("Job {:?} has no deployment to promote", stub.id)));
         };
         let answer = step(session, "promote", &latest.id, promotion(&latest.id, &self.group))?;
         follow_change(session, &answer.eval_id, self.detach, self.verbose)
@@ -127,7 +127,7 @@ impl Run for JobPromote {
 }
 
 impl Run for DeploymentFail {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "fail", &id, json!({"DeploymentID": id}))?;
         let reverted = answer.reverted_job_version;
@@ -144,7 +144,7 @@ impl Run for DeploymentFail {
 }
 
 impl Run for DeploymentPause {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         step(session, "pause", &id, json!({"DeploymentID": id, "Pause": true}))?;
         let shown = crate::render::layout::id(&id, self.verbose);
@@ -154,7 +154,7 @@ impl Run for DeploymentPause {
 }
 
 impl Run for DeploymentResume {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "pause", &id, json!({"DeploymentID": id, "Pause": false}))?;
         session.out.line(&format!("Deployment {id:?} resumed"))?;
@@ -163,7 +163,7 @@ impl Run for DeploymentResume {
 }
 
 impl Run for DeploymentUnblock {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let id = session.deployment_id(argument(&self.deployment, "deployment id")?)?;
         let answer = step(session, "unblock", &id, json!({"DeploymentID": id}))?;
         session.out.line(&format!("Deployment {id:?} unblocked"))?;
@@ -178,12 +178,12 @@ fn promotion(id: &str, groups: &[String]) -> Value {
     }
 }
 
-fn step(session: &Session, verb: &str, id: &str, body: Value) -> Outcome<Stepped> {
+fn step(session: &Session, verb: &str, id: &str, body: Value) -> CommandResult<Stepped> {
     Ok(session.client.put(&format!("/v1/deployment/{verb}/{}", encode(id)), &[], &body)?)
 }
 
 /// There is no evaluation to follow, or its id was all that was asked for: that is printed.
-fn told(session: &Session, eval_id: &str, detach: bool) -> Outcome<bool> {
+fn told(session: &Session, eval_id: &str, detach: bool) -> CommandResult<bool> {
     if detach && !eval_id.is_empty() {
         session.out.line(&format!("Evaluation ID: {eval_id}"))?;
     }
@@ -191,7 +191,12 @@ fn told(session: &Session, eval_id: &str, detach: bool) -> Outcome<bool> {
 }
 
 /// What a changed job comes to: followed to the end of its deployment, unless only the evaluation's id is asked for.
-pub fn follow_change(session: &Session, eval_id: &str, detach: bool, verbose: bool) -> Outcome<ExitCode> {
+pub fn follow_change(
+    session: &Session,
+    eval_id: &str,
+    detach: bool,
+    verbose: bool,
+) -> CommandResult<ExitCode> {
     match told(session, eval_id, detach)? {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(follow_both(session, eval_id, verbose)?.into()),
@@ -199,7 +204,7 @@ pub fn follow_change(session: &Session, eval_id: &str, detach: bool, verbose: bo
 }
 
 /// The evaluation, and then the deployment that it is part of. What waits for room may wait for ever: that is not waited for.
-pub fn follow_both(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
+pub fn follow_both(session: &Session, eval_id: &str, verbose: bool) -> CommandResult<u8> {
     let code = monitor::follow(session, eval_id, verbose)?;
     if code != 0 {
         return Ok(code);

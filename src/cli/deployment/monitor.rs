@@ -1,11 +1,11 @@
 //! Follows a deployment to its end: on a terminal in place, otherwise a block whenever something has changed (cli.md 3.4.6).
 
-use crate::alloc::status::alloc_table;
 use crate::deployment::progress::{Deployment, page};
-use crate::eval::watch::{LOOK_AGAIN, changed, changed_within};
+use crate::error::{CommandError, CommandResult};
+use crate::eval::watch::{POLL_INTERVAL, changed, changed_within};
 use crate::http::decode;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
+use crate::render::lists::alloc_table;
 use crate::render::screen::{Page, Screen, Size};
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
@@ -17,12 +17,12 @@ const MAX_FOLLOWED: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The value is the exit code: 0 only if the deployment was successful, whatever became of the job afterwards.
-pub fn follow(session: &Session, id: &str, verbose: bool) -> Outcome<u8> {
-    follow_within(session, id, verbose, LOOK_AGAIN)
+pub fn follow(session: &Session, id: &str, verbose: bool) -> CommandResult<u8> {
+    follow_within(session, id, verbose, POLL_INTERVAL)
 }
 
 /// `wait`: how long one look at the deployment waits for a change of it.
-pub fn follow_within(session: &Session, id: &str, verbose: bool, wait: &str) -> Outcome<u8> {
+pub fn follow_within(session: &Session, id: &str, verbose: bool, wait: &str) -> CommandResult<u8> {
     let mut id = id.to_string();
     let mut code = 0;
     for _ in 0..MAX_FOLLOWED {
@@ -36,10 +36,10 @@ pub fn follow_within(session: &Session, id: &str, verbose: bool, wait: &str) -> 
             None => return Ok(code),
         }
     }
-    Err(Failure::new(format!("Stopped monitoring after {MAX_FOLLOWED} deployments in a row")))
+    Err(CommandError::new(format!("Stopped monitoring after {MAX_FOLLOWED} deployments in a row")))
 }
 
-fn follow_one(session: &Session, id: &str, verbose: bool, wait: &str) -> Outcome<Deployment> {
+fn follow_one(session: &Session, id: &str, verbose: bool, wait: &str) -> CommandResult<Deployment> {
     let (mut screen, mut index) = (Screen::default(), 0);
     let target = path("deployment", id);
     loop {
@@ -63,7 +63,7 @@ fn follow_one(session: &Session, id: &str, verbose: bool, wait: &str) -> Outcome
     }
 }
 
-fn allocations(session: &Session, id: &str, page: &mut Page) -> Outcome<()> {
+fn allocations(session: &Session, id: &str, page: &mut Page) -> CommandResult<()> {
     let allocs: Vec<Alloc> = session.client.get(&path("deployment/allocations", id), &[])?;
     page.section("Allocations");
     match allocs.is_empty() {
@@ -74,7 +74,7 @@ fn allocations(session: &Session, id: &str, page: &mut Page) -> Outcome<()> {
 }
 
 /// The deployment of the version that the job has come back to.
-fn after_rollback(session: &Session, failed: &Deployment) -> Outcome<Option<String>> {
+fn after_rollback(session: &Session, failed: &Deployment) -> CommandResult<Option<String>> {
     if failed.status != "failed" || !failed.status_description.contains(" - rolling back to job version") {
         return Ok(None);
     }

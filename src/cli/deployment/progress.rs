@@ -1,7 +1,7 @@
 //! A deployment as the command line shows it: what it is, and how far each group has come (cli.md 3.2.4, 3.7). Pure but for
 //! the look at the API.
 
-use crate::output::Outcome;
+use crate::error::CommandResult;
 use crate::render::layout;
 use crate::render::screen::Page;
 use crate::session::Session;
@@ -54,7 +54,7 @@ impl Deployment {
 
 impl Session {
     /// The deployment with this id, or the only one whose id begins so.
-    pub fn deployment_id(&self, prefix: &str) -> Outcome<String> {
+    pub fn deployment_id(&self, prefix: &str) -> CommandResult<String> {
         let table = |many: &[Deployment]| table(many, false);
         self.only(prefix, "/v1/deployments", "deployment", |d: &Deployment| &d.id, table)
     }

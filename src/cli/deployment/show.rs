@@ -3,10 +3,11 @@
 use crate::Run;
 use crate::deployment::monitor::follow_within;
 use crate::deployment::progress::{Deployment, page, table};
-use crate::eval::watch::LOOK_AGAIN;
+use crate::error::{CommandError, CommandResult};
+use crate::eval::watch::POLL_INTERVAL;
 use crate::http::decode;
-use crate::output::{Failure, Objects, Outcome, objects};
-use crate::session::{Session, argument, at_home, path, refuse_unbuilt};
+use crate::output::{Objects, objects};
+use crate::session::{Session, argument, namespace_query, path, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
 use jobspec::duration;
 use serde_json::Value;
@@ -82,7 +83,7 @@ pub struct JobDeployments {
 }
 
 impl Run for DeploymentList {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let mut query = vec![("reverse", "true")];
         query.extend(self.filter.as_deref().map(|filter| ("filter", filter)));
@@ -92,11 +93,11 @@ impl Run for DeploymentList {
 }
 
 impl Run for DeploymentStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.ui, "-ui")])?;
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
+        refuse_unsupported(&[(self.ui, "-ui")])?;
         let objects = objects(self.json, self.template.as_deref())?;
         if self.monitor && objects.is_some() {
-            return Err(Failure::usage("-monitor excludes -json and -t"));
+            return Err(CommandError::usage("-monitor excludes -json and -t"));
         }
         let wait = self.wait()?;
         let Some(prefix) = &self.deployment else {
@@ -118,25 +119,25 @@ impl Run for DeploymentStatus {
 }
 
 impl DeploymentStatus {
-    fn wait(&self) -> Outcome<&str> {
-        let Some(text) = self.wait.as_deref() else { return Ok(LOOK_AGAIN) };
+    fn wait(&self) -> CommandResult<&str> {
+        let Some(text) = self.wait.as_deref() else { return Ok(POLL_INTERVAL) };
         if !self.monitor {
-            return Err(Failure::usage("-wait needs -monitor"));
+            return Err(CommandError::usage("-wait needs -monitor"));
         }
         match duration::parse(text) {
             Ok(span) if span.as_nanos() > 0 => Ok(text),
-            _ => Err(Failure::usage(format!("-wait wants a duration such as 2s, not {text:?}"))),
+            _ => Err(CommandError::usage(format!("-wait wants a duration such as 2s, not {text:?}"))),
         }
     }
 }
 
 impl Run for JobDeployments {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let objects = objects(self.json, self.template.as_deref())?;
         let base = path("job", &stub.id);
         if self.latest {
-            let value = session.client.get_value(&format!("{base}/deployment"), &at_home(&stub))?;
+            let value = session.client.get_value(&format!("{base}/deployment"), &namespace_query(&stub))?;
             if let Some(objects) = objects {
                 session.out.objects(objects, &value)?;
                 return Ok(ExitCode::SUCCESS);
@@ -150,7 +151,7 @@ impl Run for JobDeployments {
             };
         }
         let all = if self.all { "true" } else { "false" };
-        let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
+        let query: Vec<_> = namespace_query(&stub).into_iter().chain([("all", all)]).collect();
         let mut value = session.client.get_value(&format!("{base}/deployments"), &query)?;
         if let Some(list) = value.as_array_mut() {
             list.sort_by_key(|d| std::cmp::Reverse(d["CreateIndex"].as_u64()));
@@ -159,7 +160,12 @@ impl Run for JobDeployments {
     }
 }
 
-fn show(session: &Session, objects: Option<Objects<'_>>, value: &Value, verbose: bool) -> Outcome<ExitCode> {
+fn show(
+    session: &Session,
+    objects: Option<Objects<'_>>,
+    value: &Value,
+    verbose: bool,
+) -> CommandResult<ExitCode> {
     if let Some(objects) = objects {
         session.out.objects(objects, value)?;
         return Ok(ExitCode::SUCCESS);
@@ -172,7 +178,7 @@ fn show(session: &Session, objects: Option<Objects<'_>>, value: &Value, verbose:
     Ok(ExitCode::SUCCESS)
 }
 
-fn none(session: &Session) -> Outcome<ExitCode> {
+fn none(session: &Session) -> CommandResult<ExitCode> {
     session.out.line("No deployments found")?;
     Ok(ExitCode::SUCCESS)
 }

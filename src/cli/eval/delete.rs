@@ -1,9 +1,9 @@
 //! `drover eval delete`.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::job::stop::confirmed;
 use crate::operator::scheduler_config::CONFIGURATION;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
@@ -26,14 +26,14 @@ pub struct EvalDelete {
 }
 
 impl Run for EvalDelete {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.eval.is_some() == self.filter.as_ref().is_some_and(|f| !f.is_empty()) {
             let why = "Error validating command args and flags: evaluation ID or filter flag required";
-            return Err(Failure::usage(why));
+            return Err(CommandError::usage(why));
         }
         let config = session.client.get_value(CONFIGURATION, &[])?;
         if config["SchedulerConfig"]["PauseEvalBroker"] != json!(true) {
-            return Err(Failure::new(NOT_PAUSED));
+            return Err(CommandError::new(NOT_PAUSED));
         }
         let body = match (&self.eval, &self.filter) {
             (Some(prefix), _) => json!({"EvalIDs": [session.eval_id(prefix)?]}),
@@ -57,7 +57,7 @@ impl Run for EvalDelete {
 }
 
 impl EvalDelete {
-    fn agreed(&self, session: &Session, filter: &str) -> Outcome<bool> {
+    fn agreed(&self, session: &Session, filter: &str) -> CommandResult<bool> {
         let query = [("filter", filter), ("namespace", "*")];
         let answer = session.client.get_value("/v1/evaluations/count", &query)?;
         let count = answer["Count"].as_u64().unwrap_or(0);

@@ -1,9 +1,10 @@
 //! `drover eval list`, and the table of evaluations.
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::output::{Outcome, objects};
-use crate::render::layout;
+use crate::output::objects;
+use crate::render::lists::eval_table;
 use crate::session::Session;
 use crate::shapes::Eval;
 use argh::{ArgsInfo, FromArgs};
@@ -40,7 +41,7 @@ pub struct EvalList {
 }
 
 impl Run for EvalList {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let per_page = self.per_page.map(|n| n.to_string());
         let given = [
@@ -61,72 +62,11 @@ impl Run for EvalList {
         if evals.is_empty() {
             session.out.line("No evals found")?;
         } else {
-            session.out.text(&table(&evals, self.verbose))?;
+            session.out.text(&eval_table(&evals, self.verbose))?;
         }
         if !next.is_empty() {
             session.out.line(&format!("\nThere are more: add -page-token {next}"))?;
         }
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-pub fn table(evals: &[Eval], verbose: bool) -> String {
-    let row = |e: &Eval| {
-        vec![
-            layout::id(&e.id, verbose),
-            e.priority.to_string(),
-            e.triggered_by.clone(),
-            e.job_id.clone(),
-            e.namespace.clone(),
-            layout::id(&e.node_id, verbose),
-            e.status.clone(),
-            failures(e).to_string(),
-        ]
-    };
-    let header =
-        ["ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"];
-    layout::table(&header, &evals.iter().map(row).collect::<Vec<_>>())
-}
-
-/// What is told of an evaluation's placements in a column.
-pub fn failures(eval: &Eval) -> &'static str {
-    match eval.status.as_str() {
-        "blocked" => "N/A - In Progress",
-        _ if eval.failed_tg_allocs.is_empty() => "false",
-        _ => "true",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn evaluations_are_laid_out_as_their_reference() {
-        let eval = Eval {
-            id: "0123456789".into(),
-            priority: 50,
-            triggered_by: "job-register".into(),
-            job_id: "cache".into(),
-            namespace: "default".into(),
-            status: "complete".into(),
-            ..Eval::default()
-        };
-        let expected = "\
-ID        Priority  Triggered By  Job ID  Namespace  Node ID  Status    Placement Failures
-01234567  50        job-register  cache   default    <none>   complete  false
-";
-        assert_eq!(table(&[eval], false), expected);
-    }
-
-    #[test]
-    fn failures_are_known_once_it_has_ended() {
-        let eval = |status: &str, failed: bool| {
-            let groups = failed.then(|| ("g".to_string(), Default::default()));
-            Eval { status: status.into(), failed_tg_allocs: groups.into_iter().collect(), ..Eval::default() }
-        };
-        assert_eq!(failures(&eval("complete", false)), "false");
-        assert_eq!(failures(&eval("complete", true)), "true");
-        assert_eq!(failures(&eval("blocked", true)), "N/A - In Progress");
     }
 }

@@ -1,11 +1,11 @@
 //! Follows an evaluation to its end and tells what changes: line by line (cli.md 3.4.1), on a terminal in place.
 //!
-//! `Tale` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
+//! `EvalProgress` is pure: what was seen last and what is seen now become lines. Exit codes: 0 done, 1 failed, 2 not everything placed.
 
-use crate::alloc::status::alloc_table;
-use crate::eval::watch::{Seen, Watch, is_terminal};
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
+use crate::eval::watch::{EvalUpdate, EvalWatch, is_terminal};
 use crate::render::layout;
+use crate::render::lists::alloc_table;
 use crate::render::screen::{Page, Screen, Size};
 use crate::session::Session;
 use crate::shapes::{Alloc, AllocMetric, Eval};
@@ -20,7 +20,7 @@ const MAX_FOLLOWED: usize = 32;
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Follows `eval_id` and the evaluations after it. The value is the exit code.
-pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
+pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> CommandResult<u8> {
     let mut code = 0;
     let mut next = eval_id.to_string();
     for _ in 0..MAX_FOLLOWED {
@@ -36,23 +36,24 @@ pub fn follow(session: &Session, eval_id: &str, verbose: bool) -> Outcome<u8> {
         } else {
             format!("Monitoring next evaluation {id:?} in {}", layout::units(wait.as_secs()))
         };
-        say(session, &Line::Info(text))?;
+        say(session, &MonitorLine::Info(text))?;
         std::thread::sleep(wait);
         next = eval.next_eval;
     }
-    Err(Failure::new(format!("Stopped monitoring after {MAX_FOLLOWED} evaluations in a row")))
+    Err(CommandError::new(format!("Stopped monitoring after {MAX_FOLLOWED} evaluations in a row")))
 }
 
-fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
+fn follow_one(session: &Session, id: &str, verbose: bool) -> CommandResult<Eval> {
     if session.out.is_terminal() {
         return watch_one(session, id, verbose);
     }
-    say(session, &Line::Info(format!("Monitoring evaluation {:?}", layout::id(id, verbose))))?;
-    let (mut tale, mut watch) = (Tale { verbose, ..Tale::default() }, Watch::default());
+    say(session, &MonitorLine::Info(format!("Monitoring evaluation {:?}", layout::id(id, verbose))))?;
+    let (mut progress, mut watch) =
+        (EvalProgress { verbose, ..EvalProgress::default() }, EvalWatch::default());
     loop {
-        let Seen { eval, mut allocs } = watch.next(session, id)?;
+        let EvalUpdate { eval, mut allocs } = watch.next(session, id)?;
         allocs.retain(|a| a.eval_id == eval.id);
-        for line in tale.update(&eval, &allocs) {
+        for line in progress.update(&eval, &allocs) {
             say(session, &line)?;
         }
         if is_terminal(&eval.status) {
@@ -63,11 +64,11 @@ fn follow_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
 }
 
 /// The same on a terminal, in place, and a little longer: until the tasks have started, or ended.
-fn watch_one(session: &Session, id: &str, verbose: bool) -> Outcome<Eval> {
-    let (mut screen, mut watch) = (Screen::default(), Watch::default());
+fn watch_one(session: &Session, id: &str, verbose: bool) -> CommandResult<Eval> {
+    let (mut screen, mut watch) = (Screen::default(), EvalWatch::default());
     let until = Instant::now() + MAX_WATCHED;
     loop {
-        let Seen { eval, allocs } = watch.next(session, id)?;
+        let EvalUpdate { eval, allocs } = watch.next(session, id)?;
         screen.draw(&session.out, &page(&eval, &allocs, session.now(), verbose), Size::now())?;
         let settled = allocs.iter().all(is_settled) || Instant::now() >= until;
         if is_terminal(&eval.status) && settled {
@@ -96,21 +97,21 @@ pub fn is_settled(alloc: &Alloc) -> bool {
     }
 }
 
-fn end(session: &Session, eval: &Eval, verbose: bool) -> Outcome<()> {
+fn end(session: &Session, eval: &Eval, verbose: bool) -> CommandResult<()> {
     ending(eval, verbose).iter().try_for_each(|line| say(session, line))
 }
 
-fn say(session: &Session, line: &Line) -> Outcome<()> {
+fn say(session: &Session, line: &MonitorLine) -> CommandResult<()> {
     let now = session.time(session.now());
     match line {
-        Line::Info(text) => session.out.line(&session.out.bold(&format!("==> {now}: {text}"))),
-        Line::Plain(text) => session.out.line(&format!("    {now}: {text}")),
-        Line::Detail(text) => session.out.line(&format!("    {text}")),
+        MonitorLine::Info(text) => session.out.line(&session.out.bold(&format!("==> {now}: {text}"))),
+        MonitorLine::Plain(text) => session.out.line(&format!("    {now}: {text}")),
+        MonitorLine::Detail(text) => session.out.line(&format!("    {text}")),
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
+enum MonitorLine {
     /// Begins with an arrow and the time.
     Info(String),
     /// Indented, with the time.
@@ -130,7 +131,7 @@ fn exit_code(eval: &Eval) -> u8 {
 
 /// What was told already.
 #[derive(Default)]
-struct Tale {
+struct EvalProgress {
     verbose: bool,
     status: String,
     deployment: String,
@@ -139,8 +140,8 @@ struct Tale {
     allocs: BTreeMap<String, String>,
 }
 
-impl Tale {
-    fn update(&mut self, eval: &Eval, allocs: &[Alloc]) -> Vec<Line> {
+impl EvalProgress {
+    fn update(&mut self, eval: &Eval, allocs: &[Alloc]) -> Vec<MonitorLine> {
         let mut lines = Vec::new();
         let id = |full: &str| layout::id(full, self.verbose);
         if !self.triggered {
@@ -149,22 +150,25 @@ impl Tale {
             } else {
                 format!("Evaluation triggered by node {:?}", id(&eval.node_id))
             };
-            lines.push(Line::Plain(trigger));
+            lines.push(MonitorLine::Plain(trigger));
             self.triggered = true;
             self.status = "pending".to_string();
         }
         if eval.deployment_id != self.deployment {
-            lines.push(Line::Plain(format!("Evaluation within deployment: {:?}", id(&eval.deployment_id))));
+            lines.push(MonitorLine::Plain(format!(
+                "Evaluation within deployment: {:?}",
+                id(&eval.deployment_id)
+            )));
             self.deployment = eval.deployment_id.clone();
         }
         for alloc in allocs {
             if let Some(text) = alloc_line(self.allocs.get(&alloc.id), eval, alloc, self.verbose) {
-                lines.push(Line::Plain(text));
+                lines.push(MonitorLine::Plain(text));
             }
             self.allocs.insert(alloc.id.clone(), alloc.client_status.clone());
         }
         if eval.status != self.status {
-            lines.push(Line::Plain(format!(
+            lines.push(MonitorLine::Plain(format!(
                 "Evaluation status changed: {:?} -> {:?}",
                 self.status, eval.status
             )));
@@ -188,22 +192,22 @@ fn alloc_line(before: Option<&String>, eval: &Eval, alloc: &Alloc, verbose: bool
     })
 }
 
-fn ending(eval: &Eval, verbose: bool) -> Vec<Line> {
+fn ending(eval: &Eval, verbose: bool) -> Vec<MonitorLine> {
     let id = layout::id(&eval.id, verbose);
     let finished = format!("Evaluation {id:?} finished with status {:?}", eval.status);
     if eval.failed_tg_allocs.is_empty() {
-        let mut lines = vec![Line::Info(finished)];
+        let mut lines = vec![MonitorLine::Info(finished)];
         if eval.status != "complete" && !eval.status_description.is_empty() {
-            lines.push(Line::Detail(eval.status_description.clone()));
+            lines.push(MonitorLine::Detail(eval.status_description.clone()));
         }
         return lines;
     }
-    let mut lines = vec![Line::Info(format!("{finished} but failed to place all allocations:"))];
-    lines.extend(failed_groups(&eval.failed_tg_allocs).into_iter().map(Line::Detail));
+    let mut lines = vec![MonitorLine::Info(format!("{finished} but failed to place all allocations:"))];
+    lines.extend(failed_groups(&eval.failed_tg_allocs).into_iter().map(MonitorLine::Detail));
     if !eval.blocked_eval.is_empty() {
         let blocked = layout::id(&eval.blocked_eval, verbose);
         let text = format!("Evaluation {blocked:?} waiting for additional capacity to place remainder");
-        lines.push(Line::Detail(text));
+        lines.push(MonitorLine::Detail(text));
     }
     lines
 }

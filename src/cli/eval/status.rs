@@ -1,13 +1,14 @@
 //! `drover eval status` (cli.md 3.7): an evaluation, what it placed and what it could not.
 
 use crate::Run;
-use crate::alloc::status::alloc_table;
 use crate::deployment::change::follow_both;
-use crate::eval::list::{failures, table};
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::http::decode;
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::output::{Objects, objects};
 use crate::render::layout;
+use crate::render::lists::alloc_table;
+use crate::render::lists::{eval_table, failures};
 use crate::render::template::with_omitted;
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Eval};
@@ -43,12 +44,12 @@ impl EvalStatus {
 }
 
 impl Run for EvalStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         show(session, &self)
     }
 }
 
-pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
+pub fn show(session: &Session, command: &EvalStatus) -> CommandResult<ExitCode> {
     let objects = objects(command.json, command.template.as_deref())?;
     let Some(prefix) = &command.eval else {
         if let Some(objects) = objects {
@@ -57,7 +58,7 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
         }
         let sentence =
             "This command takes one argument: <evaluation> (only with -json or -t it may be left out)";
-        return Err(Failure::usage(sentence));
+        return Err(CommandError::usage(sentence));
     };
     let id = session.eval_id(prefix)?;
     if command.monitor {
@@ -66,7 +67,7 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
     let target = path("evaluation", &id);
     let value =
         session.client.get_value(&target, &[("related", "true")]).map_err(|e| match e.is_not_found() {
-            true => Failure::new(format!("No evaluation(s) with prefix or id {prefix:?} found")),
+            true => CommandError::new(format!("No evaluation(s) with prefix or id {prefix:?} found")),
             false => e.into(),
         })?;
     if let Some(objects) = objects {
@@ -81,7 +82,7 @@ pub fn show(session: &Session, command: &EvalStatus) -> Outcome<ExitCode> {
     session.out.text(&basics(&eval, session.now(), command.verbose))?;
     if !eval.related_evals.is_empty() {
         session.out.section("Related Evaluations")?;
-        session.out.text(&table(&eval.related_evals, command.verbose))?;
+        session.out.text(&eval_table(&eval.related_evals, command.verbose))?;
     }
     let allocs: Vec<Alloc> = session.client.get(&format!("{target}/allocations"), &[])?;
     if !allocs.is_empty() {

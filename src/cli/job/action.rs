@@ -1,9 +1,9 @@
 //! `drover job action`: runs an action that a job's author has prepared beside a task (cli.md 2.1.10).
 
 use crate::Run;
-use crate::alloc::exec::Manner;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, argument, at_home, path};
+use crate::alloc::exec::ExecOptions;
+use crate::error::{CommandError, CommandResult};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
@@ -42,9 +42,9 @@ pub struct JobAction {
 }
 
 impl Run for JobAction {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let action = argument(&self.action, "action")?;
-        let manner = Manner::new(self.interactive, self.tty, &self.escape)?;
+        let manner = ExecOptions::new(self.interactive, self.tty, &self.escape)?;
         let alloc = match &self.alloc {
             Some(prefix) => self.named(session, prefix)?,
             None => self.any(session)?,
@@ -53,34 +53,35 @@ impl Run for JobAction {
         let mut query = vec![("action", action), ("allocID", &alloc.id), ("group", group)];
         query.extend(self.task.as_deref().map(|task| ("task", task)));
         query.push(("namespace", &alloc.namespace));
-        manner.converse(session, &format!("{}/action", path("job", &alloc.job_id)), query)
+        manner.run_session(session, &format!("{}/action", path("job", &alloc.job_id)), query)
     }
 }
 
 impl JobAction {
-    fn named(&self, session: &Session, prefix: &str) -> Outcome<Alloc> {
+    fn named(&self, session: &Session, prefix: &str) -> CommandResult<Alloc> {
         let alloc: Alloc = session.client.get(&path("allocation", &session.alloc_id(prefix)?), &[])?;
         match &self.job {
             Some(job) if !alloc.job_id.starts_with(job) => {
                 let (id, own) = (&alloc.id, &alloc.job_id);
-                Err(Failure::new(format!("Allocation {id} is one of job {own:?}, not of {job:?}")))
+                Err(CommandError::new(format!("Allocation {id} is one of job {own:?}, not of {job:?}")))
             }
             _ => Ok(alloc),
         }
     }
 
     /// The newest of the group that runs.
-    fn any(&self, session: &Session) -> Outcome<Alloc> {
+    fn any(&self, session: &Session) -> CommandResult<Alloc> {
         let missing =
-            |what| move || Failure::usage(format!("{what} is required if no allocation is provided"));
+            |what| move || CommandError::usage(format!("{what} is required if no allocation is provided"));
         let job = self.job.as_deref().ok_or_else(missing("A job ID"))?;
         let group = self.group.as_deref().ok_or_else(missing("A group name"))?;
         let stub = session.job(job)?;
         let list = format!("{}/allocations", path("job", &stub.id));
-        let allocs: Vec<Alloc> = session.client.get(&list, &at_home(&stub))?;
+        let allocs: Vec<Alloc> = session.client.get(&list, &namespace_query(&stub))?;
         let running = allocs.into_iter().filter(|a| a.task_group == group && a.client_status == "running");
-        let none =
-            || Failure::new(format!("No allocation of job {:?} and group {group:?} is running", stub.id));
+        let none = || {
+            CommandError::new(format!("No allocation of job {:?} and group {group:?} is running", stub.id))
+        };
         running.max_by_key(|a| a.create_index).ok_or_else(none)
     }
 }

@@ -1,11 +1,12 @@
 //! `drover job allocs` and `drover job eval`: a job's allocations, and a fresh look at where they should be.
 
 use crate::Run;
-use crate::alloc::status::alloc_table;
 use crate::deployment::change::follow_both;
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::output::{Outcome, objects};
-use crate::session::{Session, argument, at_home, path};
+use crate::output::objects;
+use crate::render::lists::alloc_table;
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::{Alloc, RegisterAnswer};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
@@ -51,11 +52,11 @@ pub struct JobEval {
 }
 
 impl Run for JobAllocs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let objects = objects(self.json, self.template.as_deref())?;
         let all = if self.all { "true" } else { "false" };
-        let query: Vec<_> = at_home(&stub).into_iter().chain([("all", all)]).collect();
+        let query: Vec<_> = namespace_query(&stub).into_iter().chain([("all", all)]).collect();
         let value = session.client.get_value(&format!("{}/allocations", path("job", &stub.id)), &query)?;
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
@@ -72,11 +73,11 @@ impl Run for JobAllocs {
 }
 
 impl Run for JobEval {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({"JobID": stub.id, "EvalOptions": {"ForceReschedule": self.force_reschedule}});
         let target = format!("{}/evaluate", path("job", &stub.id));
-        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
+        let answer: RegisterAnswer = session.client.put(&target, &namespace_query(&stub), &body)?;
         if self.detach {
             session.out.line(&format!("Created eval ID: {:?}", answer.eval_id))?;
             return Ok(ExitCode::SUCCESS);

@@ -1,12 +1,12 @@
 //! `drover job dispatch`: runs a parameterized job once more, with a payload and metadata (cli.md 2.1.1, 2.1.8).
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor;
 use crate::eval::watch::changed;
 use crate::http::decode;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
-use crate::session::{Session, at_home, meta_pair, path, refuse_unbuilt};
+use crate::session::{Session, meta_pair, namespace_query, path, refuse_unsupported};
 use crate::shapes::{Alloc, DispatchAnswer, Job};
 use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
@@ -54,22 +54,26 @@ pub struct JobDispatch {
 }
 
 impl Run for JobDispatch {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.ui, "-ui")])?;
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
+        refuse_unsupported(&[(self.ui, "-ui")])?;
         if self.wait && self.detach {
-            return Err(Failure::usage("-wait and -detach exclude each other"));
+            return Err(CommandError::usage("-wait and -detach exclude each other"));
         }
         let (job, input) = match &self.target[..] {
             [job] => (job, None),
             [job, input] => (job, Some(input)),
-            _ => return Err(Failure::usage("This command takes one or two arguments: <job> [input source]")),
+            _ => {
+                return Err(CommandError::usage(
+                    "This command takes one or two arguments: <job> [input source]",
+                ));
+            }
         };
         let payload = input.map_or(Ok(Vec::new()), |input| read(input))?;
         let known = [("filter", "ParentID == \"\" and ParameterizedJob is not nil")];
         let stub = session.job_among(job, &known)?;
         let token = [("idempotency_token", self.idempotency_token.as_str())];
         let token = token.iter().filter(|(_, token)| !token.is_empty());
-        let query: Vec<_> = at_home(&stub).into_iter().chain(token.copied()).collect();
+        let query: Vec<_> = namespace_query(&stub).into_iter().chain(token.copied()).collect();
         let target = format!("{}/dispatch", path("job", &stub.id));
         let answer: DispatchAnswer = session.client.put(&target, &query, &self.body(&stub.id, &payload)?)?;
         let mut rows = vec![("Dispatched Job ID", answer.dispatched_job_id.clone())];
@@ -83,14 +87,14 @@ impl Run for JobDispatch {
             code = monitor::follow(session, &answer.eval_id, self.verbose)?;
         }
         match self.wait {
-            true => await_end(session, &answer.dispatched_job_id, &at_home(&stub)),
+            true => await_end(session, &answer.dispatched_job_id, &namespace_query(&stub)),
             false => Ok(code.into()),
         }
     }
 }
 
 /// However long that takes; what found no room may still find some.
-fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> Outcome<ExitCode> {
+fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> CommandResult<ExitCode> {
     let (target, mut after) = (path("job", id), 0);
     let job: Job = loop {
         let (value, index) = changed(session, &target, home, after)?;
@@ -120,7 +124,7 @@ fn await_end(session: &Session, id: &str, home: &[(&str, &str)]) -> Outcome<Exit
 }
 
 impl JobDispatch {
-    fn body(&self, job: &str, payload: &[u8]) -> Outcome<Value> {
+    fn body(&self, job: &str, payload: &[u8]) -> CommandResult<Value> {
         let mut meta = Map::new();
         for pair in &self.meta {
             let (key, value) = meta_pair(pair)?;
@@ -137,9 +141,9 @@ impl JobDispatch {
 }
 
 /// A whole file, of bytes of any kind. What is too long is the servers' to refuse, but is not read to its end.
-fn read(source: &str) -> Outcome<Vec<u8>> {
+fn read(source: &str) -> CommandResult<Vec<u8>> {
     let fail =
-        |e: std::io::Error| Failure::new(format!("Error reading input data {source}: {}", os_error(&e)));
+        |e: std::io::Error| CommandError::new(format!("Error reading input data {source}: {}", os_error(&e)));
     let input: Box<dyn Read> = match source {
         "-" => Box::new(std::io::stdin()),
         path => Box::new(std::fs::File::open(path).map_err(fail)?),
@@ -147,7 +151,7 @@ fn read(source: &str) -> Outcome<Vec<u8>> {
     let (mut bytes, most) = (Vec::new(), MAX_PAYLOAD_BYTES as u64);
     input.take(most + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() > MAX_PAYLOAD_BYTES {
-        return Err(Failure::new(format!("{source} is too long for a payload: more than {most} bytes")));
+        return Err(CommandError::new(format!("{source} is too long for a payload: more than {most} bytes")));
     }
     Ok(bytes)
 }

@@ -1,7 +1,7 @@
 //! Reading job files: from disk or standard input, with variables, into the API's JSON job. What is wrong is shown with its place.
 
-use crate::job::disk::Disk;
-use crate::output::{Failure, Outcome};
+use crate::error::{CommandError, CommandResult};
+use crate::job::local_files::LocalFiles;
 use agent::config::files::os_error;
 use serde_json::{Value, json};
 use std::io::Read;
@@ -33,9 +33,9 @@ pub struct JobFile {
 }
 
 /// Reads `path`; `-` is standard input.
-pub fn read(path: &str, options: &Options) -> Outcome<JobFile> {
+pub fn read(path: &str, options: &Options) -> CommandResult<JobFile> {
     if path.contains("://") {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "not supported yet: job files from a URL ({path}); download it first"
         )));
     }
@@ -43,12 +43,12 @@ pub fn read(path: &str, options: &Options) -> Outcome<JobFile> {
     if options.json { from_json(path, text, options) } else { from_hcl(path, text, options) }
 }
 
-fn from_json(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
+fn from_json(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
     if !options.vars.is_empty() || !options.var_files.is_empty() {
-        return Err(Failure::usage("-var and -var-file have no meaning with -json"));
+        return Err(CommandError::usage("-var and -var-file have no meaning with -json"));
     }
     let parsed: Value = serde_json::from_str(&text)
-        .map_err(|e| Failure::new(format!("Error parsing job file {path}: {e}")))?;
+        .map_err(|e| CommandError::new(format!("Error parsing job file {path}: {e}")))?;
     let job = match parsed {
         Value::Object(mut members) if members.contains_key("Job") => {
             members.remove("Job").unwrap_or_default()
@@ -56,7 +56,7 @@ fn from_json(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
         other => other,
     };
     if !job.is_object() {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "Error parsing job file {path}: a JSON job is {{\"Job\": {{...}}}}"
         )));
     }
@@ -64,15 +64,18 @@ fn from_json(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
     Ok(JobFile { job, submission, warnings: Vec::new() })
 }
 
-fn from_hcl(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
+fn from_hcl(path: &str, text: String, options: &Options) -> CommandResult<JobFile> {
     let vars = variables(options)?;
-    let parsed = jobspec::parse(path, &text, &vars, Some(&Disk));
+    let parsed = jobspec::parse(path, &text, &vars, Some(&LocalFiles));
     let problems: Vec<_> = parsed.diagnostics.iter().chain(&parsed.not_supported).cloned().collect();
     let job = match parsed.job {
         Some(job) if problems.is_empty() => job,
         _ => {
             let shown = jobspec::render(&problems);
-            return Err(Failure::new(format!("Error parsing job file from {path}:\n{}", shown.trim_end())));
+            return Err(CommandError::new(format!(
+                "Error parsing job file from {path}:\n{}",
+                shown.trim_end()
+            )));
         }
     };
     let files: Vec<&str> = vars.files.iter().map(|(_, text)| text.as_str()).collect();
@@ -88,13 +91,14 @@ fn from_hcl(path: &str, text: String, options: &Options) -> Outcome<JobFile> {
     Ok(JobFile { job, submission, warnings })
 }
 
-fn variables(options: &Options) -> Outcome<jobspec::Vars> {
+fn variables(options: &Options) -> CommandResult<jobspec::Vars> {
     let split = |var: &String| match var.split_once('=') {
         Some((name, value)) => Ok((name.to_string(), value.to_string())),
-        None => Err(Failure::usage(format!("-var {var:?} is not name=value"))),
+        None => Err(CommandError::usage(format!("-var {var:?} is not name=value"))),
     };
-    let flags: Outcome<Vec<_>> = options.vars.iter().map(split).collect();
-    let files: Outcome<Vec<_>> = options.var_files.iter().map(|p| Ok((p.clone(), text_of(p)?))).collect();
+    let flags: CommandResult<Vec<_>> = options.vars.iter().map(split).collect();
+    let files: CommandResult<Vec<_>> =
+        options.var_files.iter().map(|p| Ok((p.clone(), text_of(p)?))).collect();
     Ok(jobspec::Vars {
         env: environment(),
         files: files?,
@@ -141,8 +145,8 @@ pub fn shell_word(text: &str) -> String {
 }
 
 /// A whole file; `-` is standard input.
-pub fn text_of(path: &str) -> Outcome<String> {
-    let fail = |e: std::io::Error| Failure::new(format!("Error reading {path}: {}", os_error(&e)));
+pub fn text_of(path: &str) -> CommandResult<String> {
+    let fail = |e: std::io::Error| CommandError::new(format!("Error reading {path}: {}", os_error(&e)));
     let mut text = String::new();
     if path == "-" {
         std::io::stdin().take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(fail)?;
@@ -154,7 +158,7 @@ pub fn text_of(path: &str) -> Outcome<String> {
             .map_err(fail)?;
     }
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(Failure::new(format!("{path} is longer than {MAX_FILE_BYTES} bytes")));
+        return Err(CommandError::new(format!("{path} is longer than {MAX_FILE_BYTES} bytes")));
     }
     Ok(text)
 }

@@ -3,8 +3,8 @@
 //! A file that is no HCL is told and left as it is, and the others are laid out all the same.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::job::file::text_of;
-use crate::output::{Failure, Outcome};
 use crate::session::Session;
 use agent::config::files::os_error;
 use argh::{ArgsInfo, FromArgs};
@@ -44,7 +44,7 @@ pub struct Fmt {
 }
 
 impl Run for Fmt {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let here = [".".to_string()];
         let paths = if self.path.is_empty() { &here[..] } else { &self.path };
         let mut all_well = true;
@@ -63,7 +63,7 @@ impl Run for Fmt {
 
 impl Fmt {
     /// False: it is no HCL or, with `-check`, not laid out canonically.
-    fn standard_input(&self, session: &Session) -> Outcome<bool> {
+    fn standard_input(&self, session: &Session) -> CommandResult<bool> {
         let text = text_of("-")?;
         let Some(canonical) = laid_out(session, "<stdin>", &text) else { return Ok(false) };
         if self.check {
@@ -73,7 +73,7 @@ impl Fmt {
         Ok(true)
     }
 
-    fn one(&self, session: &Session, path: &Path) -> Outcome<bool> {
+    fn one(&self, session: &Session, path: &Path) -> CommandResult<bool> {
         let name = path.to_string_lossy();
         let text = text_of(&name)?;
         let Some(canonical) = laid_out(session, &name, &text) else { return Ok(false) };
@@ -87,7 +87,7 @@ impl Fmt {
             return Ok(false);
         }
         if self.write {
-            replace(path, &canonical).map_err(|e| Failure::new(format!("Error writing {name}: {e}")))?;
+            replace(path, &canonical).map_err(|e| CommandError::new(format!("Error writing {name}: {e}")))?;
         } else {
             session.out.text(&canonical)?;
         }
@@ -116,9 +116,9 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// The file itself, or the HCL files of a folder in alphabetical order.
-fn files(path: &Path, recursive: bool) -> Outcome<Vec<PathBuf>> {
+fn files(path: &Path, recursive: bool) -> CommandResult<Vec<PathBuf>> {
     let fail =
-        |e: std::io::Error| Failure::new(format!("Error reading {}: {}", path.display(), os_error(&e)));
+        |e: std::io::Error| CommandError::new(format!("Error reading {}: {}", path.display(), os_error(&e)));
     if !fs::metadata(path).map_err(fail)?.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }

@@ -1,8 +1,8 @@
 //! `drover job init`: a job file to begin with.
 
 use crate::Run;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, refuse_unbuilt};
+use crate::error::{CommandError, CommandResult};
+use crate::session::{Session, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -31,16 +31,18 @@ pub struct JobInit {
 }
 
 impl Run for JobInit {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
+        refuse_unsupported(&[
             (self.connect, "-connect"),
             (self.template.is_some(), "-template"),
             (self.list_templates, "-list-templates"),
         ])?;
         let path = self.path.as_deref().unwrap_or(DEFAULT_PATH);
         let fail = |e: std::io::Error| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => Failure::new(format!("Job file {path:?} already exists")),
-            _ => Failure::new(format!("Job file {path:?} cannot be written: {e}")),
+            std::io::ErrorKind::AlreadyExists => {
+                CommandError::new(format!("Job file {path:?} already exists"))
+            }
+            _ => CommandError::new(format!("Job file {path:?} cannot be written: {e}")),
         };
         let mut file = std::fs::File::create_new(path).map_err(fail)?;
         file.write_all(template(self.short).as_bytes()).map_err(fail)?;

@@ -1,12 +1,13 @@
 //! `drover job inspect` and `drover job history`: what a job is and was.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::job::file::{shell_word, spelled};
-use crate::output::{Failure, Outcome, objects};
+use crate::output::objects;
 use crate::render::diff;
 use crate::render::layout;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::{Job, JobStub, Submission, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -67,13 +68,13 @@ pub struct JobHistory {
 }
 
 impl Run for JobInspect {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.with_vars && !self.hcl {
-            return Err(Failure::usage("-with-vars needs -hcl"));
+            return Err(CommandError::usage("-with-vars needs -hcl"));
         }
         let objects = objects(self.json, self.template.as_deref())?;
         if self.hcl && objects.is_some() {
-            return Err(Failure::usage("-hcl excludes -json and -t"));
+            return Err(CommandError::usage("-hcl excludes -json and -t"));
         }
         let Some(prefix) = &self.job else {
             if let Some(objects) = objects {
@@ -82,7 +83,7 @@ impl Run for JobInspect {
             }
             let sentence =
                 "This command takes one argument: <job> (only with -json or -t it may be left out)";
-            return Err(Failure::usage(sentence));
+            return Err(CommandError::usage(sentence));
         };
         let stub = session.job(prefix)?;
         if self.hcl {
@@ -99,15 +100,15 @@ impl Run for JobInspect {
 }
 
 impl JobInspect {
-    fn object(&self, session: &Session, stub: &JobStub) -> Outcome<Value> {
+    fn object(&self, session: &Session, stub: &JobStub) -> CommandResult<Value> {
         match self.version {
-            None => Ok(session.client.get_value(&path("job", &stub.id), &at_home(stub))?),
+            None => Ok(session.client.get_value(&path("job", &stub.id), &namespace_query(stub))?),
             Some(wanted) => Ok(versions(session, stub, Some(wanted))?.remove(0)),
         }
     }
 
     /// The file that its user wrote, else one that says the same.
-    fn source(&self, session: &Session, stub: &JobStub) -> Outcome<()> {
+    fn source(&self, session: &Session, stub: &JobStub) -> CommandResult<()> {
         let object = self.object(session, stub)?;
         let job: Job = decode(&object)?;
         let kept = match kept(session, stub, job.version)? {
@@ -127,20 +128,20 @@ impl JobInspect {
 }
 
 /// The job as a job file. What it was dispatched with has no place in one.
-fn written(job: &Value) -> Outcome<String> {
+fn written(job: &Value) -> CommandResult<String> {
     let mut job = job.clone();
     if let Value::Object(members) = &mut job {
         members.remove("Payload");
     }
     let spec = jobspec::decode_job(&job)
-        .map_err(|e| Failure::new(format!("The job cannot be written as a file: {e}")))?;
+        .map_err(|e| CommandError::new(format!("The job cannot be written as a file: {e}")))?;
     Ok(jobspec::write(&spec))
 }
 
 /// What the version was made from, as the API's object, if that was kept.
-pub fn kept(session: &Session, stub: &JobStub, version: u64) -> Outcome<Option<Value>> {
+pub fn kept(session: &Session, stub: &JobStub, version: u64) -> CommandResult<Option<Value>> {
     let version = version.to_string();
-    let query: Vec<_> = at_home(stub).into_iter().chain([("version", version.as_str())]).collect();
+    let query: Vec<_> = namespace_query(stub).into_iter().chain([("version", version.as_str())]).collect();
     match session.client.get_value(&format!("{}/submission", path("job", &stub.id)), &query) {
         Ok(kept) => Ok(Some(kept)),
         Err(e) if e.is_not_found() => Ok(None),
@@ -150,7 +151,7 @@ pub fn kept(session: &Session, stub: &JobStub, version: u64) -> Outcome<Option<V
 
 /// How the version is submitted once more, with the same variables.
 fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
-    let namespace: String = at_home(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
+    let namespace: String = namespace_query(stub).iter().map(|(_, n)| format!("-namespace {n} ")).collect();
     let flags = kept.variable_flags.iter().map(|(name, value)| spelled("var", &format!("{name}={value}")));
     let flags: String = flags.collect();
     let inspect = format!("drover job inspect {namespace}-hcl -version {version} {}", shell_word(&stub.id));
@@ -164,32 +165,32 @@ fn again(stub: &JobStub, version: u64, kept: &Submission) -> String {
 }
 
 /// As they come, newest first; with `wanted` only that one.
-pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> Outcome<Vec<Value>> {
+pub fn versions(session: &Session, stub: &JobStub, wanted: Option<u64>) -> CommandResult<Vec<Value>> {
     let target = format!("{}/versions", path("job", &stub.id));
-    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let all: Versions = session.client.get(&target, &namespace_query(stub))?;
     let Some(wanted) = wanted else { return Ok(all.versions) };
     let mut versions = all.versions;
     let at = place(&versions, stub, wanted)?;
     Ok(vec![versions.swap_remove(at)])
 }
 
-fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> Outcome<usize> {
+fn place(versions: &[Value], stub: &JobStub, wanted: u64) -> CommandResult<usize> {
     let numbers: Vec<u64> = versions.iter().map(|job| job["Version"].as_u64().unwrap_or(0)).collect();
     numbers.iter().position(|n| *n == wanted).ok_or_else(|| {
         let known: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        Failure::new(format!("Job {:?} has no version {wanted}; it has {}", stub.id, known.join(", ")))
+        CommandError::new(format!("Job {:?} has no version {wanted}; it has {}", stub.id, known.join(", ")))
     })
 }
 
 impl Run for JobHistory {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let bases = [(self.diff_version.is_some(), "-diff-version"), (self.diff_tag.is_some(), "-diff-tag")];
         match (bases, self.diff) {
             ([(true, _), (true, _)], _) => {
-                return Err(Failure::usage("-diff-version and -diff-tag exclude each other"));
+                return Err(CommandError::usage("-diff-version and -diff-tag exclude each other"));
             }
             ([(true, flag), _] | [_, (true, flag)], false) => {
-                return Err(Failure::usage(format!("{flag} needs -p")));
+                return Err(CommandError::usage(format!("{flag} needs -p")));
             }
             _ => {}
         }
@@ -219,9 +220,9 @@ impl Run for JobHistory {
 
 impl JobHistory {
     /// The versions that are asked for, with their differences if those are, too.
-    fn found(&self, session: &Session, stub: &JobStub) -> Outcome<Versions> {
+    fn found(&self, session: &Session, stub: &JobStub) -> CommandResult<Versions> {
         let base = self.diff_version.map(|v| v.to_string());
-        let mut query = at_home(stub);
+        let mut query = namespace_query(stub);
         query.extend(self.diff.then_some(("diffs", "true")));
         query.extend(base.as_deref().map(|v| ("diff_version", v)));
         query.extend(self.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));

@@ -4,12 +4,12 @@
 
 pub mod action;
 pub mod allocs;
-pub mod disk;
 pub mod dispatch;
 pub mod file;
 pub mod fmt;
 pub mod init;
 pub mod inspect;
+pub mod local_files;
 pub mod periodic;
 pub mod plan;
 pub mod revert;

@@ -2,11 +2,11 @@
 //! (cli.md 3.2.1, 3.2.3).
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::eval::monitor;
-use crate::output::Outcome;
 use crate::render::layout;
 use crate::render::screen::Page;
-use crate::session::{Session, argument, at_home, job_state, path};
+use crate::session::{Session, argument, job_state, namespace_query, path};
 use crate::shapes::{Job, JobStub, JobSummary, RegisterAnswer};
 use ::io::zones;
 use argh::{ArgsInfo, FromArgs};
@@ -31,11 +31,11 @@ pub struct JobPeriodicForce {
 }
 
 impl Run for JobPeriodicForce {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let periodic = [("filter", "Periodic is not nil")];
         let stub = session.job_among(argument(&self.job, "job id")?, &periodic)?;
         let target = format!("{}/periodic/force", path("job", &stub.id));
-        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &Value::Null)?;
+        let answer: RegisterAnswer = session.client.put(&target, &namespace_query(&stub), &Value::Null)?;
         if self.detach {
             session.out.line("Force periodic successful")?;
             session.out.line(&format!("Evaluation ID: {}", answer.eval_id))?;
@@ -102,14 +102,19 @@ const PARAMETERIZED: Words = Words {
 };
 
 /// The children of a job that makes some.
-pub fn children(session: &Session, parent: &JobStub, summary: &JobSummary, page: &mut Page) -> Outcome<()> {
+pub fn children(
+    session: &Session,
+    parent: &JobStub,
+    summary: &JobSummary,
+    page: &mut Page,
+) -> CommandResult<()> {
     let words = if parent.parameterized_job { &PARAMETERIZED } else { &PERIODIC };
     page.section(words.summary);
     let children = &summary.children;
     let counts = [children.pending, children.running, children.dead].map(|n| n.to_string());
     page.text(&layout::table(&["Pending", "Running", "Dead"], &[counts.to_vec()]));
     let prefix = format!("{}/{}", parent.id, words.infix);
-    let query: Vec<_> = at_home(parent).into_iter().chain([("prefix", prefix.as_str())]).collect();
+    let query: Vec<_> = namespace_query(parent).into_iter().chain([("prefix", prefix.as_str())]).collect();
     let mut launched: Vec<JobStub> = session.client.get("/v1/jobs", &query)?;
     launched.retain(|child| child.parent_id == parent.id);
     page.section(words.title);

@@ -1,12 +1,13 @@
 //! `drover job plan`: what `job run` would do.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor::failed_groups;
 use crate::http::{RequestError, decode};
 use crate::job;
 use crate::job::file::Options;
-use crate::job::run::{go_where_the_job_says, warn};
-use crate::output::{Failure, Outcome, objects};
+use crate::job::run::{use_job_region_and_namespace, warn};
+use crate::output::objects;
 use crate::render::diff;
 use crate::render::diff::JobDiff;
 use crate::render::layout;
@@ -90,7 +91,7 @@ struct GroupChanges {
 }
 
 impl Run for JobPlan {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let file_path = argument(&self.path, "path")?.to_string();
         let options = Options {
             json: self.json,
@@ -102,13 +103,13 @@ impl Run for JobPlan {
         for warning in &file.warnings {
             session.out.warning(warning);
         }
-        go_where_the_job_says(session, &file);
+        use_job_region_and_namespace(session, &file);
         let id = file.job.get("ID").and_then(Value::as_str).unwrap_or("");
         let target = format!("{}/plan", path("job", id));
         let request = json!({"Job": file.job, "Diff": self.diff, "PolicyOverride": self.policy_override});
         let found: Value = session.client.put(&target, &[], &request).map_err(|e| match e {
             RequestError::Status { code, text } => {
-                Failure::new(format!("Error during plan: Unexpected response code: {code} ({text})"))
+                CommandError::new(format!("Error during plan: Unexpected response code: {code} ({text})"))
             }
             other => other.into(),
         })?;
@@ -129,7 +130,7 @@ impl PlanAnswer {
 }
 
 impl JobPlan {
-    fn show(&self, session: &Session, answer: &PlanAnswer, file: &str) -> Outcome<()> {
+    fn show(&self, session: &Session, answer: &PlanAnswer, file: &str) -> CommandResult<()> {
         let out = &session.out;
         if let Some(diff) = &answer.diff {
             out.text(&format!("{}\n\n", diff::render(diff, self.verbose, out).trim_end()))?;
@@ -161,7 +162,7 @@ impl JobPlan {
     }
 
     /// Allocations of other jobs that would have to make way.
-    fn show_preempted(&self, session: &Session, preempted: &[Alloc]) -> Outcome<()> {
+    fn show_preempted(&self, session: &Session, preempted: &[Alloc]) -> CommandResult<()> {
         if preempted.is_empty() {
             return Ok(());
         }

@@ -2,8 +2,8 @@
 
 use crate::Run;
 use crate::deployment::change::follow_change;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, at_home, path};
+use crate::error::{CommandError, CommandResult};
+use crate::session::{Session, namespace_query, path};
 use crate::shapes::{JobStub, RegisterAnswer, Versions};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::json;
@@ -31,22 +31,22 @@ pub struct JobRevert {
 }
 
 /// The number of the version with this tag.
-fn named(session: &Session, stub: &JobStub, tag: &str) -> Outcome<u64> {
+fn named(session: &Session, stub: &JobStub, tag: &str) -> CommandResult<u64> {
     let target = format!("{}/versions", path("job", &stub.id));
-    let all: Versions = session.client.get(&target, &at_home(stub))?;
+    let all: Versions = session.client.get(&target, &namespace_query(stub))?;
     let found = all.versions.iter().find(|job| job["VersionTag"]["Name"] == tag);
-    let unknown = || Failure::new(format!("Job {:?} has no version with the tag {tag:?}", stub.id));
+    let unknown = || CommandError::new(format!("Job {:?} has no version with the tag {tag:?}", stub.id));
     found.and_then(|job| job["Version"].as_u64()).ok_or_else(unknown)
 }
 
 impl Run for JobRevert {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let [job, version] = &self.job_and_version[..] else {
-            return Err(Failure::usage("This command takes two arguments: <job> <version|tag>"));
+            return Err(CommandError::usage("This command takes two arguments: <job> <version|tag>"));
         };
         let tokens = [(&self.consul_token, "-consul-token"), (&self.vault_token, "-vault-token")];
         if let Some((_, flag)) = tokens.iter().find(|(t, _)| t.as_ref().is_some_and(|t| !t.is_empty())) {
-            return Err(Failure::new(format!("not supported yet: {flag}")));
+            return Err(CommandError::new(format!("not supported yet: {flag}")));
         }
         let stub = session.job(job)?;
         let version = match version.parse::<u64>() {
@@ -55,7 +55,7 @@ impl Run for JobRevert {
         };
         let body = json!({"JobID": stub.id, "JobVersion": version});
         let target = format!("{}/revert", path("job", &stub.id));
-        let answer: RegisterAnswer = session.client.put(&target, &at_home(&stub), &body)?;
+        let answer: RegisterAnswer = session.client.put(&target, &namespace_query(&stub), &body)?;
         follow_change(session, &answer.eval_id, self.detach, self.verbose)
     }
 }

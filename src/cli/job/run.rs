@@ -2,10 +2,10 @@
 
 use crate::Run;
 use crate::deployment::change::follow_both;
+use crate::error::{CommandError, CommandResult};
 use crate::http::RequestError;
 use crate::job;
 use crate::job::file::{JobFile, Options};
-use crate::output::{Failure, Outcome};
 use crate::session::Session;
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -55,9 +55,9 @@ pub struct JobRun {
 }
 
 impl Run for JobRun {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let Some(path) = &self.path else {
-            return Err(Failure::usage("This command takes one argument: <path>"));
+            return Err(CommandError::usage("This command takes one argument: <path>"));
         };
         let options = Options {
             json: self.json,
@@ -73,7 +73,7 @@ impl Run for JobRun {
             session.out.json(&json!({"Job": file.job}))?;
             return Ok(ExitCode::SUCCESS);
         }
-        go_where_the_job_says(session, &file);
+        use_job_region_and_namespace(session, &file);
         let answer = register(session, &[], &self.request(&file))?;
         warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
@@ -102,14 +102,14 @@ impl JobRun {
 }
 
 /// To the region and namespace of the job, if it names any.
-pub fn go_where_the_job_says(session: &mut Session, file: &JobFile) {
+pub fn use_job_region_and_namespace(session: &mut Session, file: &JobFile) {
     let text = |member: &str| file.job.get(member).and_then(Value::as_str).unwrap_or("").to_string();
     session.client.set_region(&text("Region"));
     session.client.set_namespace(&text("Namespace"));
 }
 
 /// What a server has to say of a job that it takes.
-pub fn warn(session: &Session, warnings: &str) -> Outcome<()> {
+pub fn warn(session: &Session, warnings: &str) -> CommandResult<()> {
     if warnings.is_empty() {
         return Ok(());
     }
@@ -121,14 +121,14 @@ pub fn request(file: &JobFile) -> Value {
     json!({"Job": file.job, "Submission": file.submission})
 }
 
-pub fn register(session: &Session, home: &[(&str, &str)], request: &Value) -> Outcome<RegisterAnswer> {
+pub fn register(session: &Session, home: &[(&str, &str)], request: &Value) -> CommandResult<RegisterAnswer> {
     session.client.put("/v1/jobs", home, request).map_err(|e| match e {
         RequestError::Status { text, .. } if text.contains(ENFORCING) => {
             let at = text.find(ENFORCING).unwrap_or(0);
-            Failure::new(format!("{}\nJob not updated", &text[at..]))
+            CommandError::new(format!("{}\nJob not updated", &text[at..]))
         }
         RequestError::Status { code, text } => {
-            Failure::new(format!("Error submitting job: Unexpected response code: {code} ({text})"))
+            CommandError::new(format!("Error submitting job: Unexpected response code: {code} ({text})"))
         }
         other => other.into(),
     })
@@ -137,7 +137,7 @@ pub fn register(session: &Session, home: &[(&str, &str)], request: &Value) -> Ou
 const ENFORCING: &str = "Enforcing job modify index";
 
 /// `said`: what has succeeded.
-pub fn registered(session: &Session, said: &str, answer: &RegisterAnswer, job: &Value) -> Outcome<()> {
+pub fn registered(session: &Session, said: &str, answer: &RegisterAnswer, job: &Value) -> CommandResult<()> {
     session.out.line(said)?;
     let is = |block: &str| job.get(block).filter(|p| p.is_object());
     let periodic = is("Periodic").filter(|_| is("ParameterizedJob").is_none());

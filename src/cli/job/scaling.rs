@@ -3,10 +3,12 @@
 
 use crate::Run;
 use crate::deployment::change::follow_change;
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
-use crate::output::{Failure, Outcome, objects, pretty};
+use crate::output::objects;
+use crate::render::json::pretty;
 use crate::render::layout;
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use serde::Deserialize;
@@ -131,21 +133,21 @@ struct Target {
 }
 
 impl Run for JobScale {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (job, group, count) = match &self.job_group_and_count[..] {
             [job, count] => (job, None, count),
             [job, group, count] => (job, Some(group.clone()), count),
             _ => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "This command takes two or three arguments: <job> [group] <count>",
                 ));
             }
         };
         let Ok(count) = count.parse::<i64>() else {
-            return Err(Failure::usage(format!("{count:?} is no count: a whole number is expected")));
+            return Err(CommandError::usage(format!("{count:?} is no count: a whole number is expected")));
         };
         let stub = session.job(job)?;
-        let (target, home) = (format!("{}/scale", path("job", &stub.id)), at_home(&stub));
+        let (target, home) = (format!("{}/scale", path("job", &stub.id)), namespace_query(&stub));
         let group = match group {
             Some(group) => group,
             None => only_group(&session.client.get(&target, &home)?)?,
@@ -159,19 +161,19 @@ impl Run for JobScale {
     }
 }
 
-fn only_group(status: &ScaleStatus) -> Outcome<String> {
+fn only_group(status: &ScaleStatus) -> CommandResult<String> {
     let names: Vec<&str> = status.task_groups.keys().map(String::as_str).collect();
     match names[..] {
         [only] => Ok(only.to_string()),
-        _ => Err(Failure::usage(format!("The job has several groups, name one: {}", names.join(", ")))),
+        _ => Err(CommandError::usage(format!("The job has several groups, name one: {}", names.join(", ")))),
     }
 }
 
 impl Run for JobScalingEvents {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let stub = session.job(argument(&self.job, "job")?)?;
         let target = format!("{}/scale", path("job", &stub.id));
-        let status: ScaleStatus = session.client.get(&target, &at_home(&stub))?;
+        let status: ScaleStatus = session.client.get(&target, &namespace_query(&stub))?;
         let groups = status.task_groups.iter();
         let mut events: Vec<_> =
             groups.flat_map(|(name, g)| g.events.iter().map(move |e| (name, e))).collect();
@@ -201,7 +203,7 @@ impl ScaleEvent {
 }
 
 impl Run for ScalingPolicyList {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let mut query = Vec::new();
         query.extend(self.job.as_deref().map(|job| ("job", job)));
@@ -236,7 +238,7 @@ impl Target {
 }
 
 impl Run for ScalingPolicyInfo {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let list = |many: &[Policy]| table(many, false);
         let given = argument(&self.policy, "policy id")?;
         let id = session.only(given, "/v1/scaling/policies", "policy", |p: &Policy| &p.id, list)?;

@@ -2,11 +2,11 @@
 
 use crate::Run;
 use crate::deployment::change::follow_both;
+use crate::error::{CommandError, CommandResult};
 use crate::job::inspect::{kept, versions};
 use crate::job::run::{register, registered, warn};
 use crate::job::stop::each;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, at_home};
+use crate::session::{Session, namespace_query};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub struct JobStart {
 }
 
 impl Run for JobStart {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let start = |prefix: &str| self.start(session, prefix);
         each(session, &self.job, &start, &|eval| follow_both(session, eval, self.verbose))
     }
@@ -36,19 +36,19 @@ impl Run for JobStart {
 
 impl JobStart {
     /// The evaluation to be followed, if there is one.
-    fn start(&self, session: &Session, prefix: &str) -> Outcome<Option<String>> {
+    fn start(&self, session: &Session, prefix: &str) -> CommandResult<Option<String>> {
         let stub = session.job(prefix)?;
         let mut versions = versions(session, &stub, None)?;
         let mut job = versions.remove(0);
         if job["Stop"] != json!(true) {
-            return Err(Failure::new(format!("Job {:?} has not been stopped", stub.id)));
+            return Err(CommandError::new(format!("Job {:?} has not been stopped", stub.id)));
         }
         job["Stop"] = json!(false);
         let request = json!({
             "Job": job, "Submission": text_of(session, &stub, &job, &versions)?,
             "EnforceIndex": true, "JobModifyIndex": job["JobModifyIndex"],
         });
-        let answer = register(session, &at_home(&stub), &request)?;
+        let answer = register(session, &namespace_query(&stub), &request)?;
         warn(session, &answer.warnings)?;
         if self.detach || answer.eval_id.is_empty() {
             registered(session, "Job start successful", &answer, &job)?;
@@ -59,9 +59,9 @@ impl JobStart {
 }
 
 /// The text that this very job was made from, if one of its older versions has it.
-fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> Outcome<Option<Value>> {
-    let wanted = substance(job);
-    for version in older.iter().filter(|version| substance(version) == wanted) {
+fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> CommandResult<Option<Value>> {
+    let wanted = comparable_spec(job);
+    for version in older.iter().filter(|version| comparable_spec(version) == wanted) {
         if let Some(kept) = kept(session, stub, version["Version"].as_u64().unwrap_or(0))? {
             let members = ["Source", "Format", "VariableFlags", "Variables"];
             return Ok(Some(members.iter().map(|name| (name.to_string(), kept[*name].clone())).collect()));
@@ -71,7 +71,7 @@ fn text_of(session: &Session, stub: &JobStub, job: &Value, older: &[Value]) -> O
 }
 
 /// What the job is, without what became of it.
-fn substance(job: &Value) -> Value {
+fn comparable_spec(job: &Value) -> Value {
     let mut job = job.clone();
     let history = [
         "JobModifyIndex",
@@ -99,11 +99,11 @@ mod tests {
             json!({"ID": "a", "Stop": false, "Version": 1, "Stable": true, "TaskGroups": [{"Count": 1}]});
         let later =
             json!({"ID": "a", "Stop": false, "Version": 2, "Status": "dead", "TaskGroups": [{"Count": 1}]});
-        assert_eq!(substance(&job), substance(&later));
+        assert_eq!(comparable_spec(&job), comparable_spec(&later));
         for (name, value) in [("Stop", json!(true)), ("TaskGroups", json!([{"Count": 2}]))] {
             let mut other = later.clone();
             other[name] = value;
-            assert_ne!(substance(&job), substance(&other), "{name}");
+            assert_ne!(comparable_spec(&job), comparable_spec(&other), "{name}");
         }
     }
 }

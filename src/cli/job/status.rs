@@ -1,19 +1,20 @@
 //! `drover job status`: the list, and one job (cli.md 3.1, 3.2).
 
 use crate::Run;
-use crate::alloc::status::alloc_table;
 use crate::deployment;
 use crate::deployment::progress::Deployment;
-use crate::eval::list::failures;
 use crate::eval::watch::changed;
+use crate::render::lists::alloc_table;
+use crate::render::lists::failures;
 
+use crate::error::{CommandError, CommandResult};
 use crate::eval::monitor::{is_settled, placement_failures};
 use crate::http::decode;
 use crate::job::periodic;
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::render::screen::{Page, Screen, Size};
-use crate::session::{Session, at_home, job_state, job_table, path};
+use crate::session::{Session, job_state, job_table, namespace_query, path};
 use crate::shapes::{Alloc, Eval, Job, JobStub, JobSummary};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -69,19 +70,21 @@ impl JobStatus {
 }
 
 impl Run for JobStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         show(session, &self)
     }
 }
 
-pub fn show(session: &Session, command: &JobStatus) -> Outcome<ExitCode> {
+pub fn show(session: &Session, command: &JobStatus) -> CommandResult<ExitCode> {
     let objects = objects(command.json, command.template.as_deref())?;
     if command.monitor {
         if objects.is_some() || command.job.is_none() {
-            return Err(Failure::usage("-monitor is for one job, and excludes -json and -t"));
+            return Err(CommandError::usage("-monitor is for one job, and excludes -json and -t"));
         }
         if !session.out.is_terminal() {
-            return Err(Failure::usage("-monitor needs a terminal: a program can read /v1/event/stream"));
+            return Err(CommandError::usage(
+                "-monitor needs a terminal: a program can read /v1/event/stream",
+            ));
         }
     }
     match &command.job {
@@ -91,11 +94,11 @@ pub fn show(session: &Session, command: &JobStatus) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>) -> Outcome<()> {
+fn list(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>) -> CommandResult<()> {
     let value = session.client.get_value("/v1/jobs", &[])?;
     let jobs: Vec<JobStub> = decode(&value)?;
     if let Some(objects) = objects {
-        let all: Outcome<Vec<Value>> = jobs.iter().map(|job| report(session, command, job)).collect();
+        let all: CommandResult<Vec<Value>> = jobs.iter().map(|job| report(session, command, job)).collect();
         return session.out.objects(objects, &Value::Array(all?));
     }
     if jobs.is_empty() {
@@ -105,7 +108,7 @@ fn list(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>) ->
 }
 
 /// One job as `-json` gives it.
-fn report(session: &Session, command: &JobStatus, job: &JobStub) -> Outcome<Value> {
+fn report(session: &Session, command: &JobStatus, job: &JobStub) -> CommandResult<Value> {
     let parts = fetch(session, command, &job.id, &job.job_summary.namespace)?;
     Ok(serde_json::json!({
         "Allocations": parts.allocs,
@@ -123,7 +126,7 @@ struct Parts {
     summary: Value,
 }
 
-fn fetch(session: &Session, command: &JobStatus, id: &str, namespace: &str) -> Outcome<Parts> {
+fn fetch(session: &Session, command: &JobStatus, id: &str, namespace: &str) -> CommandResult<Parts> {
     let namespace = if namespace.is_empty() { session.client.namespace() } else { namespace };
     let base = path("job", id);
     let get = |part: &str, query: &[(&str, &str)]| {
@@ -139,7 +142,12 @@ fn fetch(session: &Session, command: &JobStatus, id: &str, namespace: &str) -> O
     })
 }
 
-fn one(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>, prefix: &str) -> Outcome<()> {
+fn one(
+    session: &Session,
+    command: &JobStatus,
+    objects: Option<Objects<'_>>,
+    prefix: &str,
+) -> CommandResult<()> {
     let stub = session.job(prefix)?;
     if let Some(objects) = objects {
         return session.out.objects(objects, &Value::Array(vec![report(session, command, &stub)?]));
@@ -147,7 +155,7 @@ fn one(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>, pre
     if command.monitor {
         return watch(session, command, &stub);
     }
-    let job: Job = session.client.get(&path("job", &stub.id), &at_home(&stub))?;
+    let job: Job = session.client.get(&path("job", &stub.id), &namespace_query(&stub))?;
     let mut page = Page::default();
     let next = job.periodic.as_ref().filter(|_| !is_parameterized(&job)).map(|periodic| match job.stop {
         true => "none (job stopped)".to_string(),
@@ -162,11 +170,11 @@ fn one(session: &Session, command: &JobStatus, objects: Option<Objects<'_>>, pre
 }
 
 /// What changes of it, in place, until the job is dead and its tasks have ended, or the user has seen enough.
-fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> Outcome<()> {
+fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> CommandResult<()> {
     let target = format!("{}/allocations", path("job", &stub.id));
     let (mut screen, mut index) = (Screen::default(), 0);
     loop {
-        let job: Job = session.client.get(&path("job", &stub.id), &at_home(stub))?;
+        let job: Job = session.client.get(&path("job", &stub.id), &namespace_query(stub))?;
         let mut page = Page::default();
         page.title(format!("Job {:?} ({}) is {}", job.id, job.kind, job_state(&job.status, job.stop)));
         let allocs = if command.short { Vec::new() } else { sections(session, command, stub, &mut page)? };
@@ -174,12 +182,17 @@ fn watch(session: &Session, command: &JobStatus, stub: &JobStub) -> Outcome<()> 
         if job.status == "dead" && allocs.iter().all(is_settled) {
             return Ok(());
         }
-        index = changed(session, &target, &at_home(stub), index)?.1;
+        index = changed(session, &target, &namespace_query(stub), index)?.1;
     }
 }
 
 /// All but what the job is. The value is its allocations.
-fn sections(session: &Session, command: &JobStatus, stub: &JobStub, page: &mut Page) -> Outcome<Vec<Alloc>> {
+fn sections(
+    session: &Session,
+    command: &JobStatus,
+    stub: &JobStub,
+    page: &mut Page,
+) -> CommandResult<Vec<Alloc>> {
     let parts = fetch(session, command, &stub.id, &stub.job_summary.namespace)?;
     let summary: JobSummary = decode(&parts.summary)?;
     if stub.periodic || stub.parameterized_job {

@@ -2,8 +2,8 @@
 
 use crate::Run;
 use crate::deployment::change::follow_both;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, at_home, path};
+use crate::error::{CommandError, CommandResult};
+use crate::session::{Session, namespace_query, path};
 use crate::shapes::RegisterAnswer;
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
@@ -39,9 +39,9 @@ pub struct JobStop {
 }
 
 impl Run for JobStop {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.global {
-            return Err(Failure::new("not supported yet: -global"));
+            return Err(CommandError::new("not supported yet: -global"));
         }
         let stop = |prefix: &str| self.stop(session, prefix);
         each(session, &self.job, &stop, &|eval| follow_both(session, eval, self.verbose))
@@ -52,18 +52,18 @@ impl Run for JobStop {
 pub fn each(
     session: &Session,
     jobs: &[String],
-    act: &dyn Fn(&str) -> Outcome<Option<String>>,
-    follow: &dyn Fn(&str) -> Outcome<u8>,
-) -> Outcome<ExitCode> {
+    act: &dyn Fn(&str) -> CommandResult<Option<String>>,
+    follow: &dyn Fn(&str) -> CommandResult<u8>,
+) -> CommandResult<ExitCode> {
     if jobs.is_empty() {
-        return Err(Failure::usage("This command takes at least one argument: <job>"));
+        return Err(CommandError::usage("This command takes at least one argument: <job>"));
     }
     let mut evals = Vec::new();
     let mut code = 0;
     for prefix in jobs {
         match act(prefix) {
             Ok(eval) => evals.extend(eval),
-            Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+            Err(CommandError::OutputClosed) => return Err(CommandError::OutputClosed),
             Err(failure) if jobs.len() == 1 => return Err(failure),
             Err(failure) => {
                 session.out.error(&failure.to_string());
@@ -79,7 +79,7 @@ pub fn each(
 
 impl JobStop {
     /// The evaluation to be monitored, if there is one.
-    fn stop(&self, session: &Session, prefix: &str) -> Outcome<Option<String>> {
+    fn stop(&self, session: &Session, prefix: &str) -> CommandResult<Option<String>> {
         let job = session.job(prefix)?;
         if job.id != *prefix && !self.yes && !confirmed(session, &format!("stop job {:?}", job.id))? {
             session.out.line("Cancelled job stop")?;
@@ -89,7 +89,7 @@ impl JobStop {
         let mut query = vec![("purge", if self.purge { "true" } else { "false" })];
         query.extend(priority.as_deref().map(|p| ("eval_priority", p)));
         query.extend(self.no_shutdown_delay.then_some(("no_shutdown_delay", "true")));
-        query.extend(at_home(&job));
+        query.extend(namespace_query(&job));
         let answer: RegisterAnswer = session.client.delete(&path("job", &job.id), &query)?;
         if answer.eval_id.is_empty() {
             return Ok(None);
@@ -103,7 +103,7 @@ impl JobStop {
 }
 
 /// Only `y` and nothing else says yes.
-pub fn confirmed(session: &Session, what: &str) -> Outcome<bool> {
+pub fn confirmed(session: &Session, what: &str) -> CommandResult<bool> {
     let answer = session.out.ask(&format!("Are you sure you want to {what}? [y/N]"))?;
     match answer.as_str() {
         "y" => Ok(true),

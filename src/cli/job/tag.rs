@@ -1,9 +1,9 @@
 //! `drover job tag apply` and `drover job tag unset`: names for versions (cli.md 2.1.1, http-api.md 1.1.17).
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::encode;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, argument, at_home, path};
+use crate::session::{Session, argument, namespace_query, path};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -40,30 +40,30 @@ pub struct JobTagUnset {
 }
 
 impl Run for JobTagApply {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;
         let body = json!({
             "Version": self.version, "Latest": self.version.is_none(), "Description": self.description,
         });
-        let _tag: Value = session.client.put(&target(&stub, name), &at_home(&stub), &body)?;
+        let _tag: Value = session.client.put(&target(&stub, name), &namespace_query(&stub), &body)?;
         session.out.line(&format!("Job version tag {name:?} applied to job {:?}", stub.id))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Run for JobTagUnset {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = given(&self.name)?;
         let stub = session.job(argument(&self.job, "job")?)?;
-        let _none: Value = session.client.delete(&target(&stub, name), &at_home(&stub))?;
+        let _none: Value = session.client.delete(&target(&stub, name), &namespace_query(&stub))?;
         session.out.line(&format!("Job version tag {name:?} removed from job {:?}", stub.id))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn given(name: &Option<String>) -> Outcome<&str> {
-    let missing = || Failure::usage("-name is missing: a tag has a name");
+fn given(name: &Option<String>) -> CommandResult<&str> {
+    let missing = || CommandError::usage("-name is missing: a tag has a name");
     name.as_deref().filter(|name| !name.is_empty()).ok_or_else(missing)
 }
 

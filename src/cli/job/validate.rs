@@ -1,10 +1,10 @@
 //! `drover job validate`: by an agent, or without one as far as that goes.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::{RequestError, decode};
 use crate::job;
 use crate::job::file::Options;
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, argument};
 use crate::shapes::ValidateAnswer;
 use argh::{ArgsInfo, FromArgs};
@@ -36,7 +36,7 @@ pub struct JobValidate {
 }
 
 impl Run for JobValidate {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let path = argument(&self.path, "path")?.to_string();
         let options =
             Options { json: self.json, vars: self.var, var_files: self.var_file, strict: self.hcl2_strict };
@@ -44,7 +44,7 @@ impl Run for JobValidate {
         for warning in &file.warnings {
             session.out.warning(warning);
         }
-        job::run::go_where_the_job_says(session, &file);
+        job::run::use_job_region_and_namespace(session, &file);
         let asked = session.client.put::<Value>("/v1/validate/job", &[], &json!({ "Job": file.job }));
         let answer = match asked {
             Ok(answer) => decode(&answer)?,
@@ -56,7 +56,7 @@ impl Run for JobValidate {
         };
         if !answer.error.is_empty() {
             let errors = answer.error.trim_end();
-            return Err(Failure::new(format!("Job validation errors:\n{errors}")));
+            return Err(CommandError::new(format!("Job validation errors:\n{errors}")));
         }
         job::run::warn(session, &answer.warnings)?;
         session.out.line(&session.out.bold("Job validation successful"))?;

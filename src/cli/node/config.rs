@@ -1,8 +1,8 @@
 //! `drover node config`: which servers the node of the agent that is asked talks to.
 
 use crate::Run;
-use crate::output::{Failure, Outcome};
-use crate::session::{Session, refuse_unbuilt};
+use crate::error::{CommandError, CommandResult};
+use crate::session::{Session, refuse_unsupported};
 use argh::{ArgsInfo, FromArgs};
 use std::process::ExitCode;
 
@@ -22,13 +22,13 @@ pub struct NodeConfig {
 }
 
 impl Run for NodeConfig {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        refuse_unbuilt(&[(self.update_servers, "-update-servers")])?;
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
+        refuse_unsupported(&[(self.update_servers, "-update-servers")])?;
         if !self.servers {
-            return Err(Failure::usage("say what is wanted: -servers"));
+            return Err(CommandError::usage("say what is wanted: -servers"));
         }
         if !self.addresses.is_empty() {
-            return Err(Failure::usage("-servers takes no arguments"));
+            return Err(CommandError::usage("-servers takes no arguments"));
         }
         let servers: Vec<String> = session.client.get("/v1/agent/servers", &[])?;
         for server in servers {

@@ -1,13 +1,13 @@
 //! `drover node drain`: begins or ends a drain, and tells how it goes (cli.md 2.3.3, 3.7).
 //!
-//! `Tale` is pure: what was seen last and what is seen now become lines.
+//! `DrainProgress` is pure: what was seen last and what is seen now become lines.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::eval::watch::{changed, is_terminal};
 use crate::http::decode;
 use crate::job::stop::confirmed;
 use crate::node::eligibility::node;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, meta_pair, path};
 use argh::{ArgsInfo, FromArgs};
@@ -71,7 +71,7 @@ pub struct NodeDrain {
 }
 
 impl Run for NodeDrain {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         self.check()?;
         let body = self.body()?;
         let id = node(session, self.this, &self.node)?;
@@ -95,7 +95,7 @@ impl Run for NodeDrain {
 }
 
 impl NodeDrain {
-    fn check(&self) -> Outcome<()> {
+    fn check(&self) -> CommandResult<()> {
         let ways = [self.deadline.is_some(), self.force, self.no_deadline];
         let many = ways.iter().filter(|given| **given).count();
         let of_drains = many > 0 || self.ignore_system;
@@ -114,13 +114,13 @@ impl NodeDrain {
             (self.monitor && self.detach, "-monitor and -detach exclude each other"),
         ];
         match wrong.iter().find(|(is, _)| *is) {
-            Some((_, why)) => Err(Failure::usage(*why)),
+            Some((_, why)) => Err(CommandError::usage(*why)),
             None => Ok(()),
         }
     }
 
     /// What is asked for, if anything is.
-    fn body(&self) -> Outcome<Option<Value>> {
+    fn body(&self) -> CommandResult<Option<Value>> {
         let mut meta = BTreeMap::new();
         for pair in &self.meta {
             let (key, value) = meta_pair(pair)?;
@@ -141,7 +141,7 @@ impl NodeDrain {
             None => HOUR,
             Some(text) => {
                 duration::parse(text).map(|span| span.as_nanos()).ok().filter(|nanos| *nanos > 0).ok_or_else(
-                    || Failure::usage(format!("-deadline wants a duration such as 10m, not {text:?}")),
+                    || CommandError::usage(format!("-deadline wants a duration such as 10m, not {text:?}")),
                 )?
             }
         };
@@ -150,7 +150,7 @@ impl NodeDrain {
     }
 }
 
-fn say(session: &Session, text: &str) -> Outcome<()> {
+fn say(session: &Session, text: &str) -> CommandResult<()> {
     session.out.line(&format!("{}: {text}", session.time(session.now())))
 }
 
@@ -190,17 +190,17 @@ struct Transition {
 }
 
 /// Until the drain is over.
-fn watch(session: &Session, id: &str, verbose: bool) -> Outcome<()> {
+fn watch(session: &Session, id: &str, verbose: bool) -> CommandResult<()> {
     say(session, "Ctrl-C to stop monitoring: will not cancel the node drain")?;
     let target = path("node", id);
-    let (mut tale, mut seen) = (Tale { verbose, ..Tale::default() }, 0);
+    let (mut progress, mut seen) = (DrainProgress { verbose, ..DrainProgress::default() }, 0);
     loop {
         let (value, _) = session.client.get_indexed(&target, &[])?;
         let now: Node = decode(&value)?;
         let (value, index) = changed(session, &format!("{target}/allocations"), &[], seen)?;
         seen = index;
         let allocs: Vec<Alloc> = decode(&value)?;
-        for line in tale.update(&now, &allocs, session.now()) {
+        for line in progress.update(&now, &allocs, session.now()) {
             say(session, &line)?;
         }
         if now.drain_strategy.is_none() {
@@ -219,7 +219,7 @@ fn ending(node: &Node, id: &str) -> String {
 
 /// What was told already.
 #[derive(Default)]
-struct Tale {
+struct DrainProgress {
     verbose: bool,
     allocs: BTreeMap<String, Told>,
 }
@@ -232,7 +232,7 @@ struct Told {
     waits: bool,
 }
 
-impl Tale {
+impl DrainProgress {
     fn update(&mut self, node: &Node, allocs: &[Alloc], now: i64) -> Vec<String> {
         let mut lines = Vec::new();
         for alloc in allocs {
@@ -299,7 +299,7 @@ mod tests {
             drain_strategy: Some(Strategy { force_deadline: "1970-01-01T01:00:00Z".into() }),
             last_drain: None,
         };
-        let mut tale = Tale::default();
+        let mut progress = DrainProgress::default();
         for (seen, lines) in [
             (alloc("run", "running", false), vec![]),
             (alloc("run", "running", true), vec!["Alloc \"aabbccdd\" marked for migration"]),
@@ -314,9 +314,9 @@ mod tests {
             (alloc("stop", "complete", true), vec!["Alloc \"aabbccdd\" status running -> complete"]),
             (alloc("stop", "complete", true), vec![]),
         ] {
-            assert_eq!(tale.update(&node, &[seen], 0), lines);
+            assert_eq!(progress.update(&node, &[seen], 0), lines);
         }
-        let over = Tale::default().update(&node, &[alloc("stop", "complete", true)], 0);
+        let over = DrainProgress::default().update(&node, &[alloc("stop", "complete", true)], 0);
         assert_eq!(over, Vec::<String>::new(), "what ended before the drain is no news");
     }
 

@@ -1,8 +1,8 @@
 //! `drover node eligibility`: whether new work may be placed on a node.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::node::status::own_node;
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -27,9 +27,9 @@ pub struct NodeEligibility {
 }
 
 impl Run for NodeEligibility {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         if self.enable == self.disable {
-            return Err(Failure::usage("Either -enable or -disable must be given"));
+            return Err(CommandError::usage("Either -enable or -disable must be given"));
         }
         let id = node(session, self.this, &self.node)?;
         let (word, sentence) = match self.enable {
@@ -44,9 +44,9 @@ impl Run for NodeEligibility {
 }
 
 /// The node that is meant.
-pub fn node(session: &Session, this: bool, given: &Option<String>) -> Outcome<String> {
+pub fn node(session: &Session, this: bool, given: &Option<String>) -> CommandResult<String> {
     match given {
-        Some(_) if this => Err(Failure::usage("-self takes no node id")),
+        Some(_) if this => Err(CommandError::usage("-self takes no node id")),
         None if this => own_node(session),
         given => session.node_id(argument(given, "node")?),
     }

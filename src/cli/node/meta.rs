@@ -1,7 +1,8 @@
 //! `drover node meta read` and `drover node meta apply`.
 
 use crate::Run;
-use crate::output::{Failure, Outcome, objects};
+use crate::error::{CommandError, CommandResult};
+use crate::output::objects;
 use crate::render::layout;
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
@@ -41,7 +42,7 @@ pub struct NodeMetaApply {
 }
 
 impl Run for NodeMetaRead {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let id = node(session, &self.node_id)?;
         let query = [("node_id", id.as_str())];
@@ -71,17 +72,17 @@ fn rows(map: &Value) -> String {
 }
 
 impl Run for NodeMetaApply {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let unset = self.unset.split(',').filter(|k| !k.is_empty());
         let mut meta: Map<String, Value> = unset.map(|k| (k.to_string(), Value::Null)).collect();
         for pair in &self.pairs {
             let Some((key, value)) = pair.split_once('=') else {
-                return Err(Failure::usage(format!("{pair:?} is not of the form key=value")));
+                return Err(CommandError::usage(format!("{pair:?} is not of the form key=value")));
             };
             meta.insert(key.to_string(), value.into());
         }
         if meta.is_empty() {
-            return Err(Failure::usage("name at least one key: key=value, or -unset key"));
+            return Err(CommandError::usage("name at least one key: key=value, or -unset key"));
         }
         let body = json!({"NodeID": node(session, &self.node_id)?, "Meta": meta});
         let _now: Value = session.client.post(PATH, &[], &body)?;
@@ -90,6 +91,6 @@ impl Run for NodeMetaApply {
 }
 
 /// Empty: the node of the agent that is asked.
-fn node(session: &Session, prefix: &str) -> Outcome<String> {
+fn node(session: &Session, prefix: &str) -> CommandResult<String> {
     if prefix.is_empty() { Ok(String::new()) } else { session.node_id(prefix) }
 }

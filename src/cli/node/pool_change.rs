@@ -1,10 +1,10 @@
 //! `drover node pool apply`, `node pool delete` and `node pool init`.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::job::file::text_of;
 use crate::operator;
-use crate::operator::object_file::Kind;
-use crate::output::{Failure, Outcome};
+use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::Value;
@@ -48,9 +48,9 @@ pub struct NodePoolInit {
 }
 
 impl Run for NodePoolApply {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let input = argument(&self.input, "path")?;
-        let body = operator::object_file::read(Kind::NodePool, input, &text_of(input)?, self.json)?;
+        let body = operator::object_file::read(ObjectKind::NodePool, input, &text_of(input)?, self.json)?;
         let name = body.get("Name").and_then(Value::as_str).unwrap_or_default().to_string();
         let _empty: Value = session.client.put("/v1/node/pools", &[], &body)?;
         session.out.line(&format!("Successfully applied node pool {name:?}!"))?;
@@ -59,7 +59,7 @@ impl Run for NodePoolApply {
 }
 
 impl Run for NodePoolDelete {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = argument(&self.pool, "node-pool")?;
         let _empty: Value = session.client.delete(&path("node/pool", name), &[])?;
         session.out.line(&format!("Successfully deleted node pool {name:?}!"))?;
@@ -68,16 +68,16 @@ impl Run for NodePoolDelete {
 }
 
 impl Run for NodePoolInit {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (name, text) = match self.out.as_str() {
             "hcl" => ("pool.nomad.hcl", HCL),
             "json" => ("pool.nomad.json", JSON),
-            other => return Err(Failure::usage(format!("-out is hcl or json, not {other:?}"))),
+            other => return Err(CommandError::usage(format!("-out is hcl or json, not {other:?}"))),
         };
         let path = self.path.as_deref().unwrap_or(name);
         let fail = |e: std::io::Error| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => Failure::new(format!("File {path:?} already exists")),
-            _ => Failure::new(format!("File {path:?} cannot be written: {e}")),
+            std::io::ErrorKind::AlreadyExists => CommandError::new(format!("File {path:?} already exists")),
+            _ => CommandError::new(format!("File {path:?} cannot be written: {e}")),
         };
         let mut file = std::fs::File::create_new(path).map_err(fail)?;
         file.write_all(text.as_bytes()).map_err(fail)?;
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn both_examples_say_the_same_and_can_be_read() {
-        let hcl = operator::object_file::read(Kind::NodePool, "a", HCL, false).unwrap();
-        assert_eq!(hcl, operator::object_file::read(Kind::NodePool, "b", JSON, true).unwrap());
+        let hcl = operator::object_file::read(ObjectKind::NodePool, "a", HCL, false).unwrap();
+        assert_eq!(hcl, operator::object_file::read(ObjectKind::NodePool, "b", JSON, true).unwrap());
         assert_eq!(hcl["SchedulerConfiguration"]["SchedulerAlgorithm"], "spread");
     }
 }

@@ -1,16 +1,16 @@
 //! `drover node pool list`, `node pool info`, `node pool nodes` and `node pool jobs`.
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::http::decode;
-use crate::node;
-use crate::node::list::Columns;
 use crate::node::shapes::NodeStub;
 use crate::operator;
-use crate::operator::found_by_name::Named;
-use crate::output::{Outcome, objects};
+use crate::operator::named_objects::NamedObject;
+use crate::output::objects;
 use crate::render::layout;
+use crate::render::lists::{NodeColumns, node_table};
 use crate::render::pages;
-use crate::render::pages::Page;
+use crate::render::pages::ListPage;
 use crate::session::{Session, argument, job_table, path};
 use crate::shapes::JobStub;
 use argh::{ArgsInfo, FromArgs};
@@ -106,39 +106,39 @@ pub struct NodePoolJobs {
     pool: Option<String>,
 }
 
-fn page<'a>(filter: &'a Option<String>, per_page: Option<u32>, token: &'a Option<String>) -> Page<'a> {
-    Page { filter: filter.as_deref(), per_page, token: token.as_deref() }
+fn page<'a>(filter: &'a Option<String>, per_page: Option<u32>, token: &'a Option<String>) -> ListPage<'a> {
+    ListPage { filter: filter.as_deref(), per_page, token: token.as_deref() }
 }
 
 /// The list of what is in the pool.
-fn of_pool(session: &Session, given: &Option<String>, what: &str) -> Outcome<String> {
-    let found = operator::found_by_name::find(session, LIST, "node pool", argument(given, "node-pool")?)?;
+fn of_pool(session: &Session, given: &Option<String>, what: &str) -> CommandResult<String> {
+    let found = operator::named_objects::find(session, LIST, "node pool", argument(given, "node-pool")?)?;
     let name = found["Name"].as_str().unwrap_or_default();
     Ok(format!("{}/{what}", path("node/pool", name)))
 }
 
 impl Run for NodePoolList {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let page = page(&self.filter, self.per_page, &self.page_token);
         pages::show(session, LIST, page, objects, |value| {
-            session.out.text(&operator::found_by_name::table(&decode::<Vec<Named>>(value)?))
+            session.out.text(&operator::named_objects::table(&decode::<Vec<NamedObject>>(value)?))
         })?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Run for NodePoolNodes {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let list = of_pool(session, &self.pool, "nodes")?;
         let page = page(&self.filter, self.per_page, &self.page_token);
         pages::show(session, &list, page, objects, |value| {
             let nodes: Vec<NodeStub> = decode(value)?;
-            let columns = Columns { os: false, verbose: self.verbose };
+            let columns = NodeColumns { os: false, verbose: self.verbose };
             match nodes.is_empty() {
                 true => session.out.line("No nodes"),
-                false => session.out.text(&node::list::table(&nodes, None, columns)),
+                false => session.out.text(&node_table(&nodes, None, columns)),
             }
         })?;
         Ok(ExitCode::SUCCESS)
@@ -146,7 +146,7 @@ impl Run for NodePoolNodes {
 }
 
 impl Run for NodePoolJobs {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let list = of_pool(session, &self.pool, "jobs")?;
         let page = page(&self.filter, self.per_page, &self.page_token);
@@ -162,15 +162,15 @@ impl Run for NodePoolJobs {
 }
 
 impl Run for NodePoolInfo {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value =
-            operator::found_by_name::find(session, LIST, "node pool", argument(&self.pool, "node-pool")?)?;
+            operator::named_objects::find(session, LIST, "node pool", argument(&self.pool, "node-pool")?)?;
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let pool: Named = decode(&value)?;
+        let pool: NamedObject = decode(&value)?;
         let rows = [("Name", pool.name), ("Description", pool.description)];
         session.out.text(&layout::key_values(&rows))?;
         session.out.section("Metadata")?;

@@ -1,13 +1,15 @@
 //! `drover node status`: the list, and one node (cli.md 3.6).
 
 use crate::Run;
-use crate::alloc::status::alloc_table;
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
 use crate::node;
+use crate::node::list::{ListOptions, allocs_of_node};
 use crate::node::shapes::Node;
-use crate::node::usage::HostUse;
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::node::usage::HostStats;
+use crate::output::{Objects, objects};
 use crate::render::layout;
+use crate::render::lists::alloc_table;
 use crate::session::{Session, path};
 use crate::shapes::Alloc;
 use argh::{ArgsInfo, FromArgs};
@@ -27,31 +29,31 @@ pub struct NodeStatus {
     short: bool,
     /// show ids in full, attributes and metadata
     #[argh(switch)]
-    pub verbose: bool,
+    verbose: bool,
     /// print the API's objects as JSON
     #[argh(switch)]
     json: bool,
     /// count the running allocations of each node
     #[argh(switch)]
-    pub allocs: bool,
+    allocs: bool,
     /// list only the nodes that this expression matches
     #[argh(option, arg_name = "expression")]
-    pub filter: Option<String>,
+    filter: Option<String>,
     /// show in detail what the machine uses at present
     #[argh(switch)]
     stats: bool,
     /// list the operating systems, too
     #[argh(switch)]
-    pub os: bool,
+    os: bool,
     /// list ids and nothing else
     #[argh(switch)]
-    pub quiet: bool,
+    quiet: bool,
     /// list at most so many
     #[argh(option)]
-    pub per_page: Option<u32>,
+    per_page: Option<u32>,
     /// go on where a page ended
     #[argh(option)]
-    pub page_token: Option<String>,
+    page_token: Option<String>,
     /// print the API's objects through this template in Go's syntax
     #[argh(option, long = "t", arg_name = "template")]
     template: Option<String>,
@@ -80,13 +82,27 @@ impl NodeStatus {
     }
 }
 
+impl NodeStatus {
+    fn list_options(&self) -> ListOptions<'_> {
+        ListOptions {
+            filter: self.filter.as_deref(),
+            os: self.os,
+            per_page: self.per_page,
+            page_token: self.page_token.as_deref(),
+            quiet: self.quiet,
+            verbose: self.verbose,
+            allocs: self.allocs,
+        }
+    }
+}
+
 impl Run for NodeStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         show(session, &self)
     }
 }
 
-pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
+pub fn show(session: &Session, command: &NodeStatus) -> CommandResult<ExitCode> {
     let objects = objects(command.json, command.template.as_deref())?;
     let one_node = command.node.is_some() || command.this;
     let for_lists = [
@@ -98,37 +114,33 @@ pub fn show(session: &Session, command: &NodeStatus) -> Outcome<ExitCode> {
         (command.page_token.is_some(), "-page-token"),
     ];
     if let Some((_, flag)) = for_lists.iter().find(|(given, _)| *given && one_node) {
-        return Err(Failure::usage(format!("{flag} is for the list of nodes: leave the node out")));
+        return Err(CommandError::usage(format!("{flag} is for the list of nodes: leave the node out")));
     }
     if command.stats && !one_node {
-        return Err(Failure::usage("-stats is for one node: name it, or say -self"));
+        return Err(CommandError::usage("-stats is for one node: name it, or say -self"));
     }
     if command.short && !one_node {
-        return Err(Failure::usage("-short is for one node: name it, or say -self"));
+        return Err(CommandError::usage("-short is for one node: name it, or say -self"));
     }
     match &command.node {
-        Some(_) if command.this => return Err(Failure::usage("-self takes no node id")),
+        Some(_) if command.this => return Err(CommandError::usage("-self takes no node id")),
         None if command.this => one(session, command, objects, &own_node(session)?)?,
-        None => node::list::show(session, command, objects)?,
+        None => node::list::show(session, command.list_options(), objects)?,
         Some(prefix) => one(session, command, objects, &session.node_id(prefix)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn own_node(session: &Session) -> Outcome<String> {
+pub fn own_node(session: &Session) -> CommandResult<String> {
     let agent = session.client.get_value("/v1/agent/self", &[])?;
     let id = agent.pointer("/stats/client/node_id").and_then(Value::as_str).filter(|id| !id.is_empty());
     id.map(str::to_string)
-        .ok_or_else(|| Failure::new("The agent that was asked is no client: it has no node"))
+        .ok_or_else(|| CommandError::new("The agent that was asked is no client: it has no node"))
 }
 
-pub fn allocs_of(session: &Session, node: &str) -> Outcome<Vec<Alloc>> {
-    Ok(session.client.get(&format!("{}/allocations", path("node", node)), &[])?)
-}
-
-fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> Outcome<()> {
+fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id: &str) -> CommandResult<()> {
     let value = session.client.get_value(&path("node", id), &[]).map_err(|e| match e.is_not_found() {
-        true => Failure::new(format!("No node(s) with prefix or id {id:?} found")),
+        true => CommandError::new(format!("No node(s) with prefix or id {id:?} found")),
         false => e.into(),
     })?;
     if let Some(objects) = objects {
@@ -137,7 +149,7 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     let node: Node = decode(&value)?;
     let host = if command.short { None } else { node::usage::ask(session, &node) };
     session.out.text(&basics(&node, host.as_ref(), command.verbose || command.this))?;
-    let allocs = allocs_of(session, id)?;
+    let allocs = allocs_of_node(session, id)?;
     if !command.short {
         if command.verbose {
             for (title, all, columns) in [
@@ -176,7 +188,7 @@ fn one(session: &Session, command: &NodeStatus, objects: Option<Objects<'_>>, id
     Ok(())
 }
 
-fn basics(node: &Node, host: Option<&HostUse>, whole_id: bool) -> String {
+fn basics(node: &Node, host: Option<&HostStats>, whole_id: bool) -> String {
     let drivers: Vec<&str> =
         node.drivers.iter().filter(|(_, d)| d.detected && d.healthy).map(|(n, _)| n.as_str()).collect();
     layout::key_values(&[

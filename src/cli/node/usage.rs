@@ -1,8 +1,8 @@
 //! What a machine and its allocations use at present, as `node status` shows it (cli.md 3.6.2, 3.6.3). A node that does not answer
 //! leaves its sections out, with a warning.
 
+use crate::error::{CommandError, CommandResult};
 use crate::node::shapes::Node;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, Usage};
@@ -11,12 +11,12 @@ use serde::Deserialize;
 /// What `client/stats` answers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct HostUse {
-    memory: MemoryUse,
+pub struct HostStats {
+    memory: HostMemoryStats,
     #[serde(rename = "CPU")]
-    cpus: Vec<CpuUse>,
-    disk_stats: Vec<DiskUse>,
-    alloc_dir_stats: DiskUse,
+    cpus: Vec<HostCpuStats>,
+    disk_stats: Vec<HostDiskStats>,
+    alloc_dir_stats: HostDiskStats,
     /// Seconds.
     pub uptime: u64,
     #[serde(rename = "CPUTicksConsumed")]
@@ -26,7 +26,7 @@ pub struct HostUse {
 /// Bytes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct MemoryUse {
+struct HostMemoryStats {
     total: u64,
     available: u64,
     used: u64,
@@ -36,7 +36,7 @@ struct MemoryUse {
 /// Percent.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct CpuUse {
+struct HostCpuStats {
     #[serde(rename = "CPU")]
     name: String,
     user: f64,
@@ -46,7 +46,7 @@ struct CpuUse {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct DiskUse {
+struct HostDiskStats {
     device: String,
     mountpoint: String,
     size: u64,
@@ -58,26 +58,32 @@ struct DiskUse {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct AllocUse {
+struct AllocStats {
     resource_usage: Usage,
 }
 
 /// Nothing when the node does not run or does not answer.
-pub fn ask(session: &Session, node: &Node) -> Option<HostUse> {
+pub fn ask(session: &Session, node: &Node) -> Option<HostStats> {
     if node.status != "ready" {
         return None;
     }
     match session.client.get("/v1/client/stats", &[("node_id", &node.id)]) {
         Ok(figures) => Some(figures),
         Err(e) => {
-            session.out.warning(&format!("What the node uses is not known: {}", Failure::from(e)));
+            session.out.warning(&format!("What the node uses is not known: {}", CommandError::from(e)));
             None
         }
     }
 }
 
 /// The sections on what is used; with `detailed` each processor and each disk, too.
-pub fn show(session: &Session, node: &Node, host: &HostUse, allocs: &[Alloc], detailed: bool) -> Outcome<()> {
+pub fn show(
+    session: &Session,
+    node: &Node,
+    host: &HostStats,
+    allocs: &[Alloc],
+    detailed: bool,
+) -> CommandResult<()> {
     session.out.section("Allocation Resource Utilization")?;
     session.out.text(&of_allocs(&used(session, allocs), node))?;
     session.out.section("Host Resource Utilization")?;
@@ -100,7 +106,7 @@ fn used(session: &Session, allocs: &[Alloc]) -> Vec<Usage> {
     let running = allocs.iter().filter(|a| a.client_status == "running");
     let usage = |alloc: &Alloc| {
         let stats = format!("{}/stats", path("client/allocation", &alloc.id));
-        session.client.get::<AllocUse>(&stats, &[]).ok().map(|figures| figures.resource_usage)
+        session.client.get::<AllocStats>(&stats, &[]).ok().map(|figures| figures.resource_usage)
     };
     running.filter_map(usage).collect()
 }
@@ -113,7 +119,7 @@ fn of_allocs(used: &[Usage], node: &Node) -> String {
     layout::table(&["CPU", "Memory"], &[vec![processor(mhz, node), memory]])
 }
 
-fn of_host(host: &HostUse, node: &Node) -> String {
+fn of_host(host: &HostStats, node: &Node) -> String {
     let part = |used: u64, total: u64| format!("{}/{}", layout::size(used), layout::size(total));
     let disk = &host.alloc_dir_stats;
     let row = vec![
@@ -134,7 +140,7 @@ fn blocks(all: impl Iterator<Item = Rows>) -> String {
     all.map(|rows| layout::key_values(&rows)).collect::<Vec<_>>().join("\n")
 }
 
-fn cpu_rows(cpu: &CpuUse) -> Rows {
+fn cpu_rows(cpu: &HostCpuStats) -> Rows {
     let percent = |value: f64| format!("{value:.2}%");
     vec![
         ("CPU", cpu.name.clone()),
@@ -144,7 +150,7 @@ fn cpu_rows(cpu: &CpuUse) -> Rows {
     ]
 }
 
-fn memory_rows(memory: &MemoryUse) -> Rows {
+fn memory_rows(memory: &HostMemoryStats) -> Rows {
     vec![
         ("Total", layout::size(memory.total)),
         ("Available", layout::size(memory.available)),
@@ -153,7 +159,7 @@ fn memory_rows(memory: &MemoryUse) -> Rows {
     ]
 }
 
-fn disk_rows(disk: &DiskUse) -> Rows {
+fn disk_rows(disk: &HostDiskStats) -> Rows {
     vec![
         ("Device", disk.device.clone()),
         ("MountPoint", disk.mountpoint.clone()),

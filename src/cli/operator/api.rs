@@ -1,8 +1,8 @@
 //! `drover operator api`: any request to the API, with the address, token and namespace of every other command.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::{RawAnswer, encode};
-use crate::output::{Failure, Outcome};
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
 use std::io::{IsTerminal, Read};
@@ -40,8 +40,8 @@ pub struct OperatorApi {
 }
 
 impl Run for OperatorApi {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
-        let headers = self.header.iter().map(|h| header(h)).collect::<Outcome<Vec<_>>>()?;
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
+        let headers = self.header.iter().map(|h| header(h)).collect::<CommandResult<Vec<_>>>()?;
         let path = self.target();
         let url = session.client.url(&path);
         if self.dryrun {
@@ -82,13 +82,13 @@ impl OperatorApi {
 }
 
 /// Shown as it comes: the answer may be a stream.
-fn copy(body: &mut dyn Read, session: &Session) -> Outcome<()> {
+fn copy(body: &mut dyn Read, session: &Session) -> CommandResult<()> {
     let mut buffer = [0; 16 << 10];
     loop {
         match body.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(n) => session.out.bytes(&buffer[..n])?,
-            Err(e) => return Err(Failure::new(format!("The answer broke off: {e}"))),
+            Err(e) => return Err(CommandError::new(format!("The answer broke off: {e}"))),
         }
     }
 }
@@ -99,19 +99,19 @@ fn has_input() -> bool {
 }
 
 /// `None`: there was nothing to read.
-fn input() -> Outcome<Option<Vec<u8>>> {
+fn input() -> CommandResult<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(MAX_BODY_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BODY_BYTES {
-        return Err(Failure::new(format!("The body is longer than {MAX_BODY_BYTES} bytes")));
+        return Err(CommandError::new(format!("The body is longer than {MAX_BODY_BYTES} bytes")));
     }
     Ok(Some(bytes).filter(|b| !b.is_empty()))
 }
 
-fn header(text: &str) -> Outcome<(String, String)> {
+fn header(text: &str) -> CommandResult<(String, String)> {
     let (name, value) = text
         .split_once(':')
-        .ok_or_else(|| Failure::usage(format!("{text:?} is no header: say \"Name: value\"")))?;
+        .ok_or_else(|| CommandError::usage(format!("{text:?} is no header: say \"Name: value\"")))?;
     Ok((name.trim().to_string(), value.trim().to_string()))
 }
 

@@ -3,7 +3,7 @@
 //! Refuses to know: jobs and their allocations.
 
 pub mod api;
-pub mod found_by_name;
+pub mod named_objects;
 pub mod namespace_change;
 pub mod namespace_show;
 pub mod object_file;

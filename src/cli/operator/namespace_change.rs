@@ -1,10 +1,10 @@
 //! `drover namespace apply` and `namespace delete`.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::job::file::text_of;
 use crate::operator;
-use crate::operator::object_file::Kind;
-use crate::output::{Failure, Outcome};
+use crate::operator::object_file::ObjectKind;
 use crate::session::{Session, argument, path};
 use argh::{ArgsInfo, FromArgs};
 use serde_json::{Value, json};
@@ -41,10 +41,10 @@ pub struct NamespaceDelete {
 }
 
 impl Run for NamespaceApply {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let input = argument(&self.input, "name or path")?;
         if self.quota.as_ref().is_some_and(|quota| !quota.is_empty()) {
-            return Err(Failure::new("not supported yet: -quota"));
+            return Err(CommandError::new("not supported yet: -quota"));
         }
         let body = match input == "-" || std::fs::metadata(input).is_ok_and(|m| m.is_file()) {
             true => self.read_file(input)?,
@@ -58,14 +58,14 @@ impl Run for NamespaceApply {
 }
 
 impl NamespaceApply {
-    fn read_file(&self, input: &str) -> Outcome<Value> {
+    fn read_file(&self, input: &str) -> CommandResult<Value> {
         if self.description.is_some() {
-            return Err(Failure::usage("-description has no meaning with a file: say it there"));
+            return Err(CommandError::usage("-description has no meaning with a file: say it there"));
         }
-        operator::object_file::read(Kind::Namespace, input, &text_of(input)?, self.json)
+        operator::object_file::read(ObjectKind::Namespace, input, &text_of(input)?, self.json)
     }
 
-    fn changed(&self, session: &Session, name: &str) -> Outcome<Value> {
+    fn changed(&self, session: &Session, name: &str) -> CommandResult<Value> {
         let mut body = match session.client.get_value(&path("namespace", name), &[]) {
             Err(e) if e.is_not_found() => json!({ "Name": name }),
             known => known?,
@@ -78,7 +78,7 @@ impl NamespaceApply {
 }
 
 impl Run for NamespaceDelete {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let name = argument(&self.namespace, "namespace")?;
         let _empty: Value = session.client.delete(&path("namespace", name), &[])?;
         session.out.line(&format!("Successfully deleted namespace {name:?}!"))?;

@@ -1,10 +1,11 @@
 //! `drover namespace list`, `namespace status` and `namespace inspect`.
 
 use crate::Run;
+use crate::error::CommandResult;
 use crate::http::decode;
 use crate::operator;
-use crate::operator::found_by_name::Named;
-use crate::output::{Objects, Outcome, objects};
+use crate::operator::named_objects::NamedObject;
+use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::session::{Session, argument};
 use crate::shapes::Namespace;
@@ -52,20 +53,20 @@ pub struct NamespaceInspect {
 }
 
 impl Run for NamespaceList {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value("/v1/namespaces", &[])?;
         if let Some(objects) = objects {
             session.out.objects(objects, &value)?;
         } else {
-            session.out.text(&operator::found_by_name::table(&decode::<Vec<Named>>(&value)?))?;
+            session.out.text(&operator::named_objects::table(&decode::<Vec<NamedObject>>(&value)?))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl Run for NamespaceStatus {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = find(session, argument(&self.namespace, "namespace")?)?;
         if let Some(objects) = objects {
@@ -84,15 +85,15 @@ impl Run for NamespaceStatus {
 }
 
 impl Run for NamespaceInspect {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let how = objects(false, self.template.as_deref())?.unwrap_or(Objects::Json);
         session.out.objects(how, &find(session, argument(&self.namespace, "namespace")?)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn find(session: &Session, prefix: &str) -> Outcome<Value> {
-    operator::found_by_name::find(session, "/v1/namespaces", "namespace", prefix)
+fn find(session: &Session, prefix: &str) -> CommandResult<Value> {
+    operator::named_objects::find(session, "/v1/namespaces", "namespace", prefix)
 }
 
 fn basics(namespace: &Namespace) -> String {

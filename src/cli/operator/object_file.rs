@@ -2,8 +2,8 @@
 //!
 //! Pure. Refuses to know which members drover has built: the agent says that.
 
-use crate::output::{Failure, Outcome};
-use agent::config::syntax::{self, Item, Node, Value as Written};
+use crate::error::{CommandError, CommandResult};
+use agent::config::syntax::{self, Item, SyntaxNode, Value as Written};
 use jobspec::nearest::nearest;
 use jobspec::{self, Diagnostic, Source};
 use serde_json::{Map, Value};
@@ -42,25 +42,25 @@ static SCHEDULER: &[Key] = &[
 
 /// What a file speaks of.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub enum ObjectKind {
     /// Its keys stand alone.
     Namespace,
     /// `node_pool "name" { .. }`
     NodePool,
 }
 
-impl Kind {
+impl ObjectKind {
     fn noun(self) -> &'static str {
         match self {
-            Kind::Namespace => "namespace",
-            Kind::NodePool => "node pool",
+            ObjectKind::Namespace => "namespace",
+            ObjectKind::NodePool => "node pool",
         }
     }
 
     fn body(self, place: Source<'_>, items: &[Item]) -> Result<Value, Diagnostic> {
         match self {
-            Kind::Namespace => object(place, self, TOP, items),
-            Kind::NodePool => {
+            ObjectKind::Namespace => object(place, self, TOP, items),
+            ObjectKind::NodePool => {
                 let (label, items) = labelled(place, items)?;
                 let mut body = object(place, self, POOL, items)?;
                 body["Name"] = Value::from(label);
@@ -71,11 +71,11 @@ impl Kind {
 }
 
 /// `name`: of the file, for what is wrong with it.
-pub fn read(kind: Kind, name: &str, text: &str, json: bool) -> Outcome<Value> {
+pub fn read(kind: ObjectKind, name: &str, text: &str, json: bool) -> CommandResult<Value> {
     let noun = kind.noun();
     if json {
         let parsed = serde_json::from_str(text);
-        return parsed.map_err(|e| Failure::new(format!("Error parsing {noun} file {name}: {e}")));
+        return parsed.map_err(|e| CommandError::new(format!("Error parsing {noun} file {name}: {e}")));
     }
     let place = Source { name, text };
     let found = syntax::parse(text)
@@ -83,7 +83,7 @@ pub fn read(kind: Kind, name: &str, text: &str, json: bool) -> Outcome<Value> {
         .and_then(|items| kind.body(place, &items));
     found.map_err(|wrong| {
         let shown = jobspec::render(&[wrong]);
-        Failure::new(format!("Error parsing {noun} file {name}:\n{}", shown.trim_end()))
+        CommandError::new(format!("Error parsing {noun} file {name}:\n{}", shown.trim_end()))
     })
 }
 
@@ -105,7 +105,12 @@ fn labelled<'a>(place: Source<'_>, items: &'a [Item]) -> Result<(&'a str, &'a [I
 }
 
 /// `keys` empty: any key is one.
-fn object(place: Source<'_>, kind: Kind, keys: &'static [Key], items: &[Item]) -> Result<Value, Diagnostic> {
+fn object(
+    place: Source<'_>,
+    kind: ObjectKind,
+    keys: &'static [Key],
+    items: &[Item],
+) -> Result<Value, Diagnostic> {
     let mut members = Map::new();
     for item in items {
         if keys.is_empty() {
@@ -131,7 +136,7 @@ fn object(place: Source<'_>, kind: Kind, keys: &'static [Key], items: &[Item]) -
     Ok(Value::Object(members))
 }
 
-fn plain(node: &Node) -> Value {
+fn plain(node: &SyntaxNode) -> Value {
     match &node.value {
         Written::Text(text) => Value::from(text.as_str()),
         Written::Number(digits) => Value::from(digits.as_str()),
@@ -169,8 +174,11 @@ mod tests {
             "Meta": {"owner": "ops", "size": "3"},
             "Capabilities": {"EnabledTaskDrivers": ["raw_exec"], "DisabledTaskDrivers": []},
         });
-        assert_eq!(read(Kind::Namespace, "n.hcl", text, false).ok(), Some(expected));
-        assert_eq!(read(Kind::Namespace, "n.json", r#"{"Name":"a"}"#, true).ok(), Some(json!({"Name": "a"})));
+        assert_eq!(read(ObjectKind::Namespace, "n.hcl", text, false).ok(), Some(expected));
+        assert_eq!(
+            read(ObjectKind::Namespace, "n.json", r#"{"Name":"a"}"#, true).ok(),
+            Some(json!({"Name": "a"}))
+        );
     }
 
     #[test]
@@ -193,7 +201,7 @@ mod tests {
             "Meta": {"owner": "ops"},
             "SchedulerConfiguration": {"SchedulerAlgorithm": "spread", "MemoryOversubscriptionEnabled": true},
         });
-        assert_eq!(read(Kind::NodePool, "p.hcl", text, false).ok(), Some(expected));
+        assert_eq!(read(ObjectKind::NodePool, "p.hcl", text, false).ok(), Some(expected));
         for (text, part) in [
             ("", "must be one block with one label"),
             ("node_pool {\n description = \"x\"\n}", "p:2,"),
@@ -201,7 +209,7 @@ mod tests {
             ("pool \"a\" {}", "p:1,1-5: The file must be one block"),
             ("node_pool \"a\" {\n quota = 1\n}", "p:2,2-7: Unknown key \"quota\" of a node pool"),
         ] {
-            let said = read(Kind::NodePool, "p", text, false).map_err(|e| e.to_string()).unwrap_err();
+            let said = read(ObjectKind::NodePool, "p", text, false).map_err(|e| e.to_string()).unwrap_err();
             assert!(said.starts_with("Error parsing node pool file p:") && said.contains(part), "{said}");
         }
     }
@@ -219,7 +227,7 @@ mod tests {
             ("name = ", false, "n:1,"),
             ("{", true, "EOF"),
         ] {
-            let said = read(Kind::Namespace, "n", text, json).map_err(|e| e.to_string()).unwrap_err();
+            let said = read(ObjectKind::Namespace, "n", text, json).map_err(|e| e.to_string()).unwrap_err();
             assert!(said.contains(part), "{said}");
         }
     }

@@ -1,7 +1,8 @@
 //! `drover operator scheduler get-config` and `set-config`.
 
 use crate::Run;
-use crate::output::{Failure, Outcome, objects};
+use crate::error::{CommandError, CommandResult};
+use crate::output::objects;
 use crate::render::layout;
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
@@ -59,7 +60,7 @@ pub struct SetConfig {
 }
 
 impl Run for GetConfig {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value(CONFIGURATION, &[])?;
         match objects {
@@ -87,11 +88,11 @@ fn shown(config: &Value) -> String {
 }
 
 impl Run for SetConfig {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let mut config = session.client.get_value(CONFIGURATION, &[])?["SchedulerConfig"].take();
         let found = config["ModifyIndex"].as_u64().unwrap_or(0);
         if !matches!(self.check_index, 0) && self.check_index != found {
-            return Err(Failure::new(format!(
+            return Err(CommandError::new(format!(
                 "Error performing check index set: check-index {} does not match current state value {found}",
                 self.check_index
             )));
@@ -101,7 +102,7 @@ impl Run for SetConfig {
         let answer: Value = session.client.put(CONFIGURATION, &[("cas", &cas)], &config)?;
         if answer["Updated"] != json!(true) {
             let why = "Scheduler configuration could not be atomically updated, please try again";
-            return Err(Failure::new(why));
+            return Err(CommandError::new(why));
         }
         session.out.line("Scheduler configuration updated!")?;
         Ok(ExitCode::SUCCESS)

@@ -2,8 +2,9 @@
 //! `system reconcile summaries`, `system gc`, `ui`.
 
 use crate::Run;
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
-use crate::output::{Failure, Objects, Outcome, objects};
+use crate::output::{Objects, objects};
 use crate::render::layout;
 use crate::session::Session;
 use argh::{ArgsInfo, FromArgs};
@@ -31,7 +32,7 @@ pub struct ServerMembers {
 }
 
 impl Run for ServerMembers {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         let value = session.client.get_value("/v1/agent/members", &[])?;
         if let Some(objects) = objects {
@@ -74,7 +75,7 @@ pub struct RaftListPeers {
 }
 
 impl Run for RaftListPeers {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let query: &[(&str, &str)] = if self.stale { &[("stale", "true")] } else { &[] };
         let found: RaftConfiguration = session.client.get("/v1/operator/raft/configuration", query)?;
         let row = |s: &RaftServer| {
@@ -113,10 +114,10 @@ pub struct OperatorMetrics {
 }
 
 impl Run for OperatorMetrics {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let objects = objects(self.json, self.template.as_deref())?;
         if objects.is_some() && self.format.is_some() {
-            return Err(Failure::usage("-format excludes -json and -t"));
+            return Err(CommandError::usage("-format excludes -json and -t"));
         }
         if let Some(how @ Objects::Template(_)) = objects {
             session.out.objects(how, &session.client.get_value("/v1/metrics", &[])?)?;
@@ -138,7 +139,7 @@ impl Run for OperatorMetrics {
 pub struct ReconcileSummaries {}
 
 impl Run for ReconcileSummaries {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let nothing = serde_json::json!({});
         let _no_body: serde_json::Value =
             session.client.put("/v1/system/reconcile/summaries", &[], &nothing)?;
@@ -156,7 +157,7 @@ pub struct CollectGarbage {
 }
 
 impl Run for CollectGarbage {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let nothing = serde_json::json!({});
         let _no_body: serde_json::Value = session.client.put("/v1/system/gc", &[], &nothing)?;
         Ok(ExitCode::SUCCESS)
@@ -179,10 +180,10 @@ pub struct Ui {
 }
 
 impl Run for Ui {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         for (asked, what) in [(self.authenticate, "-authenticate"), (self.id.is_some(), "ui with an id")] {
             if asked {
-                return Err(Failure::new(format!("not supported yet: {what}")));
+                return Err(CommandError::new(format!("not supported yet: {what}")));
             }
         }
         session.out.line(&format!("URL for web UI: {}/ui/", session.client.address()))?;

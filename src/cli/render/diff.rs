@@ -63,7 +63,7 @@ struct FieldDiff {
 
 /// `verbose`: what came or went is shown with all that is in it.
 pub fn render(diff: &JobDiff, verbose: bool, out: &Output) -> String {
-    let mut page = Page { text: String::new(), verbose, out };
+    let mut page = DiffLayout { text: String::new(), verbose, out };
     page.job(diff);
     page.text
 }
@@ -89,13 +89,13 @@ fn consequence(text: &str) -> Option<AnsiColor> {
     }
 }
 
-struct Page<'a> {
+struct DiffLayout<'a> {
     text: String,
     verbose: bool,
     out: &'a Output,
 }
 
-impl Page<'_> {
+impl DiffLayout<'_> {
     fn job(&mut self, job: &JobDiff) {
         let title = self.out.bold(&format!("Job: {:?}", job.id));
         self.title(&job.kind, 0, 0, &title);

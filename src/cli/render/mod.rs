@@ -3,7 +3,9 @@
 //! Refuses to know: where what is shown comes from.
 
 pub mod diff;
+pub mod json;
 pub mod layout;
+pub mod lists;
 pub mod pages;
 pub mod screen;
 pub mod template;

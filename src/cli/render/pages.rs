@@ -1,12 +1,13 @@
 //! Lists of the API that come in pages: what is asked for, and what is said of the rest.
 
-use crate::output::{Objects, Outcome};
+use crate::error::CommandResult;
+use crate::output::Objects;
 use crate::session::Session;
 use serde_json::Value;
 
 /// What the flags of a list say.
 #[derive(Clone, Copy)]
-pub struct Page<'a> {
+pub struct ListPage<'a> {
     pub filter: Option<&'a str>,
     pub per_page: Option<u32>,
     pub token: Option<&'a str>,
@@ -16,10 +17,10 @@ pub struct Page<'a> {
 pub fn show(
     session: &Session,
     list: &str,
-    page: Page<'_>,
+    page: ListPage<'_>,
     objects: Option<Objects<'_>>,
-    show: impl FnOnce(&Value) -> Outcome<()>,
-) -> Outcome<()> {
+    show: impl FnOnce(&Value) -> CommandResult<()>,
+) -> CommandResult<()> {
     let per_page = page.per_page.map(|n| n.to_string());
     let given = [("filter", page.filter), ("per_page", per_page.as_deref()), ("next_token", page.token)];
     let query: Vec<_> = given.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();

@@ -3,7 +3,8 @@
 //!
 //! `frame` is pure. Refuses to know: what the lines say.
 
-use crate::output::{Outcome, Output};
+use crate::error::CommandResult;
+use crate::output::Output;
 
 /// A terminal that does not tell its size.
 const USUAL: Size = Size { rows: 24, columns: 80 };
@@ -29,18 +30,18 @@ impl Size {
 /// Text by lines, some of them titles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    lines: Vec<Line>,
+    lines: Vec<ScreenLine>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct ScreenLine {
     text: String,
     title: bool,
 }
 
 impl Page {
     pub fn line(&mut self, text: impl Into<String>) {
-        self.lines.push(Line { text: text.into(), title: false });
+        self.lines.push(ScreenLine { text: text.into(), title: false });
     }
 
     /// Whole lines.
@@ -49,7 +50,7 @@ impl Page {
     }
 
     pub fn title(&mut self, text: impl Into<String>) {
-        self.lines.push(Line { text: text.into(), title: true });
+        self.lines.push(ScreenLine { text: text.into(), title: true });
     }
 
     /// A blank line and the section's title.
@@ -59,8 +60,8 @@ impl Page {
     }
 
     /// All of it, once.
-    pub fn print(&self, out: &Output) -> Outcome<()> {
-        let shown = |line: &Line| if line.title { out.bold(&line.text) } else { line.text.clone() };
+    pub fn print(&self, out: &Output) -> CommandResult<()> {
+        let shown = |line: &ScreenLine| if line.title { out.bold(&line.text) } else { line.text.clone() };
         let text: String = self.lines.iter().map(|line| shown(line) + "\n").collect();
         out.text(&text)
     }
@@ -69,18 +70,18 @@ impl Page {
 /// What stands on the terminal: the cursor is at the beginning of the line below it.
 #[derive(Default)]
 pub struct Screen {
-    drawn: Vec<Line>,
+    drawn: Vec<ScreenLine>,
     size: Option<Size>,
 }
 
 impl Screen {
     /// Draws `page` where the last one stood. The same lines at the same size are left as they are.
-    pub fn draw(&mut self, out: &Output, page: &Page, size: Size) -> Outcome<()> {
+    pub fn draw(&mut self, out: &Output, page: &Page, size: Size) -> CommandResult<()> {
         let lines = fit(page, size);
         if self.drawn == lines && self.size == Some(size) {
             return Ok(());
         }
-        let bold = |line: &Line| if line.title { out.bold(&line.text) } else { line.text.clone() };
+        let bold = |line: &ScreenLine| if line.title { out.bold(&line.text) } else { line.text.clone() };
         let shown: Vec<String> = lines.iter().map(bold).collect();
         let lengths: Vec<usize> = self.drawn.iter().map(|line| line.text.chars().count()).collect();
         out.text(&frame(&lengths, &shown, size))?;
@@ -90,14 +91,17 @@ impl Screen {
 }
 
 /// The lines that have room above the cursor's, each cut at the width.
-fn fit(page: &Page, size: Size) -> Vec<Line> {
+fn fit(page: &Page, size: Size) -> Vec<ScreenLine> {
     let room = size.rows.saturating_sub(1).max(1);
-    let cut = |line: &Line| Line { text: line.text.chars().take(size.columns).collect(), title: line.title };
+    let cut = |line: &ScreenLine| ScreenLine {
+        text: line.text.chars().take(size.columns).collect(),
+        title: line.title,
+    };
     if page.lines.len() <= room {
         return page.lines.iter().map(cut).collect();
     }
     let left_out = page.lines.len() - (room - 1);
-    let more = Line { text: format!("... {left_out} more lines"), title: false };
+    let more = ScreenLine { text: format!("... {left_out} more lines"), title: false };
     page.lines.iter().take(room - 1).chain([&more]).map(cut).collect()
 }
 

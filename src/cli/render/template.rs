@@ -3,7 +3,8 @@
 //! Pure. Refuses to know: which command asks. What does not fit into a terminal's patience is cut off with an error: an answer is
 //! at most `MAX_OUTPUT_BYTES` long, and a template goes round at most `MAX_ROUNDS` times.
 
-use crate::output::{Failure, Outcome, pretty};
+use crate::error::{CommandError, CommandResult};
+use crate::render::json::pretty;
 use api::filter::OmitEmpty;
 use gotmpl::{MissingKey, Template, TemplateError, Value};
 use serde_json::{Map, Number, Value as Json};
@@ -15,18 +16,18 @@ const MAX_TEMPLATE_BYTES: usize = 1 << 20;
 
 /// What `template` makes of `objects`. A name that an object does not have is an error, as a field that a Go type does not have;
 /// `index` asks for what may be missing.
-pub fn render(template: &str, objects: &Json) -> Outcome<String> {
+pub fn render(template: &str, objects: &Json) -> CommandResult<String> {
     if template.len() > MAX_TEMPLATE_BYTES {
-        return Err(Failure::new(format!(
+        return Err(CommandError::new(format!(
             "The template is longer than {MAX_TEMPLATE_BYTES} bytes: shorten it"
         )));
     }
     let mut out = Bounded(String::new());
     let failed = |e: TemplateError| match e {
-        TemplateError::Write => Failure::new(format!(
+        TemplateError::Write => CommandError::new(format!(
             "Error formatting the data: it is longer than {MAX_OUTPUT_BYTES} bytes; choose less of it"
         )),
-        other => Failure::new(format!("Error formatting the data: {other}")),
+        other => CommandError::new(format!("Error formatting the data: {other}")),
     };
     let parsed = parse(template).map_err(failed)?;
     balanced(template)?;
@@ -43,7 +44,7 @@ fn parse(text: &str) -> Result<Template, TemplateError> {
 
 /// The engine takes the end of the text for any `{{ end }}` that is missing, and what follows one too many for nothing. A definition
 /// behind the text is found at the right depth only.
-fn balanced(text: &str) -> Outcome<()> {
+fn balanced(text: &str) -> CommandResult<()> {
     const MARK: &str = "drover mark";
     let reaches = |end: &str| {
         let marked = parse(&format!("{text}{end}{{{{ define {MARK:?} }}}}{{{{ end }}}}"));
@@ -54,7 +55,7 @@ fn balanced(text: &str) -> Outcome<()> {
         (true, true) => "unexpected EOF: an {{ end }} is missing",
         (false, _) => "unexpected {{ end }} or {{ else }}: nothing is open that it belongs to",
     };
-    Err(Failure::new(format!("Error formatting the data: template: format: {what}")))
+    Err(CommandError::new(format!("Error formatting the data: template: format: {what}")))
 }
 
 struct Bounded(String);

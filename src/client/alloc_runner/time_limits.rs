@@ -19,7 +19,7 @@ impl AllocRunner {
 
     /// When it will have taken as long as it may. `None`: it has no such limit, or has ended.
     pub(super) fn run_deadline(&self) -> Option<Mono> {
-        let limit = self.head.assignment.group.max_run_duration?;
+        let limit = self.record.assignment.group.max_run_duration?;
         (!self.has_ended()).then(|| self.age.reaches(limit))
     }
 
@@ -35,6 +35,6 @@ impl AllocRunner {
     /// Poststop tasks have no time left, either.
     pub(super) fn end_for_run_limit(&mut self, now: Now) {
         self.add_once(events::max_run_duration(now.stamp()), |_| true);
-        self.stop(now.mono, true, self.head.assignment.no_shutdown_delay);
+        self.stop(now.mono, true, self.record.assignment.no_shutdown_delay);
     }
 }

@@ -13,7 +13,7 @@ impl AllocRunner {
         let urgent = self.acknowledged.is_none_or(|t| t.status != self.status.0);
         let same =
             self.acknowledged.is_some_and(|t| t.revision == self.revision()) && self.verdict().is_none();
-        (!same && self.head.retention == Retention::Kept).then_some(urgent)
+        (!same && self.record.retention == Retention::Kept).then_some(urgent)
     }
 
     /// Reports everything again: the servers may have marked this node as down meanwhile.
@@ -30,7 +30,7 @@ impl AllocRunner {
 
     /// An end or a health verdict that is not stored yet and so must not be reported.
     pub fn has_unstored_end(&self) -> bool {
-        let unstored = self.head_dirty == Dirty::Durable && self.verdict().is_some();
+        let unstored = self.record_dirty == Dirty::Durable && self.verdict().is_some();
         unstored || self.tasks.iter().any(|t| t.dirty == Dirty::Durable)
     }
 
@@ -39,12 +39,12 @@ impl AllocRunner {
         self.reporting = Some(Acknowledged {
             revision: self.revision(),
             status: self.status.0,
-            found: self.health_result(),
+            health: self.health_result(),
         });
         AllocUpdate {
             id: self.id(),
             client: self.status.0,
-            client_description: if waits { disk_full::WAITS } else { self.status.1 }.to_string(),
+            client_description: if waits { disk_full::WAITING_FOR_SPACE } else { self.status.1 }.to_string(),
             task_states: self.tasks.iter().map(|t| (t.name.clone(), t.local.state.clone())).collect(),
         }
     }

@@ -28,6 +28,6 @@ impl Client {
 
 /// `None`: it has no such limit, or it is already ending.
 fn stop_deadline(alloc: &AllocRunner, last_contact: Mono) -> Option<Mono> {
-    let after = alloc.head.assignment.group.disconnect?.stop_on_client_after?;
+    let after = alloc.record.assignment.group.disconnect?.stop_on_client_after?;
     (!alloc.is_ending()).then(|| last_contact.after(after))
 }

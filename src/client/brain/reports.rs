@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use wire::command::AllocUpdate;
 use wire::rpc::MAX_UPDATES;
 
-/// Reports that nobody waits for are gathered for this long.
+/// How long reports that are not urgent are batched.
 const REPORT_PERIOD: Span = Span::seconds(1);
 
 #[derive(Debug)]

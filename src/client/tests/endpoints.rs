@@ -149,7 +149,7 @@ fn signals_go_to_one_task_or_to_all_that_run() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_requests_are_refused() {
     let mut a = assignment(1, &[task("web"), task("brief")]);
     a.job_type = JobType::Batch;
     let mut w = World::new(&[a]);
@@ -179,7 +179,7 @@ fn what_cannot_be_done_is_refused() {
         assert_eq!(refused.kind, kind, "{ask:?}");
         assert!(refused.message.contains(message), "{ask:?}: {refused}");
     }
-    assert_eq!(w.ask(logs(alloc_id(1), "web")), Ok(Grant::Files { over: false }));
+    assert_eq!(w.ask(logs(alloc_id(1), "web")), Ok(Grant::Files { ended: false }));
     w.drop_keeper();
     let refused = w.ask(signalling(None, "SIGHUP")).expect_err("nobody is there to do it");
     assert_eq!(refused.kind, RefusalKind::Unavailable);

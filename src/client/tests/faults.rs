@@ -281,7 +281,7 @@ fn tasks_live_on_while_no_server_answers() {
 }
 
 #[test]
-fn seeds_repeat_themselves() {
+fn equal_seeds_give_equal_traces() {
     let trace = || {
         let mut w = World::new(&[assignment(1, &[task("web")]), assignment(2, &[task("db")])]);
         w.lose_every = Some(3);
@@ -335,7 +335,7 @@ fn servers_that_missed_the_node_are_told_everything_again() {
 }
 
 #[test]
-fn a_node_that_was_given_up_beats_first_and_then_tells() {
+fn a_node_marked_down_heartbeats_before_it_reports() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(3));
     w.wants_heartbeat = true;
@@ -378,9 +378,9 @@ fn an_older_index_is_doubted_for_a_minute_then_believed() {
 }
 
 #[test]
-fn what_a_full_node_cannot_take_is_told_as_failed() {
+fn allocs_beyond_the_nodes_bound_are_reported_failed() {
     let tasks = [task("web")];
-    let most = crate::MAX_HELD + crate::config::DEFAULT_MAX_ENDED;
+    let most = crate::MAX_LIVE_ALLOCS + crate::config::DEFAULT_MAX_ENDED;
     let many: Vec<_> = (0..=most as u128)
         .map(|n| {
             let mut a = assignment(1, &tasks);
@@ -420,7 +420,7 @@ fn a_keeper_of_another_protocol_is_not_used() {
 }
 
 #[test]
-fn noise_changes_nothing() {
+fn unexpected_inputs_change_nothing() {
     let mut w = World::new(&[assignment(1, &[task("web")])]);
     w.pass(s(2));
     w.take_trace();

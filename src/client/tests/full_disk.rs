@@ -40,7 +40,7 @@ fn description(w: &World, n: u8) -> &str {
 }
 
 #[test]
-fn what_is_new_waits_for_room_and_says_so() {
+fn new_allocs_wait_on_a_full_disk_with_a_reason() {
     let mut w = full();
     let beats = w.client().status().last_heartbeat;
     place(&mut w, 2, &[task("new")]);
@@ -118,7 +118,7 @@ fn a_last_end_is_not_told_before_it_is_stored() {
 }
 
 #[test]
-fn stops_and_removals_go_on_for_they_make_room() {
+fn stops_and_removals_continue_on_a_full_disk() {
     let mut w = full();
     w.stop_alloc(1);
     w.pass(s(10));
@@ -135,7 +135,7 @@ fn stops_and_removals_go_on_for_they_make_room() {
 }
 
 #[test]
-fn what_somebody_asks_to_be_kept_is_refused() {
+fn requests_to_be_stored_are_refused_on_a_full_disk() {
     let mut w = full();
     let restart = ClientRequest::Restart { alloc: alloc_id(1), scope: RestartScope::All };
     let meta = ClientRequest::SetMetadata { changes: [("rack".to_string(), Some("r1".to_string()))].into() };

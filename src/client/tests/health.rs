@@ -38,7 +38,7 @@ fn found(healthy: bool) -> Verdict {
 }
 
 #[test]
-fn what_runs_long_enough_is_told_as_healthy_once() {
+fn long_running_tasks_are_reported_healthy_once() {
     let mut w = World::new(&[deployed(HealthCheck::TaskStates)]);
     w.pass(s(9));
     assert_eq!(w.verdicts, []);
@@ -67,7 +67,7 @@ fn a_restarted_agent_waits_again_and_does_not_change_its_mind() {
 }
 
 #[test]
-fn what_fails_or_takes_too_long_is_unhealthy() {
+fn failed_or_late_tasks_are_reported_unhealthy() {
     let mut failing = deployed(HealthCheck::TaskStates);
     failing.group.tasks[0].restart = restart(0, RestartMode::Fail);
     let mut w = World::new(&[failing]);
@@ -90,7 +90,7 @@ fn what_fails_or_takes_too_long_is_unhealthy() {
 }
 
 #[test]
-fn nobody_judges_where_users_do_or_where_nothing_says_how() {
+fn health_is_not_watched_without_automatic_rules() {
     for alloc in [deployed(HealthCheck::Manual), assignment(1, &[task("web")])] {
         let mut w = World::new(&[alloc]);
         w.pass(s(120));

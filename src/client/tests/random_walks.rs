@@ -119,7 +119,7 @@ fn heal(w: &mut World) {
 }
 
 #[test]
-fn whatever_happens_the_node_comes_to_do_what_is_wanted() {
+fn random_faults_end_with_the_desired_state() {
     let mut happened = std::collections::BTreeMap::new();
     for seed in 0..SEEDS {
         let mut dice = Stream::new(seed, 0);

@@ -322,7 +322,7 @@ fn the_previous_allocation_ends_first() {
 }
 
 #[test]
-fn what_makes_way_ends_first() {
+fn preempted_allocs_end_before_the_new_one_starts() {
     let mut next = assignment(3, &[task("next")]);
     next.preempted = vec![alloc_id(1), alloc_id(2)];
     let mut w = World::new(&[assignment(1, &[task("one")]), assignment(2, &[task("two")]), next]);

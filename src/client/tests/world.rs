@@ -263,7 +263,7 @@ impl World {
                 self.inbox.push_back(Input::DirRemoved { alloc, result: Ok(()) });
             }
             Effect::Answer { result, .. } => self.answers.push(result),
-            Effect::Done => self.trace.push("done".into()),
+            Effect::ShutdownComplete => self.trace.push("done".into()),
         }
     }
 

@@ -28,11 +28,11 @@ use wire::request::{Refusal, RefusalKind};
 
 const CHUNK_BYTES: usize = 16 << 10;
 /// Chunks that wait for a slow side.
-const QUEUED: usize = 8;
+const MAX_QUEUED_CHUNKS: usize = 8;
 /// Once the process has ended, how long what it left behind may hold its output open.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the keeper may take to start it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends with either channel.
 pub struct Session {
@@ -41,7 +41,7 @@ pub struct Session {
 }
 
 /// The process's descriptors, on our side.
-struct Ends {
+struct SessionFds {
     stdin: Async<File>,
     stdout: Async<File>,
     /// `None`: there is a terminal, which has one output.
@@ -58,41 +58,41 @@ pub async fn start(
     let unavailable = |why: String| Refusal::new(RefusalKind::Unavailable, why);
     let begun = async { begin(data_dir, Command::Exec { run, spec, tty }).await };
     let late = async {
-        Timer::after(PATIENCE).await;
+        Timer::after(TIMEOUT).await;
         Err(io::Error::from(io::ErrorKind::TimedOut))
     };
     match or(begun, late).await {
-        Ok(Begun::Started(keeper, ends)) => {
-            let (input, to_process) = async_channel::bounded(QUEUED);
-            let (from_process, output) = async_channel::bounded(QUEUED);
+        Ok(SessionStart::Started(keeper, ends)) => {
+            let (input, to_process) = async_channel::bounded(MAX_QUEUED_CHUNKS);
+            let (from_process, output) = async_channel::bounded(MAX_QUEUED_CHUNKS);
             executor::spawn(executor, carry(keeper, ends, to_process, from_process)).detach();
             Ok(Session { input, output })
         }
-        Ok(Begun::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),
+        Ok(SessionStart::Refused(why)) => Err(Refusal::new(RefusalKind::Conflict, why)),
         Err(e) => Err(unavailable(format!("the keeper starts no session: {e}"))),
     }
 }
 
-enum Begun {
-    Started(Async<UnixStream>, Ends),
+enum SessionStart {
+    Started(Async<UnixStream>, SessionFds),
     Refused(String),
 }
 
-async fn begin(data_dir: PathBuf, exec: Command) -> io::Result<Begun> {
+async fn begin(data_dir: PathBuf, exec: Command) -> io::Result<SessionStart> {
     let stream = Async::new(keeper::connect(&data_dir)?)?;
     write(&stream, &record::encode(&Command::Hello { protocol: PROTOCOL })).await?;
     match read(&stream).await? {
         Event::Welcome { .. } => {}
-        Event::Refused { message, .. } => return Ok(Begun::Refused(message)),
+        Event::Refused { message, .. } => return Ok(SessionStart::Refused(message)),
         _ => return Err(io::Error::other("it does not greet as it should")),
     }
     write(&stream, &record::encode(&exec)).await?;
     loop {
         let (event, fds) = receive(&stream).await?;
         match event {
-            Event::SessionStarted => return Ok(Begun::Started(stream, Ends::of(fds)?)),
-            Event::Refused { message, .. } => return Ok(Begun::Refused(message)),
-            // until its session stands, this connection hears of every run
+            Event::SessionStarted => return Ok(SessionStart::Started(stream, SessionFds::of(fds)?)),
+            Event::Refused { message, .. } => return Ok(SessionStart::Refused(message)),
+            // until its session has begun, this connection gets the events of every run
             _ => {}
         }
     }
@@ -114,7 +114,7 @@ async fn receive(stream: &Async<UnixStream>) -> io::Result<(Event, Vec<OwnedFd>)
             return Ok((event, fds));
         }
         let mut part = vec![0; wanted - bytes.len()];
-        let n = stream.read_with(|s| receive_part(s, &mut part, &mut fds)).await?;
+        let n = stream.read_with(|s| receive_bytes(s, &mut part, &mut fds)).await?;
         if n == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -122,7 +122,7 @@ async fn receive(stream: &Async<UnixStream>) -> io::Result<(Event, Vec<OwnedFd>)
     }
 }
 
-fn receive_part(stream: &UnixStream, part: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+fn receive_bytes(stream: &UnixStream, part: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let got = recvmsg(stream, &mut [IoSliceMut::new(part)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
@@ -134,16 +134,16 @@ fn receive_part(stream: &UnixStream, part: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     Ok(got.bytes)
 }
 
-impl Ends {
-    fn of(fds: Vec<OwnedFd>) -> io::Result<Ends> {
+impl SessionFds {
+    fn of(fds: Vec<OwnedFd>) -> io::Result<SessionFds> {
         let mut files = fds.into_iter().map(File::from);
         match (files.next(), files.next(), files.next()) {
-            (Some(terminal), None, None) => Ok(Ends {
+            (Some(terminal), None, None) => Ok(SessionFds {
                 stdout: Async::new(terminal.try_clone()?)?,
                 stdin: Async::new(terminal)?,
                 stderr: None,
             }),
-            (Some(stdin), Some(stdout), Some(stderr)) => Ok(Ends {
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok(SessionFds {
                 stdin: Async::new(stdin)?,
                 stdout: Async::new(stdout)?,
                 stderr: Some(Async::new(stderr)?),
@@ -156,25 +156,25 @@ impl Ends {
 /// Until the process has ended and all it said was passed on, or the caller has left.
 async fn carry(
     keeper: Async<UnixStream>,
-    ends: Ends,
+    ends: SessionFds,
     input: Receiver<SessionInput>,
     output: Sender<SessionOutput>,
 ) {
-    let Ends { stdin, stdout, stderr } = ends;
+    let SessionFds { stdin, stdout, stderr } = ends;
     let tty = stderr.is_none();
     let left = async {
-        or(feed(stdin, tty, &input), output.closed()).await;
+        or(forward_input(stdin, tty, &input), output.closed()).await;
         None
     };
     let said = async {
         let errors = async {
             if let Some(stderr) = stderr {
-                pass_on(stderr, &output, SessionOutput::Stderr).await;
+                forward_output(stderr, &output, SessionOutput::Stderr).await;
             }
         };
-        zip(pass_on(stdout, &output, SessionOutput::Stdout), errors).await;
+        zip(forward_output(stdout, &output, SessionOutput::Stdout), errors).await;
     };
-    let ended = async { Some(outlive(&keeper, said).await) };
+    let ended = async { Some(wait_for_end(&keeper, said).await) };
     let last = match or(ended, left).await {
         None => return,
         Some(Ok(Event::SessionEnded { exit })) => SessionOutput::Exited { code: exit.code() },
@@ -189,7 +189,7 @@ async fn carry(
 }
 
 /// The end of the process, once its output has ended too, or was waited for.
-async fn outlive(keeper: &Async<UnixStream>, said: impl Future<Output = ()>) -> io::Result<Event> {
+async fn wait_for_end(keeper: &Async<UnixStream>, said: impl Future<Output = ()>) -> io::Result<Event> {
     let mut said = pin!(said);
     let mut end = pin!(session_end(keeper));
     let first = or(async { Some(end.as_mut().await) }, async {
@@ -198,7 +198,7 @@ async fn outlive(keeper: &Async<UnixStream>, said: impl Future<Output = ()>) -> 
     });
     let Some(ended) = first.await else { return end.await };
     or(said, async {
-        Timer::after(LAST_WORDS).await;
+        Timer::after(OUTPUT_DRAIN_TIMEOUT).await;
     })
     .await;
     ended
@@ -215,7 +215,11 @@ async fn session_end(keeper: &Async<UnixStream>) -> io::Result<Event> {
 }
 
 /// Until the output ends. A terminal whose last user is gone gives an error.
-async fn pass_on(mut from: Async<File>, to: &Sender<SessionOutput>, as_what: fn(Vec<u8>) -> SessionOutput) {
+async fn forward_output(
+    mut from: Async<File>,
+    to: &Sender<SessionOutput>,
+    as_what: fn(Vec<u8>) -> SessionOutput,
+) {
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(n) = from.read(&mut chunk).await
         && n > 0
@@ -226,8 +230,8 @@ async fn pass_on(mut from: Async<File>, to: &Sender<SessionOutput>, as_what: fn(
     }
 }
 
-/// Until nobody says anything any more. What the process does not want to hear is thrown away.
-async fn feed(stdin: Async<File>, tty: bool, input: &Receiver<SessionInput>) {
+/// Until the input ends. Input that the process does not read is dropped.
+async fn forward_input(stdin: Async<File>, tty: bool, input: &Receiver<SessionInput>) {
     const END_OF_INPUT: &[u8] = &[4];
     let mut stdin = Some(stdin);
     while let Ok(said) = input.recv().await {
@@ -264,7 +268,7 @@ mod tests {
             for event in [of_a_run, Event::SessionEnded { exit }] {
                 write(&theirs, &record::encode(&event)).await.expect("written");
             }
-            let end = outlive(&ours, async {}).await.expect("an end");
+            let end = wait_for_end(&ours, async {}).await.expect("an end");
             assert_eq!(end, Event::SessionEnded { exit });
         });
     }

@@ -4,7 +4,7 @@
 //! Refuses to know: HTTP. The kernel resolves each path in one step (openat2, Linux 5.6); without that call, links are not
 //! followed at all.
 
-use super::follow::{CHUNK_BYTES, Source};
+use super::stream::{CHUNK_BYTES, Source};
 use model::time::Wall;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat,
@@ -20,7 +20,7 @@ use wire::request::{Refusal, RefusalKind};
 /// The most that one listing holds.
 const MAX_ENTRIES: usize = 10_000;
 const MAX_PATH_BYTES: usize = 4095;
-/// What a content type is judged by.
+/// How many bytes the content type is detected from.
 const SNIFFED_BYTES: usize = 512;
 /// A path that is moved while it is resolved is resolved again.
 const ATTEMPTS: usize = 8;
@@ -32,7 +32,7 @@ pub struct Files {
 }
 
 /// Something found by its path, not yet opened for reading.
-struct Found {
+struct ResolvedFile {
     handle: OwnedFd,
     stat: Stat,
     /// Below the allocation's directory, as it really is.
@@ -68,7 +68,7 @@ impl Files {
                 let most = "entries, the most that is listed: name a directory below it";
                 return Err(invalid(format!("{path:?} holds more than {MAX_ENTRIES} {most}")));
             }
-            // gone since
+            // deleted since
             let Ok(stat) = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             entries.push(info(&name.to_string_lossy(), &stat));
         }
@@ -117,25 +117,25 @@ impl Files {
         Ok(FileReader { file, name: found.asked, position, left: limit, follow, gone: false })
     }
 
-    fn find(&self, path: &str) -> Result<Found, Refusal> {
+    fn find(&self, path: &str) -> Result<ResolvedFile, Refusal> {
         if path.len() > MAX_PATH_BYTES {
             return Err(invalid(format!("the path is longer than {MAX_PATH_BYTES} bytes")));
         }
         let asked = path.trim_matches('/').to_string();
         let below = if asked.is_empty() { "." } else { &asked };
-        let handle = match beneath(&self.root, below) {
-            Err(Errno::NOSYS) => step_by_step(&self.root, below),
+        let handle = match open_beneath(&self.root, below) {
+            Err(Errno::NOSYS) => open_step_by_step(&self.root, below),
             resolved => resolved,
         };
         let handle = handle.map_err(|e| unreadable(path, e))?;
         let stat = fstat(&handle).map_err(|e| unreadable(path, e))?;
         let real = real_path(&handle).map_err(|e| unreadable(path, e))?;
         let real = real.strip_prefix(&self.real).map(Path::to_path_buf).map_err(|_| escapes())?;
-        Ok(Found { handle, stat, real, asked })
+        Ok(ResolvedFile { handle, stat, real, asked })
     }
 }
 
-impl Found {
+impl ResolvedFile {
     fn is_dir(&self) -> bool {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::Directory
     }
@@ -144,7 +144,7 @@ impl Found {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
 
-    /// In a task's own directory, `secrets` and `private` are the task's alone.
+    /// `secrets` and `private` in a task's directory are not served.
     fn is_secret(&self) -> bool {
         let mut parts = self.real.iter();
         parts.next().is_some_and(|first| first != "alloc")
@@ -159,7 +159,7 @@ impl Found {
 }
 
 /// `OFlags::PATH`: what is found there is not opened yet, which for a device or a pipe would mean something.
-fn beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+fn open_beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let mut last = Errno::AGAIN;
     for _ in 0..ATTEMPTS {
@@ -172,7 +172,7 @@ fn beneath(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// For kernels without openat2.
-fn step_by_step(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
+fn open_step_by_step(root: &OwnedFd, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut at = openat(root, ".", flags, Mode::empty())?;
     for part in path.split('/').filter(|p| !matches!(*p, "" | ".")) {
@@ -288,10 +288,10 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// An allocation's directory, and what lies beside it.
-    struct Place(Scratch);
+    struct TestDir(Scratch);
 
-    impl Place {
-        fn new(name: &str) -> Place {
+    impl TestDir {
+        fn new(name: &str) -> TestDir {
             let dirs = ["a/alloc/logs", "a/t/local", "a/t/secrets", "a/t/private", "beside"];
             let dir = Scratch::new(name, &dirs);
             for (file, text) in [
@@ -302,7 +302,7 @@ mod tests {
             ] {
                 dir.write(file, text);
             }
-            Place(dir)
+            TestDir(dir)
         }
 
         fn files(&self) -> Files {
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn files_are_listed_described_and_read() {
-        let dir = Place::new("plain");
+        let dir = TestDir::new("plain");
         fs::set_permissions(dir.at("alloc/f"), fs::Permissions::from_mode(0o640)).unwrap();
         let files = dir.files();
         for path in ["", "/", ".", "t/../"] {
@@ -344,8 +344,8 @@ mod tests {
 
     /// What a task may put below its directory, and what callers may write, to get at something else.
     #[test]
-    fn nothing_leads_out_and_secrets_are_not_read() {
-        let dir = Place::new("hostile");
+    fn paths_cannot_escape_and_secrets_are_not_read() {
+        let dir = TestDir::new("hostile");
         for (link, target) in [
             ("alloc/absolute", "/etc/passwd"),
             ("alloc/relative", "../../beside/other"),
@@ -399,13 +399,13 @@ mod tests {
         for (path, found) in
             [("alloc/f", Ok(())), ("alloc/inside", Err(Errno::XDEV)), ("../a", Err(Errno::XDEV))]
         {
-            assert_eq!(step_by_step(&files.root, path).map(drop), found, "without openat2: {path}");
+            assert_eq!(open_step_by_step(&files.root, path).map(drop), found, "without openat2: {path}");
         }
     }
 
     #[test]
-    fn a_follower_hears_of_growth_truncation_and_deletion() {
-        let dir = Place::new("follow");
+    fn a_follower_gets_growth_truncation_and_deletion() {
+        let dir = TestDir::new("follow");
         let file = "alloc/f".to_string();
         let mut reader = dir.files().read("/alloc/f", Position::FromEnd(0), None, true).unwrap();
         let data = |bytes: &[u8], offset| {

@@ -1,8 +1,8 @@
 //! What holds of readers of logs in a directory that its task has written to: they end, and nothing leads out.
 
-use super::follow::{CHUNK_BYTES, Source};
-use super::logs::{LogReader, Place};
+use super::logs::{LogLocation, LogReader};
 use super::scratch::Scratch;
+use super::stream::{CHUNK_BYTES, Source};
 use std::os::unix::fs::symlink;
 use wire::client_rpc::{Position, StreamFrame};
 
@@ -34,7 +34,7 @@ pub fn logs(bytes: &[u8]) {
     }
     let offset = u64::from(*offset);
     let start = if start % 2 == 0 { Position::FromStart(offset) } else { Position::FromEnd(offset) };
-    let place = Place { alloc_dir: dir.path().join("own"), task: "t".into(), stream: "stdout" };
+    let place = LogLocation { alloc_dir: dir.path().join("own"), task: "t".into(), stream: "stdout" };
     let mut reader = LogReader::open(place, start, false).expect("the directory is there");
     let mut read = 0;
     while let Some(piece) = reader.next().expect("it can be read") {

@@ -3,7 +3,7 @@
 //! Refuses to know: HTTP, and who may read. The directory belongs to the task, so nothing in it is trusted: no symbolic
 //! link is followed and only regular files are read. A reader holds one open file and one buffer.
 
-use super::follow::{CHUNK_BYTES, Source};
+use super::stream::{CHUNK_BYTES, Source};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -14,7 +14,7 @@ use wire::client_rpc::{Position, StreamFrame};
 
 /// Where a stream's files are: `<allocation directory>/alloc/logs/<task>.<stdout|stderr>.<index>`.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct LogLocation {
     pub alloc_dir: PathBuf,
     pub task: String,
     pub stream: &'static str,
@@ -22,7 +22,7 @@ pub struct Place {
 
 #[derive(Debug)]
 pub struct LogReader {
-    place: Place,
+    place: LogLocation,
     /// Index of the file that is read; `None` before the first one is there.
     index: Option<u64>,
     position: u64,
@@ -34,7 +34,7 @@ pub struct LogReader {
 impl LogReader {
     /// Offsets count over all files that are there; back from the end, 0 is the beginning of the newest file
     /// (client.md 25.3). `follow`: also what is written from now on. Fails when the directory is not there.
-    pub fn open(place: Place, start: Position, follow: bool) -> Result<LogReader, Errno> {
+    pub fn open(place: LogLocation, start: Position, follow: bool) -> Result<LogReader, Errno> {
         let files = list(&place)?;
         let (index, position) = match begin(&files, start) {
             Some((index, position)) => (Some(index), position),
@@ -97,7 +97,7 @@ impl Source for LogReader {
     }
 }
 
-impl Place {
+impl LogLocation {
     fn name(&self, index: u64) -> String {
         format!("{}.{}.{index}", self.task, self.stream)
     }
@@ -111,7 +111,7 @@ impl Place {
 }
 
 /// Index and size of the stream's files, lowest index first.
-fn list(place: &Place) -> Result<Vec<(u64, u64)>, Errno> {
+fn list(place: &LogLocation) -> Result<Vec<(u64, u64)>, Errno> {
     let logs = open_logs(&place.alloc_dir)?;
     let mut files = Vec::new();
     for entry in Dir::read_from(&logs)? {
@@ -194,8 +194,8 @@ mod tests {
             fs::remove_file(self.0.path().join(format!("alloc/logs/t.stdout.{index}"))).unwrap();
         }
 
-        fn place(&self) -> Place {
-            Place { alloc_dir: self.0.path().to_path_buf(), task: "t".into(), stream: "stdout" }
+        fn place(&self) -> LogLocation {
+            LogLocation { alloc_dir: self.0.path().to_path_buf(), task: "t".into(), stream: "stdout" }
         }
     }
 
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_put_there_is_not_trusted() {
+    fn files_planted_by_tasks_are_not_trusted() {
         let dir = Logs::new("foreign");
         let logs = dir.0.path().join("alloc/logs");
         std::os::unix::fs::symlink("/etc/passwd", logs.join("t.stdout.0")).unwrap();

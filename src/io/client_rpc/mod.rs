@@ -2,24 +2,24 @@
 //! way to files and processes. In one process the questions come through a queue; from elsewhere they will come as frames.
 //!
 //! Refuses to know: HTTP, and which questions may be asked. Invariants: questions under way are bounded, each is answered
-//! or refused within `PATIENCE`; whatever is opened for a caller ends when the caller leaves.
+//! or refused within `TIMEOUT`; whatever is opened for a caller ends when the caller leaves.
 
 mod exec;
-mod figures;
 mod files;
-mod follow;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 mod logs;
 #[cfg(any(test, feature = "testing"))]
 mod scratch;
+mod stats;
+mod stream;
 
 use crate::executor;
 use async_channel::{Receiver, Sender, TrySendError};
 use client::effects::Grant;
 pub use exec::Session;
 use files::Files;
-use logs::{LogReader, Place};
+use logs::{LogLocation, LogReader};
 use model::id::AllocId;
 use rustix::io::Errno;
 use smol::Timer;
@@ -31,18 +31,18 @@ use std::time::Duration;
 use wire::client_rpc::{ClientReply, ClientRequest, StreamFrame};
 use wire::request::{Refusal, RefusalKind};
 
-/// How long a question may wait for its answer.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Questions whose answer has not begun.
-const MAX_UNDER_WAY: usize = 128;
+/// How long a call may wait for its reply.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The most calls that have no reply yet.
+const MAX_CONCURRENT_CALLS: usize = 128;
 
-/// A question on its way to the node.
+/// A call to the node, and where its reply goes.
 pub struct RpcCall {
     pub ask: ClientRequest,
     pub reply: Sender<Result<CallResult, Refusal>>,
 }
 
-/// How an answer comes within one process.
+/// The reply to a call within one process.
 pub enum CallResult {
     Reply(ClientReply),
     /// Until they end.
@@ -50,13 +50,13 @@ pub enum CallResult {
     Session(Session),
 }
 
-/// A question on its way to the client's brain.
+/// Asks the client's brain for a reply or a grant.
 pub struct GrantRequest {
     pub ask: ClientRequest,
     pub reply: Sender<Result<Grant, Refusal>>,
 }
 
-/// Puts a question into a queue, and waits for its answer.
+/// Queues a call, and waits for its reply.
 pub async fn call<Q, A>(
     queue: &Sender<Q>,
     question: impl FnOnce(Sender<Result<A, Refusal>>) -> Q,
@@ -76,13 +76,13 @@ pub async fn call<Q, A>(
         answered.recv().await.unwrap_or(gone)
     };
     or(answer, async {
-        Timer::after(PATIENCE).await;
+        Timer::after(TIMEOUT).await;
         unavailable("the node gave no answer within 30 seconds: look before you repeat it")
     })
     .await
 }
 
-/// The way to the client's brain.
+/// Sends requests to the client's brain.
 #[derive(Clone)]
 pub struct BrainHandle(Sender<GrantRequest>);
 
@@ -92,7 +92,7 @@ impl BrainHandle {
     }
 }
 
-/// Where things lie on this node.
+/// The directories of this node.
 #[derive(Clone)]
 pub struct NodeDirs {
     /// With the keeper's socket.
@@ -101,7 +101,7 @@ pub struct NodeDirs {
     pub alloc_dir: PathBuf,
 }
 
-/// Answers questions until nobody asks any more.
+/// Serves calls until their queue is closed.
 pub async fn serve(
     executor: Arc<smol::Executor<'static>>,
     calls: Receiver<RpcCall>,
@@ -109,7 +109,7 @@ pub async fn serve(
     dirs: NodeDirs,
 ) {
     let node = Node { executor: executor.clone(), brain: BrainHandle(brain), dirs };
-    let slots = Arc::new(Semaphore::new(MAX_UNDER_WAY));
+    let slots = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
     while let Ok(RpcCall { ask, reply }) = calls.recv().await {
         let (node, place) = (node.clone(), slots.acquire_arc().await);
         let answer = async move {
@@ -142,11 +142,11 @@ impl Node {
                 session.await.map(CallResult::Session)
             }
             Grant::Runs { core_mhz, .. } if ask == ClientRequest::HostStats => {
-                let figures = figures::of_host(self.dirs.alloc_dir.clone(), core_mhz).await;
+                let figures = stats::of_host(self.dirs.alloc_dir.clone(), core_mhz).await;
                 Ok(CallResult::Reply(ClientReply::HostStats(figures)))
             }
             Grant::Runs { runs, core_mhz } => {
-                let figures = figures::of_runs(runs, core_mhz).await;
+                let figures = stats::of_runs(runs, core_mhz).await;
                 Ok(CallResult::Reply(ClientReply::AllocResourceUsage(figures)))
             }
         }
@@ -157,27 +157,28 @@ impl Node {
             ClientRequest::Logs { alloc, task, stream, from, follow } => {
                 let (alloc, from, follow) = (*alloc, *from, *follow);
                 let alloc_dir = self.dirs.alloc_dir.join(alloc.to_string());
-                let place = Place { alloc_dir, task: task.clone(), stream: stream.as_str() };
+                let place = LogLocation { alloc_dir, task: task.clone(), stream: stream.as_str() };
                 let reader = executor::unblock(move || LogReader::open(place, from, follow)).await;
                 let reader = reader.map_err(|error| unreadable(alloc, error))?;
                 let again = follow.then(|| (self.brain.clone(), ask));
-                Ok(CallResult::Stream(follow::pieces(&self.executor, reader, again)))
+                Ok(CallResult::Stream(stream::stream(&self.executor, reader, again)))
             }
             ClientRequest::List { alloc, path } => {
                 let path = path.clone();
-                let entries = self.look(*alloc, move |files| files.list(&path)).await?;
+                let entries = self.with_files(*alloc, move |files| files.list(&path)).await?;
                 Ok(CallResult::Reply(ClientReply::Files(entries)))
             }
             ClientRequest::Stat { alloc, path } => {
                 let path = path.clone();
-                let file = self.look(*alloc, move |files| files.stat(&path)).await?;
+                let file = self.with_files(*alloc, move |files| files.stat(&path)).await?;
                 Ok(CallResult::Reply(ClientReply::File(file)))
             }
             ClientRequest::File { alloc, path, from, limit, follow } => {
                 let (path, from, limit, follow) = (path.clone(), *from, *limit, *follow);
-                let reader = self.look(*alloc, move |files| files.read(&path, from, limit, follow)).await?;
+                let reader =
+                    self.with_files(*alloc, move |files| files.read(&path, from, limit, follow)).await?;
                 let again = follow.then(|| (self.brain.clone(), ask));
-                Ok(CallResult::Stream(follow::pieces(&self.executor, reader, again)))
+                Ok(CallResult::Stream(stream::stream(&self.executor, reader, again)))
             }
             _ => Err(Refusal::new(RefusalKind::Unavailable, "the node granted files where none are read")),
         }
@@ -186,7 +187,7 @@ impl Node {
 
 impl Node {
     /// On a thread that may wait for the disk.
-    async fn look<T: Send + 'static>(
+    async fn with_files<T: Send + 'static>(
         &self,
         alloc: AllocId,
         act: impl FnOnce(&Files) -> Result<T, Refusal> + Send + 'static,

@@ -1,7 +1,7 @@
 //! For tests of what reads files: a directory of their own, and a source read to its present end.
 
 #[cfg(test)]
-use super::follow::Source;
+use super::stream::Source;
 use std::fs;
 use std::path::{Path, PathBuf};
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! One connection: hyper reads its requests and writes their answers, one after the other, within our limits.
 
 use super::body::ReplyBody;
-use super::encoding::{self, GzipStream, Squeezed};
-use super::limits::Pass;
+use super::encoding::{self, ActiveCompressions, GzipStream};
+use super::limits::ConnectionPermit;
 use super::service::{Answer, Service};
 use super::socket::{Phase, Progress, TimedSocket};
 use super::{BODY_TIMEOUT, GRACE, HEAD_TIMEOUT, IDLE_TIMEOUT, Settings, websocket};
@@ -34,15 +34,15 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
 /// How much of a body that is too long is read and thrown away, for a peer that listens only when it has sent everything.
 const MAX_DISCARDED_BYTES: usize = 16 << 20;
-/// How long a peer that is not listened to any more may go on talking, so that it can read the last answer.
-const LINGER: Duration = Duration::from_secs(1);
+/// How long input is still read and dropped after the last answer, so that the peer can read it.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 pub struct Host {
     pub executor: Arc<smol::Executor<'static>>,
     pub service: Arc<dyn Service>,
     pub settings: Arc<Settings>,
-    pub squeezed: Squeezed,
+    pub compressions: ActiveCompressions,
     /// Closed when the server is to end.
     pub stop: Receiver<()>,
 }
@@ -50,19 +50,19 @@ pub struct Host {
 /// What the requests of one connection share.
 struct Connection {
     host: Arc<Host>,
-    pass: Pass,
+    permit: ConnectionPermit,
     progress: Arc<Progress>,
     /// The session that takes the connection over once its answer was sent.
     upgrade: Mutex<Option<(OnUpgrade, Session)>>,
 }
 
 /// Until it ends, or for as long as a stop leaves it.
-pub async fn serve(host: Arc<Host>, socket: TcpStream, pass: Pass) {
+pub async fn serve(host: Arc<Host>, socket: TcpStream, permit: ConnectionPermit) {
     // Small answers shall not wait for more to send with them.
     let _ = socket.set_nodelay(true);
     let stop = host.stop.clone();
     let progress = Arc::new(Progress::new(HEAD_TIMEOUT));
-    let connection = Arc::new(Connection { host, pass, progress, upgrade: Mutex::default() });
+    let connection = Arc::new(Connection { host, permit, progress, upgrade: Mutex::default() });
     or(connection.run(socket), async {
         let _ = stop.recv().await;
         Timer::after(GRACE).await;
@@ -84,7 +84,7 @@ async fn close_with(mut socket: TcpStream, status: &str, text: &str) {
         text.len()
     );
     let tell = or(async { socket.write_all(answer.as_bytes()).await.is_ok() }, async {
-        Timer::after(LINGER).await;
+        Timer::after(LINGER_TIMEOUT).await;
         false
     });
     if tell.await {
@@ -101,7 +101,7 @@ async fn linger(mut socket: TcpStream) {
         }
     };
     or(listen, async {
-        Timer::after(LINGER).await;
+        Timer::after(LINGER_TIMEOUT).await;
     })
     .await;
 }
@@ -113,7 +113,7 @@ impl Connection {
         if let Some((upgrade, session)) = session {
             drop(socket);
             return match upgrade.await {
-                Ok(upgraded) => Box::pin(websocket::converse(upgraded, session)).await,
+                Ok(upgraded) => Box::pin(websocket::serve_session(upgraded, session)).await,
                 Err(error) => tracing::warn!(%error, "a session's connection did not become a websocket"),
             };
         }
@@ -158,10 +158,10 @@ impl Connection {
 
     async fn exchange(&self, mut request: hyper::Request<Incoming>) -> hyper::Response<ReplyBody> {
         self.progress.enter(Phase::Body);
-        let offer = websocket::Offer::take(&mut request);
+        let upgrade = websocket::Upgrade::take(&mut request);
         let (head, body) = request.into_parts();
         let gzip = encoding::takes_gzip(&head.headers);
-        let answer = match Box::pin(read(&head, body, offer.is_some())).await {
+        let answer = match Box::pin(read(&head, body, upgrade.is_some())).await {
             Err(refused) => Answer::Whole(refused),
             Ok(request) => {
                 self.progress.enter(match request.method {
@@ -175,11 +175,11 @@ impl Connection {
                 answering.await
             }
         };
-        let mut reply = Box::pin(self.reply(answer, offer, gzip)).await;
+        let mut reply = Box::pin(self.reply(answer, upgrade, gzip)).await;
         for (name, value) in self.host.settings.response_headers.get().iter() {
             replace(reply.headers_mut(), name, value);
         }
-        let crowded = self.pass.is_crowded(*self.host.settings.limits.get());
+        let crowded = self.permit.is_crowded(*self.host.settings.limits.get());
         self.progress.set_idle(if crowded { HEAD_TIMEOUT } else { IDLE_TIMEOUT });
         reply
     }
@@ -187,19 +187,19 @@ impl Connection {
     async fn reply(
         &self,
         answer: Answer,
-        offer: Option<websocket::Offer>,
+        upgrade: Option<websocket::Upgrade>,
         gzip: bool,
     ) -> hyper::Response<ReplyBody> {
-        match (answer, offer) {
-            (Answer::Whole(response), _) if gzip => self.whole(squeeze(response).await),
+        match (answer, upgrade) {
+            (Answer::Whole(response), _) if gzip => self.whole(compress(response).await),
             (Answer::Whole(response), _) => self.whole(response),
             (Answer::Stream { headers, chunks }, _) => {
-                let gzip = if gzip { GzipStream::new(&self.host.squeezed) } else { None };
+                let gzip = if gzip { GzipStream::new(&self.host.compressions) } else { None };
                 self.stream(&headers, chunks, gzip)
             }
-            (Answer::Session(session), Some(offer)) => {
+            (Answer::Session(session), Some(upgrade)) => {
                 let mut reply = hyper::Response::new(ReplyBody::whole(vec![], self.progress.clone()));
-                let upgrade = offer.accept(&mut reply);
+                let upgrade = upgrade.accept(&mut reply);
                 *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, session));
                 reply
             }
@@ -217,7 +217,7 @@ impl Connection {
         reply
     }
 
-    /// What goes on for as long as there is something to say is never kept by anyone on the way.
+    /// Streams must not be cached.
     fn stream(
         &self,
         more: &[(&'static str, String)],
@@ -245,9 +245,9 @@ fn add(headers: &mut HeaderMap, name: &str, value: &str) {
 
 /// What the operator wants to have on every answer. Where an answer ends is for hyper to say.
 fn replace(headers: &mut HeaderMap, name: &str, value: &str) {
-    const HYPERS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
+    const HYPER_OWNED_HEADERS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
     if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value))
-        && !HYPERS.contains(&name.as_str())
+        && !HYPER_OWNED_HEADERS.contains(&name.as_str())
     {
         headers.insert(name, value);
     }
@@ -257,7 +257,7 @@ fn replace(headers: &mut HeaderMap, name: &str, value: &str) {
 async fn read(head: &Parts, body: Incoming, websocket: bool) -> Result<Request, Response> {
     check(head)?;
     let announced = body.size_hint().lower();
-    // Who asks first is told before sending anything.
+    // A request with `Expect` is answered before its body is sent.
     let asks_first = head.headers.contains_key(EXPECT);
     if announced > MAX_BODY_BYTES as u64 && (asks_first || announced > MAX_DISCARDED_BYTES as u64) {
         return Err(too_long());
@@ -347,12 +347,12 @@ fn method(method: &hyper::Method) -> Method {
     }
 }
 
-async fn squeeze(response: Response) -> Response {
-    match encoding::squeeze(response.body).await {
+async fn compress(response: Response) -> Response {
+    match encoding::compress(response.body).await {
         Err(body) => Response { body, ..response },
         Ok(body) => {
-            let squeezed = Response { body, ..response };
-            encoding::HEADERS.iter().fold(squeezed, |response, (name, value)| response.with(name, value))
+            let compressions = Response { body, ..response };
+            encoding::HEADERS.iter().fold(compressions, |response, (name, value)| response.with(name, value))
         }
     }
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Smaller bodies fit into one packet anyway.
-const WORTH_IT_BYTES: usize = 1 << 10;
+const MIN_COMPRESSED_BYTES: usize = 1 << 10;
 /// Larger ones are compressed on the blocking pool: other connections shall not wait for them.
-const QUICK_BYTES: usize = 64 << 10;
+const MAX_INLINE_BYTES: usize = 64 << 10;
 const MAX_STREAMS: usize = 16;
 
 /// What is said of a compressed answer.
@@ -33,10 +33,10 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// The body compressed, or as it was when that is not worth it.
-pub async fn squeeze(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
+pub async fn compress(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     match body.len() {
-        0..WORTH_IT_BYTES => Err(body),
-        WORTH_IT_BYTES..=QUICK_BYTES => compressed(body),
+        0..MIN_COMPRESSED_BYTES => Err(body),
+        MIN_COMPRESSED_BYTES..=MAX_INLINE_BYTES => compressed(body),
         _ => executor::unblock(move || compressed(body)).await,
     }
 }
@@ -51,12 +51,12 @@ fn compressed(body: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
 
 /// How many streams are compressed at present.
 #[derive(Clone, Debug, Default)]
-pub struct Squeezed(Arc<AtomicUsize>);
+pub struct ActiveCompressions(Arc<AtomicUsize>);
 
-/// Given back when dropped.
-struct Place(Squeezed);
+/// Released when dropped.
+struct CompressionPermit(ActiveCompressions);
 
-impl Drop for Place {
+impl Drop for CompressionPermit {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -65,16 +65,16 @@ impl Drop for Place {
 /// The compressor of one stream.
 pub struct GzipStream {
     encoder: GzEncoder<Vec<u8>>,
-    _place: Place,
+    _permit: CompressionPermit,
 }
 
 impl GzipStream {
     /// `None` when there are enough of them.
-    pub fn new(squeezed: &Squeezed) -> Option<GzipStream> {
+    pub fn new(compressions: &ActiveCompressions) -> Option<GzipStream> {
         let one_more = |n| (n < MAX_STREAMS).then_some(n + 1);
-        squeezed.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        compressions.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
         let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        Some(GzipStream { encoder, _place: Place(squeezed.clone()) })
+        Some(GzipStream { encoder, _permit: CompressionPermit(compressions.clone()) })
     }
 
     /// Everything up to and with this chunk.
@@ -117,33 +117,33 @@ mod tests {
 
     #[test]
     fn bodies_come_back_as_they_were() {
-        for length in [WORTH_IT_BYTES, QUICK_BYTES + 1] {
+        for length in [MIN_COMPRESSED_BYTES, MAX_INLINE_BYTES + 1] {
             let body = b"drover ".repeat(length / 7 + 1);
-            let small = smol::block_on(squeeze(body.clone())).unwrap();
+            let small = smol::block_on(compress(body.clone())).unwrap();
             assert!(small.len() < body.len() / 4);
             let mut back = Vec::new();
             GzDecoder::new(&small[..]).read_to_end(&mut back).unwrap();
             assert_eq!(back, body);
         }
-        assert!(smol::block_on(squeeze(vec![b'a'; WORTH_IT_BYTES - 1])).is_err(), "too small");
+        assert!(smol::block_on(compress(vec![b'a'; MIN_COMPRESSED_BYTES - 1])).is_err(), "too small");
     }
 
     #[test]
     fn gzip_chunks_are_readable_one_by_one() {
-        let squeezed = Squeezed::default();
-        let mut squeezer = GzipStream::new(&squeezed).unwrap();
-        let mut sent = squeezer.chunk(b"first ");
+        let compressions = ActiveCompressions::default();
+        let mut compressor = GzipStream::new(&compressions).unwrap();
+        let mut sent = compressor.chunk(b"first ");
         let mut partly = [0; 6];
         GzDecoder::new(&sent[..]).read_exact(&mut partly).unwrap();
         assert_eq!(&partly, b"first ");
-        sent.extend(squeezer.chunk(b"second"));
-        sent.extend(squeezer.end());
+        sent.extend(compressor.chunk(b"second"));
+        sent.extend(compressor.end());
         let mut all = String::new();
         GzDecoder::new(&sent[..]).read_to_string(&mut all).unwrap();
         assert_eq!(all, "first second");
-        let mut many: Vec<_> = (0..MAX_STREAMS).filter_map(|_| GzipStream::new(&squeezed)).collect();
-        assert_eq!((many.len(), GzipStream::new(&squeezed).is_none()), (MAX_STREAMS, true));
+        let mut many: Vec<_> = (0..MAX_STREAMS).filter_map(|_| GzipStream::new(&compressions)).collect();
+        assert_eq!((many.len(), GzipStream::new(&compressions).is_none()), (MAX_STREAMS, true));
         many.pop();
-        assert!(GzipStream::new(&squeezed).is_some(), "its place is given back");
+        assert!(GzipStream::new(&compressions).is_some(), "its place is given back");
     }
 }

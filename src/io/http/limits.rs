@@ -18,7 +18,7 @@ impl Default for Limits {
     }
 }
 
-/// So many refusals may be on their way at once; beyond that a connection is just closed.
+/// The most refusals that are being sent at once; beyond that a connection is closed without one.
 const REFUSALS: usize = 32;
 
 #[derive(Debug, Default)]
@@ -34,20 +34,20 @@ struct Counts {
 }
 
 pub enum Admission {
-    In(Pass),
+    Accepted(ConnectionPermit),
     /// Tell it so, then close.
-    Refused(Pass),
+    Refused(ConnectionPermit),
     /// Close it.
     Dropped,
 }
 
-/// Gives its place back when dropped.
-pub struct Pass {
-    turnstile: Arc<ConnectionLimiter>,
-    place: Place,
+/// A permit for one connection, released when dropped.
+pub struct ConnectionPermit {
+    limiter: Arc<ConnectionLimiter>,
+    kind: PermitKind,
 }
 
-enum Place {
+enum PermitKind {
     Local,
     From(IpAddr),
     Refusal,
@@ -55,25 +55,25 @@ enum Place {
 
 impl ConnectionLimiter {
     /// `limits`: as they are now; who is in already stays.
-    pub fn enter(self: &Arc<Self>, from: IpAddr, limits: Limits) -> Admission {
+    pub fn acquire(self: &Arc<Self>, from: IpAddr, limits: Limits) -> Admission {
         let from = from.to_canonical();
         let mut counts = self.counts();
         let of_address = counts.by_address.get(&from).copied().unwrap_or(0);
         let crowded = limits.per_address > 0 && of_address >= limits.per_address;
-        let pass = |place| Pass { turnstile: self.clone(), place };
+        let permit = |kind| ConnectionPermit { limiter: self.clone(), kind };
         if counts.all >= limits.connections || (crowded && !from.is_loopback()) {
             if counts.refusals >= REFUSALS {
                 return Admission::Dropped;
             }
             counts.refusals += 1;
-            return Admission::Refused(pass(Place::Refusal));
+            return Admission::Refused(permit(PermitKind::Refusal));
         }
         counts.all += 1;
         if from.is_loopback() {
-            return Admission::In(pass(Place::Local));
+            return Admission::Accepted(permit(PermitKind::Local));
         }
         *counts.by_address.entry(from).or_default() += 1;
-        Admission::In(pass(Place::From(from)))
+        Admission::Accepted(permit(PermitKind::From(from)))
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -81,20 +81,20 @@ impl ConnectionLimiter {
     }
 }
 
-impl Pass {
-    /// More than half of the places are taken.
+impl ConnectionPermit {
+    /// More than half of the permits are taken.
     pub fn is_crowded(&self, limits: Limits) -> bool {
-        self.turnstile.counts().all > limits.connections / 2
+        self.limiter.counts().all > limits.connections / 2
     }
 }
 
-impl Drop for Pass {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut counts = self.turnstile.counts();
-        match self.place {
-            Place::Refusal => counts.refusals -= 1,
-            Place::Local => counts.all -= 1,
-            Place::From(address) => {
+        let mut counts = self.limiter.counts();
+        match self.kind {
+            PermitKind::Refusal => counts.refusals -= 1,
+            PermitKind::Local => counts.all -= 1,
+            PermitKind::From(address) => {
                 counts.all -= 1;
                 if let Some(count) = counts.by_address.get_mut(&address) {
                     *count -= 1;
@@ -113,35 +113,35 @@ mod tests {
 
     const LIMITS: Limits = Limits { connections: 5, per_address: 2 };
 
-    fn enter(turnstile: &Arc<ConnectionLimiter>, from: &str) -> Option<Pass> {
-        match turnstile.enter(from.parse().unwrap(), LIMITS) {
-            Admission::In(pass) => Some(pass),
+    fn enter(limiter: &Arc<ConnectionLimiter>, from: &str) -> Option<ConnectionPermit> {
+        match limiter.acquire(from.parse().unwrap(), LIMITS) {
+            Admission::Accepted(permit) => Some(permit),
             Admission::Refused(_) | Admission::Dropped => None,
         }
     }
 
     #[test]
-    fn places_are_counted_by_address_and_given_back() {
-        let turnstile = Arc::<ConnectionLimiter>::default();
-        let first = enter(&turnstile, "10.0.0.1").unwrap();
-        let _second = enter(&turnstile, "::ffff:10.0.0.1").unwrap();
-        assert!(enter(&turnstile, "10.0.0.1").is_none());
+    fn permits_are_counted_by_address_and_released() {
+        let limiter = Arc::<ConnectionLimiter>::default();
+        let first = enter(&limiter, "10.0.0.1").unwrap();
+        let _second = enter(&limiter, "::ffff:10.0.0.1").unwrap();
+        assert!(enter(&limiter, "10.0.0.1").is_none());
         drop(first);
-        let _third = enter(&turnstile, "10.0.0.1").unwrap();
-        let _local: Vec<_> = (0..3).map(|_| enter(&turnstile, "127.0.0.1").unwrap()).collect();
-        assert!(enter(&turnstile, "127.0.0.1").is_none(), "loopback counts in all");
-        assert!(enter(&turnstile, "10.0.0.2").is_none());
+        let _third = enter(&limiter, "10.0.0.1").unwrap();
+        let _local: Vec<_> = (0..3).map(|_| enter(&limiter, "127.0.0.1").unwrap()).collect();
+        assert!(enter(&limiter, "127.0.0.1").is_none(), "loopback counts in all");
+        assert!(enter(&limiter, "10.0.0.2").is_none());
     }
 
     #[test]
     fn refusals_are_bounded_too() {
-        let turnstile = Arc::<ConnectionLimiter>::default();
-        let enter = || turnstile.enter([10, 0, 0, 1].into(), Limits { connections: 0, per_address: 0 });
+        let limiter = Arc::<ConnectionLimiter>::default();
+        let enter = || limiter.acquire([10, 0, 0, 1].into(), Limits { connections: 0, per_address: 0 });
         let mut kept = Vec::new();
         for _ in 0..REFUSALS {
             match enter() {
-                Admission::Refused(pass) => kept.push(pass),
-                Admission::In(_) | Admission::Dropped => panic!("expected a refusal"),
+                Admission::Refused(permit) => kept.push(permit),
+                Admission::Accepted(_) | Admission::Dropped => panic!("expected a refusal"),
             }
         }
         assert!(matches!(enter(), Admission::Dropped));

@@ -16,12 +16,12 @@ pub use hyper::HeaderMap;
 pub use hyper::body::Bytes;
 pub use limits::Limits;
 pub use published::Published;
-pub use service::{Answer, Answering, Service};
+pub use service::{Answer, AnswerFuture, Service};
 
 use crate::executor;
 use async_channel::{Receiver, Sender};
 use connection::Host;
-use encoding::Squeezed;
+use encoding::ActiveCompressions;
 use limits::{Admission, ConnectionLimiter};
 use smol::Timer;
 use smol::future::or;
@@ -36,13 +36,13 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a request's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long connections may go on after a stop.
+/// How long connections may finish after a stop.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// How long is waited after a failed accept: a process without free descriptors gets some back by waiting.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// So many may knock at once. The kernel lets those beyond wait for a second, or for three.
-const KNOCKING: i32 = 1024;
+/// The backlog of listen(2). The kernel retries connections beyond it after one second, then three.
+const ACCEPT_BACKLOG: i32 = 1024;
 
 /// What may change while the server runs.
 pub struct Settings {
@@ -59,11 +59,12 @@ pub async fn serve(
     settings: Arc<Settings>,
     stop: Receiver<()>,
 ) {
-    let turnstile = Arc::<ConnectionLimiter>::default();
-    if let Err(error) = rustix::net::listen(&listener, KNOCKING) {
+    let limiter = Arc::<ConnectionLimiter>::default();
+    if let Err(error) = rustix::net::listen(&listener, ACCEPT_BACKLOG) {
         tracing::warn!(%error, "only a few connections can be opened at the same moment");
     }
-    let host = Arc::new(Host { executor, service, settings, squeezed: Squeezed::default(), stop });
+    let host =
+        Arc::new(Host { executor, service, settings, compressions: ActiveCompressions::default(), stop });
     // Never used to send: it is closed once every connection has dropped its end.
     let (alive, all_ended) = async_channel::bounded::<()>(1);
     loop {
@@ -73,7 +74,7 @@ pub async fn serve(
         });
         match accepted.await {
             None => break,
-            Some(Ok((socket, _))) => admit(&host, &turnstile, socket, &alive),
+            Some(Ok((socket, _))) => admit(&host, &limiter, socket, &alive),
             Some(Err(error)) => pause_after(&error).await,
         }
     }
@@ -90,22 +91,22 @@ async fn pause_after(error: &io::Error) {
     Timer::after(ACCEPT_PAUSE).await;
 }
 
-fn admit(host: &Arc<Host>, turnstile: &Arc<ConnectionLimiter>, socket: TcpStream, alive: &Sender<()>) {
+fn admit(host: &Arc<Host>, limiter: &Arc<ConnectionLimiter>, socket: TcpStream, alive: &Sender<()>) {
     let Ok(peer) = socket.peer_addr() else { return };
     let alive = alive.clone();
-    match turnstile.enter(peer.ip(), *host.settings.limits.get()) {
-        Admission::In(pass) => {
-            let serving = connection::serve(host.clone(), socket, pass);
+    match limiter.acquire(peer.ip(), *host.settings.limits.get()) {
+        Admission::Accepted(permit) => {
+            let serving = connection::serve(host.clone(), socket, permit);
             let serve = async move {
                 serving.await;
                 drop(alive);
             };
             executor::spawn(&host.executor, serve).detach();
         }
-        Admission::Refused(pass) => {
+        Admission::Refused(permit) => {
             let refuse = async move {
                 connection::refuse(socket).await;
-                drop((pass, alive));
+                drop((permit, alive));
             };
             executor::spawn(&host.executor, refuse).detach();
         }

@@ -10,11 +10,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 /// An answer that is still to come.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+pub type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
 pub trait Service: Send + Sync + 'static {
     /// Dropped when the caller of a read leaves. `headers`: the request's; they are gone while the answer is waited for.
-    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> Answering<'a>;
+    fn call<'a>(self: Arc<Self>, request: &'a Request, headers: &HeaderMap) -> AnswerFuture<'a>;
 }
 
 /// What becomes of a request.

@@ -141,7 +141,7 @@ impl TimedSocket {
         Poll::Ready(Ok(0))
     }
 
-    /// Something came: a head begins, or goes on, or is read ahead.
+    /// Bytes were read: a head begins, continues, or is read ahead.
     fn came(&mut self, phase: Phase) {
         match phase {
             Phase::Idle => {
@@ -282,7 +282,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_peer_that_never_reads_is_given_up() {
+    fn a_peer_that_never_reads_times_out() {
         let result = smol::block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let _silent = TcpStream::connect(listener.local_addr()?).await?;
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_ahead_is_the_next_head() {
+    fn bytes_read_ahead_begin_the_next_request() {
         let progress = Progress::new(HEAD_TIMEOUT);
         for (ahead, next) in [(false, Phase::Idle), (true, Phase::Head), (false, Phase::Idle)] {
             progress.enter(Phase::Read);

@@ -1,4 +1,4 @@
-//! A connection that goes on as a websocket, and carries a session with a process.
+//! Websockets: the upgrade of a connection, and the session with a process that it carries.
 //!
 //! Refuses to know: what is said; `api::session` does.
 
@@ -26,18 +26,18 @@ use std::time::Duration;
 use wire::client_rpc::{SessionInput, SessionOutput};
 
 /// Callers say every ten seconds that they are there (client.md 25.8): one that is silent for longer is gone.
-const SILENCE: Duration = Duration::from_secs(60);
+const PING_INTERVAL: Duration = Duration::from_secs(60);
 /// The longest reason that fits into a close frame (RFC 6455 section 5.5).
 const MAX_REASON_BYTES: usize = 123;
 
-/// A caller's offer to go on by websocket.
-pub struct Offer {
+/// A caller's request to upgrade to a websocket.
+pub struct Upgrade {
     upgrade: OnUpgrade,
     accept: HeaderValue,
 }
 
-impl Offer {
-    pub fn take(request: &mut hyper::Request<Incoming>) -> Option<Offer> {
+impl Upgrade {
+    pub fn take(request: &mut hyper::Request<Incoming>) -> Option<Upgrade> {
         let headers = request.headers();
         let is_offer = lists(headers, UPGRADE, "websocket") && lists(headers, SEC_WEBSOCKET_VERSION, "13");
         let may_upgrade = request.method() == Method::GET && request.version() == Version::HTTP_11;
@@ -46,7 +46,7 @@ impl Offer {
         }
         let accept = derive_accept_key(headers.get(SEC_WEBSOCKET_KEY)?.as_bytes());
         let accept = HeaderValue::from_str(&accept).ok()?;
-        Some(Offer { upgrade: hyper::upgrade::on(request), accept })
+        Some(Upgrade { upgrade: hyper::upgrade::on(request), accept })
     }
 
     /// Makes this answer accept it; the connection comes once the answer was sent.
@@ -74,7 +74,7 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     !host.eq_ignore_ascii_case(text(HOST).unwrap_or_default())
 }
 
-pub async fn converse(upgraded: Upgraded, session: Session) {
+pub async fn serve_session(upgraded: Upgraded, session: Session) {
     let Ok(parts) = upgraded.downcast::<TimedSocket>() else { return };
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE_BYTES))
@@ -97,7 +97,7 @@ async fn listen(
 ) -> Option<CloseFrame> {
     loop {
         let said = or(async { from.next().await }, async {
-            Timer::after(SILENCE).await;
+            Timer::after(PING_INTERVAL).await;
             None
         });
         let text = match said.await {

@@ -48,7 +48,7 @@ const MAX_SHARES: u64 = 262_144;
 
 impl Cgroups {
     /// Finds the control groups that can be written; changes nothing.
-    pub fn survey() -> Cgroups {
+    pub fn detect() -> Cgroups {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let version = find(&mounts, &own);
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_those_of_the_reference() {
+    fn cpu_weights_follow_the_reference() {
         let cases = [
             (0, 1),
             (2, 1),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_remedy() {
+    fn missing_controllers_are_reported_with_their_remedy() {
         let v2 = |controllers| Version::V2 { base: PathBuf::from("/x"), own: false, controllers };
         let cases = [
             (Version::None, vec!["Delegate=yes"]),

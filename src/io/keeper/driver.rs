@@ -4,34 +4,26 @@
 //! journal durable with at most one sync, and only then releases and tells.
 
 use super::cgroup::Cgroups;
-use super::client::{Client, End};
+use super::connection::{Connection, ConnectionEnd};
 use super::epoll::{Epoll, Token};
 use super::journal::Journal;
-use super::output::View;
+use super::output::PipeView;
 use super::sessions::Sessions;
-use super::signals::{Signals, Told};
+use super::signals::{SignalKind, Signals};
 use super::tasks::Tasks;
-use super::{home, mark, process, upgrade};
-use keeper::brain::{Durable, Effect, Input, Keeper, Restored, Turn, Write};
+use super::{Options, keeper_dir, log, mark, process, upgrade};
+use keeper::brain::Keeper;
+use keeper::effects::{Durable, Effect, Input, Restored, TurnOutput, Write};
 use model::id::RunId;
 use model::time::{Mono, Span, Wall};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 use wire::keeper::{Event, MAX_SESSIONS, RunSpec};
-
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub data_dir: PathBuf,
-    /// The read end of a pipe whose write end only the agent has: when it closes, everything ends.
-    pub dev_fd: Option<RawFd>,
-    /// Given by a keeper that replaced its own binary: the listening socket.
-    pub listen_fd: Option<RawFd>,
-}
 
 /// Agents and command lines, and one for each session.
 const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
@@ -39,8 +31,8 @@ const MAX_CLIENTS: usize = 16 + MAX_SESSIONS;
 const JOURNAL_RETRY: Span = Span::seconds(1);
 /// Turns held back while the journal cannot be written.
 const MAX_STALLED_TURNS: usize = 20_000;
-/// How long answers may take to leave before the process ends.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long unsent events may delay the end of the process.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs until told to leave. Errors are those of starting.
 pub fn run(options: Options) -> Result<(), String> {
@@ -48,13 +40,6 @@ pub fn run(options: Options) -> Result<(), String> {
     let mut driver = Driver::start(options)?;
     drop(inherited);
     driver.serve().map_err(|e| format!("the keeper cannot go on: {e}"))
-}
-
-/// One line to standard error: the journal of systemd, or the keeper's log file.
-pub fn log(line: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    // Nobody is left to tell when even this fails.
-    let _ = writeln!(io::stderr(), "drover keeper: {line}");
 }
 
 struct Driver {
@@ -66,30 +51,30 @@ struct Driver {
     signals: Signals,
     listener: UnixListener,
     agent: Option<File>,
-    clients: BTreeMap<u32, Client>,
+    clients: BTreeMap<u32, Connection>,
     next_client: u32,
     tasks: Tasks,
     sessions: Sessions,
     journal: Journal,
     /// Turns whose journal bytes could not be written yet, and when to try again.
-    stalled: Option<Stalled>,
+    stalled: Option<DeferredTurns>,
     inputs: Vec<Input>,
-    view: View,
-    leaving: Leaving,
+    view: PipeView,
+    leaving: ShutdownKind,
     /// Held for as long as this process lives.
     _lock: File,
 }
 
-struct Stalled {
+struct DeferredTurns {
     write: Write,
-    turns: Vec<Turn>,
+    turns: Vec<TurnOutput>,
     retry: Mono,
 }
 
-impl Stalled {
+impl DeferredTurns {
     /// The tasks outlive a keeper that ends because it would have to remember too much.
-    fn add(&mut self, turn: Turn) -> io::Result<()> {
-        self.write = joined(std::mem::replace(&mut self.write, Write::Nothing), turn.write.clone());
+    fn add(&mut self, turn: TurnOutput) -> io::Result<()> {
+        self.write = merge_writes(std::mem::replace(&mut self.write, Write::Nothing), turn.write.clone());
         if !turn.is_idle() {
             self.turns.push(turn);
         }
@@ -101,7 +86,7 @@ impl Stalled {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Leaving {
+enum ShutdownKind {
     No,
     /// The tasks live on.
     Terminate,
@@ -115,30 +100,30 @@ impl Driver {
     fn start(options: Options) -> Result<Driver, String> {
         let dir = super::dir(&options.data_dir);
         let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
-        home::create(&dir).map_err(failed("the keeper's directory"))?;
-        let lock = home::lock(&dir)?;
-        let name = home::name(&dir).map_err(failed("the keeper's directory"))?;
+        keeper_dir::create(&dir).map_err(failed("the keeper's directory"))?;
+        let lock = keeper_dir::lock(&dir)?;
+        let name = keeper_dir::name(&dir).map_err(failed("the keeper's directory"))?;
         let exe = std::env::current_exe().map_err(failed("the path of this binary"))?;
         let signals = Signals::new().map_err(failed("signals"))?;
         process::adopt_orphans();
         let open_files = process::raise_open_files().map_err(failed("the limit of open files"))?;
-        let boot_id = home::boot_id()?;
+        let boot_id = keeper_dir::boot_id()?;
         let (mut journal, content) = Journal::open(dir.join("journal")).map_err(failed("the journal"))?;
         let wall = wall_now();
         let marked = mark::scan(&name, wall);
         let (keeper, restored) = Keeper::restore(boot_id, std::process::id(), &content, &marked, wall);
-        tell_of_damage(&restored);
+        log_damage(&restored);
         journal.write(&restored.write).map_err(failed("the journal"))?;
         let epoll = Epoll::new().map_err(|e| format!("epoll: {e}"))?;
-        let mut cgroups = Cgroups::survey();
+        let mut cgroups = Cgroups::detect();
         if let Err(e) = cgroups.prepare() {
             log(format_args!("{e}; tasks run without limits"));
             cgroups = Cgroups::none();
         }
-        let view = View::new().map_err(failed("a pipe"))?;
+        let view = PipeView::new().map_err(failed("a pipe"))?;
         let mut tasks = Tasks::new(cgroups, open_files, name);
         let inputs = restore(&mut tasks, &epoll, restored);
-        let listener = home::listen(&options)?;
+        let listener = keeper_dir::listen(&options)?;
         // SAFETY: the number was given on the command line as ours to own; nothing else here uses it.
         let agent = options.dev_fd.map(|fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) }));
         let mut driver = Driver {
@@ -158,7 +143,7 @@ impl Driver {
             stalled: None,
             inputs,
             view,
-            leaving: Leaving::No,
+            leaving: ShutdownKind::No,
             _lock: lock,
         };
         driver.watch().map_err(|e| format!("epoll: {e}"))?;
@@ -177,17 +162,18 @@ impl Driver {
 
     fn serve(&mut self) -> io::Result<()> {
         loop {
-            if self.leaving == Leaving::Upgrade && self.quiet() {
+            if self.leaving == ShutdownKind::Upgrade && self.can_upgrade() {
                 self.sessions.kill_all();
                 // Comes back only if the new binary could not be executed.
                 let error = upgrade::replace(&self.exe, &self.options, &self.listener, self.agent.as_ref());
                 log(format_args!("{} cannot be executed: {error}; this binary goes on", self.exe.display()));
-                self.leaving = Leaving::No;
+                self.leaving = ShutdownKind::No;
             }
-            if matches!(self.leaving, Leaving::Terminate | Leaving::Exit) && self.inputs.is_empty() {
+            if matches!(self.leaving, ShutdownKind::Terminate | ShutdownKind::Exit) && self.inputs.is_empty()
+            {
                 return self.leave();
             }
-            for token in self.epoll.wait(self.patience())? {
+            for token in self.epoll.wait(self.epoll_timeout())? {
                 self.ready(token);
             }
             self.turn()?;
@@ -195,7 +181,7 @@ impl Driver {
     }
 
     /// Until when epoll may wait; `None`: for ever.
-    fn patience(&self) -> Option<Span> {
+    fn epoll_timeout(&self) -> Option<Span> {
         if !self.inputs.is_empty() {
             return Some(Span::ZERO);
         }
@@ -205,8 +191,8 @@ impl Driver {
         Some(due.since(self.now()) + Span::millis(1))
     }
 
-    fn quiet(&self) -> bool {
-        self.inputs.is_empty() && self.stalled.is_none() && self.keeper.settled()
+    fn can_upgrade(&self) -> bool {
+        self.inputs.is_empty() && self.stalled.is_none() && self.keeper.can_upgrade()
     }
 
     fn now(&self) -> Mono {
@@ -216,9 +202,9 @@ impl Driver {
     fn ready(&mut self, token: Token) {
         match token {
             Token::Listener => self.accept(),
-            Token::Signals => self.signalled(),
+            Token::Signals => self.handle_signals(),
             Token::Agent => self.agent_gone(),
-            Token::Client(id) => self.converse(id),
+            Token::Client(id) => self.serve_client(id),
             Token::Process(slot) => self.tasks.process_ended(slot, &mut self.inputs),
             Token::Exec(slot) => self.tasks.executed(slot, &self.epoll, &mut self.inputs),
             Token::Stdout(slot) => self.tasks.pump_stdout(slot, &mut self.view),
@@ -231,7 +217,7 @@ impl Driver {
         if self.clients.len() >= MAX_CLIENTS {
             return log(format_args!("a connection was refused: there are {MAX_CLIENTS} already"));
         }
-        match Client::accept(stream) {
+        match Connection::accept(stream) {
             Ok(client) => {
                 self.next_client = self.next_client.wrapping_add(1);
                 let id = self.next_client;
@@ -244,12 +230,12 @@ impl Driver {
         }
     }
 
-    fn signalled(&mut self) {
+    fn handle_signals(&mut self) {
         for told in self.signals.read() {
             match told {
-                Told::Child => self.tasks.reap(&self.epoll, &mut self.sessions, &mut self.inputs),
-                Told::Terminate => self.leaving = Leaving::Terminate,
-                Told::Upgrade => self.leaving = Leaving::Upgrade,
+                SignalKind::Child => self.tasks.reap(&self.epoll, &mut self.sessions, &mut self.inputs),
+                SignalKind::Terminate => self.leaving = ShutdownKind::Terminate,
+                SignalKind::Upgrade => self.leaving = ShutdownKind::Upgrade,
             }
         }
     }
@@ -260,7 +246,7 @@ impl Driver {
         self.inputs.push(Input::AgentGone);
     }
 
-    fn converse(&mut self, id: u32) {
+    fn serve_client(&mut self, id: u32) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         match client.receive() {
             Ok(commands) => {
@@ -268,13 +254,13 @@ impl Driver {
                 self.inputs.extend(commands.into_iter().map(input));
                 self.flush(id);
             }
-            Err(End::Closed) => self.hang_up(id),
-            Err(End::Protocol(message)) => {
+            Err(ConnectionEnd::Closed) => self.disconnect(id),
+            Err(ConnectionEnd::Protocol(message)) => {
                 let event = Event::Refused { run: None, message };
                 if !client.send(&event) || client.flush().is_err() {
                     log(format_args!("a client that broke the protocol could not be told so"));
                 }
-                self.hang_up(id);
+                self.disconnect(id);
             }
         }
     }
@@ -287,11 +273,11 @@ impl Driver {
             Err(_) => false,
         };
         if !going {
-            self.hang_up(id);
+            self.disconnect(id);
         }
     }
 
-    fn hang_up(&mut self, id: u32) {
+    fn disconnect(&mut self, id: u32) {
         if self.clients.remove(&id).is_some() {
             self.inputs.push(Input::Gone { client: u64::from(id) });
         }
@@ -307,22 +293,22 @@ impl Driver {
         }
         let inputs = std::mem::take(&mut self.inputs);
         let mut turn = self.keeper.turn(now, wall_now(), inputs);
-        self.obey_all(std::mem::take(&mut turn.now));
+        self.execute_all(std::mem::take(&mut turn.now));
         if let Some(stalled) = &mut self.stalled {
             return stalled.add(turn);
         }
         match self.journal.write(&turn.write) {
-            Ok(()) => self.obey_all(turn.later(Durable)),
-            Err(e) => self.stall(turn, &e),
+            Ok(()) => self.execute_all(turn.deferred(Durable)),
+            Err(e) => self.defer_turn(turn, &e),
         }
         Ok(())
     }
 
-    fn stall(&mut self, turn: Turn, error: &io::Error) {
+    fn defer_turn(&mut self, turn: TurnOutput, error: &io::Error) {
         log(format_args!("the journal cannot be written: {error}; starts wait until it can"));
         self.inputs.push(Input::Journal { fault: Some(error.to_string()) });
         let retry = self.now().after(JOURNAL_RETRY);
-        self.stalled = Some(Stalled { write: turn.write.clone(), turns: vec![turn], retry });
+        self.stalled = Some(DeferredTurns { write: turn.write.clone(), turns: vec![turn], retry });
     }
 
     fn retry_journal(&mut self) {
@@ -335,25 +321,25 @@ impl Driver {
         log(format_args!("the journal can be written again"));
         self.inputs.push(Input::Journal { fault: None });
         for turn in stalled.turns {
-            self.obey_all(turn.later(Durable));
+            self.execute_all(turn.deferred(Durable));
         }
     }
 
-    fn obey_all(&mut self, effects: Vec<Effect>) {
+    fn execute_all(&mut self, effects: Vec<Effect>) {
         if effects.is_empty() {
             return;
         }
         for effect in effects {
-            self.obey(effect);
+            self.execute(effect);
         }
         let waiting: Vec<u32> = self.clients.keys().copied().collect();
         waiting.into_iter().for_each(|id| self.flush(id));
     }
 
-    fn obey(&mut self, effect: Effect) {
+    fn execute(&mut self, effect: Effect) {
         match effect {
             Effect::Spawn { run, spec } => self.tasks.spawn(run, &spec, &self.epoll, &mut self.inputs),
-            Effect::Keep { run } => self.inputs.push(Input::Kept { run }),
+            Effect::ConfirmJournaled { run } => self.inputs.push(Input::Journaled { run }),
             Effect::Release { run } => self.tasks.release(run),
             Effect::Exec { client, run, spec, tty } => self.exec(client, run, &spec, tty),
             Effect::EndSession { client } => self.sessions.kill(client),
@@ -370,14 +356,14 @@ impl Driver {
                     client.closing = true;
                 }
             }
-            Effect::Exit => self.leaving = Leaving::Exit,
+            Effect::Exit => self.leaving = ShutdownKind::Exit,
         }
     }
 
     fn exec(&mut self, client: u64, run: RunId, spec: &RunSpec, tty: bool) {
         let none = || Err("the run has no process".to_string());
         let mark = self.tasks.mark(run, &spec.label);
-        let started = self.tasks.beside(run).map_or_else(none, |(group, open_files)| {
+        let started = self.tasks.session_context(run).map_or_else(none, |(group, open_files)| {
             self.sessions.start(client, group, spec, &mark, tty, &open_files).map_err(|f| f.message)
         });
         let handed = started.and_then(|fds| match self.clients.get_mut(&(client as u32)) {
@@ -395,12 +381,12 @@ impl Driver {
             && !client.send(event)
         {
             log(format_args!("a client that does not read was cut off"));
-            self.hang_up(id);
+            self.disconnect(id);
         }
     }
 
     fn leave(&mut self) -> io::Result<()> {
-        let until = Instant::now() + LAST_WORDS;
+        let until = Instant::now() + FLUSH_TIMEOUT;
         while Instant::now() < until {
             let unsent = self.clients.values_mut().filter_map(|c| c.flush().ok()).any(|empty| !empty);
             if !unsent {
@@ -408,16 +394,16 @@ impl Driver {
             }
             self.epoll.wait(Some(Span::millis(10)))?;
         }
-        if self.leaving == Leaving::Exit {
+        if self.leaving == ShutdownKind::Exit {
             self.tasks.end_strays();
             fs::remove_file(super::socket_path(&self.options.data_dir))?;
-            super::clear_away(&self.options, self.agent.is_some());
+            super::remove_ephemeral_dir(&self.options, self.agent.is_some());
         }
         Ok(())
     }
 }
 
-fn tell_of_damage(restored: &Restored) {
+fn log_damage(restored: &Restored) {
     if restored.lost_bytes > 0 {
         log(format_args!("{} bytes of the journal were damaged and are left out", restored.lost_bytes));
     }
@@ -427,7 +413,7 @@ fn tell_of_damage(restored: &Restored) {
     }
 }
 
-/// Takes up what the journal knows of this boot; what is gone is told as an exit that nobody saw.
+/// Adopts the runs of this boot in the journal; a process that has ended is reported with an unknown exit status.
 fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (run, label) in restored.ended {
@@ -436,12 +422,12 @@ fn restore(tasks: &mut Tasks, epoll: &Epoll, restored: Restored) -> Vec<Input> {
     for adopted in restored.running {
         tasks.adopt(adopted, epoll, &mut inputs);
     }
-    restored.strays.into_iter().for_each(|stray| tasks.hold_stray(stray));
+    restored.strays.into_iter().for_each(|stray| tasks.add_stray(stray));
     inputs
 }
 
-/// One write that does both, in order.
-fn joined(first: Write, second: Write) -> Write {
+/// One write with the bytes of both, in order.
+fn merge_writes(first: Write, second: Write) -> Write {
     match (first, second) {
         (first, Write::Nothing) => first,
         (_, Write::Replace(all)) => Write::Replace(all),
@@ -476,7 +462,7 @@ mod tests {
             (append(b"a", true), Write::Replace(b"x".to_vec()), Write::Replace(b"x".to_vec())),
             (Write::Replace(b"x".to_vec()), append(b"b", false), Write::Replace(b"xb".to_vec())),
         ] {
-            assert_eq!(joined(first, second), want);
+            assert_eq!(merge_writes(first, second), want);
         }
     }
 }

@@ -58,7 +58,7 @@ pub struct Epoll {
     buffer: Vec<epoll::Event>,
 }
 
-/// Events taken per turn.
+/// The most events of one turn.
 const MAX_EVENTS: usize = 128;
 
 impl Epoll {
@@ -73,7 +73,7 @@ impl Epoll {
 
     /// Stops watching `fd`; call it before `fd` is closed. Closing alone does not do it as long as a child that was forked meanwhile and has
     /// not yet executed its command holds a copy: the copy would be told ready again and again, and nobody could answer it.
-    pub fn forget(&self, fd: impl AsFd) {
+    pub fn unwatch(&self, fd: impl AsFd) {
         // Not watched, because watching it failed: then there is nothing to forget.
         let _ = epoll::delete(&self.fd, fd);
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_survive_the_kernel() {
+    fn epoll_tokens_round_trip() {
         let all = [Token::Listener, Token::Signals, Token::Agent, Token::Client(7), Token::Process(u32::MAX)];
         for token in all.into_iter().chain([Token::Exec(1), Token::Stdout(2), Token::Stderr(3)]) {
             assert_eq!(Token::of(token.to_u64()), token);

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: what the bytes mean. A failed append leaves the file as it was before.
 
-use keeper::brain::Write as Wanted;
+use keeper::effects::Write as JournalWrite;
 use keeper::journal::MAX_JOURNAL_BYTES;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File, OpenOptions};
@@ -31,11 +31,11 @@ impl Journal {
     }
 
     /// Returns once what has to be durable is.
-    pub fn write(&mut self, wanted: &Wanted) -> io::Result<()> {
+    pub fn write(&mut self, wanted: &JournalWrite) -> io::Result<()> {
         match wanted {
-            Wanted::Nothing => Ok(()),
-            Wanted::Append { bytes, sync } => self.append(bytes, *sync),
-            Wanted::Replace(bytes) => self.replace(bytes),
+            JournalWrite::Nothing => Ok(()),
+            JournalWrite::Append { bytes, sync } => self.append(bytes, *sync),
+            JournalWrite::Replace(bytes) => self.replace(bytes),
         }
     }
 
@@ -47,7 +47,7 @@ impl Journal {
             // Half an entry in the middle would cost the entries behind it; what cannot even be cut is skipped by reading.
             Err(_) => {
                 if let Err(e) = self.file.set_len(self.bytes) {
-                    super::driver::log(format_args!("half an entry stays in the journal: {e}"));
+                    super::log(format_args!("half an entry stays in the journal: {e}"));
                 }
             }
         }
@@ -79,7 +79,7 @@ impl Journal {
         if let Err(e) = reserved
             && e == rustix::io::Errno::NOSPC
         {
-            super::driver::log(format_args!("the disk is full: the journal has no reserve"));
+            super::log(format_args!("the disk is full: the journal has no reserve"));
         }
     }
 }
@@ -109,11 +109,11 @@ mod tests {
         let (mut journal, content) = Journal::open(path.clone()).expect("open");
         assert!(content.is_empty());
         for (wanted, after) in [
-            (Wanted::Append { bytes: b"abc".to_vec(), sync: true }, "abc"),
-            (Wanted::Append { bytes: b"d".to_vec(), sync: false }, "abcd"),
-            (Wanted::Nothing, "abcd"),
-            (Wanted::Replace(b"x".to_vec()), "x"),
-            (Wanted::Append { bytes: b"y".to_vec(), sync: true }, "xy"),
+            (JournalWrite::Append { bytes: b"abc".to_vec(), sync: true }, "abc"),
+            (JournalWrite::Append { bytes: b"d".to_vec(), sync: false }, "abcd"),
+            (JournalWrite::Nothing, "abcd"),
+            (JournalWrite::Replace(b"x".to_vec()), "x"),
+            (JournalWrite::Append { bytes: b"y".to_vec(), sync: true }, "xy"),
         ] {
             journal.write(&wanted).expect("write");
             assert_eq!(Journal::open(path.clone()).expect("open").1, after.as_bytes());

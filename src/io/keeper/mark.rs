@@ -21,7 +21,7 @@ pub fn scan(home: &str, wall: Wall) -> Vec<Marked> {
     others.filter_map(|p| marked(home, &p, wall)).collect()
 }
 
-fn marked(home: &str, seen: &process::Stat, wall: Wall) -> Option<Marked> {
+fn marked(home: &str, seen: &process::ProcessStat, wall: Wall) -> Option<Marked> {
     let mut environ = Vec::new();
     let file = File::open(format!("/proc/{}/environ", seen.pid)).ok()?;
     file.take(MAX_ENVIRON_BYTES).read_to_end(&mut environ).ok()?;
@@ -40,8 +40,8 @@ pub fn end(home: &str, run: RunId, known: &[Process]) -> bool {
     let left: Vec<Process> = known.iter().copied().chain(marked).filter(lives).collect();
     for main in &left {
         let own = std::process::id();
-        let kin = process::family(main.pid).into_iter().filter(|p| p.pid != own && !p.zombie);
-        kin.for_each(|p| process::kill_exactly(&p));
+        let kin = process::descendants(main.pid).into_iter().filter(|p| p.pid != own && !p.zombie);
+        kin.for_each(|p| process::pidfd_kill(&p));
     }
     left.is_empty()
 }

@@ -4,11 +4,11 @@
 //! `<data dir>/keeper`: `lock`, `journal`, `socket`, and `log` when an agent started it.
 
 mod cgroup;
-mod client;
+mod connection;
 mod driver;
 mod epoll;
-mod home;
 mod journal;
+mod keeper_dir;
 mod mark;
 mod output;
 mod process;
@@ -20,12 +20,22 @@ mod upgrade;
 pub mod users;
 
 pub use cgroup::{Cgroups, Group};
-pub use client::MAX_FDS;
-pub use driver::{Options, run};
-pub use home::connect;
+pub use connection::MAX_FDS;
+pub use driver::run;
+pub use keeper_dir::connect;
 
 use model::id::RunId;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data_dir: PathBuf,
+    /// The read end of a pipe whose write end only the agent has: when it closes, everything ends.
+    pub dev_fd: Option<RawFd>,
+    /// Given by a keeper that replaced its own binary: the listening socket.
+    pub listen_fd: Option<RawFd>,
+}
 
 /// Where the keeper of `data_dir` keeps its files.
 pub fn dir(data_dir: &Path) -> PathBuf {
@@ -48,21 +58,28 @@ pub fn group_of(cgroups: &Cgroups, run: RunId, label: &str) -> Group {
 /// The processes of a run, as they can be found without its keeper.
 pub fn processes_of(cgroups: &Cgroups, run: RunId, label: &str, main: u32) -> Vec<u32> {
     match group_of(cgroups, run, label).members() {
-        none if none.is_empty() => process::family(main).into_iter().map(|p| p.pid).collect(),
+        none if none.is_empty() => process::descendants(main).into_iter().map(|p| p.pid).collect(),
         members => members,
     }
 }
 
 /// A file of this name in a data directory says that the directory goes with its agent.
-pub const THROW_AWAY: &str = "throw-away";
+pub const EPHEMERAL_MARKER: &str = "throw-away";
 
 /// A throw-away directory whose agent died without removing it is removed by the last one who uses it.
-fn clear_away(options: &Options, agent_lives: bool) {
+fn remove_ephemeral_dir(options: &Options, agent_lives: bool) {
     let orphaned = options.dev_fd.is_some() && !agent_lives;
     if orphaned
-        && options.data_dir.join(THROW_AWAY).exists()
+        && options.data_dir.join(EPHEMERAL_MARKER).exists()
         && let Err(error) = std::fs::remove_dir_all(&options.data_dir)
     {
-        driver::log(format_args!("{}: {error}", options.data_dir.display()));
+        log(format_args!("{}: {error}", options.data_dir.display()));
     }
+}
+
+/// One line to standard error: the journal of systemd, or the keeper's log file.
+pub fn log(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    // Nobody is left to tell when even this fails.
+    let _ = writeln!(std::io::stderr(), "drover keeper: {line}");
 }

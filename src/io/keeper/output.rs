@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 const READS_PER_TURN: usize = 4;
 /// A pipe holds at most 1 MiB unless root made it larger (pipe(7)); a last drain takes twice that and no more.
 const READS_TO_DRAIN: usize = 32;
-/// Directory entries looked at for old files.
+/// The most directory entries that are read to find old files.
 const MAX_DIR_ENTRIES: usize = 100_000;
 
 pub struct Output {
@@ -41,14 +41,14 @@ pub struct Stream {
 }
 
 /// What the task gets as its descriptors 1 and 2.
-pub struct TaskEnds {
+pub struct TaskOutputFds {
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
 }
 
 impl Output {
     /// Makes new FIFOs that belong to `owner` (uid, gid), so that the task can also open /dev/stdout.
-    pub fn create(logs: &RunLogs, owner: Option<(u32, u32)>) -> io::Result<(Output, TaskEnds)> {
+    pub fn create(logs: &RunLogs, owner: Option<(u32, u32)>) -> io::Result<(Output, TaskOutputFds)> {
         let dir = open_dir(logs)?;
         for kind in ["stdout", "stderr"] {
             let name = fifo_name(logs, kind);
@@ -59,9 +59,9 @@ impl Output {
             rustix::fs::mknodat(&dir, &name, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }
         let output = Output::open(dir, logs)?;
-        let ends = TaskEnds {
-            stdout: task_end(&output.dir, &output.stdout, owner)?,
-            stderr: task_end(&output.dir, &output.stderr, owner)?,
+        let ends = TaskOutputFds {
+            stdout: open_task_output(&output.dir, &output.stdout, owner)?,
+            stderr: open_task_output(&output.dir, &output.stderr, owner)?,
         };
         Ok((output, ends))
     }
@@ -78,16 +78,16 @@ impl Output {
     }
 
     /// Moves as much from the pipe to the log files as one turn may.
-    pub fn pump_stdout(&mut self, view: &mut View) {
+    pub fn pump_stdout(&mut self, view: &mut PipeView) {
         self.stdout.pump(&self.dir, view, READS_PER_TURN);
     }
 
-    pub fn pump_stderr(&mut self, view: &mut View) {
+    pub fn pump_stderr(&mut self, view: &mut PipeView) {
         self.stderr.pump(&self.dir, view, READS_PER_TURN);
     }
 
     /// Takes in what is left and removes the FIFOs.
-    pub fn close(mut self, view: &mut View) {
+    pub fn close(mut self, view: &mut PipeView) {
         self.stdout.pump(&self.dir, view, READS_TO_DRAIN);
         self.stderr.pump(&self.dir, view, READS_TO_DRAIN);
         for stream in [&self.stdout, &self.stderr] {
@@ -108,23 +108,23 @@ impl Output {
     }
 }
 
-/// Shows what a pipe holds without taking it.
-pub struct View {
+/// Reads what a pipe holds without consuming it (tee(2)).
+pub struct PipeView {
     read: File,
     write: OwnedFd,
     buffer: Vec<u8>,
 }
 
-impl View {
+impl PipeView {
     pub fn new() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        Ok(View { read: read.into(), write, buffer: vec![0; BUFFER_BYTES] })
+        Ok(PipeView { read: read.into(), write, buffer: vec![0; BUFFER_BYTES] })
     }
 
     /// Nothing: the pipe is empty.
-    fn of(&mut self, pipe: &File) -> &[u8] {
+    fn peek(&mut self, pipe: &File) -> &[u8] {
         let copied = tee(pipe, &self.write, self.buffer.len(), SpliceFlags::NONBLOCK).unwrap_or(0);
-        // Nobody else has this pipe: what was copied is there.
+        // No other process has this pipe: all that was copied can be read.
         let read = self.read.read_exact(&mut self.buffer[..copied]);
         if read.is_ok() { &self.buffer[..copied] } else { &[] }
     }
@@ -155,15 +155,15 @@ impl Stream {
             .is_ok_and(|own| (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino))
     }
 
-    fn pump(&mut self, dir: &OwnedFd, view: &mut View, times: usize) {
+    fn pump(&mut self, dir: &OwnedFd, view: &mut PipeView, times: usize) {
         for _ in 0..times {
-            let chunk = view.of(&self.fifo);
+            let chunk = view.peek(&self.fifo);
             if chunk.is_empty() {
                 return;
             }
             for step in self.rotation.take(chunk) {
                 match step {
-                    Step::Write { index, from, to } => self.pass(dir, index, to - from),
+                    Step::Write { index, from, to } => self.write_log(dir, index, to - from),
                     Step::Delete { index } => {
                         let name = format!("{}.{index}", self.prefix);
                         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
@@ -175,7 +175,7 @@ impl Stream {
 
     /// Moves `bytes` from the pipe to file `index`. What cannot be written is dropped and counted: a full disk costs output,
     /// and never makes a task wait.
-    fn pass(&mut self, dir: &OwnedFd, index: u64, bytes: usize) {
+    fn write_log(&mut self, dir: &OwnedFd, index: u64, bytes: usize) {
         let mut left = bytes;
         if self.transfer(dir, index, &mut left).is_err() {
             self.file = None;
@@ -191,7 +191,7 @@ impl Stream {
             Some((open, file)) if *open == index => file,
             other => &mut other.insert((index, open_log(dir, &format!("{}.{index}", self.prefix))?)).1,
         };
-        // Always at the present end: whoever empties a log file is not answered with a hole.
+        // Always at the current end: a log file that was truncated gets no hole.
         let mut end = file.seek(SeekFrom::End(0))?;
         if self.lost_bytes > 0 {
             let told = format!("\n[drover: {} bytes of output could not be written here]\n", self.lost_bytes);
@@ -236,7 +236,7 @@ fn open_fifo(dir: &OwnedFd, name: &str, extra: OFlags) -> io::Result<OwnedFd> {
     Ok(fifo)
 }
 
-fn task_end(dir: &OwnedFd, stream: &Stream, owner: Option<(u32, u32)>) -> io::Result<OwnedFd> {
+fn open_task_output(dir: &OwnedFd, stream: &Stream, owner: Option<(u32, u32)>) -> io::Result<OwnedFd> {
     // NONBLOCK for the opening only: whoever swapped the FIFO for a device does not make the keeper wait.
     let end = open_fifo(dir, &stream.fifo_name, OFlags::NONBLOCK)?;
     rustix::fs::fcntl_setfl(&end, OFlags::RDWR)?;

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::{fs, io};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcessStat {
     pub pid: u32,
     pub parent: u32,
     pub group: u32,
@@ -22,15 +22,15 @@ pub struct Stat {
     pub start_ticks: u64,
 }
 
-pub fn stat(pid: u32) -> Option<Stat> {
+pub fn stat(pid: u32) -> Option<ProcessStat> {
     parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// proc_pid_stat(5): the name in parentheses may hold anything, so fields are counted from its last parenthesis.
-fn parse(pid: u32, text: &str) -> Option<Stat> {
+fn parse(pid: u32, text: &str) -> Option<ProcessStat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Stat {
+    Some(ProcessStat {
         pid,
         zombie: matches!(fields.first(), Some(&"Z" | &"X")),
         parent: number(4)? as u32,
@@ -41,7 +41,7 @@ fn parse(pid: u32, text: &str) -> Option<Stat> {
 }
 
 /// Every process of the machine that can be seen.
-pub fn all() -> Vec<Stat> {
+pub fn all() -> Vec<ProcessStat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(stat).collect()
@@ -55,15 +55,15 @@ pub fn open_descriptors() -> Vec<RawFd> {
 
 /// The processes that `main` started, by what the kernel still knows of it: parents, group and session. Where there are
 /// no cgroups this is all there is; who left both group and session and lost its parents is not found.
-pub fn family(main: u32) -> Vec<Stat> {
+pub fn descendants(main: u32) -> Vec<ProcessStat> {
     members(main, all())
 }
 
-pub fn children_of(parent: u32) -> Vec<Stat> {
+pub fn children_of(parent: u32) -> Vec<ProcessStat> {
     all().into_iter().filter(|p| p.parent == parent).collect()
 }
 
-fn members(main: u32, all: Vec<Stat>) -> Vec<Stat> {
+fn members(main: u32, all: Vec<ProcessStat>) -> Vec<ProcessStat> {
     let mut found: BTreeSet<u32> = [main].into();
     loop {
         let before = found.len();
@@ -90,19 +90,19 @@ pub fn signal(pid: u32, signal: i32) {
 }
 
 /// Signals the process of `pidfd`, even if its pid was reused.
-pub fn signal_by(pidfd: &OwnedFd, signal: i32) {
+pub fn pidfd_signal(pidfd: &OwnedFd, signal: i32) {
     let (flags, info) = (0, std::ptr::null::<libc::siginfo_t>());
     // SAFETY: pidfd_send_signal(2) with a live descriptor, a number, no info and no flags; it reads no memory.
     let _gone = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, info, flags) };
 }
 
 /// SIGKILL to a process that is not our child: through a descriptor, so that it cannot hit one that got its number since.
-pub fn kill_exactly(seen: &Stat) {
+pub fn pidfd_kill(seen: &ProcessStat) {
     let pidfd = watch(seen.pid);
     let same = stat(seen.pid).is_some_and(|now| now.start_ticks == seen.start_ticks);
     match pidfd {
         _ if !same => {}
-        Some(pidfd) => signal_by(&pidfd, libc::SIGKILL),
+        Some(pidfd) => pidfd_signal(&pidfd, libc::SIGKILL),
         // A kernel without pidfds: the number was right a moment ago.
         None => signal(seen.pid, libc::SIGKILL),
     }
@@ -121,7 +121,7 @@ pub fn reap() -> Option<(u32, ExitStatus)> {
 }
 
 /// Kills a child that was not waited for yet, and waits for its end.
-pub fn finish(pid: u32) {
+pub fn kill_and_wait(pid: u32) {
     signal(pid, libc::SIGKILL);
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         while matches!(waitpid(Some(pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR)) {}
@@ -139,7 +139,7 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 /// What loses its parents shall come to this process. Where that cannot be had (an emulator), control groups still hold it.
 pub fn adopt_orphans() {
     if let Err(e) = set_child_subreaper(Some(getpid())) {
-        super::driver::log(format_args!(
+        super::log(format_args!(
             "orphans of tasks are found by control group only: this is no subreaper: {e}"
         ));
     }
@@ -170,7 +170,8 @@ mod tests {
         let tail = " S 1 20 30 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 100 200";
         for name in ["(sh)", "(a b)", "(x) S 9 9 9)", "())"] {
             let got = parse(7, &format!("7 {name}{tail}")).expect(name);
-            let want = Stat { pid: 7, parent: 1, group: 20, session: 30, zombie: false, start_ticks: 4242 };
+            let want =
+                ProcessStat { pid: 7, parent: 1, group: 20, session: 30, zombie: false, start_ticks: 4242 };
             assert_eq!(got, want, "{name}");
         }
         assert_eq!(parse(7, "7 (sh) S 1 2"), None);
@@ -178,9 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_children_group_and_session() {
-        let p =
-            |pid, parent, group, session| Stat { pid, parent, group, session, zombie: false, start_ticks: 0 };
+    fn descendants_are_found_by_parent_group_and_session() {
+        let p = |pid, parent, group, session| ProcessStat {
+            pid,
+            parent,
+            group,
+            session,
+            zombie: false,
+            start_ticks: 0,
+        };
         let all = vec![
             p(5, 1, 5, 5),
             p(10, 5, 10, 10),

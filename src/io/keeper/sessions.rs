@@ -4,8 +4,8 @@
 
 use super::cgroup::Group;
 use super::process;
-use super::spawn::{self, Executed, Failure, Stdio, Waiting};
-use keeper::brain::{ClientId, Input};
+use super::spawn::{self, ExecStatus, SpawnError, Stdio, WaitingChild};
+use keeper::effects::{ClientId, Input};
 use model::task::{Exit, ExitStatus};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -19,7 +19,7 @@ pub struct Sessions(BTreeMap<ClientId, Session>);
 
 struct Session {
     pid: u32,
-    waiting: Waiting,
+    waiting: WaitingChild,
 }
 
 impl Sessions {
@@ -32,8 +32,9 @@ impl Sessions {
         mark: &str,
         tty: bool,
         open_files: &libc::rlimit,
-    ) -> Result<Vec<OwnedFd>, Failure> {
-        let failed = |what: &str, e: io::Error| Failure { message: format!("{what}: {e}"), retryable: true };
+    ) -> Result<Vec<OwnedFd>, SpawnError> {
+        let failed =
+            |what: &str, e: io::Error| SpawnError { message: format!("{what}: {e}"), retryable: true };
         let prepared = spawn::prepare(spec, mark)?;
         let (ours, theirs) =
             if tty { terminal() } else { pipes() }.map_err(|e| failed("its descriptors", e))?;
@@ -49,8 +50,8 @@ impl Sessions {
         let client = self.0.iter().find(|(_, s)| s.pid == pid).map(|(client, _)| *client)?;
         let mut session = self.0.remove(&client)?;
         Some(match session.waiting.executed() {
-            Executed::No(Failure { message, .. }) => Input::SessionFailed { client, message },
-            Executed::Yes | Executed::NotYet => {
+            ExecStatus::No(SpawnError { message, .. }) => Input::SessionFailed { client, message },
+            ExecStatus::Yes | ExecStatus::NotYet => {
                 Input::SessionEnded { client, exit: Exit { status, oom_killed: false } }
             }
         })
@@ -60,7 +61,7 @@ impl Sessions {
     pub fn kill(&self, client: ClientId) {
         if let Some(session) = self.0.get(&client) {
             // not waited for yet, so the number is its own; what it started is found by its session
-            process::family(session.pid).iter().for_each(|p| process::signal(p.pid, libc::SIGKILL));
+            process::descendants(session.pid).iter().for_each(|p| process::signal(p.pid, libc::SIGKILL));
         }
     }
 

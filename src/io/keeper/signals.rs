@@ -7,10 +7,10 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum SignalKind {
     /// Some child changed its state.
     Child,
-    /// Leave; the tasks live on.
+    /// Exit; the tasks keep running.
     Terminate,
     /// Replace the binary.
     Upgrade,
@@ -42,7 +42,7 @@ impl Signals {
     }
 
     /// What came since the last call. SIGHUP, which a closing terminal sends, is taken and means nothing.
-    pub fn read(&mut self) -> Vec<Told> {
+    pub fn read(&mut self) -> Vec<SignalKind> {
         const INFO_BYTES: usize = size_of::<libc::signalfd_siginfo>();
         let mut told = Vec::new();
         let mut buffer = [0u8; 16 * INFO_BYTES];
@@ -50,9 +50,9 @@ impl Signals {
         for info in buffer[..read].chunks_exact(INFO_BYTES) {
             // The signal's number is the first field (signalfd(2)).
             match i32::from_ne_bytes([info[0], info[1], info[2], info[3]]) {
-                libc::SIGCHLD => told.push(Told::Child),
-                libc::SIGTERM | libc::SIGINT => told.push(Told::Terminate),
-                libc::SIGUSR2 => told.push(Told::Upgrade),
+                libc::SIGCHLD => told.push(SignalKind::Child),
+                libc::SIGTERM | libc::SIGINT => told.push(SignalKind::Terminate),
+                libc::SIGUSR2 => told.push(SignalKind::Upgrade),
                 _ => {}
             }
         }

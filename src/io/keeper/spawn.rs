@@ -7,7 +7,7 @@
 //! have to be taken back before the command is executed, and so would leave a moment without either.)
 
 use super::cgroup::{Group, Limits};
-use super::output::TaskEnds;
+use super::output::TaskOutputFds;
 use super::users::{self, User};
 use super::{process, signals};
 use keeper::mark;
@@ -19,15 +19,15 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use wire::keeper::RunSpec;
 
-/// Why there is no process, for people; whether the same may work later.
+/// Why a process could not be started, as a sentence, and whether a retry may help.
 #[derive(Debug, PartialEq)]
-pub struct Failure {
+pub struct SpawnError {
     pub message: String,
     pub retryable: bool,
 }
 
 /// All that a child needs, allocated before the fork.
-pub struct Prepared {
+pub struct PreparedProcess {
     program: CString,
     args: Vec<CString>,
     env: Vec<CString>,
@@ -36,7 +36,7 @@ pub struct Prepared {
 }
 
 /// A child that waits for its release.
-pub struct Waiting {
+pub struct WaitingChild {
     pub pid: u32,
     release: File,
     released: bool,
@@ -44,23 +44,23 @@ pub struct Waiting {
     pub exec: File,
 }
 
-/// What became of a released child.
+/// Whether a released child has executed its command.
 #[derive(Debug, PartialEq)]
-pub enum Executed {
+pub enum ExecStatus {
     Yes,
-    No(Failure),
+    No(SpawnError),
     NotYet,
 }
 
 /// `mark`: what the run's processes are known by. It comes first, so that it is what everybody finds.
-pub fn prepare(spec: &RunSpec, mark: &str) -> Result<Prepared, Failure> {
+pub fn prepare(spec: &RunSpec, mark: &str) -> Result<PreparedProcess, SpawnError> {
     let user = match spec.user.as_str() {
         "" => None,
-        name => Some(users::find(name).map_err(|message| Failure { message, retryable: false })?),
+        name => Some(users::find(name).map_err(|message| SpawnError { message, retryable: false })?),
     };
     if !Path::new(&spec.cwd).is_dir() {
         let message = format!("the working directory {} does not exist", spec.cwd);
-        return Err(Failure { message, retryable: false });
+        return Err(SpawnError { message, retryable: false });
     }
     let program = find_program(spec)?;
     make_executable(spec, &program);
@@ -70,15 +70,15 @@ pub fn prepare(spec: &RunSpec, mark: &str) -> Result<Prepared, Failure> {
     let env = std::iter::once((mark::VARIABLE, mark)).chain(given);
     let env = env.map(|(k, v)| text(&format!("{k}={v}"))).collect::<Result<_, _>>()?;
     let program = text(&program.to_string_lossy())?;
-    Ok(Prepared { program, args, env, cwd: text(&spec.cwd)?, user })
+    Ok(PreparedProcess { program, args, env, cwd: text(&spec.cwd)?, user })
 }
 
-fn never(message: &str) -> Failure {
-    Failure { message: message.into(), retryable: false }
+fn never(message: &str) -> SpawnError {
+    SpawnError { message: message.into(), retryable: false }
 }
 
 /// With a slash: as it is, from the working directory. Without: the first file in `search`, then in `PATH` of `env`.
-fn find_program(spec: &RunSpec) -> Result<PathBuf, Failure> {
+fn find_program(spec: &RunSpec) -> Result<PathBuf, SpawnError> {
     if spec.command.contains('/') {
         let program = Path::new(&spec.cwd).join(&spec.command);
         return match fs::metadata(&program) {
@@ -116,12 +116,13 @@ fn make_executable(spec: &RunSpec, program: &Path) {
 }
 
 /// The cgroup's files to join by. Limits that this machine cannot enforce were told by its fingerprint.
-pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, Failure> {
+pub fn join_files(group: &Group, spec: &RunSpec) -> Result<Vec<File>, SpawnError> {
     let RunSpec { cpu_mhz, memory_bytes, memory_low_bytes, .. } = *spec;
     let limits = Limits { cpu_mhz, memory_bytes, memory_low_bytes };
-    group
-        .create(limits)
-        .map_err(|e| Failure { message: format!("the task's cgroup cannot be made: {e}"), retryable: true })
+    group.create(limits).map_err(|e| SpawnError {
+        message: format!("the task's cgroup cannot be made: {e}"),
+        retryable: true,
+    })
 }
 
 /// What a child gets as its descriptors 0, 1 and 2; `None` is /dev/null.
@@ -129,12 +130,12 @@ pub struct Stdio {
     fds: [Option<OwnedFd>; 3],
     /// They are a terminal, which becomes the child's own.
     terminal: bool,
-    /// A keeper that dies takes the child with it.
+    /// The child ends when the keeper dies.
     with_keeper: bool,
 }
 
 impl Stdio {
-    pub fn output(ends: Option<TaskEnds>) -> Stdio {
+    pub fn output(ends: Option<TaskOutputFds>) -> Stdio {
         let (stdout, stderr) = ends.map_or((None, None), |e| (Some(e.stdout), Some(e.stderr)));
         Stdio { fds: [None, stdout, stderr], terminal: false, with_keeper: false }
     }
@@ -151,12 +152,12 @@ impl Stdio {
 
 /// Forks. `open_files`: the limit that tasks get.
 pub fn fork(
-    prepared: &Prepared,
+    prepared: &PreparedProcess,
     stdio: Stdio,
     join: Vec<File>,
     open_files: &libc::rlimit,
-) -> Result<Waiting, Failure> {
-    let failed = |what: &str, e: io::Error| Failure { message: format!("{what}: {e}"), retryable: true };
+) -> Result<WaitingChild, SpawnError> {
+    let failed = |what: &str, e: io::Error| SpawnError { message: format!("{what}: {e}"), retryable: true };
     let null = OpenOptions::new().read(true).write(true).open("/dev/null");
     let null = null.map_err(|e| failed("/dev/null", e))?;
     let (release_read, release) = pipe().map_err(|e| failed("pipe", e))?;
@@ -166,7 +167,7 @@ pub fn fork(
     };
     let (argv, envp) = (pointers(&prepared.args), pointers(&prepared.env));
     let groups = prepared.user.as_ref().map(|u| u.groups.clone());
-    let open = if closes_ranges() { vec![] } else { process::open_descriptors() };
+    let open = if has_close_range() { vec![] } else { process::open_descriptors() };
     let child = Child {
         release: release_read.as_raw_fd(),
         report: exec_write.as_raw_fd(),
@@ -189,39 +190,48 @@ pub fn fork(
         -1 => Err(failed("the process cannot be forked", io::Error::last_os_error())),
         // SAFETY: we are in the freshly forked child.
         0 => unsafe { child.run() },
-        pid => Ok(Waiting { pid: pid as u32, release: release.into(), released: false, exec: exec.into() }),
+        pid => {
+            Ok(WaitingChild { pid: pid as u32, release: release.into(), released: false, exec: exec.into() })
+        }
     }
 }
 
-impl Waiting {
+impl WaitingChild {
     pub fn release(&mut self) {
         self.released = true;
         // Fails only if the child is dead, which its exit tells.
         let _ = self.release.write_all(b"!");
     }
 
-    pub fn executed(&mut self) -> Executed {
+    pub fn executed(&mut self) -> ExecStatus {
         let mut report = [0u8; 5];
         match self.exec.read(&mut report) {
-            Ok(0) if self.released => Executed::Yes,
+            Ok(0) if self.released => ExecStatus::Yes,
             Ok(0) => {
                 let message = "the process was ended while it waited to be started".into();
-                Executed::No(Failure { message, retryable: true })
+                ExecStatus::No(SpawnError { message, retryable: true })
             }
             Ok(5) => {
                 let [stage, a, b, c, d] = report;
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes([a, b, c, d]));
                 let what = STAGES.get(usize::from(stage)).copied().unwrap_or("starting it");
-                Executed::No(Failure { message: format!("{what}: {error}"), retryable: is_passing(&error) })
+                ExecStatus::No(SpawnError {
+                    message: format!("{what}: {error}"),
+                    retryable: is_transient(&error),
+                })
             }
-            Ok(_) => Executed::No(Failure { message: "the child's report is torn".into(), retryable: true }),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Executed::NotYet,
-            Err(e) => Executed::No(Failure { message: format!("the child's report: {e}"), retryable: true }),
+            Ok(_) => {
+                ExecStatus::No(SpawnError { message: "the child's report is torn".into(), retryable: true })
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => ExecStatus::NotYet,
+            Err(e) => {
+                ExecStatus::No(SpawnError { message: format!("the child's report: {e}"), retryable: true })
+            }
         }
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     let passing = [
         libc::EAGAIN,
         libc::ENOMEM,
@@ -236,7 +246,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// close_range(2) came with Linux 5.9, and not to every emulator.
-fn closes_ranges() -> bool {
+fn has_close_range() -> bool {
     // SAFETY: numbers only; the range holds one number that is never a descriptor.
     unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) == 0 }
 }
@@ -314,7 +324,7 @@ impl Child<'_> {
             }
             signals::reset_in_child();
             libc::umask(0o022);
-            self.let_go_of_the_rest();
+            self.close_other_descriptors();
             self.await_release();
             libc::setrlimit(libc::RLIMIT_NOFILE, self.open_files);
             if libc::chdir(self.cwd) == -1 {
@@ -333,7 +343,7 @@ impl Child<'_> {
     }
 
     /// Closes whatever the keeper has open, but for the two ends that are this child's.
-    unsafe fn let_go_of_the_rest(&self) {
+    unsafe fn close_other_descriptors(&self) {
         let (low, high) = (self.release.min(self.report), self.release.max(self.report));
         for (from, to) in [(3, low - 1), (low + 1, high - 1), (high + 1, RawFd::MAX)] {
             if from > to {
@@ -360,7 +370,7 @@ impl Child<'_> {
                 libc::poll(&mut ready, 1, -1);
                 match libc::read(self.release, (&raw mut byte).cast(), 1) {
                     1 => return,
-                    // The keeper is gone: this run never was.
+                    // The keeper has died: the command is not executed.
                     0 => libc::_exit(126),
                     _ => {}
                 }
@@ -422,11 +432,11 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_pass_are_told_from_those_that_stay() {
+    fn transient_errors_are_told_from_permanent_ones() {
         for (errno, passes) in
             [(libc::ENOENT, false), (libc::EACCES, false), (libc::ENOEXEC, false), (libc::EAGAIN, true)]
         {
-            assert_eq!(is_passing(&io::Error::from_raw_os_error(errno)), passes);
+            assert_eq!(is_transient(&io::Error::from_raw_os_error(errno)), passes);
         }
     }
 }

@@ -3,13 +3,12 @@
 //! Refuses to know: the journal, clients, and why anything is started or killed.
 
 use super::cgroup::{Cgroups, Group};
-use super::driver::log;
 use super::epoll::{Epoll, Token};
-use super::output::{Output, TaskEnds, View};
+use super::output::{Output, PipeView, TaskOutputFds};
 use super::sessions::Sessions;
-use super::spawn::{self, Executed, Failure, Stdio, Waiting};
-use super::{mark, process};
-use keeper::brain::Input;
+use super::spawn::{self, ExecStatus, SpawnError, Stdio, WaitingChild};
+use super::{log, mark, process};
+use keeper::effects::Input;
 use keeper::mark::value as mark_value;
 use keeper::restore::{Adopted, Stray};
 use model::id::RunId;
@@ -36,10 +35,10 @@ struct Task {
     pid: u32,
     /// With the pid, the process that is meant.
     start_ticks: u64,
-    /// It was waited for, or is known to be gone: the pid may be another's.
+    /// It was reaped, or is known to have ended: the pid may be reused.
     ended: bool,
     /// Until it has executed its command.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingChild>,
     /// Watches a process that is not this keeper's child.
     pidfd: Option<OwnedFd>,
     output: Option<Output>,
@@ -63,7 +62,7 @@ impl Tasks {
     pub fn spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll, inputs: &mut Vec<Input>) {
         let input = match self.try_spawn(run, spec, epoll) {
             Ok((pid, start_ticks)) => Input::Spawned { run, pid, start_ticks },
-            Err(Failure { message, retryable }) => {
+            Err(SpawnError { message, retryable }) => {
                 self.group(run, &spec.label).remove();
                 Input::SpawnFailed { run, message, retryable }
             }
@@ -76,7 +75,7 @@ impl Tasks {
         mark_value(&self.home, run, label)
     }
 
-    fn try_spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll) -> Result<(u32, u64), Failure> {
+    fn try_spawn(&mut self, run: RunId, spec: &RunSpec, epoll: &Epoll) -> Result<(u32, u64), SpawnError> {
         let prepared = spawn::prepare(spec, &self.mark(run, &spec.label))?;
         let owner = prepared.user.as_ref().map(|u| (u.uid, u.gid));
         let (output, ends) = open_output(spec, owner)?.map_or((None, None), |(o, e)| (Some(o), Some(e)));
@@ -85,12 +84,12 @@ impl Tasks {
         let waiting = spawn::fork(&prepared, Stdio::output(ends), join, &self.open_files)?;
         let pid = waiting.pid;
         let Some(stat) = process::stat(pid) else {
-            return Err(Failure { message: "the new process is gone again".into(), retryable: true });
+            return Err(SpawnError { message: "the new process is gone again".into(), retryable: true });
         };
         let start_ticks = stat.start_ticks;
         let waiting = Some(waiting);
         let task = Task { run, pid, start_ticks, ended: false, waiting, pidfd: None, output, group };
-        self.insert(task, epoll).map_err(|message| Failure { message, retryable: true })?;
+        self.insert(task, epoll).map_err(|message| SpawnError { message, retryable: true })?;
         Ok((pid, start_ticks))
     }
 
@@ -139,7 +138,7 @@ impl Tasks {
     }
 
     /// To be swept.
-    pub fn hold_stray(&mut self, stray: Stray) {
+    pub fn add_stray(&mut self, stray: Stray) {
         self.strays.insert(stray.run, stray);
     }
 
@@ -157,12 +156,12 @@ impl Tasks {
         watched.map_err(|e| format!("epoll: {e}"))
     }
 
-    fn of(&mut self, run: RunId) -> Option<&mut Task> {
+    fn task(&mut self, run: RunId) -> Option<&mut Task> {
         self.live.get_mut(self.slots.get(&run)?)
     }
 
     pub fn release(&mut self, run: RunId) {
-        if let Some(waiting) = self.of(run).and_then(|t| t.waiting.as_mut()) {
+        if let Some(waiting) = self.task(run).and_then(|t| t.waiting.as_mut()) {
             waiting.release();
         }
     }
@@ -173,19 +172,19 @@ impl Tasks {
         let Some(waiting) = &mut task.waiting else { return };
         let run = task.run;
         match waiting.executed() {
-            Executed::NotYet => return,
-            Executed::Yes => inputs.push(Input::Executed { run }),
-            Executed::No(Failure { message, retryable }) => {
+            ExecStatus::NotYet => return,
+            ExecStatus::Yes => inputs.push(Input::Executed { run }),
+            ExecStatus::No(SpawnError { message, retryable }) => {
                 task.ended = true;
                 // It is on its way out; once it has left, its cgroup can go too.
                 if self.by_pid.remove(&task.pid).is_some() {
-                    process::finish(task.pid);
+                    process::kill_and_wait(task.pid);
                 }
                 inputs.push(Input::SpawnFailed { run, message, retryable });
             }
         }
         if let Some(waiting) = task.waiting.take() {
-            epoll.forget(&waiting.exec);
+            epoll.unwatch(&waiting.exec);
         }
     }
 
@@ -214,19 +213,19 @@ impl Tasks {
     }
 
     /// The control group of a run at hand, and the limit of open files that what runs in it gets.
-    pub fn beside(&mut self, run: RunId) -> Option<(&Group, libc::rlimit)> {
+    pub fn session_context(&mut self, run: RunId) -> Option<(&Group, libc::rlimit)> {
         let open_files = self.open_files;
-        self.of(run).map(|task| (&task.group, open_files))
+        self.task(run).map(|task| (&task.group, open_files))
     }
 
     pub fn signal(&mut self, run: RunId, signal: i32) {
-        if let Some(task) = self.of(run) {
+        if let Some(task) = self.task(run) {
             task.signal(signal);
         }
     }
 
     pub fn kill(&mut self, run: RunId) {
-        if let Some(task) = self.of(run) {
+        if let Some(task) = self.task(run) {
             task.kill_others();
             task.signal(libc::SIGKILL);
         }
@@ -238,51 +237,54 @@ impl Tasks {
             let killed = self.group(run, &stray.label).kill();
             return mark::end(&self.home, run, &stray.processes) && !killed;
         }
-        self.of(run).is_none_or(|task| !task.kill_others())
+        self.task(run).is_none_or(|task| !task.kill_others())
     }
 
-    pub fn close(&mut self, run: RunId, epoll: &Epoll, view: &mut View) {
+    pub fn close(&mut self, run: RunId, epoll: &Epoll, view: &mut PipeView) {
         if let Some(stray) = self.strays.remove(&run) {
             return self.group(run, &stray.label).remove();
         }
         let Some(mut task) = self.slots.remove(&run).and_then(|slot| self.live.remove(&slot)) else { return };
         if let Some(waiting) = task.waiting.take() {
-            epoll.forget(&waiting.exec);
+            epoll.unwatch(&waiting.exec);
         }
         if let Some(output) = task.output.take() {
-            epoll.forget(&output.stdout);
-            epoll.forget(&output.stderr);
+            epoll.unwatch(&output.stdout);
+            epoll.unwatch(&output.stderr);
             output.close(view);
         }
         task.group.remove();
     }
 
-    /// The last act: children that no run could be blamed for. With cgroups there are none.
+    /// Kills children that belong to no known run. With cgroups there are none.
     pub fn end_strays(&self) {
         for stray in process::children_of(std::process::id()) {
             process::signal(stray.pid, libc::SIGKILL);
         }
     }
 
-    pub fn pump_stdout(&mut self, slot: u32, view: &mut View) {
+    pub fn pump_stdout(&mut self, slot: u32, view: &mut PipeView) {
         if let Some(output) = self.live.get_mut(&slot).and_then(|t| t.output.as_mut()) {
             output.pump_stdout(view);
         }
     }
 
-    pub fn pump_stderr(&mut self, slot: u32, view: &mut View) {
+    pub fn pump_stderr(&mut self, slot: u32, view: &mut PipeView) {
         if let Some(output) = self.live.get_mut(&slot).and_then(|t| t.output.as_mut()) {
             output.pump_stderr(view);
         }
     }
 }
 
-fn open_output(spec: &RunSpec, owner: Option<(u32, u32)>) -> Result<Option<(Output, TaskEnds)>, Failure> {
+fn open_output(
+    spec: &RunSpec,
+    owner: Option<(u32, u32)>,
+) -> Result<Option<(Output, TaskOutputFds)>, SpawnError> {
     let Some(logs) = &spec.logs else { return Ok(None) };
     let opened = Output::create(logs, owner);
     opened
         .map(Some)
-        .map_err(|e| Failure { message: format!("the log directory {}: {e}", logs.dir), retryable: true })
+        .map_err(|e| SpawnError { message: format!("the log directory {}: {e}", logs.dir), retryable: true })
 }
 
 impl Task {
@@ -311,7 +313,7 @@ impl Task {
     fn signal(&self, signal: i32) {
         match &self.pidfd {
             _ if self.ended => {}
-            Some(pidfd) => process::signal_by(pidfd, signal),
+            Some(pidfd) => process::pidfd_signal(pidfd, signal),
             None => process::signal(self.pid, signal),
         }
     }
@@ -321,10 +323,10 @@ impl Task {
         if self.group.exists() {
             return self.group.kill();
         }
-        self.kill_strays() | self.kill_family()
+        self.kill_strays() | self.kill_descendants()
     }
 
-    /// What lost its parents came to us, and still writes to this run's pipes.
+    /// Orphans that were reparented to the keeper and still write to the pipes of this run.
     fn kill_strays(&self) -> bool {
         let Some(output) = &self.output else { return false };
         let strays = process::children_of(std::process::id()).into_iter();
@@ -332,12 +334,12 @@ impl Task {
         strays.map(|p| process::signal(p.pid, libc::SIGKILL)).count() > 0
     }
 
-    fn kill_family(&self) -> bool {
+    fn kill_descendants(&self) -> bool {
         // A number is not given out again while a group or session bears it: if another bears it now, ours is empty.
         if process::stat(self.pid).is_some_and(|s| s.start_ticks != self.start_ticks) {
             return false;
         }
-        let others = process::family(self.pid).into_iter().filter(|p| p.pid != self.pid && !p.zombie);
+        let others = process::descendants(self.pid).into_iter().filter(|p| p.pid != self.pid && !p.zombie);
         others.map(|p| process::signal(p.pid, libc::SIGKILL)).count() > 0
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: state. That goes through the journal, as after any other end of a keeper.
 
-use super::driver::Options;
+use super::Options;
 use super::process::open_descriptors;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::File;

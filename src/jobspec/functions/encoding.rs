@@ -1,8 +1,7 @@
 //! Functions that encode, decode and hash.
 
-use super::Error;
 use super::arguments::{Arguments, Outcome};
-use crate::eval::World;
+use super::{Error, World};
 use crate::operators;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

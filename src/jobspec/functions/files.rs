@@ -1,8 +1,7 @@
 //! Functions of files, through what the caller handed in: this room opens nothing itself.
 
-use super::Error;
 use super::arguments::{Arguments, Outcome, texts};
-use crate::eval::Files;
+use super::{Error, Files};
 use base64::Engine as _;
 use serde_json::Value;
 

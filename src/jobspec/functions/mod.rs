@@ -14,10 +14,31 @@ mod strings;
 mod tests;
 mod time;
 
-use super::eval::World;
 use super::nearest::nearest;
+use super::scope::Budget;
 use arguments::Arguments;
 use serde_json::Value;
+
+/// What the filesystem functions may ask. Absent where a job is parsed for somebody else.
+pub trait Files {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+    fn exists(&self, path: &str) -> Result<bool, String>;
+    /// The regular files under `dir`, at any depth, relative to it, with `/` between names.
+    fn list(&self, dir: &str) -> Result<Vec<String>, String>;
+    /// The directory that relative paths start from.
+    fn working_dir(&self) -> String;
+    /// What `~` stands for.
+    fn home(&self) -> String;
+}
+
+/// What functions may use beyond their arguments.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    pub files: Option<&'a dyn Files>,
+    /// Where random ids and salts come from: equal seeds give equal jobs.
+    pub seed: u64,
+    pub budget: &'a Budget,
+}
 
 /// Why a call gives no value.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::diagnostic::Source;
-use crate::eval::{Evaluator, Files};
+use crate::eval::Evaluator;
 use crate::hcl::Expr;
 use crate::scope::{Budget, Scope, WHOLE_FILE};
 use serde_json::json;

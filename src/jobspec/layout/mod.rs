@@ -4,7 +4,6 @@
 //! Refuses to know: what a name or a block means. Works on tokens, not on the syntax tree, because a tree forgets where its lines end.
 
 mod meaning;
-mod quoted;
 mod spacing;
 mod tokens;
 

@@ -2,6 +2,8 @@
 //!
 //! Refuses to know: lines and columns.
 
+mod quoted;
+
 use super::tokens::{Kind, Token};
 
 /// The tokens in their order, with the blanks between them.
@@ -12,7 +14,7 @@ pub fn joined(tokens: &[Token<'_>]) -> String {
             out.push(' ');
         }
         match token.kind {
-            Kind::Quoted => out.push_str(&super::quoted::tidied(token.text)),
+            Kind::Quoted => out.push_str(&quoted::tidied(token.text)),
             _ => out.push_str(token.text),
         }
     }

@@ -51,7 +51,7 @@ fn only_a_run_that_was_not_released_may_start_again() {
         next.turn(vec![Input::Spawned { run, pid: 2, start_ticks: 1 }]);
         journal = next.journal;
     }
-    w.turn(vec![Input::Kept { run }]);
+    w.turn(vec![Input::Journaled { run }]);
     let (mut next, restored) = World::from(BOOT, w.journal.clone());
     assert_eq!(restored.running.len(), 1);
     next.turn(vec![start(run)]);
@@ -65,7 +65,7 @@ fn after_a_reboot_a_run_that_waited_counts_as_ended() {
     w.turn(vec![start(run)]);
     w.turn(vec![Input::Spawned { run, pid: 1, start_ticks: 1 }]);
     let (mut next, _) = World::from(OTHER_BOOT, w.journal);
-    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNSEEN, at: Wall(1000) }));
+    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) }));
 }
 
 /// What is lost of the journal of one living run, and whether its process must be ended for it.
@@ -91,7 +91,7 @@ fn only_processes_without_a_journal_entry_are_killed() {
 }
 
 #[test]
-fn a_stray_is_ended_and_its_end_told_as_unseen() {
+fn a_stray_is_killed_and_reported_with_unknown_exit() {
     let run = id(1);
     let marks = [marked(run, 8), marked(run, 7)];
     let (keeper, restored) = Keeper::restore(BOOT, 99, &[], &marks, Wall(1000));
@@ -111,14 +111,14 @@ fn a_stray_is_ended_and_its_end_told_as_unseen() {
     assert!((10..20).contains(&looks), "{looks} in 10 s");
     w.turn(vec![Input::Swept { run, empty: true }]);
     assert_eq!((&w.did[..], w.synced), (&[Effect::Close { run }][..], true));
-    assert_eq!(w.told, [send(Event::Exited { run, exit: UNSEEN, at: Wall(500) })]);
+    assert_eq!(w.told, [send(Event::Exited { run, exit: UNKNOWN_EXIT, at: Wall(500) })]);
     let (mut next, restored) = World::among(BOOT, w.journal.clone(), &[]);
     next.turn(vec![start(run)]);
     assert!(restored.strays.is_empty() && next.did.is_empty() && next.told.len() == 1);
 }
 
 #[test]
-fn of_a_damaged_start_nobody_knows_whether_it_executed() {
+fn a_lost_release_entry_makes_the_process_a_stray() {
     let mut w = World::new();
     let run = w.running(1);
     // its process is gone, so it carries no mark
@@ -126,10 +126,10 @@ fn of_a_damaged_start_nobody_knows_whether_it_executed() {
     let (mut next, restored) = World::from(BOOT, journal);
     assert_eq!(restored.strays[0].processes, [process(1)]);
     next.turn(vec![Input::Swept { run, empty: true }]);
-    assert_eq!(next.told, [send(Event::Exited { run, exit: UNSEEN, at: Wall(500) })]);
+    assert_eq!(next.told, [send(Event::Exited { run, exit: UNKNOWN_EXIT, at: Wall(500) })]);
     let journal = without(&w.journal, |e| matches!(e, Entry::Waiting { .. }));
     let (mut next, _) = World::from(BOOT, journal);
-    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNSEEN, at: Wall(1000) }));
+    assert_eq!(stands(&mut next), Some(RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) }));
 }
 
 #[test]

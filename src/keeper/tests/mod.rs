@@ -2,10 +2,11 @@
 
 mod lost;
 
-use super::brain::*;
+use super::brain::Keeper;
+use super::effects::*;
 use super::journal::{self, Entry, Process};
 use super::mark::Marked;
-use super::restore::UNSEEN;
+use super::restore::UNKNOWN_EXIT;
 use super::run::sample as spec;
 use model::id::{RunId, Uuid};
 use model::task::{Exit, ExitStatus};
@@ -59,7 +60,7 @@ impl World {
         let mut turn = self.keeper.turn(self.now, Wall(500), inputs);
         self.did = std::mem::take(&mut turn.now);
         self.write(turn.write.clone());
-        self.told = turn.later(Durable);
+        self.told = turn.deferred(Durable);
     }
 
     fn after(&mut self, span: Span) {
@@ -79,7 +80,7 @@ impl World {
     /// From its fork to its release.
     fn released(&mut self, run: RunId, pid: u32) {
         self.turn(vec![Input::Spawned { run, pid, start_ticks: 1 }]);
-        self.turn(vec![Input::Kept { run }]);
+        self.turn(vec![Input::Journaled { run }]);
         assert_eq!(self.told, [Effect::Release { run }]);
     }
 
@@ -137,9 +138,9 @@ fn a_run_from_start_to_forgotten() {
     // Its process is let go only once it is journaled, and after the journal says so; and told only once it executed.
     w.turn(vec![Input::Spawned { run, pid: 5, start_ticks: 6 }]);
     assert!(w.did.is_empty() && w.synced);
-    assert_eq!(w.told, [Effect::Keep { run }]);
+    assert_eq!(w.told, [Effect::ConfirmJournaled { run }]);
     let waiting = w.journal.len();
-    w.turn(vec![Input::Kept { run }]);
+    w.turn(vec![Input::Journaled { run }]);
     assert!(w.did.is_empty() && !w.synced && w.journal.len() > waiting);
     assert_eq!(w.told, [Effect::Release { run }]);
     w.turn(vec![Input::Executed { run }]);
@@ -160,21 +161,21 @@ fn a_run_from_start_to_forgotten() {
 }
 
 #[test]
-fn nothing_happens_twice_and_idling_writes_nothing() {
+fn commands_are_idempotent_and_an_idle_keeper_writes_nothing() {
     let mut w = World::new();
     let run = w.running(1);
     w.turn(vec![start(run)]);
     assert_eq!((w.did.len(), w.told.len()), (0, 1), "told what it came to");
     w.turn(vec![
         Input::Spawned { run, pid: 9, start_ticks: 9 },
-        Input::Kept { run },
+        Input::Journaled { run },
         Input::Executed { run },
     ]);
     assert!(w.did.is_empty() && w.told.is_empty());
     let before = w.journal.clone();
     w.after(Span::hours(24));
     assert!(w.did.is_empty() && w.told.is_empty() && w.journal == before);
-    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNSEEN }]);
+    w.turn(vec![Input::Exited { run, exit: CODE_0 }, Input::Exited { run, exit: UNKNOWN_EXIT }]);
     w.turn(vec![Input::Swept { run, empty: true }, Input::Swept { run, empty: true }]);
     assert_eq!(w.told, [send(Event::Exited { run, exit: CODE_0, at: Wall(500) })]);
     w.turn(vec![stop(run, Span::ZERO)]);
@@ -211,7 +212,7 @@ fn a_stop_that_comes_before_the_process_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_swept_does_not_hold_the_exit_back_for_ever() {
+fn an_unkillable_process_delays_the_exit_only_for_a_bound() {
     let mut w = World::new();
     let run = w.running(1);
     w.turn(vec![Input::Exited { run, exit: CODE_0 }]);
@@ -318,20 +319,23 @@ fn another_keeper_of_the_same_boot_goes_on() {
     next.turn(vec![start(running), start(ended)]);
     assert!(next.did.is_empty() && next.told.len() == 2);
     // The process was not found: an end that nobody saw.
-    next.turn(vec![Input::Exited { run: running, exit: UNSEEN }]);
+    next.turn(vec![Input::Exited { run: running, exit: UNKNOWN_EXIT }]);
     next.turn(vec![Input::Swept { run: running, empty: true }]);
-    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNSEEN, at: Wall(500) })]);
+    assert_eq!(next.told, [send(Event::Exited { run: running, exit: UNKNOWN_EXIT, at: Wall(500) })]);
 }
 
 #[test]
-fn after_a_reboot_every_run_has_ended_unseen() {
+fn after_a_reboot_every_run_has_an_unknown_exit() {
     let mut w = World::new();
     let (running, ended) = (w.running(1), w.ended(2));
     let (mut next, restored) = World::from(OTHER_BOOT, w.journal.clone());
     assert!(restored.running.is_empty() && matches!(restored.write, Write::Replace(_)));
     assert_eq!(
         next.states(),
-        [RunState::Exited { exit: UNSEEN, at: Wall(1000) }, RunState::Exited { exit: CODE_0, at: Wall(500) }]
+        [
+            RunState::Exited { exit: UNKNOWN_EXIT, at: Wall(1000) },
+            RunState::Exited { exit: CODE_0, at: Wall(500) }
+        ]
     );
     next.turn(vec![start(running), start(ended)]);
     assert!(next.did.is_empty());
@@ -371,7 +375,7 @@ fn the_journal_does_not_grow_with_what_is_forgotten() {
 }
 
 #[test]
-fn leaving_ends_everything_first() {
+fn a_shutdown_ends_all_runs_first() {
     for input in [command(Command::Shutdown { signal: 15, timeout: Span::millis(500) }), Input::AgentGone] {
         let mut w = World::new();
         let (a, b) = (w.running(1), w.running(2));
@@ -436,7 +440,7 @@ fn a_session_lasts_as_long_as_its_connection_and_its_run() {
 }
 
 #[test]
-fn who_has_a_session_hears_of_no_run() {
+fn clients_with_a_session_get_no_events_of_runs() {
     let mut w = World::new();
     let (run, other) = (w.running(1), w.running(2));
     let (listener, client) = (guest(&mut w, 8), guest(&mut w, 9));

@@ -65,7 +65,7 @@ fn with_network(count: i64, network: Network) -> JobSpec {
 }
 
 /// What became of it: the allocations, and what is said of the one that found no room.
-fn run(world: &mut World, spec: &JobSpec) -> (Vec<Allocation>, Vec<String>) {
+fn run(world: &mut Harness, spec: &JobSpec) -> (Vec<Allocation>, Vec<String>) {
     world.register(spec.clone());
     let decision = world.run(spec);
     let failed = decision.eval.failed_groups.values();
@@ -80,7 +80,7 @@ fn ports_of(a: &Allocation) -> Vec<(String, u16, String)> {
 
 #[test]
 fn a_fixed_port_is_on_the_first_address_that_has_it() {
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     let (placed, why) = run(&mut world, &with_network(3, network(&[("web", 8_080)], &[])));
     let mut got: Vec<_> = placed.iter().flat_map(ports_of).collect();
     got.sort();
@@ -94,7 +94,7 @@ fn a_fixed_port_is_on_the_first_address_that_has_it() {
 #[test]
 fn what_a_node_keeps_back_is_not_given_away() {
     for (value, ip) in [(22, None), (443, Some("10.0.0.1")), (80, Some("10.0.0.1"))] {
-        let mut world = World::of_nodes([offering(1)]);
+        let mut world = Harness::of_nodes([offering(1)]);
         let (placed, _) = run(&mut world, &with_network(1, network(&[("web", value)], &[])));
         let got: Vec<_> = placed.iter().flat_map(ports_of).map(|(.., ip)| ip).collect();
         assert_eq!(got, ip.into_iter().collect::<Vec<_>>(), "{value}");
@@ -103,12 +103,12 @@ fn what_a_node_keeps_back_is_not_given_away() {
 
 #[test]
 fn free_ports_are_taken_until_none_is_left() {
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     let (placed, why) = run(&mut world, &with_network(5, network(&[("own", 20_001)], &["a", "b"])));
     // each allocation needs its fixed port on an address of its own
     assert_eq!(placed.len(), 2);
     assert_eq!(why, ["network: reserved port collision own=20001"]);
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     let (placed, why) = run(&mut world, &with_network(9, network(&[], &["a", "b"])));
     assert_eq!(
         (placed.len(), why.as_slice()),
@@ -123,7 +123,7 @@ fn free_ports_are_taken_until_none_is_left() {
 #[test]
 fn free_ports_follow_the_seed() {
     let choice = |seed| {
-        let mut world = World::of_nodes([node_with(1, |i| {
+        let mut world = Harness::of_nodes([node_with(1, |i| {
             i.offers = NodeOffers { dynamic_ports: PortRange::default(), ..offering(1).info.offers };
         })]);
         world.seeds = seed;
@@ -150,7 +150,7 @@ fn a_port_is_where_its_host_network_is() {
         ("${meta.net}", 1, ""),
         ("default", 0, "missing host network \"default\" for port \"web\""),
     ] {
-        let mut world = World::of_nodes([lan(1, "lan")]);
+        let mut world = Harness::of_nodes([lan(1, "lan")]);
         let asked = Network { dynamic: vec![port("web", 0, wanted)], ..Network::default() };
         let got = run(&mut world, &with_network(1, asked));
         let expected: Vec<String> = [why].iter().filter(|w| !w.is_empty()).map(ToString::to_string).collect();
@@ -161,7 +161,7 @@ fn a_port_is_where_its_host_network_is() {
 #[test]
 fn a_mode_that_a_node_has_not_filters_it() {
     for mode in ["bridge", "none", "cni/x"] {
-        let mut world = World::of_nodes([offering(1)]);
+        let mut world = Harness::of_nodes([offering(1)]);
         let asked = Network { mode: mode.into(), ..network(&[], &["a"]) };
         assert_eq!(run(&mut world, &with_network(1, asked)).1, ["missing network"], "{mode}");
     }
@@ -169,14 +169,14 @@ fn a_mode_that_a_node_has_not_filters_it() {
 
 #[test]
 fn cores_are_the_lowest_that_are_free_and_worth_their_share() {
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     let asked = asking(4, vec![], |r| (r.cores, r.cpu_mhz) = (1, 0));
     let (placed, why) = run(&mut world, &asked);
     let cores = |a: &Allocation| a.resources.tasks["t"].held.cores.clone();
     assert_eq!(placed.iter().map(cores).collect::<Vec<_>>(), [[1], [2], [3]]);
     assert!(placed.iter().all(|a| a.resources.total().cpu_mhz == 1_000));
     assert_eq!(why, ["cores"]);
-    let mut without = World::of_nodes([node(1)]);
+    let mut without = Harness::of_nodes([node(1)]);
     assert_eq!(run(&mut without, &asked).1, ["cores cannot be reserved: the node does not enforce them yet"]);
 }
 
@@ -196,21 +196,21 @@ fn devices_are_taken_from_the_group_that_is_liked_best() {
         let held = &a.resources.tasks["t"].held.devices;
         held.iter().flat_map(|d| d.ids.clone()).collect::<Vec<_>>()
     };
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     let (placed, why) = run(&mut world, &asked(4, vec![gpu(1, "big")]));
     assert_eq!(placed.iter().map(ids).collect::<Vec<_>>(), [["c"], ["a"], ["b"]]);
     assert_eq!(placed[0].metrics.scores[0].scores.devices, 1.0);
     assert_eq!(why, ["devices: no devices match request"]);
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     assert_eq!(run(&mut world, &asked(1, vec![gpu(2, "big")])).0.iter().map(ids).next().unwrap(), ["a", "b"]);
-    for world in [&mut World::of_nodes([offering(1)]), &mut World::of_nodes([node(1)])] {
+    for world in [&mut Harness::of_nodes([offering(1)]), &mut Harness::of_nodes([node(1)])] {
         assert_eq!(run(world, &asked(1, vec![gpu(3, "big")])).1, ["missing devices"]);
     }
 }
 
 #[test]
 fn in_place_update_keeps_ports_and_a_new_port_replaces() {
-    let mut world = World::of_nodes([offering(1)]);
+    let mut world = Harness::of_nodes([offering(1)]);
     let mut spec = with_network(1, network(&[], &["a"]));
     let before = run(&mut world, &spec).0.remove(0);
     spec.priority += 1;
@@ -224,7 +224,7 @@ fn in_place_update_keeps_ports_and_a_new_port_replaces() {
 #[test]
 fn memory_max_needs_memory_oversubscription() {
     for (allowed, most) in [(false, 0), (true, 900)] {
-        let mut world = World::of_nodes([node(1)]);
+        let mut world = Harness::of_nodes([node(1)]);
         world.scheduling.memory_oversubscription = allowed;
         let asked = asking(1, vec![], |r| r.memory_max_mb = 900);
         let placed = run(&mut world, &asked).0.remove(0);
@@ -235,7 +235,7 @@ fn memory_max_needs_memory_oversubscription() {
 }
 
 /// Allocations that may still run, by node.
-fn assert_exclusive(world: &World, seed: u64) {
+fn assert_exclusive(world: &Harness, seed: u64) {
     let mut held: BTreeMap<(NodeId, Claim), &Allocation> = BTreeMap::new();
     for a in world.allocs.values().filter(|a| !a.terminal()) {
         for claim in a.resources.claims() {
@@ -251,7 +251,7 @@ fn nothing_is_ever_held_by_two() {
     let mut placed = 0;
     for seed in 0..150 {
         let mut random = Stream::new(seed, 9);
-        let mut world = World::of_nodes((0..3).map(offering));
+        let mut world = Harness::of_nodes((0..3).map(offering));
         world.seeds = seed * 1_000;
         for _ in 0..25 {
             let mut pick = |n: u64| random.below(n);

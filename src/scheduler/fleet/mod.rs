@@ -14,7 +14,7 @@ use model::claims::Claim;
 use model::id::NodeId;
 use model::node::{Node, NodeStatus};
 use model::resources::{Amount, Holding};
-pub use offered::{Address, Offered};
+pub use offered::{Address, OfferedResources};
 use profile::Strings;
 pub use profile::{Profile, UniqueProperties};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,15 +52,15 @@ impl NodeColumns {
 pub type Claims = BTreeMap<Claim, u32>;
 
 /// A node where nothing is claimed has none.
-type ClaimsOfChunk = [Option<Arc<Claims>>; CHUNK];
+type ChunkClaims = [Option<Arc<Claims>>; CHUNK];
 
 /// The fleet at one index. Cloning it copies a pointer per chunk.
 #[derive(Clone, Default)]
 pub struct FleetSnapshot {
-    facts: Vec<Arc<NodeColumns>>,
+    columns: Vec<Arc<NodeColumns>>,
     used: Vec<Arc<[Amount; CHUNK]>>,
     /// None: of no node in the chunk anything was ever claimed.
-    claims: Vec<Option<Arc<ClaimsOfChunk>>>,
+    claims: Vec<Option<Arc<ChunkClaims>>>,
     slots: Arc<BTreeMap<NodeId, u32>>,
     profiles: Arc<Vec<Option<Arc<Profile>>>>,
 }
@@ -85,7 +85,7 @@ impl fmt::Display for FitError {
 impl FleetSnapshot {
     /// The number of slots, free ones included: slots are `0..slots()`.
     pub fn slots(&self) -> usize {
-        self.facts.len() * CHUNK
+        self.columns.len() * CHUNK
     }
 
     #[cfg(any(test, feature = "testing"))]
@@ -99,7 +99,7 @@ impl FleetSnapshot {
 
     /// None: no such node.
     pub fn status(&self, id: NodeId) -> Option<NodeStatus> {
-        self.slot(id).map(|s| self.facts(s).status[s as usize % CHUNK])
+        self.slot(id).map(|s| self.columns(s).status[s as usize % CHUNK])
     }
 
     /// New tasks may be placed there.
@@ -118,16 +118,16 @@ impl FleetSnapshot {
         available.lacks(used.plus(ask)).map_or(Ok(()), |dimension| Err(FitError::Exhausted(dimension)))
     }
 
-    fn facts(&self, slot: u32) -> &NodeColumns {
-        &self.facts[slot as usize / CHUNK]
+    fn columns(&self, slot: u32) -> &NodeColumns {
+        &self.columns[slot as usize / CHUNK]
     }
 
     pub fn id_at(&self, slot: u32) -> NodeId {
-        self.facts(slot).id[slot as usize % CHUNK]
+        self.columns(slot).id[slot as usize % CHUNK]
     }
 
     pub fn available_at(&self, slot: u32) -> Amount {
-        self.facts(slot).available[slot as usize % CHUNK]
+        self.columns(slot).available[slot as usize % CHUNK]
     }
 
     pub fn used_at(&self, slot: u32) -> Amount {
@@ -144,23 +144,23 @@ impl FleetSnapshot {
     }
 
     pub fn ready_at(&self, slot: u32) -> bool {
-        self.facts(slot).ready[slot as usize % CHUNK]
+        self.columns(slot).ready[slot as usize % CHUNK]
     }
 
     /// The index of the node's profile in `profiles`.
     pub fn profile_index_at(&self, slot: u32) -> u32 {
-        self.facts(slot).profile[slot as usize % CHUNK]
+        self.columns(slot).profile[slot as usize % CHUNK]
     }
 
     /// None: the slot is free.
     pub fn profile_at(&self, slot: u32) -> Option<&Profile> {
-        self.own_at(slot)?;
+        self.unique_at(slot)?;
         self.profiles.get(self.profile_index_at(slot) as usize)?.as_deref()
     }
 
     /// None: the slot is free.
-    pub fn own_at(&self, slot: u32) -> Option<&UniqueProperties> {
-        self.facts(slot).own[slot as usize % CHUNK].as_deref()
+    pub fn unique_at(&self, slot: u32) -> Option<&UniqueProperties> {
+        self.columns(slot).own[slot as usize % CHUNK].as_deref()
     }
 
     /// By index; some are free.
@@ -199,9 +199,9 @@ impl FleetSnapshot {
     }
 
     /// The slots that hold a node, ascending.
-    pub fn taken_slots(&self) -> impl Iterator<Item = u32> {
-        self.facts.iter().enumerate().flat_map(|(c, facts)| {
-            let taken = facts.own.iter().enumerate().filter(|(_, own)| own.is_some());
+    pub fn occupied_slots(&self) -> impl Iterator<Item = u32> {
+        self.columns.iter().enumerate().flat_map(|(c, columns)| {
+            let taken = columns.own.iter().enumerate().filter(|(_, own)| own.is_some());
             taken.map(move |(i, _)| (c * CHUNK + i) as u32)
         })
     }
@@ -211,7 +211,7 @@ fn add_holder(claims: &mut Claims, claim: &Claim) {
     *claims.entry(claim.clone()).or_default() += 1;
 }
 
-fn no_claims() -> Arc<ClaimsOfChunk> {
+fn no_claims() -> Arc<ChunkClaims> {
     Arc::new([const { None }; CHUNK])
 }
 
@@ -225,7 +225,7 @@ pub struct Fleet {
     profile_uses: BTreeMap<Arc<Profile>, (u32, u32)>,
     free_profiles: BTreeSet<u32>,
     /// Usage of nodes that are not known.
-    elsewhere: BTreeMap<NodeId, (Amount, Claims)>,
+    unknown_nodes: BTreeMap<NodeId, (Amount, Claims)>,
 }
 
 impl Fleet {
@@ -239,13 +239,13 @@ impl Fleet {
         let id = node.info.id;
         let slot = self.current.slot(id).unwrap_or_else(|| self.open_slot(id));
         let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
-        let facts = Arc::make_mut(&mut self.current.facts[chunk]);
-        let before = facts.own[i].replace(own).map(|_| facts.profile[i]);
-        facts.id[i] = id;
-        facts.profile[i] = profile;
-        facts.available[i] = node.available();
-        facts.status[i] = node.status;
-        facts.ready[i] = node.ready();
+        let columns = Arc::make_mut(&mut self.current.columns[chunk]);
+        let before = columns.own[i].replace(own).map(|_| columns.profile[i]);
+        columns.id[i] = id;
+        columns.profile[i] = profile;
+        columns.available[i] = node.available();
+        columns.status[i] = node.status;
+        columns.ready[i] = node.ready();
         if let Some(profile) = before {
             self.release_profile(profile);
         }
@@ -258,11 +258,13 @@ impl Fleet {
         let used = std::mem::take(&mut Arc::make_mut(&mut self.current.used[chunk])[i]);
         let claims =
             self.current.claims[chunk].as_mut().and_then(|of_chunk| Arc::make_mut(of_chunk)[i].take());
-        self.keep_aside(id, |kept| *kept = (used, claims.map_or_else(Claims::new, Arc::unwrap_or_clone)));
-        let facts = Arc::make_mut(&mut self.current.facts[chunk]);
-        facts.own[i] = None;
-        facts.ready[i] = false;
-        let profile = facts.profile[i];
+        self.change_unknown_node(id, |kept| {
+            *kept = (used, claims.map_or_else(Claims::new, Arc::unwrap_or_clone))
+        });
+        let columns = Arc::make_mut(&mut self.current.columns[chunk]);
+        columns.own[i] = None;
+        columns.ready[i] = false;
+        let profile = columns.profile[i];
         self.release_profile(profile);
         self.free_slots.insert(slot);
     }
@@ -288,22 +290,23 @@ impl Fleet {
         }
         match self.current.slot(node) {
             Some(slot) => self.current.change_claims(slot, holding, change),
-            None => self.keep_aside(node, |(_, kept)| holding.claims.iter().for_each(|c| change(kept, c))),
+            None => self
+                .change_unknown_node(node, |(_, kept)| holding.claims.iter().for_each(|c| change(kept, c))),
         }
     }
 
     fn add_usage(&mut self, node: NodeId, amount: Amount) {
         match self.current.slot(node) {
             Some(slot) => self.current.add_usage(slot, amount),
-            None => self.keep_aside(node, |(kept, _)| *kept = kept.plus(amount)),
+            None => self.change_unknown_node(node, |(kept, _)| *kept = kept.plus(amount)),
         }
     }
 
-    fn keep_aside(&mut self, node: NodeId, change: impl FnOnce(&mut (Amount, Claims))) {
-        let kept = self.elsewhere.entry(node).or_default();
+    fn change_unknown_node(&mut self, node: NodeId, change: impl FnOnce(&mut (Amount, Claims))) {
+        let kept = self.unknown_nodes.entry(node).or_default();
         change(kept);
         if kept.0 == Amount::ZERO && kept.1.is_empty() {
-            self.elsewhere.remove(&node);
+            self.unknown_nodes.remove(&node);
         }
     }
 
@@ -311,13 +314,13 @@ impl Fleet {
         if self.free_slots.is_empty() {
             let first = self.current.slots() as u32;
             self.free_slots.extend(first..first + CHUNK as u32);
-            self.current.facts.push(Arc::new(NodeColumns::empty()));
+            self.current.columns.push(Arc::new(NodeColumns::empty()));
             self.current.used.push(Arc::new([Amount::ZERO; CHUNK]));
             self.current.claims.push(None);
         }
         let slot = self.free_slots.pop_first().unwrap_or_default();
         Arc::make_mut(&mut self.current.slots).insert(id, slot);
-        let (used, claims) = self.elsewhere.remove(&id).unwrap_or_default();
+        let (used, claims) = self.unknown_nodes.remove(&id).unwrap_or_default();
         let (chunk, i) = (slot as usize / CHUNK, slot as usize % CHUNK);
         Arc::make_mut(&mut self.current.used[chunk])[i] = used;
         if !claims.is_empty() {
@@ -381,7 +384,7 @@ mod tests {
         assert_eq!(after.usage(node_id(300)).map(|u| u.0), Some(amount(100, 100, 100)));
         let shared = |i: usize| Arc::ptr_eq(&before.used[i], &after.used[i]);
         assert_eq!([shared(0), shared(1), shared(2)], [true, false, true]);
-        assert!((0..3).all(|i| Arc::ptr_eq(&before.facts[i], &after.facts[i])));
+        assert!((0..3).all(|i| Arc::ptr_eq(&before.columns[i], &after.columns[i])));
     }
 
     #[test]
@@ -389,7 +392,7 @@ mod tests {
         let mut fleet = fleet_of(3);
         fleet.remove_node(node_id(1));
         assert_eq!(fleet.snapshot().status(node_id(1)), None);
-        assert_eq!(fleet.snapshot().taken_slots().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(fleet.snapshot().occupied_slots().collect::<Vec<_>>(), [0, 2]);
         fleet.upsert_node(&node(9));
         assert_eq!(fleet.snapshot().slot(node_id(9)), Some(1));
         assert_eq!(fleet.snapshot().usage(node_id(9)).map(|u| u.0), Some(Amount::ZERO));
@@ -405,7 +408,7 @@ mod tests {
         fleet.release(node_id(1), &holding(amount(10, 10, 10)));
         fleet.upsert_node(&node(1));
         assert_eq!(fleet.snapshot().usage(node_id(1)).map(|u| u.0), Some(amount(5, 5, 5)));
-        assert!(fleet.elsewhere.is_empty());
+        assert!(fleet.unknown_nodes.is_empty());
     }
 
     #[test]
@@ -463,7 +466,7 @@ mod tests {
             }
             let snapshot = fleet.snapshot();
             assert_eq!(snapshot.nodes(), known.len());
-            assert_eq!(snapshot.taken_slots().count(), known.len());
+            assert_eq!(snapshot.occupied_slots().count(), known.len());
             for (id, node) in &known {
                 let want = (used.get(id).copied().unwrap_or_default(), node.available());
                 assert_eq!((snapshot.usage(*id), snapshot.ready(*id)), (Some(want), node.ready()));

@@ -7,7 +7,7 @@ use model::node::NodeInfo;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
-pub struct Offered {
+pub struct OfferedResources {
     pub addresses: Box<[Address]>,
     pub dynamic: PortRange,
     /// On every address.
@@ -27,7 +27,7 @@ pub struct Address {
     reserved: Box<[PortRange]>,
 }
 
-impl Offered {
+impl OfferedResources {
     /// What cannot be understood is not there: clients check what they say.
     pub fn of(info: &NodeInfo) -> Self {
         let offers = &info.offers;
@@ -36,7 +36,7 @@ impl Offered {
             let (alias, device) = (a.alias.as_str().into(), a.device.as_str().into());
             Some(Address { alias, device, ip: a.address.parse().ok()?, reserved: ranges(&a.reserved_ports) })
         };
-        Offered {
+        OfferedResources {
             addresses: offers.addresses.iter().filter_map(address).collect(),
             dynamic: offers.dynamic_ports,
             reserved: ranges(&offers.reserved_ports),

@@ -1,7 +1,7 @@
 //! What a fleet keeps of a node's properties: a profile shared by all nodes that look alike, and the node's own part.
 //! Refuses to know what a constraint is.
 
-use super::offered::Offered;
+use super::offered::OfferedResources;
 use model::node::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub struct UniqueProperties {
     pub name: Box<str>,
     attributes: Properties,
     meta: Properties,
-    pub offered: Box<Offered>,
+    pub offered: Box<OfferedResources>,
 }
 
 impl UniqueProperties {
@@ -162,7 +162,7 @@ impl Strings {
             name: node.info.name.as_str().into(),
             attributes: self.properties(&node.info.attributes, true),
             meta: self.properties(&node.info.meta, true),
-            offered: Box::new(Offered::of(&node.info)),
+            offered: Box::new(OfferedResources::of(&node.info)),
         }
     }
 }

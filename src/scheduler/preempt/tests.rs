@@ -17,8 +17,8 @@ use model::time::Span;
 
 const EVERYBODY: Preemption = Preemption { system: true, sysbatch: true, batch: true, service: true };
 
-fn world(nodes: impl IntoIterator<Item = Node>) -> World {
-    let mut world = World::of_nodes(nodes);
+fn world(nodes: impl IntoIterator<Item = Node>) -> Harness {
+    let mut world = Harness::of_nodes(nodes);
     world.scheduling = Scheduling { preemption: EVERYBODY, ..Scheduling::default() };
     world
 }
@@ -32,7 +32,7 @@ fn sized(id: &str, priority: i64, cpu_mhz: i64, memory_mb: i64) -> JobSpec {
 }
 
 /// Registers the job and puts one allocation of it on the node.
-fn running(world: &mut World, spec: JobSpec, node: u128) -> AllocId {
+fn running(world: &mut Harness, spec: JobSpec, node: u128) -> AllocId {
     let job = world.register(spec);
     let n = world.allocs.len() as u64;
     let mut one = alloc(&job, 0, node);
@@ -47,7 +47,7 @@ fn preempted(decision: &Decision) -> Vec<AllocId> {
 }
 
 /// The world in which all preempted allocations have left.
-fn place(world: &mut World, spec: JobSpec) -> Decision {
+fn place(world: &mut Harness, spec: JobSpec) -> Decision {
     world.register(spec.clone());
     let decision = world.run(&spec);
     for alloc in world.allocs.values_mut().filter(|a| a.desired == DesiredStatus::Evict) {
@@ -69,7 +69,12 @@ fn worked_examples_of_distance_and_score() {
     }
     close(score(&[999]), 1.0 / (1.0 + (0.0048f64 * (1000.0 - 2048.0)).exp()));
     close(score(&[2047]), 0.5);
-    assert!(may(50, 40) && !may(50, 41) && !may(50, 50) && !may(i64::MIN, i64::MAX));
+    assert!(
+        may_preempt(50, 40)
+            && !may_preempt(50, 41)
+            && !may_preempt(50, 50)
+            && !may_preempt(i64::MIN, i64::MAX)
+    );
 }
 
 #[test]
@@ -261,7 +266,7 @@ fn asking(mut spec: JobSpec, ports: &[i64], gpus: i64) -> JobSpec {
 }
 
 /// Puts an allocation of the job there that holds these.
-fn holding(w: &mut World, spec: JobSpec, node: u128, ports: &[u16], gpus: &[&str]) -> AllocId {
+fn holding(w: &mut Harness, spec: JobSpec, node: u128, ports: &[u16], gpus: &[&str]) -> AllocId {
     let id = running(w, spec, node);
     let resources = &mut w.allocs.get_mut(&id).expect("was added").resources;
     let port = |value: &u16| HeldPort {
@@ -322,7 +327,7 @@ fn together(held: &[&Held], ask: [i64; 3], ports: &[i64], gpus: i64) -> bool {
 }
 
 /// Fills the nodes at random.
-fn filled(random: &mut Stream, nodes: u128) -> (World, Vec<Vec<Held>>) {
+fn filled(random: &mut Stream, nodes: u128) -> (Harness, Vec<Vec<Held>>) {
     let mut w = world((0..nodes).map(offering));
     let mut all = vec![];
     for n in 0..nodes {

@@ -5,7 +5,7 @@ use model::alloc::Allocation;
 use model::plan::{GroupChanges, Plan};
 use std::collections::BTreeMap;
 
-/// By the group that others make way for.
+/// Counts preemptions by the group of the preempting allocation.
 pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChanges>) {
     for (alloc, _) in plan.preemptions() {
         desired.entry(alloc.group.clone()).or_default().preemptions += 1;
@@ -16,8 +16,8 @@ pub fn count_preemptions(plan: &Plan, desired: &mut BTreeMap<String, GroupChange
 pub struct DesiredUpdates(BTreeMap<String, GroupChanges>);
 
 impl DesiredUpdates {
-    /// How one allocation that stays follows the job.
-    pub fn follows(&mut self, alloc: &Allocation, update: Update) {
+    /// Counts the update of one allocation that stays.
+    pub fn count_update(&mut self, alloc: &Allocation, update: Update) {
         let group = self.of(&alloc.group);
         match update {
             // what is to be replaced and may not be yet is left alone, too
@@ -27,14 +27,14 @@ impl DesiredUpdates {
     }
 
     /// It is replaced by a canary.
-    pub fn tries(&mut self, alloc: &Allocation) {
+    pub fn count_canary(&mut self, alloc: &Allocation) {
         let group = self.of(&alloc.group);
         group.ignore = group.ignore.saturating_sub(1);
         group.canary += 1;
     }
 
     /// With all else that is to be done.
-    pub fn counted(mut self, changes: &Changes) -> BTreeMap<String, GroupChanges> {
+    pub fn with_changes(mut self, changes: &Changes) -> BTreeMap<String, GroupChanges> {
         for stop in &changes.stops {
             let group = self.of(&stop.alloc.group);
             if stop.description == MIGRATING { group.migrate += 1 } else { group.stop += 1 }
@@ -62,7 +62,7 @@ impl DesiredUpdates {
         // a migration is one thing, not a stop and a placement
         self.0.values_mut().for_each(|group| group.place = group.place.saturating_sub(group.migrate));
         // these are neither yet: they move if there is room
-        for moving in &changes.moving {
+        for moving in &changes.migrating_when_placed {
             self.of(&moving.group.name).migrate += 1;
         }
         self.0

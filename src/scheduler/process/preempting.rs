@@ -11,12 +11,12 @@ use model::resources::AllocResources;
 use std::collections::BTreeSet;
 
 /// Where an allocation is placed, what it holds there, and what is preempted for it.
-pub type Place = (u32, AllocResources, Vec<AllocId>);
+pub type PlacementTarget = (u32, AllocResources, Vec<AllocId>);
 
 impl<'a> Placer<'a> {
-    pub(super) fn put(
+    pub(super) fn add_to_plan(
         &mut self,
-        (slot, resources, preempted): Place,
+        (slot, resources, preempted): PlacementTarget,
         placement: Placement<'a>,
         metric: AllocMetric,
         proposal: &mut Proposal<'a>,
@@ -28,7 +28,7 @@ impl<'a> Placer<'a> {
     }
 
     /// What an allocation holds on a node that has room for it.
-    pub(super) fn held_on(
+    pub(super) fn assign_resources(
         &mut self,
         slot: u32,
         placement: &Placement<'a>,
@@ -57,7 +57,7 @@ impl<'a> Placer<'a> {
         tried: &BTreeSet<u32>,
         metric: &mut AllocMetric,
         proposal: &mut Proposal<'a>,
-    ) -> Option<Place> {
+    ) -> Option<PlacementTarget> {
         let mut candidates = self.candidates(placement)?;
         let search = self.search(placement.group, None, proposal);
         let found = search.select_preempting(proposal, tried, &mut candidates, metric);
@@ -74,7 +74,7 @@ impl<'a> Placer<'a> {
         slot: u32,
         placement: &Placement<'a>,
         proposal: &mut Proposal<'a>,
-    ) -> Option<(Place, AllocMetric)> {
+    ) -> Option<(PlacementTarget, AllocMetric)> {
         let mut candidates = self.candidates(placement)?;
         let found = self.search(placement.group, None, proposal).check_node_preempting(
             proposal,
@@ -100,7 +100,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Withdraws preemptions that later placements made needless.
-    pub(super) fn spare_needless(&mut self, proposal: &mut Proposal<'a>) {
+    pub(super) fn withdraw_unneeded_preemptions(&mut self, proposal: &mut Proposal<'a>) {
         let Some(candidates) = &mut self.candidates else { return };
         let Some(group) = self.job.spec.groups.first() else { return };
         for (slot, preempted) in candidates.take_preempted() {
@@ -124,10 +124,10 @@ impl<'a> Placer<'a> {
         placement: &Placement<'a>,
         candidates: &mut PreemptionCandidates<'a>,
         proposal: &mut Proposal<'a>,
-    ) -> Option<Place> {
+    ) -> Option<PlacementTarget> {
         let group = &placement.group.name;
         proposal.free_for_preemption(slot, group, &preemption.freed, false);
-        let Some(resources) = self.held_on(slot, placement, proposal) else {
+        let Some(resources) = self.assign_resources(slot, placement, proposal) else {
             proposal.free_for_preemption(slot, group, &preemption.freed, true);
             return None;
         };

@@ -1,5 +1,5 @@
-//! Allocations that are placed again because they failed or their node is away: what the new one remembers, where it had
-//! better not go, and which evaluations look again later. Refuses to know which allocations those are.
+//! Allocations that are placed again because they failed or their node is away: the reschedule tracker of the new one, the nodes
+//! that are penalized, and the follow-up evaluations. Refuses to know which allocations those are.
 
 use super::super::fleet::FleetSnapshot;
 use super::super::proposal::Proposal;
@@ -14,11 +14,11 @@ use model::reschedule::Reschedule;
 use model::time::Wall;
 use std::collections::BTreeSet;
 
-/// Nothing: its successor and what that remembers say why.
+/// Empty: the successor's reschedule tracker says why.
 pub const RESCHEDULED: &str = "";
 
-/// What the successor of `old` remembers.
-pub fn remembered(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Reschedule> {
+/// The reschedule tracker of the successor of `old`.
+pub fn next_tracker(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Reschedule> {
     let Some(policy) = &group.reschedule else { return old.reschedules.clone() };
     let since = if old.client == ClientStatus::Failed { old.failed_at() } else { now };
     let delay = policy.next_delay(&old.reschedules, since);
@@ -26,15 +26,20 @@ pub fn remembered(group: &TaskGroup, old: &Allocation, now: Wall) -> Vec<Resched
     policy.remembered(&old.reschedules, this)
 }
 
-/// Where it has failed, and where those before it have.
-pub fn tried(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
+/// The nodes where it or its predecessors failed.
+pub fn penalized_slots(old: &Allocation, fleet: &FleetSnapshot) -> BTreeSet<u32> {
     let here = (old.client == ClientStatus::Failed).then_some(old.node_id);
     let before = old.reschedules.iter().map(|r| r.previous_node);
     before.chain(here).filter_map(|node| fleet.slot(node)).collect()
 }
 
-/// Writes down whose state is not known any more, or is known again.
-pub fn amend(disconnected: &[&Allocation], reconnected: &[&Allocation], at: Wall, proposal: &mut Proposal) {
+/// Records which allocations became unknown, and which are known again.
+pub fn record_disconnects(
+    disconnected: &[&Allocation],
+    reconnected: &[&Allocation],
+    at: Wall,
+    proposal: &mut Proposal,
+) {
     for alloc in disconnected {
         proposal.amend(alloc, |a| {
             a.client = ClientStatus::Unknown;
@@ -47,8 +52,12 @@ pub fn amend(disconnected: &[&Allocation], reconnected: &[&Allocation], at: Wall
     }
 }
 
-/// The evaluations that look again, known to the allocations that wait for them.
-pub fn look(run: &EvalContext, followups: Vec<Followup>, proposal: &mut Proposal) -> Vec<Evaluation> {
+/// Creates the follow-up evaluations, and names them in the allocations that wait for them.
+pub fn create_followup_evals(
+    run: &EvalContext,
+    followups: Vec<Followup>,
+    proposal: &mut Proposal,
+) -> Vec<Evaluation> {
     let mut ids = Stream::new(run.seed, FOLLOWUP_IDS);
     let mut evals = Vec::with_capacity(followups.len());
     for followup in followups {

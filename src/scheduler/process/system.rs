@@ -19,21 +19,27 @@ impl<'a> Placer<'a> {
         let mut desired = DesiredUpdates::default();
         let eligible_nodes = self.eligible_nodes();
         let mut all = reconcile_system(input, self.job, &eligible_nodes, &mut |alloc, group| {
-            let update = self.stays(alloc, group, proposal)?;
-            desired.follows(alloc, update);
+            let update = self.classify_on_node(alloc, group, proposal)?;
+            desired.count_update(alloc, update);
             Some(update)
         });
-        self.join_updated(&all.changes, proposal);
+        self.add_updated_to_deployment(&all.changes, proposal);
         apply_stops(&all.changes, proposal);
-        self.joined = std::mem::take(&mut all.changes.joined);
+        self.deployment_ids = std::mem::take(&mut all.changes.deployment_ids);
         let outdated = std::mem::take(&mut all.changes.destructive);
-        all.changes.destructive = self.replace_some(outdated, &mut all.rollouts, &mut desired, proposal);
-        all.changes.missing = self.fill_seats(&mut all, proposal);
+        all.changes.destructive = self.replace_outdated(outdated, &mut all.rollouts, &mut desired, proposal);
+        all.changes.missing = self.place_missing(&mut all, proposal);
         let changes = all.finish(input, self.job);
-        self.outcome.desired = desired.counted(&changes);
-        self.spare_needless(proposal);
-        reschedule_tracker::amend(&changes.disconnected, &changes.reconnected, self.run.now, proposal);
-        self.outcome.followups = reschedule_tracker::look(self.run, changes.followups, proposal);
+        self.outcome.desired = desired.with_changes(&changes);
+        self.withdraw_unneeded_preemptions(proposal);
+        reschedule_tracker::record_disconnects(
+            &changes.disconnected,
+            &changes.reconnected,
+            self.run.now,
+            proposal,
+        );
+        self.outcome.followups =
+            reschedule_tracker::create_followup_evals(self.run, changes.followups, proposal);
         self.outcome.deployment = changes.deployment;
         self.outcome.deployment_updates = changes.deployment_updates;
         if !self.outcome.failed.is_empty() {
@@ -51,8 +57,8 @@ impl<'a> Placer<'a> {
         eligible_nodes
     }
 
-    /// How an allocation follows the job; None: it must not stay. On a node that takes nothing new, nothing changes.
-    fn stays(
+    /// How an allocation is updated; None: it must stop. On a node that is not ready, nothing changes.
+    fn classify_on_node(
         &mut self,
         alloc: &'a Allocation,
         group: &'a TaskGroup,
@@ -70,9 +76,9 @@ impl<'a> Placer<'a> {
         Some(self.classify(alloc, proposal))
     }
 
-    /// Replaces as many as may be now, where the new one fits: nodes that have tried a version before are the first to try another.
+    /// Replaces as many as may be now, where the new one fits: nodes with canaries come first.
     /// Gives those that are no canaries.
-    fn replace_some(
+    fn replace_outdated(
         &mut self,
         mut outdated: Vec<Replacement<'a>>,
         rollouts: &mut BTreeMap<&'a str, GroupRollout>,
@@ -88,24 +94,25 @@ impl<'a> Placer<'a> {
                 continue;
             };
             proposal.stop(old, UPDATED, None);
-            let placement = Placement { previous: Some(old), canary, ..self.seat_of(group, old.index()) };
-            if !self.seat(slot, placement, proposal) {
-                proposal.unstop(old);
-                group_rollout.lacks_room();
+            let placement =
+                Placement { previous: Some(old), canary, ..self.new_placement(group, old.index()) };
+            if !self.place_on_node(slot, placement, proposal) {
+                proposal.cancel_stop(old);
+                group_rollout.count_without_room();
                 continue;
             }
-            group_rollout.has_replaced();
+            group_rollout.count_replaced();
             match canary {
-                true => desired.tries(old),
+                true => desired.count_canary(old),
                 false => replaced.push(one),
             }
         }
         replaced
     }
 
-    /// Places what is missing; gives how many of each group should have been. Nodes that may not run a group are passed over
-    /// in silence, unless nothing of the group is anywhere.
-    fn fill_seats(
+    /// Places what is missing; gives how many of each group should have been. Nodes that may not run a group are skipped
+    /// without a failure, unless no node runs it.
+    fn place_missing(
         &mut self,
         all: &mut SystemChanges<'a>,
         proposal: &mut Proposal<'a>,
@@ -117,20 +124,20 @@ impl<'a> Placer<'a> {
             let (mut placed, mut taken) = (0, 0);
             let indexes = || 0..group.count as u64;
             for (slot, index) in slots.iter().flat_map(|slot| indexes().map(move |i| (*slot, i))) {
-                let seat = (fleet.id_at(slot), group.name.as_str(), index);
-                let (fill, previous) = match all.seats.taken.contains(&seat) {
+                let key = (fleet.id_at(slot), group.name.as_str(), index);
+                let (fill, previous) = match all.node_allocs.existing.contains(&key) {
                     true => (Fill::Nothing, None),
-                    false => all.fill(seat),
+                    false => all.fill(key),
                 };
                 if fill == Fill::Nothing {
                     taken += 1;
                     continue;
                 }
-                let placement = self.filling(group, index, fill, previous);
-                placed += u64::from(self.seat(slot, placement, proposal));
+                let placement = self.placement_to_fill(group, index, fill, previous);
+                placed += u64::from(self.place_on_node(slot, placement, proposal));
             }
             if let Some(group_rollout) = all.rollouts.get_mut(group.name.as_str()) {
-                group_rollout.has_placed(placed);
+                group_rollout.count_placed(placed);
             }
             let short = self.outcome.queued.get(&group.name).copied().unwrap_or_default();
             missing.push((group, placed + short));
@@ -142,41 +149,41 @@ impl<'a> Placer<'a> {
         missing
     }
 
-    fn filling(
+    fn placement_to_fill(
         &self,
         group: &'a TaskGroup,
         index: u64,
         fill: Fill,
         previous: Option<&'a Allocation>,
     ) -> Placement<'a> {
-        let like = previous.filter(|_| fill == Fill::Like);
+        let like = previous.filter(|_| fill == Fill::PreviousVersion);
         let kept = like.map(|alloc| self.version_for(Replacement { group, alloc, keeps_version: true }));
         let (version, group) = kept.unwrap_or((None, group));
-        let canary = fill == Fill::Newest { canary: true };
-        Placement { previous, version, canary, ..self.seat_of(group, index) }
+        let canary = fill == Fill::NewestVersion { canary: true };
+        Placement { previous, version, canary, ..self.new_placement(group, index) }
     }
 
-    fn seat_of(&self, group: &'a TaskGroup, index: u64) -> Placement<'a> {
+    fn new_placement(&self, group: &'a TaskGroup, index: u64) -> Placement<'a> {
         Placement::new(group, alloc_name(&self.job.spec.name, &group.name, index))
     }
 
-    fn seat(&mut self, slot: u32, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
+    fn place_on_node(&mut self, slot: u32, placement: Placement<'a>, proposal: &mut Proposal<'a>) -> bool {
         let group = placement.group;
         match self.search(group, placement.version, proposal).check_node(proposal, slot) {
             NodeCheck::Fits(metric) => {
-                let Some(resources) = self.held_on(slot, &placement, proposal) else { return false };
-                self.put((slot, resources, Vec::new()), placement, metric, proposal);
+                let Some(resources) = self.assign_resources(slot, &placement, proposal) else { return false };
+                self.add_to_plan((slot, resources, Vec::new()), placement, metric, proposal);
                 true
             }
             NodeCheck::Filtered => false,
             NodeCheck::Exhausted(dimension) => {
                 match self.place_on_node_preempting(slot, &placement, proposal) {
                     Some((place, metric)) => {
-                        self.put(place, placement, metric, proposal);
+                        self.add_to_plan(place, placement, metric, proposal);
                         true
                     }
                     None => {
-                        self.note_short(group, slot, &dimension, proposal);
+                        self.count_exhausted(group, slot, &dimension, proposal);
                         false
                     }
                 }
@@ -184,8 +191,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// All that failed of one group is told as one.
-    fn note_short(&mut self, group: &'a TaskGroup, slot: u32, dimension: &str, proposal: &Proposal<'a>) {
+    /// Counts failed placements of one group in one metric.
+    fn count_exhausted(&mut self, group: &'a TaskGroup, slot: u32, dimension: &str, proposal: &Proposal<'a>) {
         let known = self.outcome.failed.remove(&group.name);
         let search = self.search(group, None, proposal);
         let mut metric = match known {

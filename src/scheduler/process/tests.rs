@@ -17,8 +17,8 @@ fn nodes(n: u128) -> Vec<Node> {
 }
 
 /// A world in which the spec's allocations run.
-fn settled(nodes: Vec<Node>, spec: &JobSpec) -> World {
-    let mut world = World::of_nodes(nodes);
+fn settled(nodes: Vec<Node>, spec: &JobSpec) -> Harness {
+    let mut world = Harness::of_nodes(nodes);
     world.register(spec.clone());
     world.run(spec);
     world.allocs.values_mut().for_each(|a| a.client = C::Running);
@@ -29,7 +29,7 @@ fn names(n: u64) -> Vec<String> {
     (0..n).map(|i| format!("a.g[{i}]")).collect()
 }
 
-fn live(world: &World) -> Vec<String> {
+fn live(world: &Harness) -> Vec<String> {
     let mut names: Vec<_> = world.allocs.values().filter(|a| !a.terminal()).map(|a| a.name.clone()).collect();
     names.sort();
     names
@@ -40,7 +40,7 @@ fn a_new_job_is_placed_and_a_second_evaluation_changes_nothing() {
     for job_type in [JobType::Service, JobType::Batch] {
         let mut spec = spec("a", 3);
         spec.job_type = job_type;
-        let mut world = World::of_nodes(nodes(2));
+        let mut world = Harness::of_nodes(nodes(2));
         let job = world.register(spec.clone());
         let decision = world.run(&spec);
         assert_eq!(placed_names(&decision), names(3));
@@ -63,7 +63,7 @@ fn a_new_job_is_placed_and_a_second_evaluation_changes_nothing() {
 
 #[test]
 fn a_plan_has_one_entry_per_node_in_order_and_fresh_ids() {
-    let mut world = World::of_nodes(nodes(5));
+    let mut world = Harness::of_nodes(nodes(5));
     world.register(spec("a", 20));
     let decision = world.run(&spec("a", 20));
     let order: Vec<_> = decision.plan.nodes.iter().map(|n| n.node_id).collect();
@@ -75,7 +75,7 @@ fn a_plan_has_one_entry_per_node_in_order_and_fresh_ids() {
 fn a_plan_carries_all_at_once_and_priority() {
     let mut spec = spec("a", 1);
     spec.all_at_once = true;
-    let mut world = World::of_nodes(nodes(1));
+    let mut world = Harness::of_nodes(nodes(1));
     world.register(spec.clone());
     let mut eval = eval_of(&spec);
     eval.priority = 73;
@@ -85,7 +85,7 @@ fn a_plan_carries_all_at_once_and_priority() {
 
 #[test]
 fn equal_inputs_give_equal_decisions() {
-    let mut world = World::of_nodes(nodes(9));
+    let mut world = Harness::of_nodes(nodes(9));
     world.register(spec("a", 40));
     let fleet = world.fleet().snapshot();
     let decide = |seed| schedule(&world, &fleet, &eval_of(&spec("a", 40)), Attempt::first(1), NOW, seed);
@@ -296,7 +296,7 @@ fn finished_batch_work_is_not_done_again() {
 
 #[test]
 fn what_cannot_be_placed_waits_in_a_blocked_evaluation() {
-    let mut world = World::of_nodes(nodes(1));
+    let mut world = Harness::of_nodes(nodes(1));
     world.register(spec("a", 10));
     let decision = world.run(&spec("a", 10));
     assert_eq!(placed_names(&decision), names(8));
@@ -325,7 +325,7 @@ fn one_full_group_does_not_hold_up_another() {
     big.name = "big".into();
     big.tasks[0].resources.memory_mb = 100_000;
     two.groups.insert(0, big);
-    let mut world = World::of_nodes(nodes(1));
+    let mut world = Harness::of_nodes(nodes(1));
     world.register(two.clone());
     let decision = world.run(&two);
     assert_eq!(placed_names(&decision), names(1));
@@ -337,7 +337,7 @@ fn one_full_group_does_not_hold_up_another() {
 
 #[test]
 fn without_nodes_nothing_is_evaluated() {
-    let mut world = World::of_nodes([]);
+    let mut world = Harness::of_nodes([]);
     world.register(spec("a", 1));
     let decision = world.run(&spec("a", 1));
     let metric = &decision.eval.failed_groups["g"];
@@ -347,7 +347,7 @@ fn without_nodes_nothing_is_evaluated() {
 
 #[test]
 fn a_blocked_evaluation_that_still_fails_is_blocked_again() {
-    let mut world = World::of_nodes([]);
+    let mut world = Harness::of_nodes([]);
     world.register(spec("a", 1));
     let mut eval = world.run(&spec("a", 1)).created.remove(0);
     let id = eval.id;
@@ -375,7 +375,7 @@ fn class_eligibility_says_which_classes_could_run_it() {
     let mut spec = spec("a", 1);
     spec.groups[0].tasks[0].resources.memory_mb = 100_000;
     spec.groups[0].constraints.push(constraint("${node.class}", "!=", "wrong"));
-    let mut world = World::of_nodes(nodes);
+    let mut world = Harness::of_nodes(nodes);
     world.register(spec.clone());
     let blocked = world.run(&spec).created.remove(0);
     let want = BTreeMap::from([(classes["right"].clone(), true), (classes["wrong"].clone(), false)]);
@@ -395,7 +395,7 @@ fn class_eligibility_is_of_any_group_and_never_against_the_job() {
     second.constraints.push(constraint("${node.class}", "=", "b"));
     spec.groups.push(second);
     let want = BTreeMap::from([(id(0), true), (id(1), true), (id(2), false)]);
-    let mut world = World::of_nodes(nodes.clone());
+    let mut world = Harness::of_nodes(nodes.clone());
     world.register(spec.clone());
     assert_eq!(world.run(&spec).created[0].class_eligibility, want);
     spec.constraints.push(constraint("${node.class}", "!=", "a"));
@@ -411,7 +411,7 @@ fn a_constraint_on_what_is_unique_escapes_the_classes() {
     for place in places_of {
         let mut spec = spec("a", 1);
         place(&mut spec).push(constraint("${node.unique.name}", "=", "nobody"));
-        let mut world = World::of_nodes(nodes(2));
+        let mut world = Harness::of_nodes(nodes(2));
         world.register(spec.clone());
         let blocked = world.run(&spec).created.remove(0);
         assert!(blocked.escaped_class && blocked.class_eligibility.is_empty());
@@ -456,7 +456,7 @@ fn attempts_are_counted_and_progress_starts_them_anew() {
 #[test]
 fn when_the_attempts_are_used_up_a_blocked_evaluation_goes_on() {
     for (count, classes) in [(1, 0), (100, 1)] {
-        let mut world = World::of_nodes(nodes(1));
+        let mut world = Harness::of_nodes(nodes(1));
         world.register(spec("a", count));
         let eval = eval_of(&spec("a", count));
         let last = world.decide(&eval);
@@ -474,7 +474,7 @@ fn when_the_attempts_are_used_up_a_blocked_evaluation_goes_on() {
 
 #[test]
 fn an_evaluation_never_changes_before_it_was_created() {
-    let mut world = World::of_nodes(nodes(1));
+    let mut world = Harness::of_nodes(nodes(1));
     world.register(spec("a", 1));
     let mut eval = eval_of(&spec("a", 1));
     eval.create_time.0 = NOW.0 + 500;
@@ -503,7 +503,7 @@ fn updates_in_place_of_one_node_see_each_other() {
 
 #[test]
 fn a_name_that_is_taken_twice_is_given_up() {
-    let mut world = World::of_nodes(nodes(2));
+    let mut world = Harness::of_nodes(nodes(2));
     let job = world.register(spec("a", 2));
     for n in 0..2 {
         let mut a = alloc(&job, 0, n);
@@ -518,7 +518,7 @@ fn a_name_that_is_taken_twice_is_given_up() {
 
 #[test]
 fn an_absurd_count_costs_no_more_than_the_fleet_can_hold() {
-    let mut world = World::of_nodes(nodes(1));
+    let mut world = Harness::of_nodes(nodes(1));
     world.register(spec("a", i64::MAX));
     let decision = world.run(&spec("a", i64::MAX));
     assert_eq!(placed_names(&decision), names(8));

@@ -54,7 +54,7 @@ impl<'a> Placer<'a> {
         let then = proposal.used(slot).plus(group.resources().keeping(&old.resources).total());
         let fits = distinct.allows(self.run.fleet, proposal, slot)
             && self.run.fleet.available_at(slot).lacks(then).is_none();
-        proposal.unstop(old);
+        proposal.cancel_stop(old);
         fits
     }
 
@@ -71,9 +71,9 @@ impl<'a> Placer<'a> {
     }
 
     /// What was updated in place has to prove itself once more, as a part of the deployment that brings the update.
-    pub(super) fn join_updated(&mut self, changes: &Changes<'a>, proposal: &mut Proposal<'a>) {
+    pub(super) fn add_updated_to_deployment(&mut self, changes: &Changes<'a>, proposal: &mut Proposal<'a>) {
         for old in std::mem::take(&mut self.updated) {
-            if let Some(id) = changes.joined.get(old.group.as_str()) {
+            if let Some(id) = changes.deployment_ids.get(old.group.as_str()) {
                 proposal.amend(old, |a| (a.deployment, a.health) = (Some(*id), None));
             }
         }

@@ -4,7 +4,7 @@
 use super::super::feasibility::{Eligibility, Feasibility};
 use super::super::proposal::Proposal;
 use super::super::reconcile::Replacement;
-use super::super::search::{MOST_LEVELS, Rules, Search};
+use super::super::search::{MAX_LEVELS, Search, SearchOptions};
 use super::{EvalContext, Placer};
 use model::alloc::Allocation;
 use model::deployment::{Deployment, DeploymentStatus};
@@ -12,14 +12,14 @@ use model::job::{Job, JobSpec, TaskGroup};
 use std::collections::BTreeMap;
 
 /// By number: what of the job's older versions may have to be placed. Read only if the newest may be held back.
-pub fn older(
+pub fn older_versions(
     run: &EvalContext,
     job: Option<&Job>,
     latest: Option<&Deployment>,
     allocs: &[Allocation],
 ) -> BTreeMap<u64, Job> {
     let mut out = BTreeMap::new();
-    let Some(job) = job.filter(|j| !j.spec.stop && may_be_held(j, latest)) else { return out };
+    let Some(job) = job.filter(|j| !j.spec.stop && may_be_held_back(j, latest)) else { return out };
     let other = |a: &&Allocation| a.job_create_index == job.create_index && a.job_version != job.version;
     for alloc in allocs.iter().filter(other).filter(|a| a.next.is_none()) {
         if out.contains_key(&alloc.job_version) {
@@ -37,7 +37,7 @@ pub fn older(
     out
 }
 
-fn may_be_held(job: &Job, latest: Option<&Deployment>) -> bool {
+fn may_be_held_back(job: &Job, latest: Option<&Deployment>) -> bool {
     match latest.filter(|d| d.is_of(job)) {
         Some(d) => d.status != DeploymentStatus::Running || d.groups.values().any(|g| g.awaits_promotion()),
         None => job.spec.groups.iter().any(|g| g.update.is_some_and(|u| u.canary > 0)),
@@ -68,7 +68,7 @@ impl<'a> Placer<'a> {
                 searched.push(group);
             }
             let algorithm = run.view.scheduling(&job.spec.node_pool).algorithm;
-            let rules = Rules { algorithm, seed: run.seed, most_levels: MOST_LEVELS };
+            let rules = SearchOptions { algorithm, seed: run.seed, max_levels: MAX_LEVELS };
             let feasibility = feasibility_of(feasibility, job, run);
             Search::new(&job.spec, group, run.fleet, feasibility, proposal, rules)
         })
@@ -79,7 +79,7 @@ impl<'a> Placer<'a> {
         feasibility_of(&mut self.feasibility, self.job, self.run)
     }
 
-    /// What found no room may be of an older version: then no class is known to be of no use.
+    /// What found no room may be of an older version: then no class counts as ineligible.
     pub(super) fn eligibility(&mut self) -> Eligibility {
         if self.searches.keys().any(|(version, _)| *version != self.job.version) {
             return Eligibility { escaped: true, ..Eligibility::default() };

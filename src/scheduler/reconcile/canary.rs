@@ -1,9 +1,9 @@
-//! Canaries: the few allocations of a new version that run beside the old ones until somebody says that they are good
-//! (scheduler.md 8.2.4, scheduler.md 8.2.15). Refuses to know who says so.
+//! Canaries: the few allocations of a new version that run beside the old ones until they are promoted
+//! (scheduler.md 8.2.4, scheduler.md 8.2.15). Refuses to know who promotes them.
 
 use super::rollout::Rollout;
 use super::tainted::{self, Tainted};
-use super::{Changes, Input, Set, Stop, group, reschedule};
+use super::{AllocSet, Changes, Input, MIGRATING, Stop, reschedule, stop_not_needed};
 use model::alloc::Allocation;
 use model::deployment::DeploymentGroup;
 use model::job::TaskGroup;
@@ -14,45 +14,47 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub struct Canaries<'a> {
     /// On trial, the failed ones included: each is one of those that are wanted.
-    pub there: u64,
+    pub existing: u64,
     /// The indexes of their names.
-    pub taken: BTreeSet<u64>,
+    pub taken_indexes: BTreeSet<u64>,
     /// To be placed again.
-    pub again: Vec<&'a Allocation>,
+    pub rescheduled: Vec<&'a Allocation>,
 }
 
 /// Stops the canaries that no deployment wants any more and those that have to leave their nodes; all of them, and
 /// those on trial, are taken out of `allocs` (scheduler.md 8.2.4).
-pub fn sort_out<'a>(
+pub fn partition<'a>(
     input: &Input<'a>,
     group: &TaskGroup,
     rollout: &Rollout<'a>,
-    allocs: &mut Set<'a>,
+    allocs: &mut AllocSet<'a>,
     changes: &mut Changes<'a>,
 ) -> (Canaries<'a>, Vec<(Wall, &'a Allocation)>) {
     let ordinary = |a: &Allocation| !a.is_canary() || rollout.promoted(group).contains(&a.id);
-    let (others, canaries): (Set, Set) = std::mem::take(allocs).into_iter().partition(|(_, a)| ordinary(a));
+    let (others, canaries): (AllocSet, AllocSet) =
+        std::mem::take(allocs).into_iter().partition(|(_, a)| ordinary(a));
     *allocs = others;
-    let (on_trial, unneeded): (Set, Set) = canaries.into_iter().partition(|(_, a)| rollout.is_on_trial(a));
+    let (on_trial, unneeded): (AllocSet, AllocSet) =
+        canaries.into_iter().partition(|(_, a)| rollout.is_on_trial(a));
     let unneeded = unneeded.into_iter().filter(|(_, a)| !a.server_terminal()).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(unneeded, None, input);
-    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
+    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(stop_not_needed));
     changes.stops.extend(lost.into_values().map(tainted::stop_lost));
     let on_trial = on_trial.into_iter().filter(|(_, a)| !a.server_terminal() && a.next.is_none()).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(on_trial, None, input);
-    let leave = |alloc| Stop { alloc, description: group::MIGRATING, client: None };
+    let leave = |alloc| Stop { alloc, description: MIGRATING, client: None };
     changes.stops.extend(migrating.into_values().map(leave));
     changes.stops.extend(lost.into_values().map(tainted::stop_lost));
     let reschedule::Split { untainted, now, later } = reschedule::split(input, group, untainted);
     let there = (untainted.len() + now.len()) as u64;
     let taken = untainted.values().chain(now.values()).map(|a| a.index()).collect();
-    (Canaries { there, taken, again: now.into_values().collect() }, later)
+    (Canaries { existing: there, taken_indexes: taken, rescheduled: now.into_values().collect() }, later)
 }
 
 /// How many canaries a change needs (scheduler.md 8.2.15), and how many beyond those there are; None: there are
 /// enough. A deployment that began without any gets none. One that waits for its canaries' promotion gets them even when
 /// nothing old is left.
-pub fn wanted(
+pub fn required(
     group: &TaskGroup,
     rollout: &Rollout,
     state: &DeploymentGroup,

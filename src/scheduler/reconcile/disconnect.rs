@@ -1,7 +1,7 @@
 //! Allocations whose node did not answer for a while (scheduler.md 10): which of two stays when it answers again,
 //! and how long the place of one that its node stops by itself is kept free. Refuses to know when nodes disconnect.
 
-use super::{Set, Stop, group};
+use super::{AllocSet, NOT_NEEDED, Stop};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::job::{DisconnectPolicy, Job, Reconcile, TaskGroup};
 use model::resources::Hook;
@@ -13,15 +13,20 @@ const FAILED: &str = "alloc was rescheduled because it failed";
 /// A node that stops its tasks by itself may need this long, even if their kill timeouts are shorter.
 const LEAST_KILL_TIME: Span = Span::seconds(5);
 
-/// What comes back, judged against what replaced it meanwhile. `all`: the group's.
-pub fn settle<'a>(job: &Job, group: &TaskGroup, back: &Set<'a>, all: &Set<'a>) -> Vec<Stop<'a>> {
+/// Chooses between a reconnected allocation and its replacement. `all`: the group's.
+pub fn reconcile_reconnected<'a>(
+    job: &Job,
+    group: &TaskGroup,
+    back: &AllocSet<'a>,
+    all: &AllocSet<'a>,
+) -> Vec<Stop<'a>> {
     let mut stops = Vec::new();
     for alloc in back.values() {
         let replacement = alloc.next.and_then(|id| all.get(&id)).filter(|r| !r.server_terminal());
         let stop = if alloc.client == ClientStatus::Failed && !alloc.server_terminal() {
             Some((*alloc, FAILED))
         } else if outdated(job, alloc) {
-            Some((*alloc, group::NOT_NEEDED))
+            Some((*alloc, NOT_NEEDED))
         } else {
             replacement.map(|r| (if replacement_stays(group, alloc, r) { *alloc } else { *r }, RECONNECTED))
         };
@@ -30,7 +35,7 @@ pub fn settle<'a>(job: &Job, group: &TaskGroup, back: &Set<'a>, all: &Set<'a>) -
     stops
 }
 
-/// It was to end or to move anyway, or runs what is not wanted any more.
+/// Was to stop or to move anyway, or runs an older version.
 fn outdated(job: &Job, alloc: &Allocation) -> bool {
     let asked = [alloc.transition.reschedule, alloc.transition.force_reschedule];
     alloc.desired != DesiredStatus::Run

@@ -2,9 +2,12 @@
 
 use super::canary::Canaries;
 use super::rollout::Rollout;
-use super::stop::{self, GroupAllocs};
+use super::surplus::{self, GroupAllocs};
 use super::tainted::{self, Tainted};
-use super::{Changes, Input, NameIndex, Replacement, Set, Stop, Update};
+use super::{
+    AllocSet, Changes, Input, MIGRATING, NameIndex, Replacement, Stop, UPDATED, Update, desired_count,
+    is_of_version,
+};
 use super::{canary, disconnect, reschedule};
 use model::alloc::{Allocation, ClientStatus, Leave};
 use model::deployment::DeploymentGroup;
@@ -14,15 +17,11 @@ use model::time::Wall;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-pub const NOT_NEEDED: &str = "alloc not needed due to job update";
-pub const UPDATED: &str = "alloc is being updated due to job update";
-pub const MIGRATING: &str = "alloc is being migrated";
-
 /// How an allocation that stays follows the job.
 pub type Classify<'c, 'a> = dyn FnMut(&'a Allocation) -> Update + 'c;
 
-/// What is asked of one group.
-pub struct Work<'w, 'a> {
+/// One group and what reconciling it changes.
+pub struct GroupReconciler<'w, 'a> {
     pub input: &'w Input<'a>,
     pub job: &'a Job,
     pub group: &'a TaskGroup,
@@ -30,22 +29,22 @@ pub struct Work<'w, 'a> {
     pub changes: &'w mut Changes<'a>,
 }
 
-/// What a group has, sorted by what is to become of it.
+/// The allocations of a group, by what happens to them.
 #[derive(Default)]
-struct Sets<'a> {
-    untainted: Set<'a>,
-    migrating: Set<'a>,
-    lost: Set<'a>,
+struct GroupAllocSets<'a> {
+    untainted: AllocSet<'a>,
+    migrating: AllocSet<'a>,
+    lost: AllocSet<'a>,
     /// To be placed again at once.
-    now: Set<'a>,
+    now: AllocSet<'a>,
     /// To be placed again; they are untainted, too.
     later: Vec<(Wall, &'a Allocation)>,
     /// They are of the others, too.
-    disconnecting: Set<'a>,
-    reconnecting: Set<'a>,
+    disconnecting: AllocSet<'a>,
+    reconnecting: AllocSet<'a>,
     canaries: Canaries<'a>,
-    /// Stopped before, and nothing has taken their places: they may be replaced when nothing else is placed.
-    owed: Vec<&'a Allocation>,
+    /// Stopped earlier and never replaced: they may be replaced while a deployment holds new placements back.
+    unreplaced: Vec<&'a Allocation>,
 }
 
 /// What is to be placed beside what is updated.
@@ -62,19 +61,19 @@ impl Placements<'_> {
     }
 }
 
-impl<'a> Work<'_, 'a> {
+impl<'a> GroupReconciler<'_, 'a> {
     /// Whether nothing is left to be done for the group and its part of the deployment.
-    pub fn compute(mut self, allocs: Set<'a>, classify: &mut Classify<'_, 'a>) -> bool {
+    pub fn compute(mut self, allocs: AllocSet<'a>, classify: &mut Classify<'_, 'a>) -> bool {
         let (mut state, existed) = self.rollout.state_of(self.group);
-        let runs_already = allocs.values().any(|a| is_of(a, self.job));
+        let runs_already = allocs.values().any(|a| is_of_version(a, self.job));
         let held = self.held_until(&allocs);
-        let mut sets = self.sort_out(allocs);
+        let mut sets = self.partition(allocs);
         let mut names = name_index(self.group, &sets);
         self.changes.stops.extend(sets.lost.values().copied().map(tainted::stop_lost));
         self.stop_surplus(&state, &mut sets, &mut names);
-        let (destructive, in_place) = follow_job(&sets.untainted, classify);
-        let there = sets.canaries.there;
-        let canaries = canary::wanted(self.group, self.rollout, &state, existed, destructive.len(), there);
+        let (destructive, in_place) = compute_updates(&sets.untainted, classify);
+        let there = sets.canaries.existing;
+        let canaries = canary::required(self.group, self.rollout, &state, existed, destructive.len(), there);
         if let Some((all, more)) = canaries {
             state.desired_canaries = all;
             self.place_canaries(more, &sets, &destructive, &mut names);
@@ -92,11 +91,11 @@ impl<'a> Work<'_, 'a> {
         let limit = self.rollout.limit(self.group, &state, moving, [&sets.untainted, &sets.migrating]);
         self.place(placements, &sets.canaries, ready);
         let idle = placed == 0 && moving + in_place == 0 && sets.now.is_empty() && sets.later.is_empty();
-        let only_count = runs_already && destructive.is_empty() && in_place == 0;
+        let only_count_changed = runs_already && destructive.is_empty() && in_place == 0;
         self.replace(destructive, limit.map(|l| l.saturating_sub(placed)), ready);
         self.migrate(&sets.migrating, ready);
-        self.look_again(held, sets);
-        if !existed && !only_count {
+        self.create_followups(held, sets);
+        if !existed && !only_count_changed {
             self.rollout.create(self.input, self.job, self.group, state);
         }
         self.changes.names.insert(&self.group.name, names);
@@ -105,7 +104,7 @@ impl<'a> Work<'_, 'a> {
 
     /// Until when nothing may be placed, because nodes that went away may still be stopping what they have
     /// (scheduler.md 8.2.9).
-    fn held_until(&self, allocs: &Set<'a>) -> Option<Wall> {
+    fn held_until(&self, allocs: &AllocSet<'a>) -> Option<Wall> {
         let policy = self.group.disconnect.as_ref()?;
         let newly_lost = tainted::split(allocs.clone(), Some(self.group), self.input).lost;
         let lost = |a: &&&Allocation| {
@@ -117,15 +116,15 @@ impl<'a> Work<'_, 'a> {
     }
 
     /// What becomes of each (scheduler.md 8.2.3 to scheduler.md 8.2.8).
-    fn sort_out(&mut self, allocs: Set<'a>) -> Sets<'a> {
+    fn partition(&mut self, allocs: AllocSet<'a>) -> GroupAllocSets<'a> {
         let (input, group) = (self.input, self.group);
         let mut allocs = if input.batch { drop_older_terminal(self.job, allocs) } else { allocs };
-        let owed = owed(self.job, &allocs);
+        let unreplaced = unreplaced(self.job, &allocs);
         let (canaries, canaries_later) =
-            canary::sort_out(input, group, self.rollout, &mut allocs, self.changes);
+            canary::partition(input, group, self.rollout, &mut allocs, self.changes);
         let Tainted { mut untainted, mut migrating, mut lost, disconnecting, mut reconnecting } =
             tainted::split(allocs.clone(), Some(group), input);
-        for stop in disconnect::settle(self.job, group, &reconnecting, &allocs) {
+        for stop in disconnect::reconcile_reconnected(self.job, group, &reconnecting, &allocs) {
             for set in [&mut untainted, &mut migrating, &mut lost, &mut reconnecting] {
                 set.remove(&stop.alloc.id);
             }
@@ -135,11 +134,26 @@ impl<'a> Work<'_, 'a> {
         let reschedule::Split { mut untainted, now, mut later } = reschedule::split(input, group, untainted);
         untainted.extend(reconnecting.iter().map(|(id, a)| (*id, *a)));
         later.extend(canaries_later);
-        Sets { untainted, migrating, lost, now, later, disconnecting, reconnecting, canaries, owed }
+        GroupAllocSets {
+            untainted,
+            migrating,
+            lost,
+            now,
+            later,
+            disconnecting,
+            reconnecting,
+            canaries,
+            unreplaced,
+        }
     }
 
     /// Stops the surplus (scheduler.md 8.2.12). Canaries on trial are beyond the count.
-    fn stop_surplus(&mut self, state: &DeploymentGroup, sets: &mut Sets<'a>, names: &mut NameIndex) {
+    fn stop_surplus(
+        &mut self,
+        state: &DeploymentGroup,
+        sets: &mut GroupAllocSets<'a>,
+        names: &mut NameIndex,
+    ) {
         let promoted = if state.promoted { self.rollout.promoted(self.group) } else { &[] };
         let promoted = sets.untainted.iter().filter(|(id, _)| promoted.contains(id));
         let held = GroupAllocs {
@@ -148,14 +162,14 @@ impl<'a> Work<'_, 'a> {
             migrating: &mut sets.migrating,
             now: &mut sets.now,
         };
-        self.changes.stops.extend(stop::stop(wanted(self.group), held, names));
+        self.changes.stops.extend(surplus::stop_surplus(desired_count(self.group), held, names));
     }
 
     /// Places `n` more canaries (scheduler.md 8.2.15).
     fn place_canaries(
         &mut self,
         n: u64,
-        sets: &Sets<'a>,
+        sets: &GroupAllocSets<'a>,
         destructive: &[&'a Allocation],
         names: &mut NameIndex,
     ) {
@@ -163,7 +177,7 @@ impl<'a> Work<'_, 'a> {
             return;
         }
         let replaced: BTreeSet<u64> = destructive.iter().map(|a| a.index()).collect();
-        self.changes.canaries.push((self.group, names.canaries(n, &sets.canaries.taken, &replaced)));
+        self.changes.canaries.push((self.group, names.canaries(n, &sets.canaries.taken_indexes, &replaced)));
     }
 
     /// While a deployment holds new placements back, what was there before is replaced by its like all the same; but not
@@ -172,8 +186,8 @@ impl<'a> Work<'_, 'a> {
         let group = self.group;
         let again = |alloc: &'a Allocation| Replacement { group, alloc, keeps_version: !ready };
         self.changes.replacements.extend(placements.lost.into_iter().map(again));
-        let may = |a: &&Allocation| !self.rollout.is_held_with(a);
-        let rescheduled = placements.rescheduled.into_iter().chain(canaries.again.iter().copied());
+        let may = |a: &&Allocation| !self.rollout.is_of_paused_or_failed(a);
+        let rescheduled = placements.rescheduled.into_iter().chain(canaries.rescheduled.iter().copied());
         self.changes.rescheduled.extend(rescheduled.filter(may).map(again));
         if ready && placements.missing > 0 {
             self.changes.missing.push((group, placements.missing));
@@ -189,12 +203,12 @@ impl<'a> Work<'_, 'a> {
         self.changes.destructive.extend(destructive.into_iter().take(most).map(again));
     }
 
-    /// Whoever drains the node limits how many move at a time, and whether they wait for room (scheduler.md 8.2.20).
-    fn migrate(&mut self, migrating: &Set<'a>, ready: bool) {
+    /// The drainer limits how many move at a time and decides whether they wait for room (scheduler.md 8.2.20).
+    fn migrate(&mut self, migrating: &AllocSet<'a>, ready: bool) {
         for alloc in migrating.values() {
             let again = Replacement { group: self.group, alloc, keeps_version: !ready };
             if alloc.transition.migrate == Some(Leave::WhenPlaced) {
-                self.changes.moving.push(again);
+                self.changes.migrating_when_placed.push(again);
             } else {
                 self.changes.stops.push(Stop { alloc, description: MIGRATING, client: None });
                 self.changes.replacements.push(again);
@@ -204,17 +218,18 @@ impl<'a> Work<'_, 'a> {
 
     /// What is to be looked at again, and when (scheduler.md 8.2.8 to scheduler.md 8.2.10). What is replaced or stopped by
     /// now is not.
-    fn look_again(&mut self, held: Option<Wall>, mut sets: Sets<'a>) {
+    fn create_followups(&mut self, held: Option<Wall>, mut sets: GroupAllocSets<'a>) {
         let stopped = self.changes.stops.iter().map(|s| s.alloc.id);
         let gone: BTreeSet<AllocId> =
             stopped.chain(self.changes.destructive.iter().map(|r| r.alloc.id)).collect();
         sets.later.retain(|(_, a)| !gone.contains(&a.id));
         sets.disconnecting.retain(|id, _| !gone.contains(id));
         sets.reconnecting.retain(|id, a| !gone.contains(id) && a.is_known_to_live());
-        let mut followups = reschedule::delayed(sets.later);
+        let mut followups = reschedule::batch_by_time(sets.later);
         let lost_after = self.group.disconnect.and_then(|d| d.lost_after);
         let expiry = lost_after.map(|span| self.input.now + span);
-        let timeout = expiry.and_then(|at| reschedule::give_up(&sets.disconnecting, &followups, at));
+        let timeout =
+            expiry.and_then(|at| reschedule::disconnect_timeout(&sets.disconnecting, &followups, at));
         followups.extend(timeout);
         followups.extend(held.filter(|_| !sets.lost.is_empty()).map(|at| reschedule::wait(at, Vec::new())));
         self.changes.followups.extend(followups);
@@ -223,30 +238,25 @@ impl<'a> Work<'_, 'a> {
     }
 }
 
-pub fn is_of(alloc: &Allocation, job: &Job) -> bool {
-    (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
-}
-
 /// A batch allocation that ended under an older version says nothing about this one (scheduler.md 8.2.3).
-fn drop_older_terminal<'a>(job: &Job, mut allocs: Set<'a>) -> Set<'a> {
+fn drop_older_terminal<'a>(job: &Job, mut allocs: AllocSet<'a>) -> AllocSet<'a> {
     let older = |a: &Allocation| a.job_version < job.version || a.job_create_index < job.create_index;
     allocs.retain(|_, a| !(a.terminal() && older(a)));
     allocs
 }
 
 /// Which names are taken (scheduler.md 8.2.11).
-fn name_index(group: &TaskGroup, sets: &Sets) -> NameIndex {
+fn name_index(group: &TaskGroup, sets: &GroupAllocSets) -> NameIndex {
     let all = [&sets.untainted, &sets.migrating, &sets.now, &sets.lost];
-    NameIndex::new(wanted(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
-}
-
-pub fn not_needed(alloc: &Allocation) -> Stop<'_> {
-    Stop { alloc, description: NOT_NEEDED, client: None }
+    NameIndex::new(desired_count(group), all.into_iter().flat_map(|s| s.values()).map(|a| a.index()))
 }
 
 /// Those that have to be replaced, in the order of their names; and how many were updated in place
 /// (scheduler.md 8.2.13).
-fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<&'a Allocation>, usize) {
+fn compute_updates<'a>(
+    untainted: &AllocSet<'a>,
+    classify: &mut Classify<'_, 'a>,
+) -> (Vec<&'a Allocation>, usize) {
     let (mut destructive, mut in_place) = (Vec::new(), 0);
     for alloc in untainted.values().copied() {
         match classify(alloc) {
@@ -261,12 +271,17 @@ fn follow_job<'a>(untainted: &Set<'a>, classify: &mut Classify<'_, 'a>) -> (Vec<
 
 /// What is placed (scheduler.md 8.7): what is due anyway; one for each lost allocation while some are missing; what is
 /// missing then gets new names, or, while nothing new may be placed, is what was stopped before and found no room.
-fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>, names: &NameIndex, ready: bool) -> Placements<'a> {
+fn placements<'a>(
+    group: &TaskGroup,
+    sets: &GroupAllocSets<'a>,
+    names: &NameIndex,
+    ready: bool,
+) -> Placements<'a> {
     let existing = (sets.untainted.len() + sets.migrating.len() + sets.now.len()) as u64;
-    let missing = wanted(group).saturating_sub(existing);
+    let missing = desired_count(group).saturating_sub(existing);
     let mut lost: Vec<_> = sets.lost.values().copied().collect();
     if !ready {
-        lost.extend(sets.owed.iter().copied().filter(|a| !names.is_taken(a.index())));
+        lost.extend(sets.unreplaced.iter().copied().filter(|a| !names.is_taken(a.index())));
     }
     lost.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
     let missing = missing - lost.len() as u64;
@@ -275,7 +290,7 @@ fn placements<'a>(group: &TaskGroup, sets: &Sets<'a>, names: &NameIndex, ready: 
 
 /// What was stopped for a successor that there was no room for: one for each name, none that is older than what is left of
 /// the group.
-fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
+fn unreplaced<'a>(job: &Job, allocs: &AllocSet<'a>) -> Vec<&'a Allocation> {
     let own = |a: &&Allocation| a.job_create_index == job.create_index && !a.is_canary();
     let ended = |a: &&Allocation| a.server_terminal() && a.next.is_none();
     let for_another =
@@ -289,9 +304,4 @@ fn owed<'a>(job: &Job, allocs: &Set<'a>) -> Vec<&'a Allocation> {
     out.sort_by_key(|a| (a.index(), Reverse((a.job_version, a.alloc_modify_index)), a.id));
     out.dedup_by_key(|a| a.index());
     out
-}
-
-/// A count below zero wants nothing.
-pub fn wanted(group: &TaskGroup) -> u64 {
-    u64::try_from(group.count).unwrap_or(0)
 }

@@ -12,20 +12,19 @@ mod group;
 mod name_index;
 mod reschedule;
 mod rollout;
-mod stop;
+mod surplus;
 mod system;
 mod system_rollout;
 mod tainted;
 
 pub use disconnect::UNKNOWN;
-pub use group::{MIGRATING, UPDATED};
 pub use name_index::NameIndex;
 pub use reschedule::Followup;
 pub use system::{SystemChanges, reconcile_system};
 pub use system_rollout::{Fill, GroupRollout};
 pub use tainted::LOST;
 
-use group::{Classify, Work};
+use group::{Classify, GroupReconciler};
 use model::alloc::{Allocation, ClientStatus};
 use model::deployment::{Deployment, DeploymentUpdate};
 use model::eval::Evaluation;
@@ -34,11 +33,15 @@ use model::job::{Job, TaskGroup};
 use model::node::NodeStatus;
 use model::time::Wall;
 use rollout::Rollout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tainted::Tainted;
 
+const NOT_NEEDED: &str = "alloc not needed due to job update";
+pub const UPDATED: &str = "alloc is being updated due to job update";
+pub const MIGRATING: &str = "alloc is being migrated";
+
 /// Allocations by id.
-type Set<'a> = BTreeMap<AllocId, &'a Allocation>;
+type AllocSet<'a> = BTreeMap<AllocId, &'a Allocation>;
 
 /// What is known of the nodes that hold the job's allocations and are not as they should be: None when a node is gone,
 /// `Ready` when it is draining.
@@ -56,7 +59,7 @@ pub struct Input<'a> {
     pub deployments: Deployments<'a>,
 }
 
-/// What the region keeps of deployments.
+/// The job's deployments.
 #[derive(Clone, Copy)]
 pub struct Deployments<'a> {
     /// The job's newest.
@@ -79,8 +82,8 @@ pub struct Changes<'a> {
     pub stops: Vec<Stop<'a>>,
     /// To stop and to place again.
     pub destructive: Vec<Replacement<'a>>,
-    /// To leave their nodes: to stop if they can be placed again.
-    pub moving: Vec<Replacement<'a>>,
+    /// On draining nodes: stopped only if they can be placed elsewhere.
+    pub migrating_when_placed: Vec<Replacement<'a>>,
     /// To place again; the stop, if there is one, is among `stops`.
     pub replacements: Vec<Replacement<'a>>,
     /// Failed, or on a node that does not answer: to place again, and what has failed is stopped if that went well.
@@ -93,15 +96,26 @@ pub struct Changes<'a> {
     pub names: BTreeMap<&'a str, NameIndex>,
     /// When to look again, and at what.
     pub followups: Vec<Followup<'a>>,
-    /// Nobody knows any more how they are.
+    /// Their nodes stopped reporting: they become unknown.
     pub disconnected: Vec<&'a Allocation>,
-    /// They run, and it is known again.
+    /// Their nodes report again, and they run.
     pub reconnected: Vec<&'a Allocation>,
-    /// By group: what its new and its updated allocations become part of.
-    pub joined: BTreeMap<&'a str, DeploymentId>,
-    /// To create; or one that there is, which is to say something else of what it wants.
+    /// By group: the deployment that its new and updated allocations join.
+    pub deployment_ids: BTreeMap<&'a str, DeploymentId>,
+    /// A new deployment, or the current one with other desired totals.
     pub deployment: Option<Deployment>,
     pub deployment_updates: Vec<DeploymentUpdate>,
+}
+
+impl Changes<'_> {
+    /// Nothing is stopped twice, and nothing is stopped at once that is stopped only if its successor finds a node.
+    fn assert_disjoint(&self) {
+        let mut ids: BTreeSet<AllocId> = BTreeSet::new();
+        let replaced = self.destructive.iter().chain(&self.migrating_when_placed).map(|r| r.alloc.id);
+        for id in self.stops.iter().map(|s| s.alloc.id).chain(replaced) {
+            assert!(ids.insert(id), "an allocation is in at most one of the sets: {id}");
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +130,7 @@ pub struct Stop<'a> {
 pub struct Replacement<'a> {
     pub group: &'a TaskGroup,
     pub alloc: &'a Allocation,
-    /// While a deployment holds its version back, what ends is replaced by its like.
+    /// While a deployment is paused, failed or awaits promotion, what ends is replaced in the same version.
     pub keeps_version: bool,
 }
 
@@ -128,21 +142,24 @@ pub fn reconcile<'a>(input: &Input<'a>, classify: &mut Classify<'_, 'a>) -> Chan
     let mut rollout = Rollout::new(input, &mut changes);
     let mut complete = true;
     if let Some(job) = input.job.filter(|j| !j.spec.stop) {
-        for group in job.spec.groups.iter().filter(|g| group::wanted(g) > 0) {
+        for group in job.spec.groups.iter().filter(|g| desired_count(g) > 0) {
             let allocs = matrix.remove(group.name.as_str()).unwrap_or_default();
-            let work = Work { input, job, group, rollout: &mut rollout, changes: &mut changes };
-            complete &= work.compute(allocs, classify);
+            let reconciler =
+                GroupReconciler { input, job, group, rollout: &mut rollout, changes: &mut changes };
+            complete &= reconciler.compute(allocs, classify);
         }
     }
     matrix.values().for_each(|allocs| stop_all(input, allocs, &mut changes));
     let groups = input.job.iter().flat_map(|j| &j.spec.groups);
-    changes.joined = groups.filter_map(|g| Some((g.name.as_str(), rollout.joined(g)?))).collect();
+    changes.deployment_ids =
+        groups.filter_map(|g| Some((g.name.as_str(), rollout.deployment_of(g)?))).collect();
     rollout.finish(complete, &mut changes);
+    changes.assert_disjoint();
     changes
 }
 
-fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
-    let mut matrix: BTreeMap<&str, Set> = BTreeMap::new();
+fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, AllocSet<'a>> {
+    let mut matrix: BTreeMap<&str, AllocSet> = BTreeMap::new();
     for alloc in input.allocs {
         matrix.entry(&alloc.group).or_default().insert(alloc.id, alloc);
     }
@@ -150,11 +167,25 @@ fn by_group<'a>(input: &Input<'a>) -> BTreeMap<&'a str, Set<'a>> {
 }
 
 /// The job or the group is no longer wanted (scheduler.md 8.1.3, scheduler.md 8.2.1).
-fn stop_all<'a>(input: &Input<'a>, allocs: &Set<'a>, changes: &mut Changes<'a>) {
+fn stop_all<'a>(input: &Input<'a>, allocs: &AllocSet<'a>, changes: &mut Changes<'a>) {
     let running = allocs.iter().filter(|(_, a)| !a.terminal()).map(|(id, a)| (*id, *a)).collect();
     let Tainted { untainted, migrating, lost, .. } = tainted::split(running, None, input);
-    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(group::not_needed));
+    changes.stops.extend(untainted.into_values().chain(migrating.into_values()).map(stop_not_needed));
     changes.stops.extend(lost.into_values().map(tainted::stop_lost));
+}
+
+fn stop_not_needed(alloc: &Allocation) -> Stop<'_> {
+    Stop { alloc, description: NOT_NEEDED, client: None }
+}
+
+/// The allocation runs this version of the job.
+fn is_of_version(alloc: &Allocation, job: &Job) -> bool {
+    (alloc.job_create_index, alloc.job_version) == (job.create_index, job.version)
+}
+
+/// A count below zero wants nothing.
+fn desired_count(group: &TaskGroup) -> u64 {
+    u64::try_from(group.count).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl NameIndex {
     }
 
     /// One allocation fewer has this index.
-    pub fn let_go(&mut self, index: u64) {
+    pub fn release(&mut self, index: u64) {
         if let Some(times) = self.taken.get_mut(&index) {
             *times -= 1;
             if *times == 0 {
@@ -138,9 +138,9 @@ mod tests {
     fn a_duplicate_is_one_until_all_but_one_let_go() {
         let mut names = NameIndex::new(3, [1, 1]);
         assert!(names.is_duplicate(1) && !names.is_duplicate(0));
-        names.let_go(1);
+        names.release(1);
         assert!(!names.is_duplicate(1));
-        names.let_go(1);
+        names.release(1);
         assert_eq!(next(&mut names, 2), [0, 1]);
     }
 }

@@ -1,7 +1,7 @@
 //! Which allocations that failed are placed again, now or later (scheduler.md 9), and when somebody has to look
 //! again. Refuses to know where they go.
 
-use super::{Input, Set, tainted};
+use super::{AllocSet, Input, tainted};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::eval::Trigger;
 use model::id::AllocId;
@@ -28,9 +28,9 @@ pub struct Followup<'a> {
 /// What of the untainted is still one of the group's.
 #[derive(Default)]
 pub struct Split<'a> {
-    pub untainted: Set<'a>,
+    pub untainted: AllocSet<'a>,
     /// In no other set.
-    pub now: Set<'a>,
+    pub now: AllocSet<'a>,
     /// They are among `untainted`, too.
     pub later: Vec<(Wall, &'a Allocation)>,
 }
@@ -43,7 +43,7 @@ enum Due {
     AwaitsFollowup,
 }
 
-pub fn split<'a>(input: &Input<'a>, group: &TaskGroup, allocs: Set<'a>) -> Split<'a> {
+pub fn split<'a>(input: &Input<'a>, group: &TaskGroup, allocs: AllocSet<'a>) -> Split<'a> {
     let mut out = Split::default();
     for (id, alloc) in allocs.into_iter().filter(|(_, a)| still_counts(input.batch, a)) {
         match due(input, group, alloc) {
@@ -131,7 +131,7 @@ fn in_deployment(input: &Input, alloc: &Allocation) -> bool {
 }
 
 /// Those due within five seconds of the first are looked at together (scheduler.md 9.11).
-pub fn delayed<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
+pub fn batch_by_time<'a>(mut later: Vec<(Wall, &'a Allocation)>) -> Vec<Followup<'a>> {
     later.sort_by_key(|(at, alloc)| (*at, alloc.id));
     let mut out: Vec<Followup> = Vec::new();
     for (at, alloc) in later {
@@ -148,7 +148,11 @@ pub fn wait(at: Wall, allocs: Vec<&Allocation>) -> Followup<'_> {
 }
 
 /// When those that disconnect now are given up; what is replaced before waits for its replacement.
-pub fn give_up<'a>(disconnecting: &Set<'a>, delayed: &[Followup<'a>], at: Wall) -> Option<Followup<'a>> {
+pub fn disconnect_timeout<'a>(
+    disconnecting: &AllocSet<'a>,
+    delayed: &[Followup<'a>],
+    at: Wall,
+) -> Option<Followup<'a>> {
     let waits = |id: AllocId| delayed.iter().any(|f| f.allocs.iter().any(|a| a.id == id));
     let allocs = disconnecting.values().copied().filter(|a| !waits(a.id)).collect();
     let trigger = Trigger::MaxDisconnectTimeout;

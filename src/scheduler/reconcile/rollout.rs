@@ -1,7 +1,7 @@
 //! How a job's deployment bounds what one evaluation may change, and what becomes of the deployment
 //! (scheduler.md 8.1, scheduler.md 8.6, scheduler.md 8.9). Refuses to know who watches it.
 
-use super::{Changes, Input, Set};
+use super::{AllocSet, Changes, Input};
 use model::alloc::Allocation;
 use model::deployment::{
     COMPLETE, Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate, NEWER, STOPPED,
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub struct Rollout<'a> {
     /// Batch jobs have no deployments: what changes, changes at once.
-    obeyed: bool,
+    uses_deployments: bool,
     /// The deployment of this version of the job, while it is not done.
     current: Option<&'a Deployment>,
     /// The deployment of another version, or one that is done.
@@ -24,9 +24,9 @@ pub struct Rollout<'a> {
 impl<'a> Rollout<'a> {
     /// With the deployment that is the current one, and what cancels it (scheduler.md 8.1.2).
     pub fn new(input: &Input<'a>, changes: &mut Changes<'a>) -> Self {
-        let obeyed = !input.batch;
-        let latest = input.deployments.latest.filter(|_| obeyed);
-        let mut rollout = Rollout { obeyed, current: None, old: latest, new: None };
+        let uses_deployments = !input.batch;
+        let latest = input.deployments.latest.filter(|_| uses_deployments);
+        let mut rollout = Rollout { uses_deployments, current: None, old: latest, new: None };
         let Some(found) = latest else { return rollout };
         let cancelled = match input.job.filter(|j| !j.spec.stop) {
             None => Some(STOPPED),
@@ -45,10 +45,10 @@ impl<'a> Rollout<'a> {
 
     /// None: the group is changed all at once.
     pub fn policy<'g>(&self, group: &'g TaskGroup) -> Option<&'g UpdatePolicy> {
-        group.update.as_ref().filter(|u| self.obeyed && u.max_parallel > 0)
+        group.update.as_ref().filter(|u| self.uses_deployments && u.max_parallel > 0)
     }
 
-    /// What the deployment says of the group, or would say first; and whether it says it already.
+    /// The group's state in the deployment, or the one that a new deployment would begin with; and whether it exists already.
     pub fn state_of(&self, group: &TaskGroup) -> (DeploymentGroup, bool) {
         if let Some(state) = self.current.and_then(|d| d.groups.get(&group.name)) {
             return (state.clone(), true);
@@ -66,7 +66,7 @@ impl<'a> Rollout<'a> {
         self.current.is_some_and(|d| d.status == DeploymentStatus::Failed)
     }
 
-    fn is_held(&self) -> bool {
+    fn is_paused_or_failed(&self) -> bool {
         self.is_failed() || self.current.is_some_and(|d| d.status == DeploymentStatus::Paused)
     }
 
@@ -75,42 +75,42 @@ impl<'a> Rollout<'a> {
     }
 
     /// No deployment of this version is known, or it is done.
-    pub fn is_between(&self) -> bool {
+    pub fn has_no_deployment(&self) -> bool {
         self.current.is_none()
     }
 
-    /// A deployment has brought in this version well.
-    pub fn is_proven(&self, job: &Job) -> bool {
+    /// The deployment of this version was successful.
+    pub fn has_succeeded(&self, job: &Job) -> bool {
         self.old.is_some_and(|d| d.is_of(job) && d.status == DeploymentStatus::Successful)
     }
 
-    /// Whose part new allocations become, whatever their group.
+    /// The active deployment, which new allocations join whatever their group.
     pub fn active(&self) -> Option<DeploymentId> {
         self.current.filter(|d| d.status.is_active()).map(|d| d.id)
     }
 
     /// Whether canaries, and with `state` anything else new, may be placed.
     pub fn may_place_canaries(&self) -> bool {
-        !self.is_held()
+        !self.is_paused_or_failed()
     }
 
     pub fn may_place(&self, state: &DeploymentGroup) -> bool {
-        !self.is_held() && !state.awaits_promotion()
+        !self.is_paused_or_failed() && !state.awaits_promotion()
     }
 
     /// Whether the allocation is part of a deployment that has failed or is paused: it is not placed again.
-    pub fn is_held_with(&self, alloc: &Allocation) -> bool {
-        self.is_held() && self.has(alloc)
+    pub fn is_of_paused_or_failed(&self, alloc: &Allocation) -> bool {
+        self.is_paused_or_failed() && self.contains(alloc)
     }
 
     /// Whether the allocation is part of this version's deployment.
-    pub fn has(&self, alloc: &Allocation) -> bool {
+    pub fn contains(&self, alloc: &Allocation) -> bool {
         alloc.deployment.is_some() && alloc.deployment == self.current.map(|d| d.id)
     }
 
-    /// Placed to be tried, and nobody has said yet that it is good.
+    /// A canary of this version's deployment that is not promoted yet.
     pub fn is_on_trial(&self, alloc: &Allocation) -> bool {
-        alloc.is_canary() && self.has(alloc) && !self.is_failed()
+        alloc.is_canary() && self.contains(alloc) && !self.is_failed()
     }
 
     /// Those that have been promoted, by this deployment or the one before.
@@ -119,8 +119,8 @@ impl<'a> Rollout<'a> {
         state.filter(|g| g.promoted).map_or(&[], |g| &g.placed_canaries)
     }
 
-    /// What a new allocation of the group is part of.
-    pub fn joined(&self, group: &TaskGroup) -> Option<DeploymentId> {
+    /// The deployment that a new allocation of the group joins.
+    pub fn deployment_of(&self, group: &TaskGroup) -> Option<DeploymentId> {
         let current = self.current.filter(|d| d.status.is_active());
         let known = current.or(self.new.as_ref()).filter(|d| d.groups.contains_key(&group.name));
         known.map(|d| d.id)
@@ -133,7 +133,7 @@ impl<'a> Rollout<'a> {
         group: &TaskGroup,
         state: &DeploymentGroup,
         moving: usize,
-        there: [&Set; 2],
+        there: [&AllocSet; 2],
     ) -> Option<u64> {
         let policy = self.policy(group).filter(|_| moving > 0)?;
         let parallel = u64::try_from(policy.max_parallel).unwrap_or(0);
@@ -150,8 +150,8 @@ impl<'a> Rollout<'a> {
         Some(parallel.saturating_sub(undecided))
     }
 
-    /// Creates a deployment (scheduler.md 8.9) for a group that no deployment knows, and that has more to do than to be as
-    /// many.
+    /// Creates a deployment (scheduler.md 8.9) for a group that no deployment knows, and whose change is more than
+    /// its count.
     pub fn create(&mut self, input: &Input<'a>, job: &Job, group: &TaskGroup, state: DeploymentGroup) {
         let wanted = self.policy(group).is_some() && state.desired_total > 0;
         if !wanted || self.current.is_some() {
@@ -175,8 +175,8 @@ impl<'a> Rollout<'a> {
         new.groups.insert(group.name.clone(), state);
     }
 
-    /// What the active deployment is to say of a group from now on, if that is news.
-    pub fn amend(&mut self, group: &TaskGroup, state: DeploymentGroup) {
+    /// Updates the group's state in the active deployment, if it changed.
+    pub fn update_state(&mut self, group: &TaskGroup, state: DeploymentGroup) {
         let Some(current) = self.current.filter(|d| d.status.is_active()) else { return };
         let wanted = |g: &DeploymentGroup| (g.desired_total, g.desired_canaries);
         let known = current.groups.get(&group.name);
@@ -186,8 +186,8 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Something of the deployment has been well.
-    pub fn has_proof(&self) -> bool {
+    /// At least one allocation of the deployment has been healthy.
+    pub fn has_healthy_alloc(&self) -> bool {
         self.current.is_some_and(|d| d.groups.values().any(|g| g.healthy > 0))
     }
 

@@ -1,5 +1,5 @@
-//! How one group of a job that runs on every node comes to its newest version: how many nodes may get it now, whether they only
-//! try it, who may come beside them, and what the deployment is to say of it. Refuses to know which nodes have room.
+//! How one group of a job that runs on every node comes to its newest version: how many nodes may get it now, whether they
+//! get canaries, what empty nodes get, and the group's state in the deployment. Refuses to know which nodes have room.
 
 use super::rollout::Rollout;
 use model::alloc::{Allocation, ClientStatus};
@@ -8,15 +8,15 @@ use model::id::DeploymentId;
 use model::job::{Job, TaskGroup};
 use model::time::{Span, Wall};
 
-/// What fills an empty seat.
+/// What is placed where a node lacks an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     Nothing,
-    Newest {
+    NewestVersion {
         canary: bool,
     },
-    /// The version that left it.
-    Like,
+    /// The version of the allocation that was there before.
+    PreviousVersion,
 }
 
 /// What one look at the group found, and what is done about it.
@@ -32,7 +32,7 @@ pub struct GroupRollout {
     found: GroupProgress,
     replaced: u64,
     /// Outdated, and the newest version has no room beside what else is there.
-    lacking: u64,
+    without_room: u64,
     placed: u64,
 }
 
@@ -45,18 +45,18 @@ pub struct GroupProgress {
     known: bool,
     pub outdated: u64,
     pub in_place: u64,
-    /// Parts of the deployment that live and that nobody has judged.
+    /// Running allocations of the deployment whose health is not known yet.
     undecided: u64,
     /// One of them is unhealthy, and nothing has taken its place.
     has_failed: bool,
-    /// And it lives.
+    /// One of them is unhealthy and still runs.
     has_unhealthy: bool,
     /// Living canaries.
     living_canaries: u64,
     /// Nodes that got the newest version in another's place within the last `stagger`.
     recent: u64,
     /// When the first of them is no longer one of these.
-    paced_until: Option<Wall>,
+    stagger_until: Option<Wall>,
 }
 
 impl GroupProgress {
@@ -64,8 +64,8 @@ impl GroupProgress {
         GroupProgress { eligible_nodes, known, ..GroupProgress::default() }
     }
 
-    pub fn note(&mut self, alloc: &Allocation, rollout: &Rollout) {
-        if !rollout.has(alloc) || alloc.server_terminal() {
+    pub fn count(&mut self, alloc: &Allocation, rollout: &Rollout) {
+        if !rollout.contains(alloc) || alloc.server_terminal() {
             return;
         }
         let healthy = alloc.health.and_then(|h| h.healthy);
@@ -78,11 +78,11 @@ impl GroupProgress {
 
     /// Notes an allocation of the newest version in another's place. One created in the future was placed under a wrong clock:
     /// nothing waits for that to become true.
-    pub fn note_replacement(&mut self, alloc: &Allocation, stagger: Span, now: Wall) {
+    pub fn count_replacement(&mut self, alloc: &Allocation, stagger: Span, now: Wall) {
         let over = alloc.create_time + stagger;
         if alloc.create_time <= now && over > now {
             self.recent += 1;
-            self.paced_until = Some(self.paced_until.map_or(over, |first| first.min(over)));
+            self.stagger_until = Some(self.stagger_until.map_or(over, |first| first.min(over)));
         }
     }
 }
@@ -99,23 +99,25 @@ impl GroupRollout {
         };
         let (mut state, existed) = rollout.state_of(group);
         let begins = found.outdated + found.in_place > 0 || !found.known;
-        let joined =
-            rollout.active().or((rollout.is_between() && begins && found.eligible_nodes > 0).then_some(new));
+        let joined = rollout
+            .active()
+            .or((rollout.has_no_deployment() && begins && found.eligible_nodes > 0).then_some(new));
         state.desired_total = found.eligible_nodes;
         if !existed && state.progress_deadline > Span::ZERO {
-            // who asks for long pauses does not ask for a failure within one
+            // a long stagger must not count as a missed progress deadline
             state.progress_deadline = state.progress_deadline.max(policy.stagger + policy.healthy_deadline);
         }
         let percent = u64::try_from(policy.canary).unwrap_or(0);
         let tries = if existed {
             state.awaits_promotion()
         } else {
-            percent > 0 && found.outdated > 0 && !rollout.is_proven(job)
+            percent > 0 && found.outdated > 0 && !rollout.has_succeeded(job)
         };
         if tries && joined.is_some() && found.eligible_nodes > 0 {
             state.desired_canaries = found.eligible_nodes.saturating_mul(percent).div_ceil(100);
         }
-        found.paced_until = found.paced_until.filter(|_| !found.has_failed && rollout.may_place_canaries());
+        found.stagger_until =
+            found.stagger_until.filter(|_| !found.has_failed && rollout.may_place_canaries());
         let busy = found.undecided.max(found.recent);
         let parallel = u64::try_from(policy.max_parallel).unwrap_or(0).saturating_sub(busy);
         let most = match state.awaits_promotion() {
@@ -125,7 +127,7 @@ impl GroupRollout {
         };
         let open = match rollout.may_place_canaries() {
             true => !state.awaits_promotion(),
-            // a version that has failed goes nowhere else while there is another one to stay with
+            // a failed version is placed on no further node while an older one can stay
             false => !rollout.is_paused() && found.outdated == 0,
         };
         GroupRollout { joined, state, most: Some(most), open, found, ..GroupRollout::default() }
@@ -141,38 +143,38 @@ impl GroupRollout {
         let tried = self.state.awaits_promotion()
             && self.found.living_canaries + self.replaced >= self.state.desired_canaries;
         let paced = self.most == Some(0) && self.found.recent > self.found.undecided;
-        self.found.paced_until.filter(|_| paced && !tried && self.to_come() > 0)
+        self.found.stagger_until.filter(|_| paced && !tried && self.left_to_replace() > 0)
     }
 
-    pub fn has_replaced(&mut self) {
+    pub fn count_replaced(&mut self) {
         self.most = self.most.map(|most| most - 1);
         self.replaced += 1;
     }
 
-    pub fn lacks_room(&mut self) {
-        self.lacking += 1;
+    pub fn count_without_room(&mut self) {
+        self.without_room += 1;
     }
 
-    pub fn has_placed(&mut self, n: u64) {
+    pub fn count_placed(&mut self, n: u64) {
         self.placed += n;
     }
 
-    /// `left`: what held the seat last. What failed with a deployment that has failed or is paused is not tried again.
+    /// `left`: the allocation that was there last. What failed with a deployment that has failed or is paused is not tried again.
     pub fn fill(&self, left: Option<&Allocation>, rollout: &Rollout) -> Fill {
         let failed = |a: &Allocation| a.client == ClientStatus::Failed && !a.server_terminal();
         match left {
-            Some(old) if failed(old) && rollout.is_held_with(old) => Fill::Nothing,
-            Some(old) if !self.open && rollout.is_on_trial(old) => Fill::Newest { canary: true },
-            Some(_) if !self.open => Fill::Like,
+            Some(old) if failed(old) && rollout.is_of_paused_or_failed(old) => Fill::Nothing,
+            Some(old) if !self.open && rollout.is_on_trial(old) => Fill::NewestVersion { canary: true },
+            Some(_) if !self.open => Fill::PreviousVersion,
             None if !self.open => Fill::Nothing,
-            _ => Fill::Newest { canary: false },
+            _ => Fill::NewestVersion { canary: false },
         }
     }
 
-    /// What the deployment is to say from now on: no more canaries than can be.
+    /// The group's state in the deployment, with no more canaries than nodes can run.
     pub fn deployment_state(&self) -> DeploymentGroup {
         let mut state = self.state.clone();
-        let possible = self.found.living_canaries + self.replaced + self.to_come();
+        let possible = self.found.living_canaries + self.replaced + self.left_to_replace();
         if state.awaits_promotion() && possible > 0 {
             state.desired_canaries = state.desired_canaries.min(possible);
         }
@@ -184,14 +186,14 @@ impl GroupRollout {
         let idle = self.replaced + self.placed + self.found.in_place == 0;
         let proven = self.state.healthy > 0 || self.found.eligible_nodes == 0;
         idle && proven
-            && self.to_come() == 0
+            && self.left_to_replace() == 0
             && self.found.undecided == 0
             && !self.found.has_unhealthy
             && !self.state.awaits_promotion()
     }
 
     /// Outdated, and as far as is known the newest version can take their places.
-    fn to_come(&self) -> u64 {
-        self.found.outdated.saturating_sub(self.replaced + self.lacking)
+    fn left_to_replace(&self) -> u64 {
+        self.found.outdated.saturating_sub(self.replaced + self.without_room)
     }
 }

@@ -1,7 +1,7 @@
 //! What the nodes' states mean for the allocations on them (scheduler.md 8.3). Refuses to know what is done about
 //! it.
 
-use super::{Input, Set, Stop};
+use super::{AllocSet, Input, Stop};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus};
 use model::job::TaskGroup;
 use model::node::NodeStatus;
@@ -11,14 +11,14 @@ pub const LOST: &str = "alloc is lost since its node is down";
 
 #[derive(Default)]
 pub struct Tainted<'a> {
-    pub untainted: Set<'a>,
+    pub untainted: AllocSet<'a>,
     /// To leave their nodes.
-    pub migrating: Set<'a>,
-    pub lost: Set<'a>,
+    pub migrating: AllocSet<'a>,
+    pub lost: AllocSet<'a>,
     /// Their node has just stopped answering, and their group can sit that out.
-    pub disconnecting: Set<'a>,
+    pub disconnecting: AllocSet<'a>,
     /// They were unknown, and report again.
-    pub reconnecting: Set<'a>,
+    pub reconnecting: AllocSet<'a>,
 }
 
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 /// `group`: None when it is not wanted any more, and nothing of it is waited for.
-pub fn split<'a>(allocs: Set<'a>, group: Option<&TaskGroup>, input: &Input<'a>) -> Tainted<'a> {
+pub fn split<'a>(allocs: AllocSet<'a>, group: Option<&TaskGroup>, input: &Input<'a>) -> Tainted<'a> {
     let lost_after = group.and_then(|g| g.disconnect).and_then(|d| d.lost_after);
     let mut out = Tainted::default();
     for (id, alloc) in allocs {
@@ -90,7 +90,7 @@ fn kind(alloc: &Allocation, lost_after: Option<Span>, input: &Input) -> Kind {
     }
 }
 
-/// The last that servers know of it is that nobody knows, though its client may have spoken since.
+/// The servers still have it as unknown, though its client may have reported since.
 pub fn unknown_since(alloc: &Allocation) -> Option<Wall> {
     // pending: its task is between two runs
     let may = !matches!(alloc.client, ClientStatus::Complete | ClientStatus::Lost);

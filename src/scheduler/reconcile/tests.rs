@@ -7,7 +7,7 @@ use model::task::{TaskEvent, TaskPhase, TaskState};
 use model::time::Wall;
 
 mod disconnected;
-mod held;
+mod held_back;
 mod rescheduled;
 mod rolling;
 mod tainted_nodes;
@@ -112,7 +112,7 @@ fn run_as(job: Option<&Job>, batch: bool, allocs: &[Allocation]) -> Out {
         assert_eq!(stop.client, (stop.description == LOST).then_some(C::Lost));
     }
     Out {
-        stopped: stopped(&changes, group::NOT_NEEDED),
+        stopped: stopped(&changes, NOT_NEEDED),
         lost: stopped(&changes, LOST),
         destructive: names_of(&changes.destructive),
         placed,

@@ -1,4 +1,4 @@
-//! The search against a plain reckoning, written apart from it: on small random fleets, with spreads, affinities, penalties,
+//! The search against a plain reckoning, written independently of it: on small random fleets, with spreads, affinities, penalties,
 //! staged stops and distinct properties mixed, every choice has the best score there is, and every score shown is right.
 
 use super::tests::rules;
@@ -362,13 +362,13 @@ fn every_choice_has_the_best_score_and_every_score_is_right() {
         let nodes: Vec<Node> = (0..count).map(|n| dice.node(u128::from(n))).collect();
         let job = job_of(dice.spec());
         let allocs = existing(&job, &nodes, dice);
-        let mut world = World::of_nodes(nodes.clone());
+        let mut world = Harness::of_nodes(nodes.clone());
         world.allocs.extend(allocs.iter().map(|a| (a.id, a.clone())));
         let fleet = world.fleet().snapshot();
         let mut proposal = Proposal::new(&fleet, &allocs);
         let mut feasibility = Feasibility::new(&job.spec, &fleet);
         let group = &job.spec.groups[0];
-        let levels = if seed % 2 == 0 { MOST_LEVELS } else { dice.below(12) as usize };
+        let levels = if seed % 2 == 0 { MAX_LEVELS } else { dice.below(12) as usize };
         let mut search =
             Search::new(&job.spec, group, &fleet, &mut feasibility, &proposal, rules(seed, levels));
         let mut reckoner = BruteForce {

@@ -7,7 +7,7 @@
 use super::ranked::{Entry, Ranked};
 use crate::bitmap::Bitmap;
 use crate::score::NodeScores;
-use crate::spread::{Block, Extent, Part};
+use crate::spread::{ShareRange, SpreadBlock, ValueKey};
 use crate::values::{Combinations, Value};
 use model::alloc::Scores;
 use std::cmp::{Ordering, Reverse};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A node has from one to so many scores of its own that stay with it: its fit, its affinity, its anti-affinity.
-const MOST_OWN_SCORES: usize = 3;
+const MAX_OWN_SCORES: usize = 3;
 
 /// A node that may be chosen, and how good it is.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +45,13 @@ struct Combination {
     /// The share of the group's count that belongs there.
     share: f64,
     level: u32,
-    /// In `Levels::members`.
+    /// In `SpreadLevels::members`.
     members: Range<usize>,
 }
 
 /// The combinations of each value of one block, as a list from one to the next: there may be as many as nodes.
 #[derive(Default)]
-struct Sharing {
+struct CombinationsByValue {
     /// By value, the last for none. Empty: what is worth more or less there is told by the value itself, or does not change.
     first: Vec<u32>,
     /// By combination.
@@ -60,25 +60,25 @@ struct Sharing {
 
 #[derive(Default)]
 struct Level {
-    parts: Vec<Part>,
+    parts: Vec<ValueKey>,
     used: i64,
     share: f64,
     /// By the number of own scores, less one.
-    ranked: [Ranked; MOST_OWN_SCORES],
+    ranked: [Ranked; MAX_OWN_SCORES],
 }
 
 /// How a node is ranked.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct RankedNode {
     scores: Scores,
     own: NodeScores,
     /// False: it is not.
     ranked: bool,
 }
 
-pub struct Levels<'a> {
+pub struct SpreadLevels<'a> {
     seed_order: Vec<u64>,
-    blocks: Vec<Block<'a>>,
+    blocks: Vec<SpreadBlock<'a>>,
     combinations: Vec<Combination>,
     /// As many for each combination as there are blocks.
     values: Vec<Value>,
@@ -86,46 +86,46 @@ pub struct Levels<'a> {
     members: Vec<u32>,
     /// By slot.
     combination_of: Vec<u32>,
-    places: Vec<Place>,
+    places: Vec<RankedNode>,
     stamps: Vec<u32>,
     /// How evenly the combinations are used, each by its share; only for several blocks.
-    balance: Extent,
+    balance: ShareRange,
     levels: Vec<Level>,
     /// The levels, where nodes change them: by what the nodes of a level have in common.
     by_key: BTreeMap<Vec<i64>, u32>,
     moving: bool,
     /// By block.
-    sharing: Vec<Sharing>,
+    sharing: Vec<CombinationsByValue>,
 }
 
 const UNKNOWN: u32 = u32::MAX;
 /// A combination that has no share is worth this much, used or not.
-const UNWANTED: f64 = -1.0;
+const NO_SHARE: f64 = -1.0;
 
-impl<'a> Levels<'a> {
+impl<'a> SpreadLevels<'a> {
     /// `present`: how many of the group are where. `order`: of nodes that are equal in all else, by slot. `most`: so many
     /// levels at most are made of the values themselves, since all are looked at for each choice; beyond, a level is made
     /// of what values are worth now, and nodes change their level.
     pub fn new(
-        mut blocks: Vec<Block<'a>>,
+        mut blocks: Vec<SpreadBlock<'a>>,
         candidates: &Bitmap,
         present: &[(u32, i64)],
         order: Vec<u64>,
         most: usize,
     ) -> Self {
         let slots = order.len();
-        let moving = tell_apart(&mut blocks, most);
-        let mut levels = Levels {
+        let moving = choose_blocks_by_value(&mut blocks, most);
+        let mut levels = SpreadLevels {
             seed_order: order,
-            sharing: blocks.iter().map(Sharing::new).collect(),
+            sharing: blocks.iter().map(CombinationsByValue::new).collect(),
             blocks,
             combinations: Vec::new(),
             values: Vec::new(),
             members: Vec::new(),
             combination_of: vec![UNKNOWN; slots],
-            places: vec![Place::default(); slots],
+            places: vec![RankedNode::default(); slots],
             stamps: vec![0; slots],
-            balance: Extent::default(),
+            balance: ShareRange::default(),
             levels: Vec::new(),
             by_key: BTreeMap::new(),
             moving,
@@ -134,7 +134,7 @@ impl<'a> Levels<'a> {
         for &(slot, wanted) in present {
             levels.count_values(slot, wanted);
         }
-        (0..levels.combinations.len()).for_each(|c| levels.level_out(c as u32));
+        (0..levels.combinations.len()).for_each(|c| levels.move_to_level(c as u32));
         levels
     }
 
@@ -157,11 +157,11 @@ impl<'a> Levels<'a> {
             self.combination_of[slot as usize] = number;
         }
         if self.moving {
-            self.gather_members(candidates);
+            self.collect_members(candidates);
         }
     }
 
-    fn gather_members(&mut self, candidates: &Bitmap) {
+    fn collect_members(&mut self, candidates: &Bitmap) {
         for slot in candidates.iter() {
             self.combinations[self.combination_of[slot as usize] as usize].members.end += 1;
         }
@@ -195,7 +195,7 @@ impl<'a> Levels<'a> {
         let mut moved: Vec<u32> = shared.chain([number]).collect();
         moved.sort_unstable();
         moved.dedup();
-        moved.into_iter().for_each(|c| self.level_out(c));
+        moved.into_iter().for_each(|c| self.move_to_level(c));
     }
 
     /// The node's combination, if it is known.
@@ -209,16 +209,16 @@ impl<'a> Levels<'a> {
         let before = by_share(combination.used, combination.share);
         combination.used += more;
         if self.blocks.len() > 1 {
-            self.balance.moved(before, by_share(combination.used, combination.share));
+            self.balance.change(before, by_share(combination.used, combination.share));
         }
         Some(number)
     }
 
-    /// Brings a combination, with its nodes, to the level where it belongs.
-    fn level_out(&mut self, number: u32) {
+    /// Moves a combination, with its nodes, to the level of its present values.
+    fn move_to_level(&mut self, number: u32) {
         let Combination { used, share, level: from, ref members } = self.combinations[number as usize];
         let members = members.clone();
-        let parts = self.blocks.iter().zip(self.values_of(number)).map(|(b, v)| b.part(*v));
+        let parts = self.blocks.iter().zip(self.values_of(number)).map(|(b, v)| b.value_key(*v));
         let mut key: Vec<i64> = parts.collect();
         let next = self.levels.len() as u32;
         let to = if self.moving {
@@ -240,23 +240,23 @@ impl<'a> Levels<'a> {
         self.combinations[number as usize].level = to;
         for i in members {
             let slot = self.members[i];
-            let Place { scores, own, ranked: true } = self.places[slot as usize] else { continue };
+            let RankedNode { scores, own, ranked: true } = self.places[slot as usize] else { continue };
             self.levels[from as usize].ranked[own.scores - 1].stale = true;
-            self.put(slot, scores);
+            self.rank(slot, scores);
         }
     }
 
     /// Ranks a candidate by its own scores.
-    pub fn put(&mut self, slot: u32, scores: Scores) {
-        self.take_out(slot);
+    pub fn rank(&mut self, slot: u32, scores: Scores) {
+        self.unrank(slot);
         let own = NodeScores::of(&scores);
-        self.places[slot as usize] = Place { scores, own, ranked: true };
+        self.places[slot as usize] = RankedNode { scores, own, ranked: true };
         let stamp = self.stamps[slot as usize];
         let order = Reverse(self.seed_order[slot as usize]);
         self.ranked(slot).push(Entry::new(own.sum, order, slot, stamp));
     }
 
-    pub fn take_out(&mut self, slot: u32) {
+    pub fn unrank(&mut self, slot: u32) {
         if std::mem::take(&mut self.places[slot as usize].ranked) {
             self.stamps[slot as usize] += 1;
             self.ranked(slot).stale = true;
@@ -275,18 +275,18 @@ impl<'a> Levels<'a> {
         place.ranked.then_some(place.scores)
     }
 
-    /// The best `wanted` nodes, best first, `apart` left out.
-    pub fn best(&mut self, wanted: usize, apart: &BTreeSet<u32>) -> Vec<Choice> {
+    /// The best `wanted` nodes, best first, `excluded` left out.
+    pub fn best(&mut self, wanted: usize, excluded: &BTreeSet<u32>) -> Vec<Choice> {
         let lowest = self.lowest();
         let mut best: Vec<Choice> = Vec::with_capacity(wanted + 1);
         for i in 0..self.levels.len() {
             let spread = self.boost(&self.levels[i], lowest);
             let Level { ranked, used, .. } = &mut self.levels[i];
             for (i, ranked) in ranked.iter_mut().enumerate() {
-                for e in ranked.best(wanted + apart.len(), &self.stamps) {
+                for e in ranked.best(wanted + excluded.len(), &self.stamps) {
                     let score = NodeScores { sum: e.own(), scores: i + 1 }.mean_with(spread);
                     let last = best.last().filter(|_| best.len() == wanted);
-                    // most levels end here
+                    // no better node in this level: most levels end here
                     if last.is_some_and(|last| score < last.score) {
                         break;
                     }
@@ -294,8 +294,8 @@ impl<'a> Levels<'a> {
                     if last.is_some_and(|last| choice.rank(last).is_lt()) {
                         break;
                     }
-                    if !apart.contains(&e.slot) {
-                        enter(&mut best, choice, wanted);
+                    if !excluded.contains(&e.slot) {
+                        insert_best(&mut best, choice, wanted);
                     }
                 }
             }
@@ -313,7 +313,7 @@ impl<'a> Levels<'a> {
     }
 
     fn lowest(&self) -> f64 {
-        self.blocks.iter().map(Block::lowest).fold(UNWANTED, f64::min)
+        self.blocks.iter().map(SpreadBlock::lowest).fold(NO_SHARE, f64::min)
     }
 
     fn boost(&self, level: &Level, lowest: f64) -> f64 {
@@ -321,15 +321,15 @@ impl<'a> Levels<'a> {
         match self.blocks.len() {
             0 | 1 => single,
             _ if level.share > 0.0 => single + self.balance.boost(by_share(level.used, level.share)),
-            _ => single + UNWANTED,
+            _ => single + NO_SHARE,
         }
     }
 }
 
-impl Sharing {
-    fn new(block: &Block) -> Self {
+impl CombinationsByValue {
+    fn new(block: &SpreadBlock) -> Self {
         let values = if block.by_value || !block.is_even() { 0 } else { block.values().len() + 1 };
-        Sharing { first: vec![UNKNOWN; values], next: Vec::new() }
+        CombinationsByValue { first: vec![UNKNOWN; values], next: Vec::new() }
     }
 
     /// `combination`: the next one, with its value.
@@ -351,9 +351,9 @@ fn by_share(used: i64, share: f64) -> f64 {
     if share > 0.0 { used as f64 / share } else { 0.0 }
 }
 
-/// Chooses the blocks that are told apart by value; whether some are not.
-fn tell_apart(blocks: &mut [Block], most: usize) -> bool {
-    let mut by_size: Vec<&mut Block> = blocks.iter_mut().collect();
+/// Chooses the blocks whose levels are made of their values; whether there are others.
+fn choose_blocks_by_value(blocks: &mut [SpreadBlock], most: usize) -> bool {
+    let mut by_size: Vec<&mut SpreadBlock> = blocks.iter_mut().collect();
     by_size.sort_by_key(|b| b.values().len());
     let mut levels = 1_usize;
     for block in by_size {
@@ -365,7 +365,7 @@ fn tell_apart(blocks: &mut [Block], most: usize) -> bool {
 }
 
 /// Keeps the best `wanted`, best first.
-pub fn enter(best: &mut Vec<Choice>, choice: Choice, wanted: usize) {
+pub fn insert_best(best: &mut Vec<Choice>, choice: Choice, wanted: usize) {
     let at = best.partition_point(|b| b.rank(&choice).is_gt());
     if at < wanted {
         best.truncate(wanted - 1);

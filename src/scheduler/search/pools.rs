@@ -9,7 +9,7 @@ use crate::values::{Combinations, MISSING, Value, Values};
 use std::collections::BTreeMap;
 
 /// A property with the counts of its values.
-struct Counted<'a> {
+struct CountedProperty<'a> {
     property: Property<'a>,
     values: Values<'a>,
     /// Allocations that count, by value.
@@ -26,23 +26,23 @@ struct Pool {
     closed: Option<String>,
 }
 
-pub struct Pools<'a> {
-    counted: Vec<Counted<'a>>,
+pub struct PropertyPools<'a> {
+    counted: Vec<CountedProperty<'a>>,
     pools: Vec<Pool>,
     /// By slot.
     pool_of: Vec<u32>,
 }
 
-impl<'a> Pools<'a> {
+impl<'a> PropertyPools<'a> {
     pub fn new(properties: Vec<Property<'a>>, fleet: &'a FleetSnapshot, proposal: &Proposal) -> Self {
         let counted = properties.into_iter().map(|property| {
             let values = Values::new(property.target, fleet);
             let used = vec![0; values.len()];
-            Counted { property, values, used, pools: BTreeMap::new() }
+            CountedProperty { property, values, used, pools: BTreeMap::new() }
         });
         let mut pools =
-            Pools { counted: counted.collect(), pools: Vec::new(), pool_of: vec![0; fleet.slots()] };
-        for (slot, group, presence) in proposal.everywhere() {
+            PropertyPools { counted: counted.collect(), pools: Vec::new(), pool_of: vec![0; fleet.slots()] };
+        for (slot, group, presence) in proposal.all_groups() {
             pools.add(slot, group, presence.wanted);
         }
         pools

@@ -8,7 +8,7 @@ use crate::preempt::{self, Preemption, PreemptionCandidates};
 use crate::proposal::Proposal;
 use crate::score::NodeScores;
 use crate::search::SHOWN_SCORES;
-use crate::search::levels::{Choice, enter};
+use crate::search::levels::{Choice, insert_best};
 use model::alloc::{AllocMetric, NodeScore, Scores};
 use model::resources::{Amount, Holding};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +35,8 @@ impl<'a> Search<'a> {
         candidates.read_all();
         let mut best: Vec<Choice> = Vec::with_capacity(SHOWN_SCORES + 1);
         for slot in 0..self.node_states.len() as u32 {
-            if let Some(over) = self.over(proposal, slot, candidates) {
-                enter(&mut best, self.preempting_choice(slot, over, penalized), SHOWN_SCORES);
+            if let Some(score) = self.preemption_score(proposal, slot, candidates) {
+                insert_best(&mut best, self.preempting_choice(slot, score, penalized), SHOWN_SCORES);
             }
         }
         let slot = best.first()?.slot;
@@ -57,7 +57,7 @@ impl<'a> Search<'a> {
         let looked_at = slots.len() as u64;
         let nodes_preemption_would_help = slots.into_iter().filter(|slot| {
             candidates.read_one(*slot);
-            self.over(proposal, *slot, candidates).is_some()
+            self.preemption_score(proposal, *slot, candidates).is_some()
         });
         (nodes_preemption_would_help.count() as u64, looked_at)
     }
@@ -70,15 +70,15 @@ impl<'a> Search<'a> {
         candidates: &mut PreemptionCandidates<'a>,
     ) -> Option<(Preemption, AllocMetric)> {
         candidates.read(slot);
-        let over = self.over(proposal, slot, candidates)?;
+        let score = self.preemption_score(proposal, slot, candidates)?;
         let preemption = self.preemption(proposal, slot, candidates)?;
         let none = BTreeSet::new();
-        let choice = self.preempting_choice(slot, over, &none);
+        let choice = self.preempting_choice(slot, score, &none);
         let scores = vec![self.preempting_scores(&choice, &none)];
         Some((preemption, AllocMetric { nodes_evaluated: 1, scores, ..self.base.clone() }))
     }
 
-    fn over(
+    fn preemption_score(
         &mut self,
         proposal: &Proposal<'a>,
         slot: u32,
@@ -90,13 +90,13 @@ impl<'a> Search<'a> {
         if let Some(known) = self.preemption_scores.get(&slot) {
             return *known;
         }
-        let over = self.preemption(proposal, slot, candidates).map(|preemption| {
+        let score = self.preemption(proposal, slot, candidates).map(|preemption| {
             let devices = self.room(proposal, slot, &preemption.freed).unwrap_or(0.0);
             let scores = Scores { devices, ..self.score_node(proposal, slot) };
             PreemptionScore { scores, preemption: preempt::score(&preemption.priorities) }
         });
-        self.preemption_scores.insert(slot, over);
-        over
+        self.preemption_scores.insert(slot, score);
+        score
     }
 
     fn preemption(
@@ -109,16 +109,16 @@ impl<'a> Search<'a> {
         candidates.preemption(slot, ask, &mut |freed: &Holding| self.room(proposal, slot, freed).is_ok())
     }
 
-    fn preempting_choice(&self, slot: u32, over: PreemptionScore, penalized: &BTreeSet<u32>) -> Choice {
-        let NodeScores { sum, scores } = NodeScores::of(&over.scores_with(slot, penalized));
-        self.levels.choice(slot, NodeScores { sum: sum + over.preemption, scores: scores + 1 })
+    fn preempting_choice(&self, slot: u32, score: PreemptionScore, penalized: &BTreeSet<u32>) -> Choice {
+        let NodeScores { sum, scores } = NodeScores::of(&score.scores_with(slot, penalized));
+        self.levels.choice(slot, NodeScores { sum: sum + score.preemption, scores: scores + 1 })
     }
 
     fn preempting_scores(&self, choice: &Choice, penalized: &BTreeSet<u32>) -> NodeScore {
         let shown = self.shown(choice, penalized);
-        let Some(Some(over)) = self.preemption_scores.get(&choice.slot) else { return shown };
-        let scores = Scores { spread: shown.scores.spread, ..over.scores_with(choice.slot, penalized) };
-        NodeScore { scores, preemption: over.preemption, ..shown }
+        let Some(Some(score)) = self.preemption_scores.get(&choice.slot) else { return shown };
+        let scores = Scores { spread: shown.scores.spread, ..score.scores_with(choice.slot, penalized) };
+        NodeScore { scores, preemption: score.preemption, ..shown }
     }
 }
 

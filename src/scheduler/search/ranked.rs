@@ -31,7 +31,7 @@ impl Entry {
 }
 
 /// More than this are not kept in sight, however many come.
-const MOST_IN_SIGHT: usize = 24;
+const MAX_FRONT: usize = 24;
 
 #[derive(Default)]
 pub struct Ranked {
@@ -49,7 +49,7 @@ impl Ranked {
         }
         let at = self.front.partition_point(|e| *e > entry);
         self.front.insert(at, entry);
-        if self.front.len() > MOST_IN_SIGHT {
+        if self.front.len() > MAX_FRONT {
             self.rest.extend(self.front.pop());
         }
     }

@@ -14,7 +14,7 @@ fn spread(attribute: &str, targets: &[(&str, i64)]) -> Spread {
     Spread { attribute: attribute.into(), weight: 50, targets: targets.iter().map(target).collect() }
 }
 
-/// So many equal nodes in each of the places, a datacenter and a rack.
+/// This many equal nodes in each datacenter and rack.
 fn fleet(places: &[(&str, &str)], each: usize) -> Vec<Node> {
     let nodes = places.iter().flat_map(|place| std::iter::repeat_n(place, each)).zip(1..);
     let node = |((dc, rack), n): (&(&str, &str), u128)| {
@@ -30,7 +30,7 @@ fn fleet(places: &[(&str, &str)], each: usize) -> Vec<Node> {
 /// place is named.
 fn placed(nodes: &[Node], spec: &JobSpec) -> Vec<BTreeMap<String, u64>> {
     let one = |seed| {
-        let mut world = World::of_nodes(nodes.to_vec());
+        let mut world = Harness::of_nodes(nodes.to_vec());
         world.seeds = seed * 1_000;
         world.register(spec.clone());
         let decision = world.run(spec);

@@ -7,17 +7,17 @@ use model::node::Node;
 use model::resources::TOO_MANY;
 use std::collections::BTreeMap;
 
-pub(super) fn rules(seed: u64, most_levels: usize) -> Rules {
-    Rules { algorithm: Algorithm::Binpack, seed, most_levels }
+pub(super) fn rules(seed: u64, max_levels: usize) -> SearchOptions {
+    SearchOptions { algorithm: Algorithm::Binpack, seed, max_levels }
 }
 
 /// Places `n` of the spec's first group, one after the other, and returns each node's number with its metric.
 fn place(nodes: Vec<Node>, spec: &JobSpec, n: usize) -> Vec<(Option<String>, AllocMetric)> {
-    let fleet = World::of_nodes(nodes).fleet().snapshot();
+    let fleet = Harness::of_nodes(nodes).fleet().snapshot();
     let mut proposal = Proposal::new(&fleet, &[]);
     let mut feasibility = Feasibility::new(spec, &fleet);
     let mut search =
-        Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MOST_LEVELS));
+        Search::new(spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MAX_LEVELS));
     let job = job_of(spec.clone());
     let one = |i| {
         let (slot, metric) = search.select(&proposal, &BTreeSet::new());
@@ -25,7 +25,7 @@ fn place(nodes: Vec<Node>, spec: &JobSpec, n: usize) -> Vec<(Option<String>, All
             let mut placed = alloc(&job, i, 0);
             placed.node_id = fleet.id_at(s);
             proposal.place(s, &spec.groups[0].name, placed);
-            fleet.own_at(s).map_or(String::new(), |own| own.name.to_string())
+            fleet.unique_at(s).map_or(String::new(), |own| own.name.to_string())
         });
         (name, metric)
     };
@@ -58,10 +58,10 @@ fn the_fuller_node_wins_until_anti_affinity_outweighs_it() {
 #[test]
 fn to_spread_is_to_take_the_emptier_node() {
     let small = node_with(1, |i| i.capacity = amount(1_000, 1_024, 10_000));
-    let mut world = World::of_nodes(vec![small, node(2)]);
+    let mut world = Harness::of_nodes(vec![small, node(2)]);
     let spec = spec("a", 1);
     world.register(spec.clone());
-    let chosen = |world: &mut World, algorithm| {
+    let chosen = |world: &mut Harness, algorithm| {
         world.scheduling.algorithm = algorithm;
         let decision = world.decide(&eval_of(&spec));
         places(&decision)[0].node_id
@@ -73,12 +73,12 @@ fn to_spread_is_to_take_the_emptier_node() {
 #[test]
 fn equal_nodes_are_taken_in_the_order_of_the_seed() {
     let nodes: Vec<Node> = (0..20).map(node).collect();
-    let fleet = World::of_nodes(nodes).fleet().snapshot();
+    let fleet = Harness::of_nodes(nodes).fleet().snapshot();
     let spec = spec("a", 1);
     let choice = |seed| {
         let proposal = Proposal::new(&fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, &fleet);
-        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(seed, MOST_LEVELS))
+        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(seed, MAX_LEVELS))
             .select(&proposal, &BTreeSet::new())
             .0
     };
@@ -95,7 +95,7 @@ fn the_choice_does_not_depend_on_slots() {
         let proposal = Proposal::new(fleet, &[]);
         let mut feasibility = Feasibility::new(&spec, fleet);
         let slot =
-            Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, rules(3, MOST_LEVELS))
+            Search::new(&spec, &spec.groups[0], fleet, &mut feasibility, &proposal, rules(3, MAX_LEVELS))
                 .select(&proposal, &BTreeSet::new())
                 .0;
         slot.map(|s| fleet.id_at(s))
@@ -248,7 +248,7 @@ fn what_is_taken_back_opens_its_node_and_its_value_again() {
     let mut spec = spec("a", 2);
     spec.constraints.push(constraint("${meta.rack}", "distinct_property", ""));
     spec.constraints.push(constraint("", "distinct_hosts", ""));
-    let mut world = World::of_nodes([of_rack(1, "r1"), of_rack(2, "r1")]);
+    let mut world = Harness::of_nodes([of_rack(1, "r1"), of_rack(2, "r1")]);
     let job = world.register(spec.clone());
     world.add(alloc(&job, 0, 1));
     let allocs: Vec<_> = world.allocs.values().cloned().collect();
@@ -256,12 +256,12 @@ fn what_is_taken_back_opens_its_node_and_its_value_again() {
     let mut proposal = Proposal::new(&fleet, &allocs);
     let mut feasibility = Feasibility::new(&spec, &fleet);
     let mut search =
-        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MOST_LEVELS));
+        Search::new(&spec, &spec.groups[0], &fleet, &mut feasibility, &proposal, rules(7, MAX_LEVELS));
     let mut found = Vec::new();
     found.push(search.select(&proposal, &BTreeSet::new()));
     proposal.stop(&allocs[0], "gone", None);
     found.push(search.select(&proposal, &BTreeSet::new()));
-    proposal.unstop(&allocs[0]);
+    proposal.cancel_stop(&allocs[0]);
     found.push(search.select(&proposal, &BTreeSet::new()));
     let open: Vec<_> = found.iter().map(|(slot, m)| (slot.is_some(), m.nodes_filtered)).collect();
     assert_eq!(open, [(false, 2), (true, 0), (false, 2)]);

@@ -1,7 +1,7 @@
 //! The arithmetic of single blocks, from worked examples.
 
 use super::*;
-use crate::testing::{World, node_with, spec};
+use crate::testing::{Harness, node_with, spec};
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
@@ -10,7 +10,7 @@ fn close(a: f64, b: f64) -> bool {
 /// Nodes in dc1, dc2 and dc3; the blocks of a job with these spreads, with `used` of its group in each datacenter.
 fn boosts(spreads: &[(i64, &[(&str, i64)])], count: i64, used: [i64; 3], by_value: bool) -> [f64; 3] {
     let dc = |n| node_with(n, |i| i.datacenter = format!("dc{n}"));
-    let fleet = World::of_nodes((1..=3).map(dc)).fleet().snapshot();
+    let fleet = Harness::of_nodes((1..=3).map(dc)).fleet().snapshot();
     let mut spec = spec("a", count);
     spec.spreads = spreads
         .iter()
@@ -23,10 +23,10 @@ fn boosts(spreads: &[(i64, &[(&str, i64)])], count: i64, used: [i64; 3], by_valu
                 .collect(),
         })
         .collect();
-    let slots: Vec<u32> = fleet.taken_slots().collect();
-    let mut blocks = Block::all(&spec, &spec.groups[0], &fleet, &slots);
+    let slots: Vec<u32> = fleet.occupied_slots().collect();
+    let mut blocks = SpreadBlock::all(&spec, &spec.groups[0], &fleet, &slots);
     blocks.iter_mut().for_each(|b| b.by_value = by_value);
-    let value = |b: &Block, dc: usize| {
+    let value = |b: &SpreadBlock, dc: usize| {
         let mut all = slots.iter().map(|slot| b.values().at(*slot));
         all.find(|v| b.values().text(*v) == format!("dc{}", dc + 1)).expect("every datacenter has a node")
     };
@@ -36,8 +36,8 @@ fn boosts(spreads: &[(i64, &[(&str, i64)])], count: i64, used: [i64; 3], by_valu
             block.count(value, *used);
         }
     }
-    let lowest = blocks.iter().map(Block::lowest).fold(WORST, f64::min);
-    [0, 1, 2].map(|dc| blocks.iter().map(|b| b.boost(b.part(value(b, dc)), lowest)).sum())
+    let lowest = blocks.iter().map(SpreadBlock::lowest).fold(WORST, f64::min);
+    [0, 1, 2].map(|dc| blocks.iter().map(|b| b.boost(b.value_key(value(b, dc)), lowest)).sum())
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn worked_examples_with_targets() {
 #[test]
 fn worked_example_of_two_weights() {
     let boost = |desired, used, weight| {
-        let pools = vec![Pool { desired: Some(desired), used, share: 0.0 }];
-        Targets { pool_of: vec![0], pools, weight: weight / 75.0 }.boost(0, WORST)
+        let target_counts = vec![TargetCount { desired: Some(desired), used, share: 0.0 }];
+        Targets { target_of: vec![0], target_counts, weight: weight / 75.0 }.boost(0, WORST)
     };
     let (first, second) = (boost(5.0, 2, 50.0), boost(2.0, 0, 25.0));
     assert!(close(first, 0.266667) && close(second, 0.166667) && close(first + second, 0.433333));
@@ -97,7 +97,7 @@ fn what_has_no_value_is_the_worst_place() {
             vec![Spread { attribute: "${meta.rack}".into(), weight: 50, targets: vec![] }];
         spec
     };
-    let fleet = World::of_nodes([node_with(1, |_| {})]).fleet().snapshot();
-    let block = Block::all(&spec, &spec.groups[0], &fleet, &[0]).remove(0);
-    assert_eq!((block.boost(block.part(MISSING), -7.0), block.share(MISSING)), (WORST, 0.0));
+    let fleet = Harness::of_nodes([node_with(1, |_| {})]).fleet().snapshot();
+    let block = SpreadBlock::all(&spec, &spec.groups[0], &fleet, &[0]).remove(0);
+    assert_eq!((block.boost(block.value_key(MISSING), -7.0), block.share(MISSING)), (WORST, 0.0));
 }

@@ -1,4 +1,4 @@
-//! The outlook against a plain reckoning, on small random fleets; and what it says would help does.
+//! The explanation against a plain reckoning, on small random fleets; and what it says would help does.
 
 use super::*;
 use crate::testing::*;
@@ -47,8 +47,8 @@ fn made(seed: u64) -> Made {
 }
 
 impl Made {
-    fn world(&self) -> World {
-        let mut world = World::of_nodes(self.nodes.iter().cloned());
+    fn world(&self) -> Harness {
+        let mut world = Harness::of_nodes(self.nodes.iter().cloned());
         for alloc in &self.allocs {
             world.add(alloc.clone());
         }
@@ -65,7 +65,7 @@ impl Made {
         here.fold(Amount::ZERO, |sum, a| sum.plus(a.resources.total()))
     }
 
-    /// Why one node is excluded, by the names that the outlook uses.
+    /// Why one node is excluded, by the names that the explanation uses.
     fn against(&self, node: &Node) -> Vec<String> {
         let spec = &self.job.spec;
         let mut out = vec![];
@@ -176,7 +176,7 @@ fn the_nearest_node_is_the_one_that_lacks_the_least_part() {
     let mut spec = spec("a", 1);
     (spec.groups[0].tasks[0].resources.cpu_mhz, spec.groups[0].tasks[0].resources.memory_mb) = (1_000, 256);
     let room = |n, cpu, memory| node_with(n, |i| i.capacity = amount(cpu, memory, 1_000));
-    let world = World::of_nodes([room(1, 500, 256), room(2, 1_000, 244), room(3, 900, 200)]);
+    let world = Harness::of_nodes([room(1, 500, 256), room(2, 1_000, 244), room(3, 900, 200)]);
     let seen =
         explain_placement(&spec, &spec.groups[0], &world.fleet().snapshot(), &[], Scheduling::default(), 3);
     let nearest = NearestNode { node: node_id(2), missing: vec![("memory", 12, 256)] };

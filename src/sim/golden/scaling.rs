@@ -7,8 +7,8 @@ use model::scaling::{Scaling, ScalingEvent, ScalingEvents, ScalingPolicy, Scalin
 use model::value::Value;
 use state::samples::{AT, Region, eval, key, register, registration, spec};
 use std::collections::BTreeMap;
+use wire::command::ScaleRequest;
 use wire::command::{Command, RegisterJobCommand, ScaleJobCommand};
-use wire::request::ScaleRequest;
 
 /// With every member said.
 fn scaling() -> Scaling {

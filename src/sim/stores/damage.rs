@@ -6,12 +6,13 @@ use model::eval::EvalStatus;
 use model::id::EvalId;
 use model::random::Stream;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
+use state::apply::Committed;
 use state::check::consistent;
 use state::checksummed;
 use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::samples::*;
-use state::store::{Committed, Options, Reader, Store};
+use state::store::{Options, Reader, Store};
 use wire::command::Command;
 use wire::record;
 
@@ -70,7 +71,7 @@ fn read_everything(reader: &Reader) -> Result<(), Fault> {
         note(view.allocs_of_job(&job).map(drop));
         note(view.allocs_of_eval(eval_id(n)).map(drop));
         note(view.allocs_of_node(node_id(n)).map(drop));
-        note(view.wanted_of(node_id(n)).map(drop));
+        note(view.alloc_indexes_of_node(node_id(n)).map(drop));
         note(view.node(node_id(n)).map(drop));
     }
     note(view.jobs(None, "", None, 100).map(drop));

@@ -2,12 +2,13 @@
 
 use crate::disk::{Operation, SimDisk};
 use model::random::Stream;
+use state::apply::Committed;
 use state::check::{consistent, rows};
 use state::client_store::{ClientStore, ClientStoreOpenError, WriteBatch};
 use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::samples::*;
-use state::store::{Committed, OpenError, Options, Store};
+use state::store::{OpenError, Options, Store};
 use wire::record;
 
 const SMALL: Options =

@@ -20,9 +20,9 @@ fn what_was_acknowledged_is_found_in_its_order_and_goes_on() {
     let (mut segments, found) = Wal::open(disk.media().log).expect("opens");
     assert_eq!((found.before.len(), &found.current[..1]), (0, &[b"head".to_vec()][..]));
     assert_eq!(found.current[1..], frames(20));
-    segments.begin(8, b"second").expect("has room");
+    segments.begin_segment(8, b"second").expect("has room");
     segments.append(b"a").expect("has room");
-    segments.begin(9, b"third").expect("has room");
+    segments.begin_segment(9, b"third").expect("has room");
     segments.append(b"b").expect("has room");
     let (_, found) = Wal::open(disk.media().log).expect("opens");
     assert_eq!(found.before, [b"second".to_vec(), b"a".to_vec()], "the first one is gone");
@@ -59,7 +59,7 @@ fn a_segment_that_was_not_begun_leaves_the_one_before() {
             let disk = SimDisk::new(seed);
             let mut segments = written(&disk, &frames(5));
             disk.cut_power_after(cut);
-            let begun = segments.begin(8, b"second");
+            let begun = segments.begin_segment(8, b"second");
             disk.power_on();
             let (_, found) = Wal::open(disk.media().log).expect("opens");
             match found.current[0] == b"second" {

@@ -2,12 +2,13 @@
 
 use crate::disk::SimDisk;
 use redb::TableDefinition;
+use state::apply::Committed;
 use state::check::consistent;
 use state::checksummed;
 use state::fault::Fault;
 use state::log_batch::LogBatch;
 use state::samples::*;
-use state::store::{Committed, OpenError, Options, Recovered, Store};
+use state::store::{OpenError, Options, Recovered, Store};
 use wire::command::Command;
 use wire::record;
 

@@ -2,9 +2,9 @@
 //! rows; and what clients report (server.md 3.2, server.md 3.5). Refuses to know why an allocation is wanted.
 
 use super::super::fault::Fault;
-use super::super::tables::{self, JobRow, Kind, Part, Place};
+use super::super::tables::{self, CreationKey, JobRow, Kind, Part};
 use super::super::view::Table;
-use super::{FleetEdit, Reply, Turn, deployment, job, less};
+use super::{ApplyTxn, FleetEdit, Reply, checked_decrement, deployment, job};
 use model::alloc::{Allocation, ClientStatus, Transition};
 use model::deployment::Verdict;
 use model::eval::Evaluation;
@@ -16,7 +16,7 @@ use wire::command::AllocUpdate;
 use wire::event::Object;
 use wire::record;
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn update_allocs(
         &mut self,
         node: NodeId,
@@ -50,7 +50,7 @@ impl Turn<'_> {
         new.task_states = update.task_states;
         let open = old.health.is_none_or(|h| h.healthy.is_none());
         if let Some(verdict) = verdict.filter(|v| open && v.deployment == old.deployment) {
-            new.health = Some(deployment::judged(old.health, verdict.healthy, at, self.index()));
+            new.health = Some(deployment::reported_health(old.health, verdict.healthy, at, self.index()));
         }
         if new == old {
             return Ok(());
@@ -84,23 +84,23 @@ impl Turn<'_> {
     }
 
     /// Those of the job that have not ended.
-    pub(super) fn hurry_allocs(&mut self, key: &JobKey, at: Wall) -> Result<(), Fault> {
-        let hurry = Transition { no_shutdown_delay: Some(true), ..Transition::default() };
+    pub(super) fn skip_shutdown_delays(&mut self, key: &JobKey, at: Wall) -> Result<(), Fault> {
+        let skip_delay = Transition { no_shutdown_delay: Some(true), ..Transition::default() };
         let mut allocs = Vec::new();
         for index_key in tables::keys(&self.rows, &Part::Alloc.key(&tables::job_bytes(key), &[]))? {
-            let place = Place::at_end(&index_key)?;
-            let alloc: Allocation = tables::must_get(&self.rows, &tables::alloc_key(place))?;
+            let creation_key = CreationKey::from_key_end(&index_key)?;
+            let alloc: Allocation = tables::must_get(&self.rows, &tables::alloc_key(creation_key))?;
             if !alloc.client_terminal() && alloc.transition.no_shutdown_delay != Some(true) {
-                allocs.push((alloc.id, hurry));
+                allocs.push((alloc.id, skip_delay));
             }
         }
         self.update_transitions(allocs, vec![], at).map(drop)
     }
 
     pub(super) fn alloc(&self, id: AllocId) -> Result<Option<Allocation>, Fault> {
-        match tables::place_of(&self.rows, Kind::AllocId, id.0)? {
+        match tables::creation_key_of(&self.rows, Kind::AllocId, id.0)? {
             None => Ok(None),
-            Some(place) => tables::must_get(&self.rows, &tables::alloc_key(place)).map(Some),
+            Some(creation_key) => tables::must_get(&self.rows, &tables::alloc_key(creation_key)).map(Some),
         }
     }
 
@@ -115,27 +115,27 @@ impl Turn<'_> {
             return Err(Fault::corrupt(format!("the indexes of allocation {} are out of order", new.id)));
         }
         let new = Arc::new(new);
-        let place = place(&new);
-        self.write_bytes(&tables::alloc_key(place), &record::encode(&*new))?;
+        let creation_key = creation_key(&new);
+        self.write_bytes(&tables::alloc_key(creation_key), &record::encode(&*new))?;
         if let Some(old) = old {
             if old.node_id != new.node_id {
                 self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
             }
             if old.eval_id != new.eval_id {
-                self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
+                self.remove(&tables::alloc_of_eval_key(old.eval_id, creation_key))?;
             }
         } else {
             self.write_bytes(&Kind::AllocId.key(&[new.id.0.as_bytes()]), &new.create_index.to_be_bytes())?;
-            self.write_bytes(&Part::Alloc.key(&tables::job_bytes(&new.job), &place.bytes()), &[])?;
+            self.write_bytes(&Part::Alloc.key(&tables::job_bytes(&new.job), &creation_key.bytes()), &[])?;
         }
-        if old.is_none_or(|o| fetched(o) != fetched(&new)) {
+        if old.is_none_or(|o| assignment_version(o) != assignment_version(&new)) {
             let wanted = tables::encode_pair(new.create_index, new.alloc_modify_index);
             self.write_bytes(&tables::alloc_of_node_key(new.node_id, new.id), &wanted)?;
         }
         if old.is_none_or(|o| o.eval_id != new.eval_id) {
-            self.write_bytes(&tables::alloc_of_eval_key(new.eval_id, place), &[])?;
+            self.write_bytes(&tables::alloc_of_eval_key(new.eval_id, creation_key), &[])?;
         }
-        self.follow_fleet(old, Some(&new));
+        self.update_fleet(old, Some(&new));
         if let Some(row) = self.job(&new.job)? {
             if row.versions.iter().all(|v| v.version != new.job_version) {
                 let (id, version) = (new.id, new.job_version);
@@ -143,11 +143,15 @@ impl Turn<'_> {
                     "allocation {id} names version {version}, which is not there"
                 )));
             }
-            recount(row, old, Some(&new))?;
+            update_job_counts(row, old, Some(&new))?;
             job::count(&mut row.summary, &new.group, old.map(|o| o.client), new.client)?;
         }
         self.count_in_deployment(old, &new, new.modify_time)?;
-        self.alloc_changed(&new, old.is_none_or(|o| fetched(o) != fetched(&new)), freed(old, &new));
+        self.alloc_changed(
+            &new,
+            old.is_none_or(|o| assignment_version(o) != assignment_version(&new)),
+            freed(old, &new),
+        );
         self.events.push(Object::Alloc(new));
         Ok(())
     }
@@ -155,23 +159,23 @@ impl Turn<'_> {
     pub(super) fn remove_allocs_of(&mut self, key: &JobKey) -> Result<(), Fault> {
         let prefix = Part::Alloc.key(&tables::job_bytes(key), &[]);
         for index_key in tables::keys(&self.rows, &prefix)? {
-            let place = Place::at_end(&index_key)?;
-            let old: Allocation = tables::must_get(&self.rows, &tables::alloc_key(place))?;
+            let creation_key = CreationKey::from_key_end(&index_key)?;
+            let old: Allocation = tables::must_get(&self.rows, &tables::alloc_key(creation_key))?;
             self.remove_alloc(&old)?;
         }
         Ok(())
     }
 
     pub(super) fn remove_alloc(&mut self, old: &Allocation) -> Result<(), Fault> {
-        let place = place(old);
-        self.remove(&Part::Alloc.key(&tables::job_bytes(&old.job), &place.bytes()))?;
-        self.remove(&tables::alloc_key(place))?;
-        self.remove(&Kind::AllocId.key(&[place.id.as_bytes()]))?;
+        let creation_key = creation_key(old);
+        self.remove(&Part::Alloc.key(&tables::job_bytes(&old.job), &creation_key.bytes()))?;
+        self.remove(&tables::alloc_key(creation_key))?;
+        self.remove(&Kind::AllocId.key(&[creation_key.id.as_bytes()]))?;
         self.remove(&tables::alloc_of_node_key(old.node_id, old.id))?;
-        self.remove(&tables::alloc_of_eval_key(old.eval_id, place))?;
-        self.follow_fleet(Some(old), None);
+        self.remove(&tables::alloc_of_eval_key(old.eval_id, creation_key))?;
+        self.update_fleet(Some(old), None);
         if let Some(row) = self.job(&old.job)? {
-            recount(row, Some(old), None)?;
+            update_job_counts(row, Some(old), None)?;
             job::uncount(&mut row.summary, &old.group, old.client)?;
         }
         self.alloc_changed(old, true, !old.client_terminal());
@@ -179,7 +183,7 @@ impl Turn<'_> {
     }
 
     fn alloc_changed(&mut self, alloc: &Allocation, for_node: bool, freed: bool) {
-        self.moved(Table::Allocs);
+        self.set_table_index(Table::Allocs);
         self.changes.push(Change::Alloc(AllocChange {
             id: alloc.id,
             job: alloc.job.clone(),
@@ -191,7 +195,7 @@ impl Turn<'_> {
     }
 
     /// An allocation holds its node's room until its client says that it ended, or it is lost or removed.
-    fn follow_fleet(&mut self, old: Option<&Allocation>, new: Option<&Allocation>) {
+    fn update_fleet(&mut self, old: Option<&Allocation>, new: Option<&Allocation>) {
         let held = |a: &&Allocation| !a.client_terminal();
         let was = old.filter(held).map(|a| (a.node_id, a.resources.holding()));
         let now = new.filter(held).map(|a| (a.node_id, a.resources.holding()));
@@ -203,12 +207,12 @@ impl Turn<'_> {
     }
 }
 
-fn place(alloc: &Allocation) -> Place {
-    Place { create_index: alloc.create_index, id: alloc.id.0 }
+fn creation_key(alloc: &Allocation) -> CreationKey {
+    CreationKey { create_index: alloc.create_index, id: alloc.id.0 }
 }
 
 /// What a node compares to know whether to fetch.
-fn fetched(alloc: &Allocation) -> (NodeId, u64) {
+fn assignment_version(alloc: &Allocation) -> (NodeId, u64) {
     (alloc.node_id, alloc.alloc_modify_index)
 }
 
@@ -218,15 +222,19 @@ fn freed(old: Option<&Allocation>, new: &Allocation) -> bool {
 }
 
 /// Keeps the job's count of live allocations and of those that name each version.
-fn recount(row: &mut JobRow, old: Option<&Allocation>, new: Option<&Allocation>) -> Result<(), Fault> {
+fn update_job_counts(
+    row: &mut JobRow,
+    old: Option<&Allocation>,
+    new: Option<&Allocation>,
+) -> Result<(), Fault> {
     let live = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| !a.terminal()));
-    row.live_allocs = less(row.live_allocs + live(new), live(old), "live allocations")?;
+    row.live_allocs = checked_decrement(row.live_allocs + live(new), live(old), "live allocations")?;
     if old.map(|a| a.job_version) == new.map(|a| a.job_version) {
         return Ok(());
     }
     for v in &mut row.versions {
         let names = |a: Option<&Allocation>| u64::from(a.is_some_and(|a| a.job_version == v.version));
-        v.allocs = less(v.allocs + names(new), names(old), "allocations of a version")?;
+        v.allocs = checked_decrement(v.allocs + names(new), names(old), "allocations of a version")?;
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 //! Invariants: of a job, at most one is active; one that has ended never changes its status again.
 
 use super::super::fault::Fault;
-use super::super::tables::{self, Kind, Part, Place};
+use super::super::tables::{self, CreationKey, Kind, Part};
 use super::super::view::{self, Table};
-use super::{Reply, Turn, less};
+use super::{ApplyTxn, Reply, checked_decrement};
 use model::alloc::{Allocation, Health};
 use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus, DeploymentStep, DeploymentUpdate, Failure, NEWER, PAUSED,
@@ -21,7 +21,7 @@ use wire::command::StepDeploymentCommand;
 use wire::event::Object;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     /// What a plan creates, and what it says becomes of those that there are.
     pub(super) fn advance_rollout(
         &mut self,
@@ -79,7 +79,7 @@ impl Turn<'_> {
         self.put_deployment(deployment, at)
     }
 
-    /// A plan's word, which comes too late for what has ended meanwhile.
+    /// An update from a plan; a deployment that has ended meanwhile ignores it.
     fn update_deployment(&mut self, update: DeploymentUpdate, at: Wall) -> Result<(), Fault> {
         match self.deployment(update.id)?.filter(|d| d.status.is_active()) {
             Some(found) => self.end_deployment(found, update.status, update.description, at),
@@ -87,7 +87,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The version that a successful one has brought is one to come back to.
+    /// A successful deployment marks its version as stable.
     fn end_deployment(
         &mut self,
         mut deployment: Deployment,
@@ -108,7 +108,7 @@ impl Turn<'_> {
             return Ok(Err(Refusal::new(RefusalKind::Validation, "deployment not found")));
         };
         if !deployment.status.is_active() {
-            return Ok(Err(too_late(&step)));
+            return Ok(Err(terminal_deployment(&step)));
         }
         let mut reverted = None;
         match step {
@@ -125,7 +125,7 @@ impl Turn<'_> {
             DeploymentStep::SetHealth { healthy, unhealthy, failure } => {
                 let all = healthy.into_iter().map(|a| (a, true));
                 let all: Vec<_> = all.chain(unhealthy.into_iter().map(|a| (a, false))).collect();
-                if let Some(refusal) = self.strangers(id, &all)? {
+                if let Some(refusal) = self.check_deployment_allocs(id, &all)? {
                     return Ok(Err(refusal));
                 }
                 for (alloc, healthy) in all {
@@ -137,11 +137,16 @@ impl Turn<'_> {
                 }
             }
         }
-        self.go_on(eval, reverted, at)
+        self.put_next_eval(eval, reverted, at)
     }
 
-    /// The evaluation that goes on from here.
-    fn go_on(&mut self, eval: Option<Evaluation>, reverted: Option<u64>, at: Wall) -> Result<Reply, Fault> {
+    /// Stores the evaluation that follows from the step, and replies.
+    fn put_next_eval(
+        &mut self,
+        eval: Option<Evaluation>,
+        reverted: Option<u64>,
+        at: Wall,
+    ) -> Result<Reply, Fault> {
         let mut eval = eval;
         if let Some(eval) = &mut eval
             && let Some(job) = self.job(&eval.job)?
@@ -159,10 +164,10 @@ impl Turn<'_> {
         self.put_deployment(deployment, at)
     }
 
-    /// The time that it was paused for does not count.
+    /// Progress deadlines start again: the pause does not count.
     fn resume(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
         if deployment.status == DeploymentStatus::Paused {
-            deployment.groups.values_mut().for_each(|g| hurry(g, at));
+            deployment.groups.values_mut().for_each(|g| restart_progress_deadline(g, at));
         }
         deployment.status = DeploymentStatus::Running;
         deployment.status_description = deployment.running_description().to_string();
@@ -179,7 +184,7 @@ impl Turn<'_> {
         let (job, of) = (deployment.job.clone(), (deployment.job_create_index, deployment.job_version));
         self.end_deployment(deployment, DeploymentStatus::Failed, failure.description, at)?;
         let Some(version) = failure.revert else { return Ok(None) };
-        // whoever has changed the job meanwhile knows better
+        // a job that was changed meanwhile is not reverted
         let current = match self.job(&job)? {
             Some(row) => Some((row.create_index, row.newest()?.version)),
             None => None,
@@ -217,7 +222,7 @@ impl Turn<'_> {
                 return Ok(Some(Refusal::new(RefusalKind::Validation, why)));
             }
             group.promoted = true;
-            hurry(group, at);
+            restart_progress_deadline(group, at);
             canaries.append(&mut placed);
         }
         if deployment.status == DeploymentStatus::Running {
@@ -233,8 +238,12 @@ impl Turn<'_> {
         Ok(None)
     }
 
-    /// Allocations of which the deployment knows nothing.
-    fn strangers(&self, id: DeploymentId, allocs: &[(AllocId, bool)]) -> Result<Option<Refusal>, Fault> {
+    /// Refuses allocations that are not part of the deployment.
+    fn check_deployment_allocs(
+        &self,
+        id: DeploymentId,
+        allocs: &[(AllocId, bool)],
+    ) -> Result<Option<Refusal>, Fault> {
         for (alloc, _) in allocs {
             if self.alloc(*alloc)?.is_none_or(|a| a.deployment != Some(id)) {
                 let why = format!("allocation {alloc} is not part of deployment {id}");
@@ -247,7 +256,7 @@ impl Turn<'_> {
     fn set_health(&mut self, id: DeploymentId, alloc: AllocId, healthy: bool, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(alloc)?.filter(|a| a.deployment == Some(id)) else { return Ok(()) };
         let mut new = old.clone();
-        new.health = Some(judged(old.health, healthy, at, self.index()));
+        new.health = Some(reported_health(old.health, healthy, at, self.index()));
         (new.modify_index, new.modify_time) = (self.index(), at);
         self.write_alloc(Some(&old), new)
     }
@@ -271,23 +280,23 @@ impl Turn<'_> {
         if before.is_none() {
             group.placed += 1;
             if new.is_canary() {
-                self.forget_replaced(&mut group.placed_canaries, new)?;
+                self.remove_replaced_canaries(&mut group.placed_canaries, new)?;
                 group.placed_canaries.push(new.id);
             }
             if group.require_progress_by.is_never() {
-                hurry_from(group, at);
+                set_progress_deadline(group, at);
             }
         }
         match was {
-            Some(true) => group.healthy = less(group.healthy, 1, "healthy allocations")?,
-            Some(false) => group.unhealthy = less(group.unhealthy, 1, "unhealthy allocations")?,
+            Some(true) => group.healthy = checked_decrement(group.healthy, 1, "healthy allocations")?,
+            Some(false) => group.unhealthy = checked_decrement(group.unhealthy, 1, "unhealthy allocations")?,
             None => {}
         }
         match is {
             Some(true) => {
                 group.healthy += 1;
                 let before = group.require_progress_by;
-                hurry_from(group, at);
+                set_progress_deadline(group, at);
                 group.require_progress_by = group.require_progress_by.max(before);
             }
             Some(false) => group.unhealthy += 1,
@@ -298,7 +307,7 @@ impl Turn<'_> {
 
     /// Leaves the canaries that may yet be promoted: neither those that have ended and have a successor, nor those that have
     /// ended and whose name `new` has. So there are never many more of them than are wanted, however often they fail.
-    fn forget_replaced(&self, canaries: &mut Vec<AllocId>, new: &Allocation) -> Result<(), Fault> {
+    fn remove_replaced_canaries(&self, canaries: &mut Vec<AllocId>, new: &Allocation) -> Result<(), Fault> {
         let mut left = Vec::new();
         for id in canaries.drain(..) {
             let replaced = |a: Allocation| {
@@ -327,20 +336,22 @@ impl Turn<'_> {
     }
 
     pub(super) fn deployment(&self, id: DeploymentId) -> Result<Option<Deployment>, Fault> {
-        match tables::place_of(&self.rows, Kind::DeploymentId, id.0)? {
+        match tables::creation_key_of(&self.rows, Kind::DeploymentId, id.0)? {
             None => Ok(None),
-            Some(place) => tables::must_get(&self.rows, &tables::deployment_key(place)).map(Some),
+            Some(creation_key) => {
+                tables::must_get(&self.rows, &tables::deployment_key(creation_key)).map(Some)
+            }
         }
     }
 
     fn put_deployment(&mut self, mut deployment: Deployment, at: Wall) -> Result<(), Fault> {
         (deployment.modify_index, deployment.modify_time) = (self.index(), at);
-        let place = place(&deployment);
-        self.put(&tables::deployment_key(place), &deployment)?;
+        let creation_key = creation_key(&deployment);
+        self.put(&tables::deployment_key(creation_key), &deployment)?;
         let created = deployment.create_index.to_be_bytes();
-        self.put_bytes(&Kind::DeploymentId.key(&[place.id.as_bytes()]), &created)?;
+        self.put_bytes(&Kind::DeploymentId.key(&[creation_key.id.as_bytes()]), &created)?;
         let job = tables::job_bytes(&deployment.job);
-        self.put_bytes(&Part::Deployment.key(&job, &place.bytes()), &[])?;
+        self.put_bytes(&Part::Deployment.key(&job, &creation_key.bytes()), &[])?;
         debug_assert!(self.active_deployments(&job)? <= 1, "a job has at most one active deployment");
         // the job's status depends on it: have it looked at when the entry ends
         self.job(&deployment.job)?;
@@ -353,7 +364,7 @@ impl Turn<'_> {
     fn active_deployments(&self, job: &[u8]) -> Result<usize, Fault> {
         let mut active = 0;
         for index_key in tables::keys(&self.rows, &Part::Deployment.key(job, &[]))? {
-            let key = tables::deployment_key(Place::at_end(&index_key)?);
+            let key = tables::deployment_key(CreationKey::from_key_end(&index_key)?);
             active += usize::from(tables::must_get::<Deployment>(&self.rows, &key)?.status.is_active());
         }
         Ok(active)
@@ -362,52 +373,52 @@ impl Turn<'_> {
     pub(super) fn remove_deployments_of(&mut self, key: &JobKey) -> Result<(), Fault> {
         let prefix = Part::Deployment.key(&tables::job_bytes(key), &[]);
         for index_key in tables::keys(&self.rows, &prefix)? {
-            let place = Place::at_end(&index_key)?;
-            let old: Deployment = tables::must_get(&self.rows, &tables::deployment_key(place))?;
+            let creation_key = CreationKey::from_key_end(&index_key)?;
+            let old: Deployment = tables::must_get(&self.rows, &tables::deployment_key(creation_key))?;
             self.remove_deployment(&old)?;
         }
         Ok(())
     }
 
     pub(super) fn remove_deployment(&mut self, old: &Deployment) -> Result<(), Fault> {
-        let place = place(old);
-        self.remove(&Part::Deployment.key(&tables::job_bytes(&old.job), &place.bytes()))?;
-        self.remove(&tables::deployment_key(place))?;
-        self.remove(&Kind::DeploymentId.key(&[place.id.as_bytes()]))?;
+        let creation_key = creation_key(old);
+        self.remove(&Part::Deployment.key(&tables::job_bytes(&old.job), &creation_key.bytes()))?;
+        self.remove(&tables::deployment_key(creation_key))?;
+        self.remove(&Kind::DeploymentId.key(&[creation_key.id.as_bytes()]))?;
         self.deployment_changed(old, false);
         Ok(())
     }
 
     fn deployment_changed(&mut self, deployment: &Deployment, active: bool) {
-        self.moved(Table::Deployments);
+        self.set_table_index(Table::Deployments);
         let (id, job) = (deployment.id, deployment.job.clone());
         self.changes.push(Change::Deployment(DeploymentChange { id, job, active }));
     }
 }
 
 /// A verdict on an allocation, at an entry's time and index: nodes' clocks may show anything.
-pub(super) fn judged(old: Option<Health>, healthy: bool, at: Wall, modify_index: u64) -> Health {
+pub(super) fn reported_health(old: Option<Health>, healthy: bool, at: Wall, modify_index: u64) -> Health {
     Health { healthy: Some(healthy), at, canary: old.is_some_and(|h| h.canary), modify_index }
 }
 
-fn place(deployment: &Deployment) -> Place {
-    Place { create_index: deployment.create_index, id: deployment.id.0 }
+fn creation_key(deployment: &Deployment) -> CreationKey {
+    CreationKey { create_index: deployment.create_index, id: deployment.id.0 }
 }
 
-/// If a deadline runs, it begins anew.
-fn hurry(group: &mut DeploymentGroup, at: Wall) {
+/// Restarts a progress deadline that is running.
+fn restart_progress_deadline(group: &mut DeploymentGroup, at: Wall) {
     if !group.require_progress_by.is_never() {
-        hurry_from(group, at);
+        set_progress_deadline(group, at);
     }
 }
 
-fn hurry_from(group: &mut DeploymentGroup, at: Wall) {
+fn set_progress_deadline(group: &mut DeploymentGroup, at: Wall) {
     if group.progress_deadline > Span::ZERO {
         group.require_progress_by = at + group.progress_deadline;
     }
 }
 
-fn too_late(step: &DeploymentStep) -> Refusal {
+fn terminal_deployment(step: &DeploymentStep) -> Refusal {
     let what = match step {
         DeploymentStep::Pause => "pause",
         DeploymentStep::Resume => "resume",

@@ -3,10 +3,10 @@
 //!
 //! Refuses to know: who asks, and how often the same is asked.
 
-use super::super::family;
+use super::super::dispatched_spec;
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
-use super::{Reply, Turn, less};
+use super::{ApplyTxn, Reply, checked_decrement};
 use model::eval::{Evaluation, Trigger};
 use model::family::dispatch::{self, DispatchRequest};
 use model::id::JobKey;
@@ -17,9 +17,9 @@ use wire::command::DispatchJobCommand;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
 /// Numbers that are tried for a child, when others of the same second have them.
-const NUMBERS_TRIED: u32 = 64;
+const MAX_ID_ATTEMPTS: u32 = 64;
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn dispatch_job(&mut self, order: DispatchJobCommand) -> Result<Reply, Fault> {
         let DispatchJobCommand { request, eval, at } = order;
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
@@ -30,17 +30,17 @@ impl Turn<'_> {
         if let Some(why) = refusal(&parent, &request) {
             return refuse(why);
         }
-        if let Some(known) = self.dispatched_before(&request)? {
+        if let Some(known) = self.previous_dispatch(&request)? {
             return Ok(Ok(known));
         }
         let [a, b, c, d, ..] = *eval.0.as_bytes();
-        let id = match self.free_id(&request, u32::from_be_bytes([a, b, c, d]), at)? {
+        let id = match self.unused_child_id(&request, u32::from_be_bytes([a, b, c, d]), at)? {
             Ok(id) => id,
             Err(why) => return refuse(why),
         };
         let child = dispatch::dispatched(&parent, id, request, (row.create_index, row.newest()?.version));
-        self.name_by_token(&child)?;
-        self.count_origin(&child, true)?;
+        self.put_dispatch_token(&child)?;
+        self.count_version_use(&child, true)?;
         let (job_type, priority) = (child.job_type, child.priority);
         let eval = Evaluation::pending(eval, child.key(), job_type, priority, Trigger::JobRegister, at);
         let made = self.make_child(&child, eval, 1, at)?;
@@ -53,7 +53,7 @@ impl Turn<'_> {
     }
 
     /// What came of the token when it was first used, while that is there.
-    fn dispatched_before(&mut self, request: &DispatchRequest) -> Result<Option<WriteReply>, Fault> {
+    fn previous_dispatch(&mut self, request: &DispatchRequest) -> Result<Option<WriteReply>, Fault> {
         if request.token.is_empty() {
             return Ok(None);
         }
@@ -64,13 +64,13 @@ impl Turn<'_> {
     }
 
     /// The error is a sentence.
-    fn free_id(
+    fn unused_child_id(
         &mut self,
         request: &DispatchRequest,
         number: u32,
         at: Wall,
     ) -> Result<Result<String, String>, Fault> {
-        for tried in 0..NUMBERS_TRIED {
+        for tried in 0..MAX_ID_ATTEMPTS {
             let id = dispatch::child_id(&request.job.id, &request.prefix, at, number.wrapping_add(tried));
             if let Some(why) = dispatch::refuses_id(&id) {
                 return Ok(Err(why));
@@ -89,7 +89,7 @@ impl Turn<'_> {
         Ok(id.transpose()?.map(|id| JobKey::new(parent.namespace.clone(), id)))
     }
 
-    fn name_by_token(&mut self, child: &JobSpec) -> Result<(), Fault> {
+    fn put_dispatch_token(&mut self, child: &JobSpec) -> Result<(), Fault> {
         match token_of(child) {
             Some((parent, token)) => self.put_bytes(&token_key(&parent, token), child.id.as_bytes()),
             None => Ok(()),
@@ -97,25 +97,25 @@ impl Turn<'_> {
     }
 
     /// A job goes: whatever it was dispatched with may be dispatched again.
-    pub(super) fn forget_dispatch(&mut self, key: &JobKey, spec: &JobSpec) -> Result<(), Fault> {
+    pub(super) fn remove_dispatch_records(&mut self, key: &JobKey, spec: &JobSpec) -> Result<(), Fault> {
         if let Some((parent, token)) = token_of(spec)
             && self.child_of(&parent, token)?.is_some_and(|known| known == *key)
         {
             self.remove(&token_key(&parent, token))?;
         }
-        self.count_origin(spec, false)
+        self.count_version_use(spec, false)
     }
 
     /// The version that it was made of is kept for one more, or for one less.
-    fn count_origin(&mut self, child: &JobSpec, more: bool) -> Result<(), Fault> {
-        let Some((parent, create_index, version)) = family::origin(child) else { return Ok(()) };
+    fn count_version_use(&mut self, child: &JobSpec, more: bool) -> Result<(), Fault> {
+        let Some((parent, create_index, version)) = dispatched_spec::origin(child) else { return Ok(()) };
         let bytes = tables::job_bytes(&parent);
         let key = tables::uses_key(&bytes, create_index, version);
         let uses = match self.rows.get(key.as_slice())? {
             Some(uses) => tables::number(uses.value())?,
             None => 0,
         };
-        let uses = if more { uses + 1 } else { less(uses, 1, "jobs made of a version")? };
+        let uses = if more { uses + 1 } else { checked_decrement(uses, 1, "jobs made of a version")? };
         if uses > 0 {
             return self.put_bytes(&key, &uses.to_be_bytes());
         }
@@ -138,7 +138,7 @@ impl Turn<'_> {
         spec: &JobSpec,
     ) -> Result<(), Fault> {
         let key = tables::spec_key(job, create_index, version);
-        let parent = family::read_origin(&self.rows, spec)?;
+        let parent = dispatched_spec::read_origin(&self.rows, spec)?;
         match parent.and_then(|parent| dispatch::without_parent(spec, &parent)) {
             Some(thin) => self.put(&key, &thin),
             None => self.put(&key, spec),

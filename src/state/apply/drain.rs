@@ -4,7 +4,7 @@
 use super::super::fault::Fault;
 use super::super::tables::{self, Kind};
 use super::super::view::{self, Table};
-use super::{FleetEdit, Reply, Turn};
+use super::{ApplyTxn, FleetEdit, Reply};
 use model::alloc::{Leave, Transition};
 use model::drain::{Drain, DrainStatus, LastDrain};
 use model::eval::Evaluation;
@@ -18,10 +18,10 @@ use wire::command::{DrainProgress, NodeUpdateRequest};
 use wire::event::Object;
 use wire::request::{Refusal, RefusalKind};
 
-const STILL_DRAINS: &str = "can not set node's scheduling eligibility to eligible while it is draining";
+const NODE_IS_DRAINING: &str = "can not set node's scheduling eligibility to eligible while it is draining";
 
-impl Turn<'_> {
-    pub(super) fn change_node(
+impl ApplyTxn<'_> {
+    pub(super) fn update_node(
         &mut self,
         id: NodeId,
         request: NodeUpdateRequest,
@@ -32,7 +32,7 @@ impl Turn<'_> {
         let Some(old) = view::read_node(&self.rows, id)? else { return refused("node not found") };
         let mut new = old.clone();
         match request {
-            NodeUpdateRequest::Eligible(true) if old.drain.is_some() => return refused(STILL_DRAINS),
+            NodeUpdateRequest::Eligible(true) if old.drain.is_some() => return refused(NODE_IS_DRAINING),
             NodeUpdateRequest::Eligible(eligible) => self.set_eligible(&mut new, eligible, at),
             NodeUpdateRequest::Drain { deadline, ignore_system, meta } => {
                 self.begin_drain(&mut new, deadline, ignore_system, meta, at);
@@ -98,7 +98,7 @@ impl Turn<'_> {
         }
         let here = Kind::AllocOfNode.key(&[node.info.id.0.as_bytes()]);
         for key in tables::keys(&self.rows, &here)? {
-            self.transit(AllocId(tables::id_at_end(&key)?), Leave::No, at)?;
+            self.set_migrate(AllocId(tables::id_at_end(&key)?), Leave::No, at)?;
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Turn<'_> {
         }
         let how = if step.at_once { Leave::AtOnce } else { Leave::WhenPlaced };
         for id in step.leaving {
-            self.transit(id, how, at)?;
+            self.set_migrate(id, how, at)?;
         }
         if !step.complete {
             return Ok(());
@@ -142,7 +142,7 @@ impl Turn<'_> {
     }
 
     /// Who leaves at once leaves at once, whatever a drain says later. What has ended is not asked any more.
-    fn transit(&mut self, id: AllocId, how: Leave, at: Wall) -> Result<(), Fault> {
+    fn set_migrate(&mut self, id: AllocId, how: Leave, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(id)?.filter(|a| !a.terminal()) else { return Ok(()) };
         let asked = old.transition.migrate;
         let waits = asked == Some(Leave::WhenPlaced);
@@ -163,7 +163,7 @@ impl Turn<'_> {
         let id = node.info.id;
         self.remove(&tables::node_key(Kind::Node, id))?;
         self.remove(&tables::node_key(Kind::NodeInfo, id))?;
-        self.moved(Table::Nodes);
+        self.set_table_index(Table::Nodes);
         self.changes.push(Change::Node(NodeChange {
             id,
             status: NodeStatus::Down,

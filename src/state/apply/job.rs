@@ -1,13 +1,12 @@
 //! Jobs: registering, stopping, purging; versions, status and summary (server.md 3.1, server.md 3.2, server.md 8).
 //! Refuses to know why a job's allocations and evaluations move: it only counts what they come to.
 
-use super::super::family::must_read_spec;
+use super::super::cluster_config;
+use super::super::dispatched_spec::must_read_spec;
 use super::super::fault::Fault;
-use super::super::operating;
 use super::super::tables::{self, JobRow, Part, VersionRow};
 use super::super::view::{self, Table};
-use super::scaling::keep_counts;
-use super::{JobEdit, Reply, Turn, less};
+use super::{ApplyTxn, JobEdit, Reply, checked_decrement};
 use model::alloc::ClientStatus;
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -30,7 +29,7 @@ pub(super) enum End {
     Purge,
 }
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn register_job(&mut self, order: RegisterJobCommand) -> Result<Reply, Fault> {
         let RegisterJobCommand {
             mut spec,
@@ -43,7 +42,7 @@ impl Turn<'_> {
         } = order;
         let key = spec.key();
         let index = self.index();
-        if let Some(refusal) = self.homeless(&spec)? {
+        if let Some(refusal) = self.check_namespace_and_pool(&spec)? {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
@@ -73,15 +72,15 @@ impl Turn<'_> {
         self.evaluate_newest(&key, eval, answer, at)
     }
 
-    /// What the job names has to be there.
-    pub(super) fn homeless(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
+    /// The namespace and the node pool that the job names must exist.
+    pub(super) fn check_namespace_and_pool(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let refuse = |kind, name: &str| {
             Ok(Some(Refusal::new(RefusalKind::Validation, nonexistent(&spec.id, kind, name))))
         };
         if view::read_namespace(&self.rows, &spec.namespace)?.is_none() {
             return refuse("namespace", &spec.namespace);
         }
-        if operating::read_node_pool(&self.rows, &spec.node_pool)?.is_none() {
+        if cluster_config::read_node_pool(&self.rows, &spec.node_pool)?.is_none() {
             return refuse("node pool", &spec.node_pool);
         }
         Ok(None)
@@ -126,7 +125,7 @@ impl Turn<'_> {
             kinship,
         };
         add_groups(&mut row.summary, spec);
-        self.follow_scaling(key, None, Some(spec))?;
+        self.update_scaling(key, None, Some(spec))?;
         self.put_spec(&tables::job_bytes(key), index, 0, spec)?;
         self.edit_job(key)?.now = Some(row);
         Ok(index)
@@ -142,14 +141,14 @@ impl Turn<'_> {
         at: Wall,
     ) -> Result<u64, Fault> {
         let index = self.index();
-        self.follow_scaling(key, Some(was), Some(spec))?;
+        self.update_scaling(key, Some(was), Some(spec))?;
         let Some(row) = self.job(key)? else { return Ok(index) };
         let mut next = version(row.newest()?.version + 1, index, at);
         next.status = row.newest()?.status;
         let (create_index, number) = (row.create_index, next.version);
         row.versions.push(next);
         row.stop = spec.stop;
-        // its times may be others now: what lies behind is decided
+        // the new version may have other launch times: those in the past count as decided
         row.kinship.decide_launches(at);
         add_groups(&mut row.summary, spec);
         let dropped = track_newest(&mut row.versions, tracked_versions);
@@ -203,9 +202,9 @@ impl Turn<'_> {
         let bytes = tables::job_bytes(key);
         self.job_event(&bytes, row, true)?;
         let spec = self.newest_spec(key, row)?;
-        self.follow_scaling(key, Some(&spec), None)?;
+        self.update_scaling(key, Some(&spec), None)?;
         // what it was made of may go with it: nothing can be read of it then
-        self.forget_dispatch(key, &spec)?;
+        self.remove_dispatch_records(key, &spec)?;
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
@@ -236,7 +235,7 @@ impl Turn<'_> {
     }
 
     /// Writes every job that the entry touched, with the status that follows from the entry.
-    pub(super) fn settle_jobs(&mut self) -> Result<(), Fault> {
+    pub(super) fn write_jobs(&mut self) -> Result<(), Fault> {
         // a parent is before its children, and comes once more when they have moved
         while let Some((key, edit)) = self.jobs.pop_first() {
             let bytes = tables::job_bytes(&key);
@@ -245,15 +244,15 @@ impl Turn<'_> {
                 (None, None) => false,
                 (Some(was), None) => {
                     self.remove(&row_key)?;
-                    self.tell_parent(&key, Some(&was), None)?;
+                    self.count_child_in_parent(&key, Some(&was), None)?;
                     true
                 }
                 (was, Some(mut now)) => {
                     self.drop_unused_versions(&bytes, &mut now)?;
-                    self.settle_job(&bytes, was.as_ref(), &mut now)?;
+                    self.update_job_status(&bytes, was.as_ref(), &mut now)?;
                     self.put(&row_key, &now)?;
-                    self.tell_parent(&key, was.as_ref(), Some(&now))?;
-                    let visible = was.is_none_or(|was| seen(&was) != seen(&now));
+                    self.count_child_in_parent(&key, was.as_ref(), Some(&now))?;
+                    let visible = was.is_none_or(|was| visible_fields(&was) != visible_fields(&now));
                     if visible {
                         self.job_event(&bytes, &now, false)?;
                     }
@@ -261,7 +260,7 @@ impl Turn<'_> {
                 }
             };
             if visible {
-                self.moved(Table::Jobs);
+                self.set_table_index(Table::Jobs);
                 self.changes.push(Change::Job { job: key });
             }
         }
@@ -274,7 +273,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn settle_job(&mut self, bytes: &[u8], was: Option<&JobRow>, now: &mut JobRow) -> Result<(), Fault> {
+    fn update_job_status(
+        &mut self,
+        bytes: &[u8],
+        was: Option<&JobRow>,
+        now: &mut JobRow,
+    ) -> Result<(), Fault> {
         let index = self.index();
         let status = self.status_of(bytes, now)?;
         if let Some(newest) = now.versions.last_mut()
@@ -289,7 +293,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// The first that matches (server.md 3.1.4).
+    /// The first matching rule of server.md 3.1.4.
     fn status_of(&self, bytes: &[u8], row: &JobRow) -> Result<JobStatus, Fault> {
         if row.job_type == JobType::System || row.kinship.is_parent() {
             return Ok(if row.stop { JobStatus::Dead } else { JobStatus::Running });
@@ -322,8 +326,8 @@ impl Turn<'_> {
     }
 }
 
-/// What readers see of a job's row: allocation counts are ours alone.
-fn seen(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
+/// The fields of a job's row that readers see: allocation counts are internal.
+fn visible_fields(row: &JobRow) -> (Option<VersionRow>, usize, Option<u64>, &JobSummary, &Kinship) {
     let newest = row.versions.last().map(|v| VersionRow { allocs: 0, ..v.clone() });
     let tracked = || row.versions.iter().filter(|v| v.tracked);
     let moved = tracked().map(|v| v.modify_index).max();
@@ -408,28 +412,28 @@ pub(super) fn count(
     match was {
         Some(ClientStatus::Complete | ClientStatus::Failed) => {}
         Some(was) => {
-            let bin = bin(g, was);
-            *bin = less(*bin, 1, "allocations of a group")?;
+            let bucket = bucket(g, was);
+            *bucket = checked_decrement(*bucket, 1, "allocations of a group")?;
         }
         None if now == ClientStatus::Pending => g.queued = g.queued.saturating_sub(1),
         None => {}
     }
-    *bin(g, now) += 1;
+    *bucket(g, now) += 1;
     Ok(())
 }
 
-/// One that is gone is nowhere any more; what ended keeps being counted.
+/// Removes an allocation from the counts; complete and failed ones stay counted.
 pub(super) fn uncount(summary: &mut JobSummary, group: &str, was: ClientStatus) -> Result<(), Fault> {
     if let Some(g) = summary.groups.get_mut(group)
         && !was.is_terminal()
     {
-        let bin = bin(g, was);
-        *bin = less(*bin, 1, "allocations of a group")?;
+        let bucket = bucket(g, was);
+        *bucket = checked_decrement(*bucket, 1, "allocations of a group")?;
     }
     Ok(())
 }
 
-fn bin(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
+fn bucket(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
     match status {
         ClientStatus::Pending => &mut g.starting,
         ClientStatus::Running => &mut g.running,
@@ -437,5 +441,16 @@ fn bin(g: &mut GroupSummary, status: ClientStatus) -> &mut u64 {
         ClientStatus::Failed => &mut g.failed,
         ClientStatus::Lost => &mut g.lost,
         ClientStatus::Unknown => &mut g.unknown,
+    }
+}
+
+/// Groups that the job has already keep their count, as far as their new limits let them.
+fn keep_counts(spec: &mut JobSpec, old: &JobSpec) {
+    let known = old.groups_by_name();
+    for group in &mut spec.groups {
+        if let Some(old) = known.get(group.name.as_str()) {
+            let limits = group.scaling.as_ref().map_or((0, i64::MAX), |s| (s.min, s.max));
+            group.count = old.count.max(limits.0).min(limits.1);
+        }
     }
 }

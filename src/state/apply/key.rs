@@ -2,11 +2,11 @@
 
 use super::super::fault::Fault;
 use super::super::tables::{self, Kind};
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::key::SigningKey;
 
-impl Turn<'_> {
-    /// The first key stays: a second leader may have made one, too, before it saw the first one's.
+impl ApplyTxn<'_> {
+    /// The first key stays: another leader may have proposed one before it had applied the first.
     pub(super) fn add_signing_key(&mut self, key: SigningKey) -> Result<Reply, Fault> {
         if !tables::any(&self.rows, &Kind::SigningKey.key(&[]))? {
             let row = SigningKey { create_index: self.index(), ..key };

@@ -1,16 +1,16 @@
 //! From committed commands to rows: deterministic, without a clock and without side effects. What a command changed
 //! comes back as changes; what it refuses, it refuses before it writes.
 //!
-//! Refuses to know: transactions (it gets a table to write in), raft, and who waits. Rows go through `Turn::put`,
-//! `Turn::put_bytes`, `Turn::write_bytes` and `Turn::remove` only: they keep the digest. A job's row is edited in memory
+//! Refuses to know: transactions (it gets a table to write in), raft, and who waits. Rows go through `ApplyTxn::put`,
+//! `ApplyTxn::put_bytes`, `ApplyTxn::write_bytes` and `ApplyTxn::remove` only: they keep the digest. A job's row is edited in memory
 //! and written once an entry, because its status follows from everything else the entry did.
 
 mod alloc;
+mod child_jobs;
 mod deployment;
 mod dispatch;
 mod drain;
 mod eval;
-mod family;
 mod garbage;
 mod job;
 mod key;
@@ -22,7 +22,6 @@ mod scaling;
 mod version;
 
 use super::fault::Fault;
-use super::store::{ApplyResult, Committed};
 use super::tables::{self, Applied, JobRow, Kind, Region};
 use super::view::Table;
 use job::End;
@@ -37,6 +36,24 @@ use wire::command::Command;
 use wire::event::{Events, Object};
 use wire::record::{self, Record};
 use wire::request::{Refusal, WriteReply};
+
+/// A committed entry of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed<'a> {
+    pub index: u64,
+    /// `None`: the entry concerns raft alone, and changes nothing.
+    pub command: Option<&'a [u8]>,
+}
+
+/// What became of one entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyResult {
+    pub index: u64,
+    pub reply: Result<WriteReply, Refusal>,
+    pub changes: Vec<Change>,
+    /// `None`: nothing that has events changed.
+    pub events: Option<Events>,
+}
 
 type Reply = Result<WriteReply, Refusal>;
 
@@ -66,7 +83,7 @@ pub(super) fn apply(
     applied: Applied,
     entries: &[Committed<'_>],
 ) -> Result<Applying, Fault> {
-    let mut turn = Turn {
+    let mut turn = ApplyTxn {
         rows,
         applied,
         jobs: BTreeMap::new(),
@@ -84,13 +101,13 @@ pub(super) fn apply(
         turn.applied.index = entry.index;
         let (kind, reply) = turn.entry(entry.command)?;
         assert!(reply.is_ok() || turn.changes.is_empty(), "what is refused is refused before it is written");
-        turn.settle_jobs()?;
+        turn.write_jobs()?;
         outcomes.push(turn.outcome(kind, reply));
     }
     Ok(Applying { outcomes, applied: turn.applied, fleet: turn.fleet, rows_changed: turn.rows_changed })
 }
 
-struct Turn<'t> {
+struct ApplyTxn<'t> {
     rows: WriteTable<'t>,
     /// `index` is the entry at hand.
     applied: Applied,
@@ -107,7 +124,7 @@ struct JobEdit {
     now: Option<JobRow>,
 }
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     /// What its events are called, and the reply.
     fn entry(&mut self, command: Option<&[u8]>) -> Result<(&'static str, Reply), Fault> {
         let Some(command) = command else { return Ok(("", self.nothing())) };
@@ -132,7 +149,7 @@ impl Turn<'_> {
             Command::RegisterJob(order) => self.register_job(*order),
             Command::StopJob { job, no_shutdown_delay, eval, tracked_versions, at } => {
                 if no_shutdown_delay {
-                    self.hurry_allocs(&job, at)?;
+                    self.skip_shutdown_delays(&job, at)?;
                 }
                 self.end_job(job, End::Stop { tracked_versions }, eval.map(|e| *e), at)
             }
@@ -156,7 +173,7 @@ impl Turn<'_> {
             Command::UpdateTransitions { allocs, evals, at } => self.update_transitions(allocs, evals, at),
             Command::UpsertNamespace { namespace } => self.upsert_namespace(*namespace),
             Command::DeleteNamespace { name } => self.delete_namespace(&name),
-            Command::UpdateNode { node, request, evals, at } => self.change_node(node, request, evals, at),
+            Command::UpdateNode { node, request, evals, at } => self.update_node(node, request, evals, at),
             Command::AdvanceDrains { steps, evals, at } => self.advance_drains(steps, evals, at),
             Command::AddSigningKey { key } => self.add_signing_key(*key),
             Command::ConfigureScheduler { settings, cas } => self.configure_scheduler(settings, cas),
@@ -169,7 +186,7 @@ impl Turn<'_> {
             Command::ScaleJob(order) => self.scale_job(*order),
             Command::TagVersion(order) => self.tag_version(*order),
             Command::SetStability { job, version, stable } => self.set_stability(&job, version, stable),
-            Command::CollectGarbage(order) => self.collect(*order),
+            Command::CollectGarbage(order) => self.collect_garbage(*order),
         }
     }
 
@@ -190,7 +207,7 @@ impl Turn<'_> {
         Ok(self.nothing())
     }
 
-    fn moved(&mut self, table: Table) {
+    fn set_table_index(&mut self, table: Table) {
         assert!(self.applied.tables[table as usize] <= self.index(), "a table's index only grows");
         self.applied.tables[table as usize] = self.index();
     }
@@ -226,7 +243,7 @@ impl Turn<'_> {
 
 /// A count of what there is, with some of it gone. It never comes to less than nothing: every one that goes was counted when it
 /// came. Counts lie on the disk, so one that is too small is damage.
-fn less(count: u64, by: u64, what: &str) -> Result<u64, Fault> {
+fn checked_decrement(count: u64, by: u64, what: &str) -> Result<u64, Fault> {
     let damaged = || Fault::corrupt(format!("{by} {what} go, but only {count} are counted"));
     count.checked_sub(by).ok_or_else(damaged)
 }

@@ -1,17 +1,17 @@
 //! Namespaces: written, and deleted when no job in them can run any more (server.md 19).
-//! Refuses to know what they allow: whoever registers a job has looked.
+//! Refuses to know what they allow: the proposer of a registration has checked that.
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow, Part};
 use super::super::view::{self, Table};
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::canonical::DEFAULT_NAMESPACE;
 use model::job::{JobSpec, JobStatus};
 use model::namespace::{Namespace, NamespaceSpec};
 use wire::change::Change;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     /// What says nothing new changes nothing.
     pub(super) fn upsert_namespace(&mut self, spec: NamespaceSpec) -> Result<Reply, Fault> {
         let index = self.index();
@@ -20,7 +20,7 @@ impl Turn<'_> {
             let create_index = known.map_or(index, |known| known.create_index);
             let key = tables::namespace_key(&spec.name);
             self.put(&key, &Namespace { spec, create_index, modify_index: index })?;
-            self.namespaces_moved();
+            self.namespaces_changed();
         }
         Ok(Ok(WriteReply::Written { index }))
     }
@@ -34,22 +34,22 @@ impl Turn<'_> {
             return refuse(RefusalKind::NotFound, "Namespace not found".into());
         }
         let here = tables::namespace_bytes(name);
-        if let Some(region) = self.region_of_a_living_job(&here, |_| true)? {
+        if let Some(region) = self.region_of_live_job(&here, |_| true)? {
             let message = format!("namespace {name:?} has non-terminal jobs in regions: [{region}]");
             return refuse(RefusalKind::Conflict, message);
         }
         self.remove(&tables::namespace_key(name))?;
-        self.namespaces_moved();
+        self.namespaces_changed();
         Ok(Ok(WriteReply::Written { index: self.index() }))
     }
 
-    fn namespaces_moved(&mut self) {
-        self.moved(Table::Namespaces);
+    fn namespaces_changed(&mut self) {
+        self.set_table_index(Table::Namespaces);
         self.changes.push(Change::Namespace);
     }
 
     /// The region of a live job among those whose keys begin so. `None`: all of them are dead, or there is none.
-    pub(super) fn region_of_a_living_job(
+    pub(super) fn region_of_live_job(
         &self,
         prefix: &[u8],
         is_meant: impl Fn(&JobSpec) -> bool,

@@ -2,9 +2,9 @@
 //! what the leader said it is.
 
 use super::super::fault::Fault;
-use super::super::tables::{self, Described, Kind, NodeRow};
+use super::super::tables::{self, Kind, NodeInfoRow, NodeRow};
 use super::super::view::{self, Table};
-use super::{FleetEdit, Reply, Turn};
+use super::{ApplyTxn, FleetEdit, Reply};
 use model::eval::Evaluation;
 use model::id::NodeId;
 use model::node::{Node, NodeEvent, NodeInfo, NodeStatus, computed_class};
@@ -15,7 +15,7 @@ use wire::change::{Change, NodeChange};
 use wire::event::Object;
 use wire::request::{Refusal, RefusalKind};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     /// Registers a node; for a known node only the description changes.
     pub(super) fn register_node(
         &mut self,
@@ -34,7 +34,7 @@ impl Turn<'_> {
             None => self.new_node(info, at),
         };
         self.write_node(old.as_ref(), new)?;
-        self.found_node_pool(pool)?;
+        self.create_missing_node_pool(pool)?;
         self.put_node_evals(id, evals, at)
     }
 
@@ -78,7 +78,7 @@ impl Turn<'_> {
         if status != old.status {
             new.status = status;
             new.status_updated = at;
-            if lost(status) && !lost(old.status) {
+            if is_unreachable(status) && !is_unreachable(old.status) {
                 new.last_missed_heartbeat_index = self.index();
             }
         }
@@ -115,10 +115,10 @@ impl Turn<'_> {
         }
         new.modify_index = self.index();
         let id = new.info.id;
-        let described = Described { info: new.info.clone(), computed_class: new.computed_class.clone() };
+        let described = NodeInfoRow { info: new.info.clone(), computed_class: new.computed_class.clone() };
         self.put(&tables::node_key(Kind::NodeInfo, id), &described)?;
         self.put(&tables::node_key(Kind::Node, id), &node_row(&new))?;
-        self.moved(Table::Nodes);
+        self.set_table_index(Table::Nodes);
         let described_anew = old.is_none_or(|old| old.info != new.info);
         let opened = new.ready() && (described_anew || !old.is_some_and(Node::ready));
         self.changes.push(Change::Node(NodeChange {
@@ -142,7 +142,7 @@ impl Turn<'_> {
 }
 
 /// The servers do not hear from it.
-fn lost(status: NodeStatus) -> bool {
+fn is_unreachable(status: NodeStatus) -> bool {
     matches!(status, NodeStatus::Down | NodeStatus::Disconnected)
 }
 

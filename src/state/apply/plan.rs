@@ -1,15 +1,15 @@
 //! Plans: the accepted part of one, with the evaluations that go with it (server.md 3.3, scheduler.md 6).
-//! Refuses to know whether it fits: whoever proposed it has checked.
+//! Refuses to know whether it fits: the leader has verified it.
 
 use super::super::fault::Fault;
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::alloc::{Allocation, ClientStatus, DesiredStatus, StateChange};
 use model::eval::Evaluation;
 use model::id::{AllocId, EvalId};
 use model::plan::{AllocStop, NodePlan};
 use model::time::Wall;
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn apply_plan(
         &mut self,
         eval: EvalId,
@@ -43,7 +43,7 @@ impl Turn<'_> {
             new.client = client;
             new.states.push(StateChange { status: client, at });
         }
-        self.write_planned(Some(&old), new, at)
+        self.write_planned_alloc(Some(&old), new, at)
     }
 
     /// A new allocation, or a change of one that its client keeps running. Placements of a job, or of a version, that
@@ -57,19 +57,19 @@ impl Turn<'_> {
             alloc.create_index = self.index();
             alloc.create_time = at;
             if let Some(previous) = alloc.previous {
-                self.name_next(previous, alloc.id, at)?;
+                self.set_next_alloc(previous, alloc.id, at)?;
             }
             for id in &alloc.preempted {
                 self.evict(*id, alloc.id, at)?;
             }
-            return self.write_planned(None, alloc, at);
+            return self.write_planned_alloc(None, alloc, at);
         };
         alloc.create_index = old.create_index;
         alloc.create_time = old.create_time;
         alloc.next = alloc.next.or(old.next);
         alloc.task_states.clone_from(&old.task_states);
         if old.desired == DesiredStatus::Evict {
-            // somebody has its room by now
+            // its resources may be in use by another allocation by now
             alloc.desired = old.desired;
             alloc.desired_description.clone_from(&old.desired_description);
         }
@@ -84,17 +84,17 @@ impl Turn<'_> {
             alloc.client = old.client;
             alloc.client_description.clone_from(&old.client_description);
         }
-        self.write_planned(Some(&old), alloc, at)
+        self.write_planned_alloc(Some(&old), alloc, at)
     }
 
-    /// It makes way for a new one.
+    /// Preempts an allocation for a new one.
     fn evict(&mut self, id: AllocId, by: AllocId, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(id)?.filter(|a| !a.terminal()) else { return Ok(()) };
         let mut new = old.clone();
         new.desired = DesiredStatus::Evict;
         new.desired_description = format!("Preempted by alloc ID {by}");
         new.preempted_by = Some(by);
-        self.write_planned(Some(&old), new, at)
+        self.write_planned_alloc(Some(&old), new, at)
     }
 
     fn spec_exists(&mut self, alloc: &Allocation) -> Result<bool, Fault> {
@@ -105,13 +105,13 @@ impl Turn<'_> {
     }
 
     /// Readers follow the chain; the node has nothing to do for it.
-    fn name_next(&mut self, previous: AllocId, next: AllocId, at: Wall) -> Result<(), Fault> {
+    fn set_next_alloc(&mut self, previous: AllocId, next: AllocId, at: Wall) -> Result<(), Fault> {
         let Some(old) = self.alloc(previous)? else { return Ok(()) };
         let new = Allocation { next: Some(next), modify_index: self.index(), modify_time: at, ..old.clone() };
         self.write_alloc(Some(&old), new)
     }
 
-    fn write_planned(
+    fn write_planned_alloc(
         &mut self,
         old: Option<&Allocation>,
         mut new: Allocation,

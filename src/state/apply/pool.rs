@@ -1,11 +1,11 @@
-//! Node pools, and what is said of scheduling: written, and deleted when nobody is in them (server.md 19).
+//! Node pools and the scheduler configuration: written; a pool is deleted only when it is empty (server.md 19).
 //! Refuses to know who is placed where.
 
+use super::super::cluster_config;
 use super::super::fault::Fault;
-use super::super::operating;
-use super::super::tables::{self, Described, Kind};
+use super::super::tables::{self, Kind, NodeInfoRow};
 use super::super::view::Table;
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::pool::{NodePool, NodePoolSpec, is_built_in};
 use model::scheduling::{SchedulerConfig, SchedulerSettings};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use wire::event::Object;
 use wire::record;
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn configure_scheduler(
         &mut self,
         settings: SchedulerSettings,
         cas: Option<u64>,
     ) -> Result<Reply, Fault> {
         let index = self.index();
-        let known = operating::read_scheduler_config(&self.rows)?;
+        let known = cluster_config::read_scheduler_config(&self.rows)?;
         if cas.is_some_and(|seen| seen != known.modify_index) {
             return Ok(Ok(WriteReply::SchedulerConfig { updated: false, index }));
         }
@@ -39,7 +39,7 @@ impl Turn<'_> {
             let why = format!("modifying node pool {:?} is not allowed", spec.name);
             return Ok(Err(Refusal::new(RefusalKind::Invalid, why)));
         }
-        let known = operating::read_node_pool(&self.rows, &spec.name)?;
+        let known = cluster_config::read_node_pool(&self.rows, &spec.name)?;
         if known.as_ref().is_none_or(|known| known.spec != spec) {
             let create_index = known.map_or(index, |known| known.create_index);
             self.put_node_pool(NodePool { spec, create_index, modify_index: index })?;
@@ -47,9 +47,9 @@ impl Turn<'_> {
         Ok(Ok(WriteReply::Written { index }))
     }
 
-    /// The pool that a node says it is in comes to be with it.
-    pub(super) fn found_node_pool(&mut self, name: String) -> Result<(), Fault> {
-        if operating::read_node_pool(&self.rows, &name)?.is_some() {
+    /// A node that registers creates the pool that it names.
+    pub(super) fn create_missing_node_pool(&mut self, name: String) -> Result<(), Fault> {
+        if cluster_config::read_node_pool(&self.rows, &name)?.is_some() {
             return Ok(());
         }
         let (create_index, modify_index) = (self.index(), self.index());
@@ -59,7 +59,7 @@ impl Turn<'_> {
 
     fn put_node_pool(&mut self, pool: NodePool) -> Result<(), Fault> {
         self.put(&tables::node_pool_key(&pool.spec.name), &pool)?;
-        self.node_pool_moved(pool);
+        self.node_pool_changed(pool);
         Ok(())
     }
 
@@ -68,10 +68,10 @@ impl Turn<'_> {
         if is_built_in(name) {
             return refuse(RefusalKind::Invalid, format!("deleting node pool {name:?} is not allowed"));
         }
-        let Some(pool) = operating::read_node_pool(&self.rows, name)? else {
+        let Some(pool) = cluster_config::read_node_pool(&self.rows, name)? else {
             return refuse(RefusalKind::NotFound, "node pool not found".into());
         };
-        if let Some(region) = self.region_of_a_living_job(&[], |spec| spec.node_pool == name)? {
+        if let Some(region) = self.region_of_live_job(&[], |spec| spec.node_pool == name)? {
             let message = format!("node pool {name:?} has non-terminal jobs in regions: [{region}]");
             return refuse(RefusalKind::Invalid, message);
         }
@@ -79,21 +79,21 @@ impl Turn<'_> {
             return refuse(RefusalKind::Invalid, format!("node pool {name:?} has nodes"));
         }
         self.remove(&tables::node_pool_key(name))?;
-        self.node_pool_moved(pool);
+        self.node_pool_changed(pool);
         Ok(Ok(WriteReply::Written { index: self.index() }))
     }
 
     fn has_nodes(&self, pool: &str) -> Result<bool, Fault> {
         let mut found = false;
         tables::each(&self.rows, &Kind::NodeInfo.key(&[]), None, |_, value| {
-            found = record::decode::<Described>(value)?.info.pool == pool;
+            found = record::decode::<NodeInfoRow>(value)?.info.pool == pool;
             Ok(!found)
         })?;
         Ok(found)
     }
 
-    fn node_pool_moved(&mut self, pool: NodePool) {
-        self.moved(Table::NodePools);
+    fn node_pool_changed(&mut self, pool: NodePool) {
+        self.set_table_index(Table::NodePools);
         self.changes.push(Change::NodePool);
         self.events.push(Object::NodePool(Arc::new(pool)));
     }

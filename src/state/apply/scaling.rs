@@ -5,7 +5,7 @@ use super::super::fault::Fault;
 use super::super::tables;
 use super::super::view::{self, Table};
 use super::job::conflict;
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::id::{EvalId, JobKey};
 use model::job::JobSpec;
 use model::scaling::{ScalingEvent, ScalingEvents, ScalingPolicy, policies, refuses_count};
@@ -14,9 +14,10 @@ use model::validate::{Limits, names};
 use std::collections::BTreeSet;
 use wire::change::Change;
 use wire::command::ScaleJobCommand;
-use wire::request::{Refusal, RefusalKind, ScaleRequest};
+use wire::command::ScaleRequest;
+use wire::request::{Refusal, RefusalKind};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn scale_job(&mut self, order: ScaleJobCommand) -> Result<Reply, Fault> {
         let ScaleJobCommand { request, eval, tracked_versions, at } = order;
         let (key, group) = (&request.job, &request.group);
@@ -79,7 +80,7 @@ impl Turn<'_> {
     }
 
     /// A job that was `was` is `now`. Policies are there while it is not stopped, events while it has their group.
-    pub(super) fn follow_scaling(
+    pub(super) fn update_scaling(
         &mut self,
         key: &JobKey,
         was: Option<&JobSpec>,
@@ -98,7 +99,7 @@ impl Turn<'_> {
         kept.extend(wanted.iter().map(ScalingPolicy::id));
         for gone in all(was).iter().map(ScalingPolicy::id).filter(|id| !kept.contains(id)) {
             self.remove(&tables::scaling_policy_key(gone))?;
-            self.moved(Table::ScalingPolicies);
+            self.set_table_index(Table::ScalingPolicies);
         }
         wanted.into_iter().try_for_each(|policy| self.put_policy(policy))
     }
@@ -113,18 +114,7 @@ impl Turn<'_> {
             }
             policy.create_index = known.create_index;
         }
-        self.moved(Table::ScalingPolicies);
+        self.set_table_index(Table::ScalingPolicies);
         self.put(&place, &policy)
-    }
-}
-
-/// Groups that the job has already keep their count, as far as their new limits let them.
-pub(super) fn keep_counts(spec: &mut JobSpec, old: &JobSpec) {
-    let known = old.groups_by_name();
-    for group in &mut spec.groups {
-        if let Some(old) = known.get(group.name.as_str()) {
-            let limits = group.scaling.as_ref().map_or((0, i64::MAX), |s| (s.min, s.max));
-            group.count = old.count.max(limits.0).min(limits.1);
-        }
     }
 }

@@ -1,12 +1,12 @@
 //! What commands come to, one rule at a time, on a real store in memory.
 
-mod collecting;
+mod child_jobs;
+mod cluster_config;
 mod deployments;
-mod dispatched;
+mod dispatch;
 mod drains;
-mod families;
-mod names;
-mod operating;
+mod garbage;
+mod namespaces;
 mod preemption;
 mod scaling;
 mod versions;
@@ -69,7 +69,7 @@ fn a_job_lives_from_register_to_purge() {
     assert_eq!(view.allocs_of_job(&key("web")).unwrap(), vec![a.clone()]);
     assert_eq!(view.allocs_of_node(a.node_id).unwrap(), vec![a.clone()]);
     assert_eq!(view.allocs_of_eval(a.eval_id).unwrap(), vec![a.clone()]);
-    assert_eq!(view.wanted_of(a.node_id).unwrap(), vec![(a.id, a.alloc_modify_index)]);
+    assert_eq!(view.alloc_indexes_of_node(a.node_id).unwrap(), vec![(a.id, a.alloc_modify_index)]);
     let summary = view.job_summary(&key("web")).unwrap().unwrap();
     assert_eq!((summary.groups["g"].starting, summary.groups["g"].running), (0, 1));
     drop(view);
@@ -82,7 +82,7 @@ fn a_job_lives_from_register_to_purge() {
     assert_eq!(view.job(&key("web")).unwrap(), None);
     assert_eq!(view.alloc(alloc_id(1)).unwrap(), None);
     assert_eq!(view.evals_of_job(&key("web")).unwrap().len(), 2);
-    assert_eq!(view.wanted_of(a.node_id).unwrap(), vec![]);
+    assert_eq!(view.alloc_indexes_of_node(a.node_id).unwrap(), vec![]);
     let freed = out.changes.iter().any(|c| matches!(c, Change::Alloc(a) if a.freed && a.for_node));
     assert!(freed, "{:?}", out.changes);
 }
@@ -369,7 +369,7 @@ fn reports_touch_the_clients_half_only() {
 #[test]
 fn nodes_register_again_without_losing_what_servers_know() {
     let mut r = Region::default();
-    let opened = |out: &crate::store::ApplyResult| {
+    let opened = |out: &crate::apply::ApplyResult| {
         out.changes.iter().find_map(|c| match c {
             Change::Node(n) => Some(n.opened),
             _ => None,

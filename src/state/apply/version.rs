@@ -1,10 +1,10 @@
 //! What becomes of a job's older versions: coming back to one, and which of them are good (server.md 8.3).
 //! Refuses to know who found a version good, and why one is come back to.
 
-use super::super::family::{must_read_spec, read_spec};
+use super::super::dispatched_spec::{must_read_spec, read_spec};
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::id::JobKey;
 use model::job::{JobSpec, VersionTag};
 use model::submission::Submission;
@@ -12,7 +12,7 @@ use model::time::Wall;
 use wire::command::{RevertJobCommand, TagVersionCommand};
 use wire::request::{Refusal, RefusalKind, WriteReply};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     /// A user's wish. A version that was stopped stops the job again.
     pub(super) fn revert_for_user(&mut self, order: RevertJobCommand) -> Result<Reply, Fault> {
         let RevertJobCommand { job: key, version, enforce_prior_version, eval, tracked_versions, at } = order;
@@ -24,17 +24,17 @@ impl Turn<'_> {
         if version == current {
             return refuse("can't revert to current version".into());
         }
-        if !listed(&row, version) {
+        if !is_tracked(&row, version) {
             return refuse(unknown_version(&key, version));
         }
         if let Some(enforced) = enforce_prior_version.filter(|n| *n != current) {
             return refuse(format!("Current job has version {current}; enforcing version {enforced}"));
         }
         let spec = must_read_spec(&self.rows, &tables::job_bytes(&key), row.create_index, version)?;
-        if let Some(refusal) = self.homeless(&spec)? {
+        if let Some(refusal) = self.check_namespace_and_pool(&spec)? {
             return Ok(Err(refusal));
         }
-        let answer = match self.bring_back(&key, &row, version, &spec, tracked_versions, at)? {
+        let answer = match self.add_reverted_version(&key, &row, version, &spec, tracked_versions, at)? {
             true => self.index(),
             false => row.newest()?.modify_index,
         };
@@ -53,11 +53,11 @@ impl Turn<'_> {
         let Some(row) = self.job(key)?.cloned() else { return Ok(false) };
         let spec = read_spec(&self.rows, &tables::job_bytes(key), row.create_index, version)?;
         let Some(spec) = spec.map(|spec| JobSpec { stop: false, ..spec }) else { return Ok(false) };
-        self.bring_back(key, &row, version, &spec, tracked_versions, at)
+        self.add_reverted_version(key, &row, version, &spec, tracked_versions, at)
     }
 
     /// `spec`, with the text of that version, as the newest. False: it is the newest already.
-    fn bring_back(
+    fn add_reverted_version(
         &mut self,
         key: &JobKey,
         row: &JobRow,
@@ -98,7 +98,7 @@ impl Turn<'_> {
             return Ok(Ok(WriteReply::Tagged { at, index }));
         };
         let version = version.unwrap_or(row.newest()?.version);
-        if !listed(row, version) {
+        if !is_tracked(row, version) {
             return refuse(RefusalKind::Validation, unknown_version(&key, version));
         }
         if named.is_some_and(|named| named != version) {
@@ -120,7 +120,7 @@ impl Turn<'_> {
         let Some(row) = self.job(key)?.cloned() else {
             return refuse(format!("job {:?} not found", key.id));
         };
-        if !listed(&row, version) {
+        if !is_tracked(&row, version) {
             return refuse(unknown_version(key, version));
         }
         self.mark(key, row.create_index, version, stable)?;
@@ -152,7 +152,7 @@ fn set_tag(row: &mut JobRow, version: u64, tag: Option<VersionTag>, index: u64) 
     }
 }
 
-fn listed(row: &JobRow, version: u64) -> bool {
+fn is_tracked(row: &JobRow, version: u64) -> bool {
     row.versions.iter().any(|v| v.version == version && v.tracked)
 }
 

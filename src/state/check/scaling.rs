@@ -1,14 +1,14 @@
 //! Scaling policies and events against the jobs that they are of.
 
-use super::{All, say, tables};
+use super::{AllRows, fault_text, tables};
 use model::scaling::policies;
 use std::collections::BTreeSet;
 
-impl All {
+impl AllRows {
     pub(super) fn scaling(&self) -> Result<(), String> {
         let mut wanted = BTreeSet::new();
         for (key, job) in &self.jobs {
-            let newest = job.newest().map_err(say)?;
+            let newest = job.newest().map_err(fault_text)?;
             let place = tables::spec_key(&tables::job_bytes(key), job.create_index, newest.version);
             let Some(spec) = self.specs.get(&place) else { continue };
             for mut said in policies(spec, 0) {

@@ -33,7 +33,7 @@ fn head(n: u8) -> AllocRecord {
         preempted: vec![],
         no_shutdown_delay: false,
     };
-    AllocRecord { assignment, dir_built: false, retention: Retention::Kept, found: None, received: Wall(1) }
+    AllocRecord { assignment, dir_built: false, retention: Retention::Kept, health: None, received: Wall(1) }
 }
 
 fn open(bytes: &Disk) -> (ClientStore, Vec<RecoveredAlloc>) {
@@ -58,12 +58,12 @@ fn durable_changes_outlive_a_power_cut_and_take_lazy_ones_along() {
     assert!(store.commit(&durable).expect("sound").durable());
     let (store, found) = open(&bytes.after_power_cut());
     let tasks = [("web".to_string(), task)].into();
-    assert_eq!(found, [RecoveredAlloc { head: head(1), tasks }]);
+    assert_eq!(found, [RecoveredAlloc { record: head(1), tasks }]);
     assert_eq!(store.ended(), &[id(9)].into());
 }
 
 #[test]
-fn what_is_removed_is_gone_and_nothing_costs_nothing() {
+fn removed_rows_are_gone_and_empty_commits_write_nothing() {
     let bytes = Disk::default();
     let (mut store, _) = open(&bytes);
     let mut writes = WriteBatch::default();
@@ -81,7 +81,7 @@ fn what_is_removed_is_gone_and_nothing_costs_nothing() {
 }
 
 #[test]
-fn rows_that_cannot_be_read_are_set_aside() {
+fn unreadable_rows_are_kept_and_reported() {
     let bytes = Disk::default();
     let (store, _) = open(&bytes);
     let tx = store.db.begin_write().expect("sound");
@@ -99,7 +99,7 @@ fn rows_that_cannot_be_read_are_set_aside() {
     }
     tx.commit().expect("sound");
     let (store, found) = open(&bytes.after_power_cut());
-    assert_eq!(found.iter().map(|a| a.head.assignment.id).collect::<Vec<_>>(), [id(5)]);
+    assert_eq!(found.iter().map(|a| a.record.assignment.id).collect::<Vec<_>>(), [id(5)]);
     assert_eq!(store.unreadable_rows().len(), 5, "{:?}", store.unreadable_rows());
     assert!(store.unreadable_rows()[3].starts_with("task web of allocation 05050505"));
 }

@@ -44,7 +44,7 @@ fn goes(change: impl Fn(&mut Allocation, &mut Holder)) -> bool {
 }
 
 #[test]
-fn what_ended_long_ago_goes_and_nothing_else() {
+fn only_old_ended_objects_are_collected() {
     assert!(goes(|_, _| {}));
     assert!(!goes(|a, _| a.modify_time = AT + Span::hours(1) + Span(1)), "too young");
     assert!(!goes(|a, _| a.client = ClientStatus::Running));

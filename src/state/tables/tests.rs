@@ -5,7 +5,7 @@ use model::family::Children;
 use model::job::GroupSummary;
 
 #[test]
-fn job_keys_sort_as_jobs_do_and_come_apart_again() {
+fn job_keys_sort_like_jobs_and_are_split_again() {
     let mut keys: Vec<JobKey> = ["", "a", "a\0", "a\0b", "a-b", "ab", "b", "\u{10ffff}"]
         .iter()
         .flat_map(|id| ["default", "a", "a\0", ""].map(|n| JobKey::new(n, *id)))
@@ -23,7 +23,7 @@ fn job_keys_sort_as_jobs_do_and_come_apart_again() {
 }
 
 #[test]
-fn a_range_ends_after_its_prefix() {
+fn a_prefix_scan_ends_after_the_prefix() {
     let cases: [(&[u8], Option<&[u8]>); 4] =
         [(&[1, 2], Some(&[1, 3])), (&[1, 0xff], Some(&[2])), (&[0xff, 0xff], None), (&[], None)];
     for (prefix, end) in cases {
@@ -32,16 +32,16 @@ fn a_range_ends_after_its_prefix() {
 }
 
 #[test]
-fn places_and_numbers_are_read_back_or_refused() {
-    let place = Place { create_index: 0x0102, id: Uuid::from_random(7) };
-    assert_eq!(Place::at_end(&alloc_key(place)), Ok(place));
-    assert!(Place::at_end(&[0; 23]).is_err() && id_at_end(&[0; 15]).is_err());
+fn creation_keys_and_numbers_round_trip_or_are_refused() {
+    let place = CreationKey { create_index: 0x0102, id: Uuid::from_random(7) };
+    assert_eq!(CreationKey::from_key_end(&alloc_key(place)), Ok(place));
+    assert!(CreationKey::from_key_end(&[0; 23]).is_err() && id_at_end(&[0; 15]).is_err());
     assert_eq!(decode_pair(&encode_pair(1, u64::MAX)), Ok((1, u64::MAX)));
     assert!(decode_pair(&[0; 7]).is_err() && decode_pair(&[0; 17]).is_err() && number(&[0; 9]).is_err());
 }
 
 #[test]
-fn a_row_is_told_from_every_row_near_it() {
+fn row_hashes_differ_for_similar_rows() {
     let rows: [(&[u8], &[u8]); 7] =
         [(b"", b""), (b"a", b""), (b"", b"a"), (b"a", b"b"), (b"ab", b""), (b"a", b"b\0"), (b"a\0", b"b")];
     let mut hashes: Vec<u64> = rows.iter().map(|(k, v)| row_hash(k, v)).collect();
@@ -63,7 +63,7 @@ fn unhex(golden: &str) -> Vec<u8> {
 }
 
 #[test]
-fn rows_are_written_and_read_as_ever() {
+fn rows_are_written_and_read_in_the_stored_format() {
     opens_as(
         Applied { index: 1, digest: u64::MAX, tables: [1, 2, 3, 4, 5, 6, 7, 8] },
         "0101ffffffffffffffffff010102030405060708",
@@ -119,7 +119,7 @@ fn rows_are_written_and_read_as_ever() {
         "010707070707070707070707070707070702",
     );
     opens_as(
-        Described { info: crate::samples::info(1), computed_class: "v1:x".into() },
+        NodeInfoRow { info: crate::samples::info(1), computed_class: "v1:x".into() },
         "010000000000004001800000000000000100000000000040008000000000000001066e6f64652d31036463310764656661756c74000003086370752e617263680561726d36340f6472697665722e7261775f6578656301310b6b65726e656c2e6e616d65056c696e757800c03e8010a09c01000000040001087261775f657865630101074865616c746879008080d0e2c6bfce972f000000a09c0180fa01000000000000000476313a78",
     );
 }

@@ -4,7 +4,7 @@ use super::super::offers::{
     cidrs, host_network, host_volume, last_network, last_volume, ports, u16_of, volume_path,
 };
 use super::super::values::{directory, interface, join, meta, name, option, u32_of};
-use super::{AMOUNT, Key, Kind, PORT, key, no_effect, not_built, not_built_but};
+use super::{AMOUNT, Key, KeyType, PORT, key, no_effect, not_built, not_built_but};
 use model::node::MAX_ALLOCS;
 use std::ops::RangeInclusive;
 
@@ -19,65 +19,65 @@ const ENDED_BY_COUNT: &str =
     "directories of what has ended go by `gc_max_allocs`, and when the servers forget them";
 
 pub static CLIENT: &[Key] = &[
-    key("enabled", Kind::Bool(|c| c.client.enabled = true)).dev("true").about("be a node"),
-    key("node_class", Kind::Text(|c, v| name(v, &mut c.client.node_class, &['\0'])))
+    key("enabled", KeyType::Bool(|c| c.client.enabled = true)).dev("true").about("be a node"),
+    key("node_class", KeyType::Text(|c, v| name(v, &mut c.client.node_class, &['\0'])))
         .about("what jobs ask for with `${node.class}`"),
-    key("node_pool", Kind::Text(|c, v| name(v, &mut c.client.node_pool, &['\0'])))
+    key("node_pool", KeyType::Text(|c, v| name(v, &mut c.client.node_pool, &['\0'])))
         .or("default")
         .about("the pool that the node is in"),
-    key("meta", Kind::Map(meta))
+    key("meta", KeyType::Map(meta))
         .takes("map; keys are words with dots between them")
         .about("what jobs ask for with `${meta.x}`"),
-    key("options", Kind::Map(option)).takes("map").about("4.5.1"),
-    key("state_dir", Kind::Text(|c, v| directory(v, &mut c.client.state_dir)))
+    key("options", KeyType::Map(option)).takes("map").about("4.5.1"),
+    key("state_dir", KeyType::Text(|c, v| directory(v, &mut c.client.state_dir)))
         .or_words("`client` in `data_dir`")
         .takes("absolute path")
         .about("where the client keeps its state"),
-    key("alloc_dir", Kind::Text(|c, v| directory(v, &mut c.client.alloc_dir)))
+    key("alloc_dir", KeyType::Text(|c, v| directory(v, &mut c.client.alloc_dir)))
         .or_words("`alloc` in `data_dir`")
         .takes("absolute path")
         .about("where tasks have their directories"),
-    key("network_interface", Kind::Text(interface))
+    key("network_interface", KeyType::Text(interface))
         .or_words("that of the default route")
         .dev("lo")
         .takes("name")
         .about("the interface whose address tasks are told"),
-    key("cpu_total_compute", Kind::Int(AMOUNT, |c, v| c.client.cpu_total_compute_mhz = v))
+    key("cpu_total_compute", KeyType::Int(AMOUNT, |c, v| c.client.cpu_total_compute_mhz = v))
         .or_words("measured")
         .about("MHz of all cores"),
-    key("memory_total_mb", Kind::Int(AMOUNT, |c, v| c.client.memory_total_mb = v))
+    key("memory_total_mb", KeyType::Int(AMOUNT, |c, v| c.client.memory_total_mb = v))
         .or_words("measured")
         .about("MiB"),
-    key("disk_total_mb", Kind::Int(AMOUNT, |c, v| c.client.disk_total_mb = v))
+    key("disk_total_mb", KeyType::Int(AMOUNT, |c, v| c.client.disk_total_mb = v))
         .or_words("measured")
         .about("MiB"),
-    key("disk_free_mb", Kind::Int(AMOUNT, |c, v| c.client.disk_free_mb = v))
+    key("disk_free_mb", KeyType::Int(AMOUNT, |c, v| c.client.disk_free_mb = v))
         .or_words("measured")
         .about("MiB"),
-    key("reserved", Kind::Block(RESERVED)),
-    key("max_kill_timeout", Kind::Duration(|c, v| c.client.max_kill_timeout = v))
+    key("reserved", KeyType::Block(RESERVED)),
+    key("max_kill_timeout", KeyType::Duration(|c, v| c.client.max_kill_timeout = v))
         .or("30s")
         .about("a task's `kill_timeout` is held to this"),
-    key("min_dynamic_port", Kind::Int(PORT, |c, v| c.client.dynamic_ports.min = u16_of(v)))
+    key("min_dynamic_port", KeyType::Int(PORT, |c, v| c.client.dynamic_ports.min = u16_of(v)))
         .or("20000")
         .about("where ports come from that jobs give no number"),
-    key("max_dynamic_port", Kind::Int(PORT, |c, v| c.client.dynamic_ports.max = u16_of(v)))
+    key("max_dynamic_port", KeyType::Int(PORT, |c, v| c.client.dynamic_ports.max = u16_of(v)))
         .or("32000")
         .about("the last of them"),
-    key("gc_max_allocs", Kind::Int(KEPT, |c, v| c.client.gc_max_allocs = u32_of(v)))
+    key("gc_max_allocs", KeyType::Int(KEPT, |c, v| c.client.gc_max_allocs = u32_of(v)))
         .or("50")
         .about("ended allocations that keep their directories"),
-    key("node_max_allocs", Kind::Int(HELD, |c, v| c.client.node_max_allocs = u16_of(v)))
+    key("node_max_allocs", KeyType::Int(HELD, |c, v| c.client.node_max_allocs = u16_of(v)))
         .or("0")
         .about("allocations that have not ended; 0 is as many as a node can take"),
-    key("disable_remote_exec", Kind::Bool(|c| c.client.remote_exec = false))
+    key("disable_remote_exec", KeyType::Bool(|c| c.client.remote_exec = false))
         .about("no `alloc exec` and no `job action` on this node"),
-    key("host_volume", Kind::Named(host_volume, HOST_VOLUME)),
-    key("host_network", Kind::Named(host_network, HOST_NETWORK)),
-    key("servers", Kind::List(|c, v| join(c, "client.servers", v)))
+    key("host_volume", KeyType::Named(host_volume, HOST_VOLUME)),
+    key("host_network", KeyType::Named(host_network, HOST_NETWORK)),
+    key("servers", KeyType::List(|c, v| join(c, "client.servers", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to ask"),
-    key("server_join", Kind::Block(SERVER_JOIN)),
+    key("server_join", KeyType::Block(SERVER_JOIN)),
     not_built("reservable_cores"),
     not_built_but("gc_disk_usage_threshold", &["80"]),
     not_built_but("gc_inode_usage_threshold", &["70"]),
@@ -114,42 +114,42 @@ pub static CLIENT: &[Key] = &[
 ];
 
 static RESERVED: &[Key] = &[
-    key("cpu", Kind::Int(AMOUNT, |c, v| c.client.reserved.cpu_mhz = v)).about("MHz that tasks never get"),
-    key("memory", Kind::Int(AMOUNT, |c, v| c.client.reserved.memory_mb = v)).about("MiB"),
-    key("disk", Kind::Int(AMOUNT, |c, v| c.client.reserved.disk_mb = v)).about("MiB"),
-    key("reserved_ports", Kind::Text(|c, v| ports(v, &mut c.client.reserved.ports)))
+    key("cpu", KeyType::Int(AMOUNT, |c, v| c.client.reserved.cpu_mhz = v)).about("MHz that tasks never get"),
+    key("memory", KeyType::Int(AMOUNT, |c, v| c.client.reserved.memory_mb = v)).about("MiB"),
+    key("disk", KeyType::Int(AMOUNT, |c, v| c.client.reserved.disk_mb = v)).about("MiB"),
+    key("reserved_ports", KeyType::Text(|c, v| ports(v, &mut c.client.reserved.ports)))
         .takes("`22,8000-8100`")
         .about("ports that tasks never get, on any address"),
     not_built("cores"),
 ];
 
 static HOST_NETWORK: &[Key] = &[
-    key("cidr", Kind::Text(|c, v| cidrs(v, &mut last_network(c).cidr)))
+    key("cidr", KeyType::Text(|c, v| cidrs(v, &mut last_network(c).cidr)))
         .takes("ranges with commas")
         .about("the network's addresses; none: all of the interface"),
-    key("interface", Kind::Text(|c, v| name(v, &mut last_network(c).interface, &['\0', '{'])))
+    key("interface", KeyType::Text(|c, v| name(v, &mut last_network(c).interface, &['\0', '{'])))
         .takes("name")
         .about("the interface that has them; none: any"),
-    key("reserved_ports", Kind::Text(|c, v| ports(v, &mut last_network(c).reserved_ports)))
+    key("reserved_ports", KeyType::Text(|c, v| ports(v, &mut last_network(c).reserved_ports)))
         .takes("`22,8000-8100`")
         .about("ports that tasks never get there"),
 ];
 
 static HOST_VOLUME: &[Key] = &[
-    key("path", Kind::Text(|c, v| volume_path(v, &mut last_volume(c).path)))
+    key("path", KeyType::Text(|c, v| volume_path(v, &mut last_volume(c).path)))
         .or_words("required")
         .takes("absolute path")
         .about("what jobs mount by the volume's name"),
-    key("read_only", Kind::Switch(|c, v| last_volume(c).read_only = v)).about("nobody may write there"),
+    key("read_only", KeyType::Switch(|c, v| last_volume(c).read_only = v)).about("nobody may write there"),
 ];
 
 const NO_JOIN: &str = "the agent's own server is asked";
 
 static SERVER_JOIN: &[Key] = &[
-    key("start_join", Kind::List(|c, v| join(c, "client.server_join.start_join", v)))
+    key("start_join", KeyType::List(|c, v| join(c, "client.server_join.start_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to ask"),
-    key("retry_join", Kind::List(|c, v| join(c, "client.server_join.retry_join", v)))
+    key("retry_join", KeyType::List(|c, v| join(c, "client.server_join.retry_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to ask"),
     no_effect("retry_max", NO_JOIN),

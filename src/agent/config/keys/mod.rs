@@ -18,8 +18,8 @@ pub use top::TOP;
 /// One key and what it means.
 pub struct Key {
     pub name: &'static str,
-    pub kind: Kind,
-    pub default: Otherwise,
+    pub kind: KeyType,
+    pub default: DefaultValue,
     /// What holds instead in dev mode.
     pub dev_default: Option<&'static str>,
     /// A running agent takes a change over on SIGHUP.
@@ -31,7 +31,7 @@ pub struct Key {
 }
 
 /// What holds where nothing is said.
-pub enum Otherwise {
+pub enum DefaultValue {
     Nothing,
     /// This value, as it would be written.
     Value(&'static str),
@@ -40,7 +40,7 @@ pub enum Otherwise {
 }
 
 /// What a key holds. A setter's `Err` is a sentence on why the value is refused.
-pub enum Kind {
+pub enum KeyType {
     Text(fn(&mut Config, &str) -> Result<(), String>),
     /// Upstream's rule: a later file can only switch it on.
     Bool(fn(&mut Config)),
@@ -70,33 +70,33 @@ pub enum Kind {
     NoEffect,
 }
 
-const fn key(name: &'static str, kind: Kind) -> Key {
-    Key { name, kind, default: Otherwise::Nothing, dev_default: None, live: false, about: "", takes: "" }
+const fn key(name: &'static str, kind: KeyType) -> Key {
+    Key { name, kind, default: DefaultValue::Nothing, dev_default: None, live: false, about: "", takes: "" }
 }
 
 const fn not_built(name: &'static str) -> Key {
-    key(name, Kind::NotBuilt(&[]))
+    key(name, KeyType::NotBuilt(&[]))
 }
 
 /// Not built, but for these values, which ask for what is done anyway.
 const fn not_built_but(name: &'static str, values: &'static [&'static str]) -> Key {
-    key(name, Kind::NotBuilt(values))
+    key(name, KeyType::NotBuilt(values))
 }
 
 const fn no_effect(name: &'static str, why: &'static str) -> Key {
-    key(name, Kind::NoEffect).about(why)
+    key(name, KeyType::NoEffect).about(why)
 }
 
 impl Key {
     /// The default, as it would be written.
     const fn or(mut self, value: &'static str) -> Key {
-        self.default = Otherwise::Value(value);
+        self.default = DefaultValue::Value(value);
         self
     }
 
     /// Where the default is no fixed value.
     const fn or_words(mut self, words: &'static str) -> Key {
-        self.default = Otherwise::Words(words);
+        self.default = DefaultValue::Words(words);
         self
     }
 
@@ -124,19 +124,19 @@ impl Key {
     pub fn default_value(&self, dev: bool) -> Option<&'static str> {
         match (self.dev_default, &self.default) {
             (Some(value), _) if dev => Some(value),
-            (_, Otherwise::Value(value)) => Some(value),
+            (_, DefaultValue::Value(value)) => Some(value),
             _ => None,
         }
     }
 }
 
 /// Whether a running agent takes a change of the key, or of the map's entry, with this full name over.
-pub fn is_live(full: &str) -> bool {
+pub fn is_reloadable(full: &str) -> bool {
     let (mut keys, mut rest) = (TOP, full);
     loop {
         let (first, after) = rest.split_once('.').unwrap_or((rest, ""));
         match keys.iter().find(|key| key.name == first) {
-            Some(Key { kind: Kind::Block(inner), .. }) => (keys, rest) = (inner, after),
+            Some(Key { kind: KeyType::Block(inner), .. }) => (keys, rest) = (inner, after),
             found => return found.is_some_and(|key| key.live),
         }
     }

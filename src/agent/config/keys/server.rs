@@ -1,7 +1,7 @@
 //! The keys of the block `server`.
 
 use super::super::values::{algorithm, i64_of, join, size, u32_of};
-use super::{AMOUNT, COUNT, Key, Kind, key, no_effect, not_built, not_built_but};
+use super::{AMOUNT, COUNT, Key, KeyType, key, no_effect, not_built, not_built_but};
 use std::ops::RangeInclusive;
 
 /// A job's row names each of them, and is written whenever the job moves.
@@ -17,78 +17,78 @@ const NO_JOIN: &str = "the only server joins nobody";
 const ENTERPRISE: &str = "it is for Nomad Enterprise";
 
 pub static SERVER: &[Key] = &[
-    key("enabled", Kind::Bool(|c| c.server.enabled = true)).dev("true").about("be a server"),
-    key("bootstrap_expect", Kind::Int(COUNT, |c, v| c.server.bootstrap_expect = u32_of(v)))
+    key("enabled", KeyType::Bool(|c| c.server.enabled = true)).dev("true").about("be a server"),
+    key("bootstrap_expect", KeyType::Int(COUNT, |c, v| c.server.bootstrap_expect = u32_of(v)))
         .or_words("required")
         .dev("1")
         .takes("1")
         .about("how many servers a new region begins with"),
-    key("num_schedulers", Kind::Int(0..=1024, |c, v| c.server.num_schedulers = u32_of(v)))
+    key("num_schedulers", KeyType::Int(0..=1024, |c, v| c.server.num_schedulers = u32_of(v)))
         .or_words("processors")
         .about("scheduler workers; 0 places nothing"),
-    key("heartbeat_grace", Kind::Duration(|c, v| c.server.heartbeat_grace = v))
+    key("heartbeat_grace", KeyType::Duration(|c, v| c.server.heartbeat_grace = v))
         .or("10s")
         .about("how much later than promised a node's heartbeat may come"),
-    key("min_heartbeat_ttl", Kind::Duration(|c, v| c.server.min_heartbeat_ttl = v))
+    key("min_heartbeat_ttl", KeyType::Duration(|c, v| c.server.min_heartbeat_ttl = v))
         .or("10s")
         .about("the shortest interval between two heartbeats of a node"),
-    key("max_heartbeats_per_second", Kind::Float(|c, v| c.server.max_heartbeats_per_second = v))
+    key("max_heartbeats_per_second", KeyType::Float(|c, v| c.server.max_heartbeats_per_second = v))
         .or("50")
         .about("heartbeats are spread so that no more come in a second"),
-    key("failover_heartbeat_ttl", Kind::Duration(|c, v| c.server.failover_heartbeat_ttl = v))
+    key("failover_heartbeat_ttl", KeyType::Duration(|c, v| c.server.failover_heartbeat_ttl = v))
         .or("5m")
         .about("the interval that nodes get from a new leader"),
-    key("job_default_priority", Kind::Int(AMOUNT, |c, v| c.server.job_default_priority = i64_of(v)))
+    key("job_default_priority", KeyType::Int(AMOUNT, |c, v| c.server.job_default_priority = i64_of(v)))
         .or("50")
         .takes("50 to `job_max_priority` - 1")
         .about("of a job that names none"),
-    key("job_max_priority", Kind::Int(AMOUNT, |c, v| c.server.job_max_priority = i64_of(v)))
+    key("job_max_priority", KeyType::Int(AMOUNT, |c, v| c.server.job_max_priority = i64_of(v)))
         .or("100")
         .takes("100 to 32766")
         .about("the highest that a job may name"),
-    key("job_tracked_versions", Kind::Int(VERSIONS, |c, v| c.server.job_tracked_versions = u32_of(v)))
+    key("job_tracked_versions", KeyType::Int(VERSIONS, |c, v| c.server.job_tracked_versions = u32_of(v)))
         .or("6")
         .about("versions of a job that stay listed"),
-    key("job_max_source_size", Kind::Text(|c, v| size(v).map(|n| c.server.job_max_source_bytes = n)))
+    key("job_max_source_size", KeyType::Text(|c, v| size(v).map(|n| c.server.job_max_source_bytes = n)))
         .or("1M")
         .takes("size (`1M`, `512KiB`), 4 MiB at most")
         .about("a longer source is not kept with its job"),
-    key("job_gc_interval", Kind::Duration(|c, v| c.server.garbage.interval = v))
+    key("job_gc_interval", KeyType::Duration(|c, v| c.server.garbage.interval = v))
         .or("5m")
         .takes("duration, 1 s at least")
         .about("how often what has ended is looked after"),
-    key("job_gc_threshold", Kind::Duration(|c, v| c.server.garbage.jobs = v))
+    key("job_gc_threshold", KeyType::Duration(|c, v| c.server.garbage.jobs = v))
         .or("4h")
         .about("how long dead jobs are kept"),
-    key("eval_gc_threshold", Kind::Duration(|c, v| c.server.garbage.evals = v))
+    key("eval_gc_threshold", KeyType::Duration(|c, v| c.server.garbage.evals = v))
         .or("1h")
         .about("how long evaluations that are over are kept, with their allocations"),
-    key("batch_eval_gc_threshold", Kind::Duration(|c, v| c.server.garbage.batch_evals = v))
+    key("batch_eval_gc_threshold", KeyType::Duration(|c, v| c.server.garbage.batch_evals = v))
         .or("24h")
         .about("the same for batch jobs"),
-    key("deployment_gc_threshold", Kind::Duration(|c, v| c.server.garbage.deployments = v))
+    key("deployment_gc_threshold", KeyType::Duration(|c, v| c.server.garbage.deployments = v))
         .or("1h")
         .about("how long deployments that are over are kept"),
-    key("node_gc_threshold", Kind::Duration(|c, v| c.server.garbage.nodes = v))
+    key("node_gc_threshold", KeyType::Duration(|c, v| c.server.garbage.nodes = v))
         .or("24h")
         .about("how long nodes that are down are kept"),
-    key("enable_event_broker", Kind::Switch(|c, v| c.server.event_broker = v))
+    key("enable_event_broker", KeyType::Switch(|c, v| c.server.event_broker = v))
         .or("true")
         .about("events are kept and streamed"),
-    key("event_buffer_size", Kind::Int(1..=10_000, |c, v| c.server.event_buffer_entries = u32_of(v)))
+    key("event_buffer_size", KeyType::Int(1..=10_000, |c, v| c.server.event_buffer_entries = u32_of(v)))
         .or("100")
         .about("how many changes' events are kept for those who stream them"),
-    key("search", Kind::Block(SEARCH)),
-    key("default_scheduler_config", Kind::Block(SCHEDULER)),
-    key("start_join", Kind::List(|c, v| join(c, "server.start_join", v)))
+    key("search", KeyType::Block(SEARCH)),
+    key("default_scheduler_config", KeyType::Block(SCHEDULER)),
+    key("start_join", KeyType::List(|c, v| join(c, "server.start_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to join"),
-    key("retry_join", Kind::List(|c, v| join(c, "server.retry_join", v)))
+    key("retry_join", KeyType::List(|c, v| join(c, "server.retry_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to join"),
-    key("server_join", Kind::Block(SERVER_JOIN)),
-    key("plan_rejection_tracker", Kind::Block(PLAN_REJECTION_TRACKER)),
-    key("client_introduction", Kind::Block(CLIENT_INTRODUCTION)),
+    key("server_join", KeyType::Block(SERVER_JOIN)),
+    key("plan_rejection_tracker", KeyType::Block(PLAN_REJECTION_TRACKER)),
+    key("client_introduction", KeyType::Block(CLIENT_INTRODUCTION)),
     not_built("data_dir"),
     not_built("enabled_schedulers"),
     not_built("root_key_rotation_threshold"),
@@ -125,10 +125,10 @@ pub static SERVER: &[Key] = &[
 ];
 
 static SERVER_JOIN: &[Key] = &[
-    key("start_join", Kind::List(|c, v| join(c, "server.server_join.start_join", v)))
+    key("start_join", KeyType::List(|c, v| join(c, "server.server_join.start_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to join"),
-    key("retry_join", Kind::List(|c, v| join(c, "server.server_join.retry_join", v)))
+    key("retry_join", KeyType::List(|c, v| join(c, "server.server_join.retry_join", v)))
         .takes("list of this machine's own addresses")
         .about("the servers to join"),
     no_effect("retry_max", NO_JOIN),
@@ -150,68 +150,68 @@ static CLIENT_INTRODUCTION: &[Key] = &[
 static SCHEDULER: &[Key] = &[
     key(
         "scheduler_algorithm",
-        Kind::Text(|c, v| algorithm(v, &mut c.server.default_scheduler_config.algorithm)),
+        KeyType::Text(|c, v| algorithm(v, &mut c.server.default_scheduler_config.algorithm)),
     )
     .or("binpack")
     .takes("`binpack` or `spread`")
     .about("the fuller or the emptier node first"),
     key(
         "memory_oversubscription_enabled",
-        Kind::Switch(|c, v| c.server.default_scheduler_config.memory_oversubscription = v),
+        KeyType::Switch(|c, v| c.server.default_scheduler_config.memory_oversubscription = v),
     )
     .or("false")
     .about("`memory_max` is obeyed"),
     key(
         "reject_job_registration",
-        Kind::Switch(|c, v| c.server.default_scheduler_config.reject_job_registration = v),
+        KeyType::Switch(|c, v| c.server.default_scheduler_config.reject_job_registration = v),
     )
     .or("false")
     .about("no jobs are taken"),
-    key("pause_eval_broker", Kind::Switch(|c, v| c.server.default_scheduler_config.pause_eval_broker = v))
+    key("pause_eval_broker", KeyType::Switch(|c, v| c.server.default_scheduler_config.pause_eval_broker = v))
         .or("false")
         .about("nothing is scheduled"),
-    key("preemption_config", Kind::Block(PREEMPTION)),
+    key("preemption_config", KeyType::Block(PREEMPTION)),
     no_effect("node_limit_for_feasibility_checks", "every node is looked at"),
 ];
 
 static PREEMPTION: &[Key] = &[
     key(
         "system_scheduler_enabled",
-        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.system = v),
+        KeyType::Switch(|c, v| c.server.default_scheduler_config.preemption.system = v),
     )
     .or("true")
     .about("system jobs send off what is less urgent"),
     key(
         "sysbatch_scheduler_enabled",
-        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.sysbatch = v),
+        KeyType::Switch(|c, v| c.server.default_scheduler_config.preemption.sysbatch = v),
     )
     .or("false")
     .about("so do sysbatch jobs"),
     key(
         "batch_scheduler_enabled",
-        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.batch = v),
+        KeyType::Switch(|c, v| c.server.default_scheduler_config.preemption.batch = v),
     )
     .or("false")
     .about("so do batch jobs"),
     key(
         "service_scheduler_enabled",
-        Kind::Switch(|c, v| c.server.default_scheduler_config.preemption.service = v),
+        KeyType::Switch(|c, v| c.server.default_scheduler_config.preemption.service = v),
     )
     .or("false")
     .about("so do services"),
 ];
 
 static SEARCH: &[Key] = &[
-    key("fuzzy_enabled", Kind::Switch(|c, v| c.server.search.fuzzy_enabled = v))
+    key("fuzzy_enabled", KeyType::Switch(|c, v| c.server.search.fuzzy_enabled = v))
         .or("true")
         .about("search by parts of names is answered"),
-    key("limit_query", Kind::Int(FOUND, |c, v| c.server.search.limit_query = u32_of(v)))
+    key("limit_query", KeyType::Int(FOUND, |c, v| c.server.search.limit_query = u32_of(v)))
         .or("20")
         .about("objects of a kind that are looked at"),
-    key("limit_results", Kind::Int(FOUND, |c, v| c.server.search.limit_results = u32_of(v)))
+    key("limit_results", KeyType::Int(FOUND, |c, v| c.server.search.limit_results = u32_of(v)))
         .or("100")
         .about("matches that are told"),
-    key("min_term_length", Kind::Int(COUNT, |c, v| c.server.search.min_term_length = u32_of(v)))
+    key("min_term_length", KeyType::Int(COUNT, |c, v| c.server.search.min_term_length = u32_of(v)))
         .or("2")
         .about("characters that a search needs"),
 ];

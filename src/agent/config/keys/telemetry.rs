@@ -1,31 +1,31 @@
 //! The keys of the block `telemetry`.
 
 use super::super::values::prefix_filter;
-use super::{Key, Kind, key, no_effect, not_built};
+use super::{Key, KeyType, key, no_effect, not_built};
 
 const ON_DEMAND: &str = "figures are read when they are asked for";
 const CIRCONUS: &str = "drover does not work with it";
 
 pub static TELEMETRY: &[Key] = &[
-    key("prometheus_metrics", Kind::Bool(|c| c.telemetry.prometheus = true))
+    key("prometheus_metrics", KeyType::Bool(|c| c.telemetry.prometheus = true))
         .dev("true")
         .about("opens Prometheus' text at `/v1/metrics`"),
-    key("publish_node_metrics", Kind::Bool(|c| c.telemetry.publish_node = true))
+    key("publish_node_metrics", KeyType::Bool(|c| c.telemetry.publish_node = true))
         .dev("true")
         .about("figures of the machine, too"),
-    key("publish_allocation_metrics", Kind::Bool(|c| c.telemetry.publish_allocations = true))
+    key("publish_allocation_metrics", KeyType::Bool(|c| c.telemetry.publish_allocations = true))
         .dev("true")
         .about("what each task uses, too"),
-    key("disable_dispatched_job_summary_metrics", Kind::Bool(|c| c.telemetry.hide_dispatched = true))
+    key("disable_dispatched_job_summary_metrics", KeyType::Bool(|c| c.telemetry.hide_dispatched = true))
         .about("no summaries of dispatched jobs"),
-    key("disable_hostname", Kind::Bool(|c| c.telemetry.disable_hostname = true))
+    key("disable_hostname", KeyType::Bool(|c| c.telemetry.disable_hostname = true))
         .about("gauges carry no label `host`"),
-    key("use_node_name", Kind::Bool(|c| c.telemetry.use_node_name = true))
+    key("use_node_name", KeyType::Bool(|c| c.telemetry.use_node_name = true))
         .about("the label `host` is the node's name"),
-    key("prefix_filter", Kind::List(prefix_filter))
+    key("prefix_filter", KeyType::List(prefix_filter))
         .takes("list of `+prefix` and `-prefix`")
         .about("which metrics are told; the longest that fits decides"),
-    key("filter_default", Kind::Switch(|c, v| c.telemetry.filter_default = v))
+    key("filter_default", KeyType::Switch(|c, v| c.telemetry.filter_default = v))
         .or("true")
         .about("whether names are told that no prefix fits"),
     no_effect("collection_interval", ON_DEMAND),

@@ -7,75 +7,75 @@ use super::super::values::{
 use super::client::CLIENT;
 use super::server::SERVER;
 use super::telemetry::TELEMETRY;
-use super::{AMOUNT, COUNT_OR_ZERO, Key, Kind, PORT, key, no_effect, not_built};
+use super::{AMOUNT, COUNT_OR_ZERO, Key, KeyType, PORT, key, no_effect, not_built};
 
 /// Why what servers need among themselves does nothing yet.
 const CLUSTER: &str = "a region has one server; it is bound when there are several";
 const HASHICORP: &str = "drover does not work with it";
 
 pub static TOP: &[Key] = &[
-    key("region", Kind::Text(|c, v| name(v, &mut c.region, &['\0'])))
+    key("region", KeyType::Text(|c, v| name(v, &mut c.region, &['\0'])))
         .or("global")
         .takes("text, 128 bytes at most, no NUL")
         .about("the region's name"),
-    key("datacenter", Kind::Text(|c, v| name(v, &mut c.datacenter, &['\0', '*'])))
+    key("datacenter", KeyType::Text(|c, v| name(v, &mut c.datacenter, &['\0', '*'])))
         .or("dc1")
         .takes("the same, no `*`")
         .about("where the machine is; jobs choose by it"),
-    key("name", Kind::Text(|c, v| name(v, &mut c.name, &['\0'])))
+    key("name", KeyType::Text(|c, v| name(v, &mut c.name, &['\0'])))
         .or_words("host name")
         .takes("as `region`")
         .about("the name of the node and of the server"),
-    key("data_dir", Kind::Text(|c, v| directory(v, &mut c.data_dir)))
+    key("data_dir", KeyType::Text(|c, v| directory(v, &mut c.data_dir)))
         .or_words("required but for `-dev`")
         .takes("absolute path")
         .about("everything that outlives a process"),
-    key("bind_addr", Kind::Text(|c, v| address(v).map(|ip| c.bind_addr = ip)))
+    key("bind_addr", KeyType::Text(|c, v| address(v).map(|ip| c.bind_addr = ip)))
         .or("0.0.0.0")
         .dev("127.0.0.1")
         .takes("IP address")
         .about("what is listened on"),
-    key("log_level", Kind::Text(log_level))
+    key("log_level", KeyType::Text(log_level))
         .or("INFO")
         .dev("DEBUG")
         .live()
         .takes("`TRACE DEBUG INFO WARN ERROR OFF`")
         .about("how much is logged"),
-    key("log_json", Kind::Bool(|c| c.log.json = true)).about("one JSON object a line"),
-    key("log_include_location", Kind::Bool(|c| c.log.include_location = true))
+    key("log_json", KeyType::Bool(|c| c.log.json = true)).about("one JSON object a line"),
+    key("log_include_location", KeyType::Bool(|c| c.log.include_location = true))
         .about("each line names its place in the source"),
-    key("log_file", Kind::Text(log_file))
+    key("log_file", KeyType::Text(log_file))
         .takes("absolute path")
         .about("a log besides stderr; a path that ends in `/` is a folder for `drover.log`"),
-    key("log_rotate_bytes", Kind::Int(AMOUNT, |c, v| c.log.rotate_bytes = v))
+    key("log_rotate_bytes", KeyType::Int(AMOUNT, |c, v| c.log.rotate_bytes = v))
         .about("the size at which the log file is rotated; 0 is none"),
-    key("log_rotate_duration", Kind::Duration(|c, v| c.log.rotate_duration = v))
+    key("log_rotate_duration", KeyType::Duration(|c, v| c.log.rotate_duration = v))
         .or("24h")
         .about("the age at which it is rotated"),
-    key("log_rotate_max_files", Kind::Text(log_rotate_max_files))
+    key("log_rotate_max_files", KeyType::Text(log_rotate_max_files))
         .or("0")
         .takes("int from -1")
         .about("rotated files that are kept: 0 keeps all, -1 none"),
-    key("http_api_response_headers", Kind::Map(header)).live().about("added to every answer of the API"),
-    key("enable_debug", Kind::Bool(|c| c.enable_debug = true)).dev("true").about("opens `agent/host`"),
-    key("ports", Kind::Block(PORTS)),
-    key("addresses", Kind::Block(ADDRESSES)),
-    key("advertise", Kind::Block(ADVERTISE)),
-    key("limits", Kind::Block(LIMITS)),
+    key("http_api_response_headers", KeyType::Map(header)).live().about("added to every answer of the API"),
+    key("enable_debug", KeyType::Bool(|c| c.enable_debug = true)).dev("true").about("opens `agent/host`"),
+    key("ports", KeyType::Block(PORTS)),
+    key("addresses", KeyType::Block(ADDRESSES)),
+    key("advertise", KeyType::Block(ADVERTISE)),
+    key("limits", KeyType::Block(LIMITS)),
     key(
         "plugin",
-        Kind::Labelled {
+        KeyType::Labelled {
             label: "raw_exec",
             keys: PLUGIN,
             others: Some("drover has no such driver: jobs that ask for it find no node"),
         },
     ),
-    key("server", Kind::Block(SERVER)),
-    key("client", Kind::Block(CLIENT)),
-    key("telemetry", Kind::Block(TELEMETRY)),
-    key("acl", Kind::Block(ACL)),
-    key("tls", Kind::Block(TLS)),
-    key("keyring", Kind::Labelled { label: "aead", keys: KEYRING, others: None }),
+    key("server", KeyType::Block(SERVER)),
+    key("client", KeyType::Block(CLIENT)),
+    key("telemetry", KeyType::Block(TELEMETRY)),
+    key("acl", KeyType::Block(ACL)),
+    key("tls", KeyType::Block(TLS)),
+    key("keyring", KeyType::Labelled { label: "aead", keys: KEYRING, others: None }),
     not_built("enable_syslog"),
     no_effect("syslog_facility", "without `enable_syslog` nothing is written there"),
     no_effect("leave_on_interrupt", "the only server has nobody to take its leave of"),
@@ -95,7 +95,7 @@ pub static TOP: &[Key] = &[
 ];
 
 static PORTS: &[Key] = &[
-    key("http", Kind::Int(PORT, |c, v| c.http.port = u16::try_from(v).unwrap_or(c.http.port)))
+    key("http", KeyType::Int(PORT, |c, v| c.http.port = u16::try_from(v).unwrap_or(c.http.port)))
         .or("4646")
         .about("the port of the API"),
     no_effect("rpc", CLUSTER),
@@ -103,7 +103,7 @@ static PORTS: &[Key] = &[
 ];
 
 static ADDRESSES: &[Key] = &[
-    key("http", Kind::Text(http_addresses))
+    key("http", KeyType::Text(http_addresses))
         .or_words("`bind_addr`")
         .takes("IP addresses with blanks between them")
         .about("what the API listens on"),
@@ -112,7 +112,7 @@ static ADDRESSES: &[Key] = &[
 ];
 
 static ADVERTISE: &[Key] = &[
-    key("http", Kind::Text(advertise))
+    key("http", KeyType::Text(advertise))
         .or_words("the first address")
         .takes("host or address, with or without a port")
         .about("what others are told to reach the API at"),
@@ -123,7 +123,7 @@ static ADVERTISE: &[Key] = &[
 static LIMITS: &[Key] = &[
     key(
         "http_max_conns_per_client",
-        Kind::Int(COUNT_OR_ZERO, |c, v| c.http.max_conns_per_client = u32_of(v)),
+        KeyType::Int(COUNT_OR_ZERO, |c, v| c.http.max_conns_per_client = u32_of(v)),
     )
     .or("100")
     .live()
@@ -134,10 +134,10 @@ static LIMITS: &[Key] = &[
 ];
 
 static PLUGIN: &[Key] =
-    &[key("config", Kind::Block(RAW_EXEC)), no_effect("args", "drivers are no processes of their own")];
+    &[key("config", KeyType::Block(RAW_EXEC)), no_effect("args", "drivers are no processes of their own")];
 
 static RAW_EXEC: &[Key] = &[
-    key("enabled", Kind::Switch(|c, v| c.client.raw_exec_enabled = v))
+    key("enabled", KeyType::Switch(|c, v| c.client.raw_exec_enabled = v))
         .or("false")
         .dev("true")
         .about("tasks may run as plain processes of the agent's user"),

@@ -1,6 +1,6 @@
 //! Every declared key: what it changes, what it is refused or warned with, its place in the reference and in the annotated example.
 
-use super::super::keys::{Key, Kind, Otherwise, TOP};
+use super::super::keys::{DefaultValue, Key, KeyType, TOP};
 use super::super::syntax::{self, Item, Value};
 use super::*;
 use model::scheduling::Algorithm;
@@ -155,11 +155,11 @@ fn collect(keys: &[Key], above: &str, names: &mut Names) {
     for key in keys {
         let name = format!("{above}{}", key.name);
         match &key.kind {
-            Kind::Block(inner) => collect(inner, &format!("{name}."), names),
-            Kind::Named(_, inner) => collect(inner, &format!("{name}.{}.", sample_label(key.name)), names),
-            Kind::Labelled { label, keys, .. } => collect(keys, &format!("{name}.{label}."), names),
-            Kind::NotBuilt(_) => drop(names.not_built.insert(name)),
-            Kind::NoEffect => drop(names.no_effect.insert(name)),
+            KeyType::Block(inner) => collect(inner, &format!("{name}."), names),
+            KeyType::Named(_, inner) => collect(inner, &format!("{name}.{}.", sample_label(key.name)), names),
+            KeyType::Labelled { label, keys, .. } => collect(keys, &format!("{name}.{label}."), names),
+            KeyType::NotBuilt(_) => drop(names.not_built.insert(name)),
+            KeyType::NoEffect => drop(names.no_effect.insert(name)),
             _ => drop(names.built.insert(name)),
         }
     }
@@ -218,10 +218,10 @@ fn every_key_says_what_it_is_for() {
     fn each(keys: &[Key]) {
         for key in keys {
             match &key.kind {
-                Kind::Block(inner) | Kind::Named(_, inner) | Kind::Labelled { keys: inner, .. } => {
+                KeyType::Block(inner) | KeyType::Named(_, inner) | KeyType::Labelled { keys: inner, .. } => {
                     each(inner)
                 }
-                Kind::NotBuilt(_) => assert!(key.about.is_empty(), "{}", key.name),
+                KeyType::NotBuilt(_) => assert!(key.about.is_empty(), "{}", key.name),
                 _ => assert!(!key.about.is_empty(), "{}", key.name),
             }
         }
@@ -264,9 +264,9 @@ fn rows_of<'a>(
     for key in keys.iter().filter(|key| !elsewhere.contains(&key.name)) {
         let name = format!("{above}{}", key.name);
         match &key.kind {
-            Kind::Block(inner) => rows_of(inner, &format!("{name}."), elsewhere, rows, others),
-            Kind::Named(_, inner) => rows_of(inner, &format!("{name} \"n\" "), elsewhere, rows, others),
-            Kind::Labelled { label, keys, others: why } => {
+            KeyType::Block(inner) => rows_of(inner, &format!("{name}."), elsewhere, rows, others),
+            KeyType::Named(_, inner) => rows_of(inner, &format!("{name} \"n\" "), elsewhere, rows, others),
+            KeyType::Labelled { label, keys, others: why } => {
                 rows_of(keys, &format!("{name} {label:?} "), elsewhere, rows, others);
                 let any_other = format!("`{name}` of another name");
                 match others.iter_mut().find(|(w, _)| *w == why.unwrap_or("")) {
@@ -274,9 +274,9 @@ fn rows_of<'a>(
                     None => others.push((why.unwrap_or(""), vec![any_other])),
                 }
             }
-            Kind::NotBuilt(_) | Kind::NoEffect => {
+            KeyType::NotBuilt(_) | KeyType::NoEffect => {
                 let shown = match &key.kind {
-                    Kind::NotBuilt([value]) => format!("`{name}` other than `{value}`"),
+                    KeyType::NotBuilt([value]) => format!("`{name}` other than `{value}`"),
                     _ => format!("`{name}`"),
                 };
                 match others.iter_mut().find(|(why, _)| *why == key.about) {
@@ -297,25 +297,25 @@ fn type_of(key: &Key) -> String {
     let whole = u64::from(u32::MAX);
     match &key.kind {
         _ if !key.takes.is_empty() => key.takes.to_string(),
-        Kind::Int(range, _) if *range.end() < whole => format!("{} to {}", range.start(), range.end()),
-        Kind::Int(..) => "int".into(),
-        Kind::Bool(_) => "bool".into(),
-        Kind::Switch(_) => "switch".into(),
-        Kind::Float(_) => "number".into(),
-        Kind::Duration(_) => "duration".into(),
-        Kind::Map(_) => "map".into(),
-        Kind::List(_) => "list".into(),
+        KeyType::Int(range, _) if *range.end() < whole => format!("{} to {}", range.start(), range.end()),
+        KeyType::Int(..) => "int".into(),
+        KeyType::Bool(_) => "bool".into(),
+        KeyType::Switch(_) => "switch".into(),
+        KeyType::Float(_) => "number".into(),
+        KeyType::Duration(_) => "duration".into(),
+        KeyType::Map(_) => "map".into(),
+        KeyType::List(_) => "list".into(),
         _ => "text".into(),
     }
 }
 
 fn default_of(key: &Key) -> String {
     let default = match (&key.default, &key.kind) {
-        (Otherwise::Value(value), _) => format!("`{value}`"),
-        (Otherwise::Words(words), _) => words.to_string(),
-        (Otherwise::Nothing, Kind::Bool(_) | Kind::Switch(_)) => "`false`".into(),
-        (Otherwise::Nothing, Kind::Int(..)) => "`0`".into(),
-        (Otherwise::Nothing, _) => "none".into(),
+        (DefaultValue::Value(value), _) => format!("`{value}`"),
+        (DefaultValue::Words(words), _) => words.to_string(),
+        (DefaultValue::Nothing, KeyType::Bool(_) | KeyType::Switch(_)) => "`false`".into(),
+        (DefaultValue::Nothing, KeyType::Int(..)) => "`0`".into(),
+        (DefaultValue::Nothing, _) => "none".into(),
     };
     match key.dev_default {
         Some(value) => format!("{default}; `-dev`: `{value}`"),
@@ -326,7 +326,7 @@ fn default_of(key: &Key) -> String {
 #[test]
 fn the_reference_has_the_tables_of_the_declarations() {
     let block = |name: &str| match TOP.iter().find(|key| key.name == name).map(|key| &key.kind) {
-        Some(Kind::Block(keys)) => *keys,
+        Some(KeyType::Block(keys)) => *keys,
         _ => &[],
     };
     let blocks = ["server", "client", "telemetry"];

@@ -1,12 +1,12 @@
 //! Tables for loading: merging, refusals with their places, defaults and the banner.
 
-mod handed_on;
+mod key_effects;
 mod keys;
 
 use super::*;
 
-fn machine() -> Machine {
-    Machine { hostname: "board".to_string(), cpus: 4 }
+fn machine() -> HostDefaults {
+    HostDefaults { hostname: "board".to_string(), cpus: 4 }
 }
 
 fn sources(dev: bool, files: &[(&str, &str)], flags: &[(&'static str, &str)]) -> Sources {

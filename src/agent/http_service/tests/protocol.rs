@@ -84,7 +84,7 @@ fn what_comes_while_a_query_waits_is_answered_after_it() {
     server.run(&register(spec("web", 1), None));
     let ask = "GET /v1/job/web?index=1&wait=60s HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut socket = server.send(&format!("{ask}{}", get("/v1/regions")));
-    while server.service.blocking_queries.sleeping() == 0 {
+    while server.service.blocking_queries.blocked() == 0 {
         std::thread::yield_now();
     }
     let mut changed = spec("web", 1);

@@ -3,7 +3,7 @@
 //! Refuses to know: how differences are found. Finding and writing those of a large job takes seconds, so it is done beside
 //! the thread that serves other requests, by as many requests at a time as plans (decision 0060).
 
-use crate::blocking::{self, Mark};
+use crate::blocking::{self, IndexHeaders};
 use crate::page;
 use crate::response::Response;
 use crate::routes::job;
@@ -27,16 +27,16 @@ enum Base {
 }
 
 /// Newest first.
-struct Versions {
+struct JobVersions {
     jobs: Vec<Job>,
     base: Base,
-    mark: Mark,
+    mark: IndexHeaders,
     pretty: bool,
 }
 
 pub fn versions(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let key = JobKey::new(call.namespace(), id);
-    let asked = Asked::new(call)?;
+    let asked = VersionsQuery::new(call)?;
     let view = call.view()?;
     let jobs = view.job_versions(&key)?;
     // an older one may be called good when the newest has not moved
@@ -45,24 +45,29 @@ pub fn versions(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     if let Some(wait) = blocking::wait(call, index, vec![WatchKey::Job(key)], view.index()) {
         return Ok(RouteOutcome::Wait(wait));
     }
-    let mark = Mark::new(call, index);
+    let mark = IndexHeaders::new(call, index);
     Ok(match found(call, jobs, asked, mark) {
         Err(refusal) => RouteOutcome::Respond(mark.on(refusal)),
-        Ok(versions @ Versions { base: Base::No, .. }) => RouteOutcome::Respond(versions.response()),
+        Ok(versions @ JobVersions { base: Base::No, .. }) => RouteOutcome::Respond(versions.response()),
         Ok(versions) => RouteOutcome::Compute(Box::new(move || versions.response())),
     })
 }
 
-fn found(call: &Call<'_>, jobs: Vec<Job>, asked: Asked<'_>, mark: Mark) -> Result<Versions, Response> {
+fn found(
+    call: &Call<'_>,
+    jobs: Vec<Job>,
+    asked: VersionsQuery<'_>,
+    mark: IndexHeaders,
+) -> Result<JobVersions, Response> {
     if jobs.is_empty() {
         return Err(Response::text(404, "job versions not found"));
     }
     let base = asked.base(&jobs)?;
-    let jobs = page::chosen(jobs, |job| job::matches(call, job))?;
-    Ok(Versions { jobs, base, mark, pretty: call.query.pretty })
+    let jobs = page::filtered(jobs, |job| job::matches(call, job))?;
+    Ok(JobVersions { jobs, base, mark, pretty: call.query.pretty })
 }
 
-impl Versions {
+impl JobVersions {
     fn response(&self) -> Response {
         let diffs = self.diffs();
         let shape = VersionsShape {
@@ -87,36 +92,36 @@ impl Versions {
 }
 
 /// What the request says to compare with.
-enum Asked<'a> {
+enum VersionsQuery<'a> {
     No,
     Previous,
     Version(i64),
     Tag(&'a str),
 }
 
-impl<'a> Asked<'a> {
-    fn new(call: &'a Call<'_>) -> Result<Asked<'a>, Response> {
+impl<'a> VersionsQuery<'a> {
+    fn new(call: &'a Call<'_>) -> Result<VersionsQuery<'a>, Response> {
         let q = &call.query;
         let diffs = q.flag("diffs", false)?;
         if let Some(tag) = q.text("diff_tag").filter(|tag| !tag.is_empty()) {
-            return Ok(Asked::Tag(tag));
+            return Ok(VersionsQuery::Tag(tag));
         }
         Ok(match q.integer("diff_version")? {
-            Some(version) => Asked::Version(version),
-            None if diffs => Asked::Previous,
-            None => Asked::No,
+            Some(version) => VersionsQuery::Version(version),
+            None if diffs => VersionsQuery::Previous,
+            None => VersionsQuery::No,
         })
     }
 
     fn base(&self, jobs: &[Job]) -> Result<Base, Response> {
         let (found, what) = match self {
-            Asked::No => return Ok(Base::No),
-            Asked::Previous => return Ok(Base::Previous),
-            Asked::Version(version) => {
+            VersionsQuery::No => return Ok(Base::No),
+            VersionsQuery::Previous => return Ok(Base::Previous),
+            VersionsQuery::Version(version) => {
                 let is = |job: &&Job| i64::try_from(job.version) == Ok(*version);
                 (jobs.iter().find(is), format!("job version {version}"))
             }
-            Asked::Tag(name) => {
+            VersionsQuery::Tag(name) => {
                 let is = |job: &&Job| job.tag.as_ref().is_some_and(|tag| tag.name == *name);
                 (jobs.iter().find(is), format!("tag {name:?}"))
             }

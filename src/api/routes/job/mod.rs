@@ -79,7 +79,7 @@ fn page_of(call: &Call<'_>, view: &View, pool: Option<&str>) -> Result<Page<JobH
     };
     let in_pool = |head: &JobHeader| pool.is_none_or(|pool| head.node_pool == pool);
     let rows = rows.filter(|row| row.as_ref().map_or(true, in_pool));
-    page::cut(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
+    page::paginate(rows, q, from.as_ref(), |head| head.key.clone(), name, chosen)
 }
 
 pub fn matches(call: &Call<'_>, job: &Job) -> Result<bool, Response> {

@@ -14,7 +14,7 @@ use wire::request::Refusal;
 
 /// How what was found out becomes a response.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
+pub struct JobPlanResponder {
     spec: Arc<JobSpec>,
     with_diff: bool,
     warnings: String,
@@ -36,21 +36,24 @@ pub fn plan(call: &Call<'_>, id: &str) -> Result<RouteOutcome, Response> {
     let schedule = spec.periodic.as_ref().and_then(|p| p.schedule(call.ctx.zones));
     let asked = JobPlanRequest { spec: spec.clone(), schedule, seed: call.ctx.seed };
     let warnings = validation.warning_text();
-    Ok(RouteOutcome::PlanJob(asked, Planned { spec, with_diff, warnings, pretty: call.query.pretty }))
+    Ok(RouteOutcome::PlanJob(
+        asked,
+        JobPlanResponder { spec, with_diff, warnings, pretty: call.query.pretty },
+    ))
 }
 
-impl Planned {
+impl JobPlanResponder {
     pub fn response(self, result: Result<JobPlanReply, Refusal>) -> Response {
-        let rehearsal = match result {
-            Ok(rehearsal) => rehearsal,
+        let plan = match result {
+            Ok(plan) => plan,
             Err(refusal) => return refusal.into(),
         };
         let diff = self.with_diff.then(|| {
-            let mut diff = JobDiff::between(rehearsal.before.as_ref().map(|job| &job.spec), &self.spec);
-            diff.annotate(&rehearsal.desired);
+            let mut diff = JobDiff::between(plan.before.as_ref().map(|job| &job.spec), &self.spec);
+            diff.annotate(&plan.desired);
             diff
         });
-        let shape = PlanShape::new(&rehearsal, diff.as_ref(), &self.spec.node_pool, &self.warnings);
-        Response::json(&shape, self.pretty).with("X-Nomad-Index", rehearsal.index.max(1))
+        let shape = PlanShape::new(&plan, diff.as_ref(), &self.spec.node_pool, &self.warnings);
+        Response::json(&shape, self.pretty).with("X-Nomad-Index", plan.index.max(1))
     }
 }

@@ -30,7 +30,7 @@ pub fn list(call: &Call<'_>) -> Result<RouteOutcome, Response> {
         let mut jobs = jobs(call, &view, &wanted)?;
         jobs.retain(|job| with_children || job.spec.parent.is_empty());
         let rows = jobs.into_iter().map(Ok);
-        let page = page::cut(rows, &call.query, from.as_ref(), key, name, matches)?;
+        let page = page::paginate(rows, &call.query, from.as_ref(), key, name, matches)?;
         let of = |job: &Arc<Job>| {
             let key = job.spec.key();
             let (allocs, latest) = (view.allocs_of_job(&key)?, view.latest_deployment(&key)?);

@@ -26,8 +26,8 @@ fn system() -> JobSpec {
 }
 
 /// The job on all of the nodes.
-fn settled(nodes: Vec<Node>, spec: &JobSpec) -> World {
-    let mut world = World::of_nodes(nodes);
+fn settled(nodes: Vec<Node>, spec: &JobSpec) -> Harness {
+    let mut world = Harness::of_nodes(nodes);
     world.register(spec.clone());
     world.run(spec);
     world.allocs.values_mut().for_each(|a| a.client = C::Running);
@@ -73,7 +73,7 @@ fn every_ready_node_gets_one_of_each_group_named_after_the_job() {
         second.name = "h".into();
         spec.groups.push(second);
         spec.name = "shown".into();
-        let mut world = World::of_nodes(nodes(3));
+        let mut world = Harness::of_nodes(nodes(3));
         world.register(spec.clone());
         let decision = world.run(&spec);
         assert_eq!(placed_on(&decision), ids([1, 1, 2, 2, 3, 3]));
@@ -91,7 +91,7 @@ fn every_ready_node_gets_one_of_each_group_named_after_the_job() {
 fn a_sysbatch_job_has_its_count_on_each_node() {
     let mut spec = typed(JobType::Sysbatch);
     spec.groups[0].count = 2;
-    let mut world = World::of_nodes(nodes(2));
+    let mut world = Harness::of_nodes(nodes(2));
     world.register(spec.clone());
     assert_eq!(placed_names(&world.run(&spec)), ["a.g[0]", "a.g[0]", "a.g[1]", "a.g[1]"]);
 }
@@ -116,7 +116,7 @@ fn what_is_not_ready_or_not_meant_gets_nothing() {
     all[4] = node_with(5, |i| i.pool = "edge".into());
     let mut spec = system();
     spec.datacenters = vec!["dc1".into()];
-    let mut world = World::of_nodes(all);
+    let mut world = Harness::of_nodes(all);
     world.register(spec.clone());
     assert_eq!(placed_on(&world.run(&spec)), ids([1]));
 }
@@ -134,7 +134,7 @@ fn a_new_node_gets_its_own_and_the_others_keep_theirs() {
 fn nodes_that_constraints_filter_are_passed_over_in_silence() {
     let mut spec = system();
     spec.constraints = vec![constraint("${node.class}", "=", "edge")];
-    let mut world = World::of_nodes([node_with(1, |i| i.class = "edge".into()), node(2)]);
+    let mut world = Harness::of_nodes([node_with(1, |i| i.class = "edge".into()), node(2)]);
     world.register(spec.clone());
     let decision = world.run(&spec);
     assert_eq!(placed_on(&decision), ids([1]));
@@ -149,7 +149,7 @@ fn a_group_that_no_node_may_run_is_told_and_waits_for_nothing() {
     second.name = "h".into();
     second.constraints = vec![constraint("${node.class}", "=", "edge")];
     spec.groups.push(second);
-    let mut world = World::of_nodes(nodes(2));
+    let mut world = Harness::of_nodes(nodes(2));
     world.register(spec.clone());
     let decision = world.run(&spec);
     assert_eq!(placed_on(&decision), ids([1, 2]));
@@ -163,7 +163,7 @@ fn a_group_that_no_node_may_run_is_told_and_waits_for_nothing() {
 #[test]
 fn exhausted_nodes_are_counted_and_one_eval_blocks() {
     let small = |n| node_with(n, |i| i.capacity = amount(400, 8_192, 100_000));
-    let mut world = World::of_nodes([node(1), small(2), small(3)]);
+    let mut world = Harness::of_nodes([node(1), small(2), small(3)]);
     world.register(system());
     let decision = world.run(&system());
     assert_eq!(placed_on(&decision), ids([1]));
@@ -419,7 +419,7 @@ fn r12_distinct_property_holds_for_jobs_on_each_node() {
     for job_type in [JobType::System, JobType::Sysbatch] {
         let mut spec = typed(job_type);
         spec.constraints = vec![constraint("${meta.rack}", "distinct_property", "1")];
-        let mut world = World::of_nodes((1..=4).map(rack));
+        let mut world = Harness::of_nodes((1..=4).map(rack));
         world.register(spec.clone());
         let decision = world.run(&spec);
         let racks: BTreeSet<String> =

@@ -4,7 +4,7 @@ use super::*;
 use model::alloc::Leave;
 
 /// One allocation on the first of `n` nodes, which takes nothing new any more, and is asked to leave.
-fn leaving(n: u128, how: Leave) -> (World, JobSpec) {
+fn leaving(n: u128, how: Leave) -> (Harness, JobSpec) {
     let spec = spec("a", 1);
     let mut world = settled(nodes(n), &spec);
     let here = world.allocs.values().next().map(|a| a.node_id).unwrap();

@@ -190,7 +190,7 @@ fn r10_what_comes_back_failed_or_out_of_date_is_stopped() {
     (allocs[0].client, allocs[0].node_id) = (C::Running, node_id(1));
     let case = Case::of(&newer);
     let changes = case.changes(&allocs);
-    assert_eq!(stopped(&changes, group::NOT_NEEDED), strings(&["[0]"]));
+    assert_eq!(stopped(&changes, NOT_NEEDED), strings(&["[0]"]));
     assert_eq!(changes.missing.len(), 1);
 }
 

@@ -173,7 +173,7 @@ fn r9_what_is_replaced_or_stopped_anyway_is_not_waited_for() {
     new.spec.groups[0].count = 1;
     let case = Case::of(&new);
     let changes = case.changes_with(&allocs, Update::Ignore);
-    assert_eq!((stopped(&changes, group::NOT_NEEDED), changes.followups.len()), (strings(&["[1]"]), 0));
+    assert_eq!((stopped(&changes, NOT_NEEDED), changes.followups.len()), (strings(&["[1]"]), 0));
 }
 
 #[test]

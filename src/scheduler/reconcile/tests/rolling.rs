@@ -1,4 +1,4 @@
-//! Where `update` is obeyed: canaries, limits, and what becomes of deployments (scheduler.md 8.1, scheduler.md 8.2,
+//! Jobs with an `update` block: canaries, limits, and what becomes of deployments (scheduler.md 8.1, scheduler.md 8.2,
 //! scheduler.md 8.5 to scheduler.md 8.9).
 
 use super::*;
@@ -243,7 +243,7 @@ fn r8_2d_canaries_of_no_deployment_are_stopped() {
     let allocs = [alloc(&old, 0, 1), canary(&new, 0, &mut of_new, Some(true))];
     let stops = |job: &Job, deployment: &Deployment| {
         let case = Case::rolling(job, Some(deployment));
-        stopped(&case.changes(&allocs), group::NOT_NEEDED)
+        stopped(&case.changes(&allocs), NOT_NEEDED)
     };
     assert_eq!(stops(&newest, &of_new), strings(&["[0]"]), "of a deployment before");
     assert!(stops(&new, &of_new).is_empty(), "on trial");
@@ -259,7 +259,7 @@ fn r8_2d_canaries_of_no_deployment_are_stopped() {
 fn r8_2d_canaries_leave_their_nodes_without_being_counted() {
     let old = with_update(1, 1, 1);
     let new = next_version(&old);
-    for (node, description) in [(9, LOST), (7, group::MIGRATING)] {
+    for (node, description) in [(9, LOST), (7, MIGRATING)] {
         let mut deployment = deployment(&new, 1);
         group_of(&mut deployment).desired_canaries = 1;
         let mut allocs = [alloc(&old, 0, 1), canary(&new, 0, &mut deployment, None)];
@@ -311,8 +311,8 @@ fn r8_5_3b_migrating_allocs_with_highest_names_stop() {
     }
     let case = Case::of(&job);
     let changes = case.changes(&allocs);
-    assert_eq!(stopped(&changes, group::NOT_NEEDED), strings(&["[1]"]));
-    assert_eq!(stopped(&changes, group::MIGRATING), strings(&["[0]"]));
+    assert_eq!(stopped(&changes, NOT_NEEDED), strings(&["[1]"]));
+    assert_eq!(stopped(&changes, MIGRATING), strings(&["[0]"]));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn r8_2t_migrations_are_not_limited() {
     }
     let case = Case::rolling(&job, None);
     let changes = case.changes(&allocs);
-    assert_eq!(stopped(&changes, group::MIGRATING), strings(&["[0]", "[1]", "[2]"]));
+    assert_eq!(stopped(&changes, MIGRATING), strings(&["[0]", "[1]", "[2]"]));
     assert_eq!(names_of(&changes.replacements), strings(&["[0]", "[1]", "[2]"]));
     assert!(changes.missing.is_empty());
 }

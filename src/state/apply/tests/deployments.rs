@@ -1,7 +1,7 @@
 //! Deployments in the state: what is counted, what each step changes, and what it refuses.
 
 use super::super::super::samples::*;
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use model::alloc::{Allocation, ClientStatus, Health};
 use model::deployment::{
     Deployment, DeploymentGroup, DeploymentStatus as S, DeploymentStep, DeploymentUpdate, Failure, Verdict,
@@ -93,7 +93,7 @@ fn refused(out: ApplyResult) -> String {
 }
 
 #[test]
-fn what_is_placed_and_proven_is_counted_once() {
+fn placed_and_healthy_allocs_are_counted_once() {
     let (mut r, _) = rolling(0);
     let g = |r: &Region| read(r, 1).groups["g"].clone();
     assert_eq!((g(&r).placed, g(&r).healthy, g(&r).require_progress_by), (2, 0, AT + Span::minutes(10)));
@@ -217,7 +217,7 @@ fn promotion_needs_healthy_canaries_and_unmarks_them() {
 }
 
 #[test]
-fn a_pause_costs_no_time() {
+fn a_paused_deployment_restarts_its_deadlines() {
     let (mut r, _) = rolling(0);
     step(&mut r, DeploymentStep::Pause);
     let paused = read(&r, 1);

@@ -31,7 +31,7 @@ fn preempted_allocs_stop_in_the_plans_entry() {
 }
 
 #[test]
-fn it_stays_so_whatever_plans_say_that_did_not_know_it() {
+fn a_late_plan_does_not_undo_a_preemption() {
     let mut r = preempted();
     let before = r.alloc(1);
     let unaware = Allocation {

@@ -1,13 +1,13 @@
 //! Groups that get other counts, their policies and what is left of it.
 
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use super::*;
 use crate::check;
 use model::eval::Evaluation;
 use model::eval::Trigger;
 use model::scaling::{Scaling, ScalingEvent, ScalingPolicy, ScalingType, TaskScaling, policy_id};
 use wire::command::ScaleJobCommand;
-use wire::request::ScaleRequest;
+use wire::command::ScaleRequest;
 
 fn limits(min: i64, max: i64) -> Option<Scaling> {
     Some(Scaling { min, max, enabled: true, ..Scaling::default() })
@@ -71,7 +71,7 @@ fn a_count_makes_a_version_an_evaluation_and_an_event() {
 }
 
 #[test]
-fn an_event_alone_changes_nothing_else_and_wakes_who_looks() {
+fn a_scaling_event_alone_changes_only_the_events() {
     let mut r = registered();
     let before = r.job("web");
     let out = scale(&mut r, ScaleRequest { error: true, ..request(None) });
@@ -84,7 +84,7 @@ fn an_event_alone_changes_nothing_else_and_wakes_who_looks() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_leaves_no_trace() {
+fn refused_scalings_write_nothing() {
     let mut r = registered();
     let index = r.job("web").job_modify_index;
     let conflict =

@@ -1,6 +1,6 @@
 //! Coming back to older versions, and which of them are good.
 
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use super::*;
 use crate::check;
 use model::alloc::Allocation;
@@ -50,7 +50,7 @@ fn revert_makes_a_new_version_with_the_old_submission() {
 }
 
 #[test]
-fn what_cannot_be_come_back_to_is_said() {
+fn impossible_reverts_are_refused() {
     let mut r = versions();
     assert_eq!(refused(revert(&mut r, 2, None)), "can't revert to current version");
     let unknown = "job \"web\" in namespace \"default\" at version 9 not found";
@@ -84,7 +84,7 @@ fn reverting_to_an_equal_version_makes_none() {
 }
 
 #[test]
-fn a_version_is_called_good_and_no_longer_so() {
+fn a_version_is_marked_stable_and_unstable() {
     let mut r = versions();
     let stable = |r: &Region| {
         let all = r.view().job_versions(&key("web")).unwrap();

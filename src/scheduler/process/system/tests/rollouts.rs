@@ -12,16 +12,16 @@ fn trying(max_parallel: i64, canary: i64) -> JobSpec {
     spec
 }
 
-fn group(world: &World) -> DeploymentGroup {
+fn group(world: &Harness) -> DeploymentGroup {
     world.deployment.as_ref().expect("a deployment").groups["g"].clone()
 }
 
-fn status(world: &World) -> S {
+fn status(world: &Harness) -> S {
     world.deployment.as_ref().expect("a deployment").status
 }
 
 /// `n` of the deployment that nobody has judged are found well, or not; and it is counted.
-fn judge(world: &mut World, n: usize, healthy: bool) {
+fn judge(world: &mut Harness, n: usize, healthy: bool) {
     let of = world.deployment.clone().expect("a deployment");
     let open = |a: &&mut Allocation| {
         a.deployment == Some(of.id) && !a.terminal() && a.health.is_none_or(|h| h.healthy.is_none())
@@ -38,26 +38,26 @@ fn judge(world: &mut World, n: usize, healthy: bool) {
 }
 
 /// What is unhealthy ends.
-fn fail_the_bad(world: &mut World) -> (AllocId, NodeId) {
+fn fail_the_bad(world: &mut Harness) -> (AllocId, NodeId) {
     let bad = |a: &&mut Allocation| a.health.is_some_and(|h| h.healthy == Some(false)) && !a.terminal();
     let found = world.allocs.values_mut().find(bad).expect("one is unhealthy");
     found.client = C::Failed;
     (found.id, found.node_id)
 }
 
-fn promote(world: &mut World) {
+fn promote(world: &mut Harness) {
     world.deployment.as_mut().unwrap().groups.get_mut("g").unwrap().promoted = true;
     for alloc in world.allocs.values_mut() {
         alloc.health = alloc.health.map(|h| Health { canary: false, ..h });
     }
 }
 
-fn end(world: &mut World, status: S) {
+fn end(world: &mut Harness, status: S) {
     world.deployment.as_mut().unwrap().status = status;
 }
 
 /// The first version on all of the nodes, and a newer one registered.
-fn changing(n: u128, spec: &JobSpec) -> (World, JobSpec) {
+fn changing(n: u128, spec: &JobSpec) -> (Harness, JobSpec) {
     let mut world = settled(nodes(n), spec);
     end(&mut world, S::Successful);
     let new = changed(spec);
@@ -65,17 +65,17 @@ fn changing(n: u128, spec: &JobSpec) -> (World, JobSpec) {
     (world, new)
 }
 
-fn set(world: &mut World, node: NodeId, status: NodeStatus) {
+fn set(world: &mut Harness, node: NodeId, status: NodeStatus) {
     world.nodes.get_mut(&node).unwrap().status = status;
 }
 
-fn join(world: &mut World, n: u128) -> NodeId {
+fn join(world: &mut Harness, n: u128) -> NodeId {
     world.nodes.insert(node_id(n), node(n));
     node_id(n)
 }
 
 /// How many live of the first version, and of the second.
-fn versions(world: &World) -> [usize; 2] {
+fn versions(world: &Harness) -> [usize; 2] {
     let of = |v| world.allocs.values().filter(|a| !a.terminal() && a.job_version == v).count();
     [of(0), of(1)]
 }
@@ -83,7 +83,7 @@ fn versions(world: &World) -> [usize; 2] {
 #[test]
 fn first_system_version_needs_no_canaries_and_no_waves() {
     let spec = trying(1, 50);
-    let mut world = World::of_nodes(nodes(4));
+    let mut world = Harness::of_nodes(nodes(4));
     world.register(spec.clone());
     let decision = world.run(&spec);
     let deployment = world.deployment.clone().expect("a deployment");
@@ -100,11 +100,11 @@ fn first_system_version_needs_no_canaries_and_no_waves() {
 
 #[test]
 fn sysbatch_jobs_and_empty_regions_have_no_deployments() {
-    let mut world = World::of_nodes(nodes(2));
+    let mut world = Harness::of_nodes(nodes(2));
     let spec = typed(JobType::Sysbatch);
     world.register(spec.clone());
     world.run(&spec);
-    let mut empty = World::of_nodes([]);
+    let mut empty = Harness::of_nodes([]);
     empty.register(rolling(1));
     empty.run(&rolling(1));
     assert_eq!((world.deployment, empty.deployment.take()), (None, None));
@@ -143,12 +143,12 @@ fn paced(max_parallel: i64, canary: i64) -> JobSpec {
 
 const STAGGER: Span = Span::seconds(40);
 
-fn pass(world: &mut World, seconds: i64) {
+fn pass(world: &mut Harness, seconds: i64) {
     world.allocs.values_mut().for_each(|a| a.create_time = a.create_time + Span::seconds(-seconds));
 }
 
 /// How many were placed, and when it goes on by the clock.
-fn step(world: &mut World, spec: &JobSpec) -> (usize, Option<Wall>) {
+fn step(world: &mut Harness, spec: &JobSpec) -> (usize, Option<Wall>) {
     let decision = world.run(spec);
     let next: Vec<Option<Wall>> = decision.created.iter().map(|e| e.wait_until).collect();
     assert!(decision.created.iter().all(|e| e.trigger == Trigger::RollingUpdate) && next.len() < 2);

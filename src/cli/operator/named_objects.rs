@@ -1,7 +1,7 @@
 //! What is found by its name and described by a line: namespaces and node pools.
 
+use crate::error::{CommandError, CommandResult};
 use crate::http::decode;
-use crate::output::{Failure, Outcome};
 use crate::render::layout;
 use crate::session::{Session, ambiguous};
 use serde::Deserialize;
@@ -9,26 +9,26 @@ use serde_json::Value;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Named {
+pub struct NamedObject {
     pub name: String,
     pub description: String,
 }
 
 /// The object of this name, or the only one whose name begins so. `list`: where they are listed.
-pub fn find(session: &Session, list: &str, noun: &str, prefix: &str) -> Outcome<Value> {
+pub fn find(session: &Session, list: &str, noun: &str, prefix: &str) -> CommandResult<Value> {
     let value = session.client.get_value(list, &[("prefix", prefix)])?;
-    let found: Vec<Named> = decode(&value)?;
+    let found: Vec<NamedObject> = decode(&value)?;
     let place = found.iter().position(|one| one.name == prefix);
     let subject = noun[..1].to_uppercase() + &noun[1..];
     match (&found[..], place) {
-        ([], _) => Err(Failure::new(format!("{subject} {prefix:?} matched no {noun}s"))),
+        ([], _) => Err(CommandError::new(format!("{subject} {prefix:?} matched no {noun}s"))),
         (_, Some(at)) => Ok(value[at].clone()),
         ([_], None) => Ok(value[0].clone()),
         (many, None) => Err(ambiguous(prefix, &format!("{noun}s"), &table(many))),
     }
 }
 
-pub fn table(all: &[Named]) -> String {
+pub fn table(all: &[NamedObject]) -> String {
     let rows: Vec<_> = all.iter().map(|one| vec![one.name.clone(), one.description.clone()]).collect();
     layout::table(&["Name", "Description"], &rows)
 }
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn they_are_listed_by_name() {
-        let team = Named { name: "team".into(), description: "ours".into() };
+        let team = NamedObject { name: "team".into(), description: "ours".into() };
         assert_eq!(table(&[team]), "Name  Description\nteam  ours\n");
     }
 }

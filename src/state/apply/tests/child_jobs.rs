@@ -69,7 +69,7 @@ fn a_launch_makes_one_child_with_its_evaluation_and_only_once() {
 }
 
 #[test]
-fn an_unfinished_child_keeps_the_next_away_if_that_is_asked_for() {
+fn prohibit_overlap_skips_launches_while_a_child_runs() {
     let mut region = Region::default();
     told(&mut region, &register(clock(true), None)).expect("is taken");
     told(&mut region, &launch(1, false)).expect("is launched");
@@ -109,7 +109,7 @@ fn children_outlive_a_purged_parent() {
 }
 
 #[test]
-fn what_cannot_be_launched_or_become_another_is_refused() {
+fn impossible_launches_and_kind_changes_are_refused() {
     let mut region = Region::default();
     let refused = |region: &mut Region, command: &Command, why: &str| {
         let refusal = told(region, command).expect_err(why);
@@ -152,7 +152,7 @@ fn periodic_children_keep_type_and_priority() {
 }
 
 #[test]
-fn a_job_that_has_a_childs_name_by_chance_is_left_alone() {
+fn a_launch_leaves_a_user_job_with_the_childs_id_alone() {
     let mut region = Region::default();
     told(&mut region, &register(clock(false), None)).expect("is taken");
     told(&mut region, &register(spec(&child(1), 1), None)).expect("is taken");

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: what is said over the socket, and what the name is for.
 
-use super::driver::Options;
+use super::Options;
 use model::id::Uuid;
 use rustix::fs::{AtFlags, FlockOperation, StatxFlags, flock, statx};
 use rustix::io::retry_on_intr;
@@ -16,13 +16,13 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// How long another keeper of the same directory may take to go.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub fn create(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// A name that no other directory has in this boot of the machine, even a copy: device, inode and, because inodes are
+/// A name that no other directory has in this boot of the machine, not even a copy: device, inode and, because inodes are
 /// reused, the time of its creation (where the file system knows). It is stored nowhere, so nothing can damage it.
 pub fn name(dir: &Path) -> io::Result<String> {
     let (meta, dir) = (fs::metadata(dir)?, File::open(dir)?);
@@ -47,7 +47,7 @@ pub fn lock(dir: &Path) -> Result<File, String> {
         // nobody receives it any more: then it is closed, and free again
         locked.is_ok().then(|| sender.send(file))
     });
-    held.recv_timeout(LOCK_PATIENCE).map_err(|_| {
+    held.recv_timeout(LOCK_TIMEOUT).map_err(|_| {
         format!(
             "another keeper runs in {}: one data directory has one keeper (drover keeper status shows it)",
             dir.display()
@@ -64,7 +64,7 @@ pub fn listen(options: &Options) -> Result<UnixListener, String> {
         listener.set_nonblocking(true).map_err(failed)?;
         return Ok(listener);
     }
-    // We hold the lock: whatever is there is nobody's.
+    // We hold the lock: a socket that is there is stale.
     match fs::remove_file(&path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}

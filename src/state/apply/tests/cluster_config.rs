@@ -1,6 +1,6 @@
 //! Node pools, the scheduler's configuration, and evaluations that are deleted.
 
-use super::super::super::store::ApplyResult;
+use super::super::ApplyResult;
 use super::*;
 use crate::check;
 use model::pool::NodePoolSpec;
@@ -48,7 +48,7 @@ fn pools_are_written_listed_and_deleted_and_their_events_told() {
 }
 
 #[test]
-fn what_may_not_be_done_to_a_pool_is_told() {
+fn forbidden_pool_changes_are_refused() {
     let mut r = Region::default();
     for name in ["all", "default"] {
         let why = |what: &str| (RefusalKind::Invalid, format!("{what} node pool {name:?} is not allowed"));
@@ -85,7 +85,7 @@ fn a_node_pool_is_made_by_its_first_node() {
 }
 
 #[test]
-fn the_scheduler_is_told_how_to_work_by_region_and_by_pool() {
+fn scheduler_config_is_read_by_region_and_pool() {
     let mut r = Region::default();
     let scheduling = |r: &Region, pool: &str| SchedulerState::scheduling(&r.view(), pool);
     assert_eq!(scheduling(&r, "default"), Scheduling::default());

@@ -12,9 +12,9 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 const MAX_FILES: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
-pub struct Disk;
+pub struct LocalFiles;
 
-impl Files for Disk {
+impl Files for LocalFiles {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         let file = fs::File::open(path).map_err(|e| format!("{path}: {}", os_error(&e)))?;

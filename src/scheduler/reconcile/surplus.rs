@@ -1,24 +1,24 @@
-//! Which allocations go when there are more than wanted (scheduler.md 8.5). Refuses to know why there are more.
+//! Which allocations stop when there are more than the group's count (scheduler.md 8.5). Refuses to know why there are more.
 
-use super::{NameIndex, Set, Stop, group};
+use super::{AllocSet, NameIndex, Stop, stop_not_needed};
 use model::alloc::{Allocation, ClientStatus};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// A group's allocations that are or may be one too many.
+/// The allocations of a group that may be surplus.
 pub struct GroupAllocs<'s, 'a> {
-    pub untainted: &'s mut Set<'a>,
-    pub migrating: &'s mut Set<'a>,
+    pub untainted: &'s mut AllocSet<'a>,
+    pub migrating: &'s mut AllocSet<'a>,
     /// Failed, to be placed again.
-    pub now: &'s mut Set<'a>,
+    pub now: &'s mut AllocSet<'a>,
     /// Those that were promoted: empty while they are on trial.
-    pub canaries: &'s Set<'a>,
+    pub canaries: &'s AllocSet<'a>,
 }
 
 /// Takes out what is more than the count. First what has failed, so that nothing that runs is stopped for it; then what a
 /// promoted canary has replaced; then what has to leave its node anyway; then those whose names newer ones have; then those with the highest names, and any
-/// others. Work that was done stays, and so does what nobody knows the state of.
-pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
+/// others. Completed allocations stay, and so do unknown ones.
+pub fn stop_surplus<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) -> Vec<Stop<'a>> {
     let GroupAllocs { untainted, migrating, now, canaries } = held;
     let known = untainted.values().filter(|a| a.client != ClientStatus::Unknown).count();
     let mut surplus = ((known + migrating.len() + now.len()) as u64).saturating_sub(count);
@@ -31,11 +31,11 @@ pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) ->
     let on_trial_names: BTreeSet<u64> = canaries.values().map(|a| a.index()).collect();
     let succeeded = |a: &&Allocation| on_trial_names.contains(&a.index()) && !canaries.contains_key(&a.id);
     let (replaced, live): (Vec<_>, Vec<_>) = live.into_iter().partition(succeeded);
-    let (doubled, live) = apart_from_namesakes(live);
+    let (doubled, live) = split_duplicate_names(live);
     let mut stopped = Vec::new();
     for candidates in [ended, replaced, migrating.values().copied().collect(), doubled] {
         let taken = highest_first(candidates, &mut surplus);
-        taken.iter().for_each(|a| names.let_go(a.index()));
+        taken.iter().for_each(|a| names.release(a.index()));
         stopped.extend(taken);
     }
     let highest: BTreeSet<u64> = names.highest(surplus).into_iter().collect();
@@ -48,17 +48,17 @@ pub fn stop<'a>(count: u64, held: GroupAllocs<'_, 'a>, names: &mut NameIndex) ->
         migrating.remove(&alloc.id);
         now.remove(&alloc.id);
     }
-    stopped.into_iter().map(group::not_needed).collect()
+    stopped.into_iter().map(stop_not_needed).collect()
 }
 
-/// Splits off allocations whose name one of a newer version has, too.
-fn apart_from_namesakes(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
+/// Splits off allocations whose name another one of a newer version has, too.
+fn split_duplicate_names(mut live: Vec<&Allocation>) -> (Vec<&Allocation>, Vec<&Allocation>) {
     live.sort_by_key(|a| (Reverse((a.job_create_index, a.job_version)), a.id));
     let mut names = BTreeSet::new();
     live.into_iter().partition(|a| !names.insert(a.index()))
 }
 
-/// As many as are too many; `surplus` falls by them.
+/// Takes at most `surplus` allocations, highest index first, and lowers `surplus` by them.
 fn highest_first<'a>(mut from: Vec<&'a Allocation>, surplus: &mut u64) -> Vec<&'a Allocation> {
     from.sort_by_key(|a| (Reverse(a.index()), a.id));
     from.truncate(usize::try_from(*surplus).unwrap_or(usize::MAX));

@@ -17,7 +17,7 @@ pub enum NodeCheck {
 
 impl<'a> Search<'a> {
     pub fn check_node(&mut self, proposal: &Proposal<'a>, slot: u32) -> NodeCheck {
-        self.catch_up(proposal);
+        self.apply_changes(proposal);
         match self.node_states[slot as usize] {
             NodeState::Fits => NodeCheck::Fits(self.metric_at(slot)),
             NodeState::Exhausted(short) => NodeCheck::Exhausted(self.text(short).into_owned()),

@@ -17,7 +17,7 @@ const MAX_UNSENT_BYTES: usize = 4 << 20;
 pub const MAX_FDS: usize = 3;
 const READ_BYTES: usize = 64 << 10;
 
-pub struct Client {
+pub struct Connection {
     stream: UnixStream,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
@@ -27,13 +27,13 @@ pub struct Client {
 
 /// Why a connection ends.
 #[derive(Debug)]
-pub enum End {
+pub enum ConnectionEnd {
     Closed,
     /// A sentence for the peer.
     Protocol(String),
 }
 
-impl Client {
+impl Connection {
     /// Takes a connection of this user or root; others get nothing.
     pub fn accept(stream: UnixStream) -> io::Result<Self> {
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
@@ -41,18 +41,18 @@ impl Client {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
         stream.set_nonblocking(true)?;
-        Ok(Client { stream, inbox: Vec::new(), outbox: Vec::new(), closing: false })
+        Ok(Connection { stream, inbox: Vec::new(), outbox: Vec::new(), closing: false })
     }
 
     /// One read's worth of commands.
-    pub fn receive(&mut self) -> Result<Vec<Command>, End> {
+    pub fn receive(&mut self) -> Result<Vec<Command>, ConnectionEnd> {
         let mut buffer = [0u8; 4096];
         while self.inbox.len() < READ_BYTES.max(self.wanted()) {
             match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(End::Closed),
+                Ok(0) => return Err(ConnectionEnd::Closed),
                 Ok(n) => self.inbox.extend_from_slice(&buffer[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return Err(End::Closed),
+                Err(_) => return Err(ConnectionEnd::Closed),
             }
         }
         self.parse()
@@ -64,18 +64,18 @@ impl Client {
         LENGTH_BYTES + length.min(MAX_MESSAGE_BYTES)
     }
 
-    fn parse(&mut self) -> Result<Vec<Command>, End> {
+    fn parse(&mut self) -> Result<Vec<Command>, ConnectionEnd> {
         let mut commands = Vec::new();
         let mut at = 0;
         while let Some((length, rest)) = self.inbox[at..].split_first_chunk::<LENGTH_BYTES>() {
             let length = u32::from_le_bytes(*length) as usize;
             if length > MAX_MESSAGE_BYTES {
-                return Err(End::Protocol(format!(
+                return Err(ConnectionEnd::Protocol(format!(
                     "a message of {length} bytes; {MAX_MESSAGE_BYTES} are allowed"
                 )));
             }
             let Some(message) = rest.get(..length) else { break };
-            commands.push(record::decode(message).map_err(|e| End::Protocol(e.to_string()))?);
+            commands.push(record::decode(message).map_err(|e| ConnectionEnd::Protocol(e.to_string()))?);
             at += LENGTH_BYTES + length;
         }
         self.inbox.drain(..at);
@@ -130,7 +130,7 @@ impl Client {
     }
 }
 
-impl AsFd for Client {
+impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -141,9 +141,9 @@ mod tests {
     use super::*;
     use wire::keeper::PROTOCOL;
 
-    fn pair() -> (Client, UnixStream) {
+    fn pair() -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
-        (Client::accept(ours).expect("same user"), theirs)
+        (Connection::accept(ours).expect("same user"), theirs)
     }
 
     fn framed(message: &[u8]) -> Vec<u8> {
@@ -162,15 +162,15 @@ mod tests {
         }
         assert_eq!(got, [hello, Command::List]);
         drop(peer);
-        assert!(matches!(client.receive(), Err(End::Closed)));
+        assert!(matches!(client.receive(), Err(ConnectionEnd::Closed)));
     }
 
     #[test]
-    fn nonsense_ends_the_connection_with_a_sentence() {
+    fn malformed_frames_end_the_connection_with_a_reason() {
         for bytes in [framed(b"\xffnonsense"), u32::MAX.to_le_bytes().to_vec(), framed(b"")] {
             let (mut client, mut peer) = pair();
             peer.write_all(&bytes).expect("write");
-            assert!(matches!(client.receive(), Err(End::Protocol(_))), "{bytes:?}");
+            assert!(matches!(client.receive(), Err(ConnectionEnd::Protocol(_))), "{bytes:?}");
         }
     }
 

@@ -93,7 +93,7 @@ fn a_dispatch_makes_a_child_with_its_evaluation_in_one_entry() {
 }
 
 #[test]
-fn a_token_makes_one_child_as_long_as_that_is_there() {
+fn an_idempotency_token_makes_one_child_while_it_exists() {
     let mut region = begun();
     let (first, _) = made(&mut region, 1, "once");
     assert_eq!(made(&mut region, 2, "once"), (first.clone(), false));
@@ -120,7 +120,7 @@ fn a_token_makes_one_child_as_long_as_that_is_there() {
 }
 
 #[test]
-fn two_of_one_second_and_one_number_have_names_of_their_own() {
+fn dispatches_of_one_second_get_different_ids() {
     let mut region = begun();
     let (first, second) = (made(&mut region, 7, ""), made(&mut region, 8, ""));
     assert_eq!(first.0, "form/dispatch-1700000000-00000000");
@@ -133,7 +133,7 @@ fn two_of_one_second_and_one_number_have_names_of_their_own() {
 }
 
 #[test]
-fn what_cannot_be_dispatched_is_refused_and_leaves_nothing() {
+fn refused_dispatches_write_nothing() {
     let refused = |region: &mut Region, request: DispatchRequest, why: &str| {
         let before = region.view().digest();
         let refusal = told(region, &dispatch(9, request)).expect_err(why);
@@ -170,7 +170,7 @@ fn what_cannot_be_dispatched_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_form_stays_one_and_a_child_is_not_written_anew() {
+fn kind_changes_of_parameterized_jobs_are_refused() {
     let conflict = |region: &mut Region, spec: JobSpec, why: &str| {
         let refusal = told(region, &register(spec, None)).expect_err(why);
         assert_eq!((refusal.message.as_str(), refusal.kind), (why, RefusalKind::Conflict));
@@ -266,7 +266,7 @@ fn what_is_dispatched_of_a_periodic_job_launches_by_itself() {
     assert!(!evaluated, "it waits for its time");
     assert_eq!(region.view().launched(&key(&child)).expect("reads"), Some(AT));
     assert_eq!(region.job(&child).status, JobStatus::Running);
-    assert_eq!(region.view().jobs_to_follow().expect("reads"), [key(&child)]);
+    assert_eq!(region.view().system_and_periodic_jobs().expect("reads"), [key(&child)]);
     let launch = wire::command::LaunchJobCommand {
         job: key(&child),
         moment: AT + Span::minutes(1),

@@ -1,4 +1,4 @@
-//! While a deployment holds its version back: what is replaced all the same, by what, and what is still owed.
+//! While a deployment holds its version back: what is replaced all the same, by what, and what is still unreplaced.
 
 use super::rolling::{canary, deployment, group_of, next_version, with_update};
 use super::*;
@@ -47,7 +47,7 @@ fn what_found_no_room_is_owed_though_it_was_stopped_long_ago() {
         replaced[1].next = Some(alloc_id(99));
         assert!(case.changes(&replaced).replacements.is_empty(), "{how:?}: it has a successor");
         let mut unwanted = allocs.clone();
-        unwanted[1].desired_description = group::NOT_NEEDED.into();
+        unwanted[1].desired_description = NOT_NEEDED.into();
         assert!(case.changes(&unwanted).replacements.is_empty(), "{how:?}: nobody missed it");
         let mut ancient = allocs.clone();
         ancient[0].job_version += 1;

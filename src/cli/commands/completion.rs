@@ -5,9 +5,9 @@
 
 use crate::Run;
 use crate::commands::{COMMANDS, Command, unalias};
+use crate::error::{CommandError, CommandResult};
 use crate::flags::{GLOBAL_FLAGS, takes_value};
 use crate::node::shapes::NodeStub;
-use crate::output::{Failure, Outcome};
 use crate::session::{Session, path};
 use crate::shapes::{Alloc, JobAction, JobStub};
 use argh::{ArgsInfo, FromArgs};
@@ -51,15 +51,15 @@ pub struct Completion {
 }
 
 impl Run for Completion {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let script = match self.shell.as_deref() {
             Some("bash") => BASH,
             Some("zsh") => ZSH,
             Some("fish") => FISH,
             Some(other) => {
-                return Err(Failure::usage(format!("not supported yet: completion for {other:?}")));
+                return Err(CommandError::usage(format!("not supported yet: completion for {other:?}")));
             }
-            None => return Err(Failure::usage("This command takes one argument: bash, zsh or fish")),
+            None => return Err(CommandError::usage("This command takes one argument: bash, zsh or fish")),
         };
         session.out.text(script)?;
         Ok(ExitCode::SUCCESS)
@@ -76,7 +76,7 @@ pub struct Complete {
 }
 
 impl Run for Complete {
-    fn run(self, session: &mut Session) -> Outcome<ExitCode> {
+    fn run(self, session: &mut Session) -> CommandResult<ExitCode> {
         let (last, before) = match self.word.split_last() {
             Some((last, before)) => (last.as_str(), before),
             None => ("", &[][..]),
@@ -91,7 +91,7 @@ impl Run for Complete {
 
 /// What an argument names, by the argument's own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum NameKind {
     Job,
     Alloc,
     Node,
@@ -99,27 +99,27 @@ enum Kind {
     Action,
 }
 
-impl Kind {
-    fn of(argument: &str) -> Option<Kind> {
+impl NameKind {
+    fn of(argument: &str) -> Option<NameKind> {
         match argument {
-            "job" => Some(Kind::Job),
-            "alloc" | "target" => Some(Kind::Alloc),
-            "node" => Some(Kind::Node),
-            "action" => Some(Kind::Action),
+            "job" => Some(NameKind::Job),
+            "alloc" | "target" => Some(NameKind::Alloc),
+            "node" => Some(NameKind::Node),
+            "action" => Some(NameKind::Action),
             _ => None,
         }
     }
 }
 
 /// An agent that does not answer knows no names. `prefix`: what they begin with, or the job that has them.
-fn names(session: &Session, kind: Kind, prefix: &str) -> Vec<String> {
+fn names(session: &Session, kind: NameKind, prefix: &str) -> Vec<String> {
     let query = [("prefix", prefix)];
     let client = &session.client;
     match kind {
-        Kind::Job => ids(client.get::<Vec<JobStub>>("/v1/jobs", &query).ok(), |job| job.id),
-        Kind::Alloc => ids(client.get::<Vec<Alloc>>("/v1/allocations", &query).ok(), |alloc| alloc.id),
-        Kind::Node => ids(client.get::<Vec<NodeStub>>("/v1/nodes", &query).ok(), |node| node.id),
-        Kind::Action => {
+        NameKind::Job => ids(client.get::<Vec<JobStub>>("/v1/jobs", &query).ok(), |job| job.id),
+        NameKind::Alloc => ids(client.get::<Vec<Alloc>>("/v1/allocations", &query).ok(), |alloc| alloc.id),
+        NameKind::Node => ids(client.get::<Vec<NodeStub>>("/v1/nodes", &query).ok(), |node| node.id),
+        NameKind::Action => {
             let list = format!("{}/actions", path("job", prefix));
             ids(client.get::<Vec<JobAction>>(&list, &[]).ok(), |action| action.name)
         }
@@ -131,20 +131,24 @@ fn ids<T>(found: Option<Vec<T>>, id: fn(T) -> String) -> Vec<String> {
 }
 
 /// `before`: the words between "drover" and the one to be completed.
-fn candidates(before: &[String], last: &str, names: &dyn Fn(Kind, &str) -> Vec<String>) -> BTreeSet<String> {
+fn candidates(
+    before: &[String],
+    last: &str,
+    names: &dyn Fn(NameKind, &str) -> Vec<String>,
+) -> BTreeSet<String> {
     let found = match command_of(before) {
         None => next_words(before),
         Some((command, given)) if last.starts_with('-') => flags_of(command, given),
         Some((command, given)) => {
             let named = match given.last().filter(|_| wants_value(command, given.last())) {
-                Some(flag) => Kind::of(flag.trim_start_matches('-')).filter(|_| command.networked),
-                None => (command.info)().positionals.first().and_then(|p| Kind::of(p.name)),
+                Some(flag) => NameKind::of(flag.trim_start_matches('-')).filter(|_| command.networked),
+                None => (command.info)().positionals.first().and_then(|p| NameKind::of(p.name)),
             };
             let of_job = given.iter().skip_while(|word| word.as_str() != "-job").nth(1);
             match named {
                 None => BTreeSet::new(),
-                Some(Kind::Action) => {
-                    of_job.map(|job| names(Kind::Action, job)).unwrap_or_default().into_iter().collect()
+                Some(NameKind::Action) => {
+                    of_job.map(|job| names(NameKind::Action, job)).unwrap_or_default().into_iter().collect()
                 }
                 Some(kind) => names(kind, last).into_iter().collect(),
             }
@@ -196,7 +200,7 @@ mod tests {
     fn complete(line: &str) -> Vec<String> {
         let words: Vec<String> = line.split(' ').map(str::to_string).collect();
         let (last, before) = words.split_last().expect("a split has a part");
-        let names = |kind: Kind, prefix: &str| vec![format!("{prefix}{kind:?}"), "zzz".to_string()];
+        let names = |kind: NameKind, prefix: &str| vec![format!("{prefix}{kind:?}"), "zzz".to_string()];
         candidates(before, last, &names).into_iter().collect()
     }
 

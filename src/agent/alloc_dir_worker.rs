@@ -22,26 +22,30 @@ const BUILDS_AT_ONCE: usize = 16;
 const REMOVAL_STEP: usize = 10_000;
 const REMOVAL_STEPS: usize = 1_000;
 
-pub struct DirWork {
+pub struct AllocDirWorker {
     builds: Sender<DirSpec>,
     removals: Sender<AllocId>,
 }
 
 /// Where directories lie.
-pub struct Places {
+pub struct DirPaths {
     pub data_dir: PathBuf,
     pub alloc_dir: PathBuf,
 }
 
-impl DirWork {
+impl AllocDirWorker {
     /// `own`: where results go.
-    pub fn start(executor: &smol::Executor<'static>, places: Places, own: &Sender<ClientMessage>) -> DirWork {
-        let places = Arc::new(places);
+    pub fn start(
+        executor: &smol::Executor<'static>,
+        dirs: DirPaths,
+        own: &Sender<ClientMessage>,
+    ) -> AllocDirWorker {
+        let dirs = Arc::new(dirs);
         let (builds, to_build) = async_channel::bounded(QUEUED);
         let (removals, to_remove) = async_channel::bounded(QUEUED);
-        executor::spawn(executor, build_all(to_build, places.clone(), own.clone())).detach();
-        executor::spawn(executor, remove_all(to_remove, places, own.clone())).detach();
-        DirWork { builds, removals }
+        executor::spawn(executor, build_all(to_build, dirs.clone(), own.clone())).detach();
+        executor::spawn(executor, remove_all(to_remove, dirs, own.clone())).detach();
+        AllocDirWorker { builds, removals }
     }
 
     pub fn build(&self, spec: DirSpec) {
@@ -53,7 +57,7 @@ impl DirWork {
     }
 }
 
-async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<ClientMessage>) {
+async fn build_all(asked: Receiver<DirSpec>, dirs: Arc<DirPaths>, own: Sender<ClientMessage>) {
     while let Ok(first) = asked.recv().await {
         let mut batch = vec![first];
         while batch.len() < BUILDS_AT_ONCE
@@ -61,18 +65,18 @@ async fn build_all(asked: Receiver<DirSpec>, places: Arc<Places>, own: Sender<Cl
         {
             batch.push(next);
         }
-        let places = places.clone();
-        let work = move || batch.iter().map(|spec| (spec.alloc, places.build(spec))).collect::<Vec<_>>();
+        let dirs = dirs.clone();
+        let work = move || batch.iter().map(|spec| (spec.alloc, dirs.build(spec))).collect::<Vec<_>>();
         for (alloc, result) in executor::unblock(work).await {
             tell(&own, Input::DirBuilt { alloc, result }).await;
         }
     }
 }
 
-async fn remove_all(asked: Receiver<AllocId>, places: Arc<Places>, own: Sender<ClientMessage>) {
+async fn remove_all(asked: Receiver<AllocId>, dirs: Arc<DirPaths>, own: Sender<ClientMessage>) {
     while let Ok(alloc) = asked.recv().await {
-        let places = places.clone();
-        let result = executor::unblock(move || places.remove(alloc)).await;
+        let dirs = dirs.clone();
+        let result = executor::unblock(move || dirs.remove(alloc)).await;
         tell(&own, Input::DirRemoved { alloc, result }).await;
     }
 }
@@ -82,10 +86,10 @@ async fn tell(own: &Sender<ClientMessage>, input: Input) {
     own.send(ClientMessage::Input(input)).await.unwrap_or_default();
 }
 
-impl Places {
+impl DirPaths {
     fn build(&self, spec: &DirSpec) -> Result<(), String> {
         if spec.tasks.iter().any(|t| !t.user.is_empty()) {
-            DataDir::let_users_pass(&self.data_dir).map_err(|e| e.to_string())?;
+            DataDir::allow_traversal(&self.data_dir).map_err(|e| e.to_string())?;
         }
         let dirs = self.open()?;
         for task in &spec.tasks {

@@ -2,7 +2,7 @@
 //! Refuses to know what follows from any of it.
 
 use super::fault::Fault;
-use super::tables::{self, JobRow, Kind, Part, Place, Rows};
+use super::tables::{self, CreationKey, JobRow, Kind, Part, Rows};
 use super::view::{View, read_namespace, read_version};
 use model::alloc::{Allocation, ClientStatus};
 use model::eval::Evaluation;
@@ -39,7 +39,7 @@ impl View {
 
 impl View {
     /// System jobs and periodic ones, of all namespaces. Decodes no job.
-    pub fn jobs_to_follow(&self) -> Result<Vec<JobKey>, Fault> {
+    pub fn system_and_periodic_jobs(&self) -> Result<Vec<JobKey>, Fault> {
         let mut out = Vec::new();
         tables::each_job(&self.rows, &[], None, |job, bytes| {
             let periodic = |row: &JobRow| row.kinship.launched().is_some();
@@ -52,11 +52,16 @@ impl View {
     }
 
     /// Allocations of all jobs whose newest version has at most this priority; jobs of which nothing lives are left out.
-    pub fn each_alloc_up_to(&self, priority: i64, each: &mut dyn FnMut(Allocation)) -> Result<(), Fault> {
+    pub fn each_alloc_up_to_priority(
+        &self,
+        priority: i64,
+        each: &mut dyn FnMut(Allocation),
+    ) -> Result<(), Fault> {
         tables::each_job(&self.rows, &[], None, |_, bytes| {
             let Some(row) = self.job_row(bytes)?.filter(|row| row.live_allocs > 0) else { return Ok(true) };
             if read_version(&self.rows, bytes, &row, row.newest()?)?.spec.priority <= priority {
-                let allocs: Vec<Allocation> = self.named_by(&Part::Alloc.key(bytes, &[]), Kind::Alloc)?;
+                let allocs: Vec<Allocation> =
+                    self.rows_of_index(&Part::Alloc.key(bytes, &[]), Kind::Alloc)?;
                 allocs.into_iter().for_each(&mut *each);
             }
             Ok(true)
@@ -99,7 +104,7 @@ impl View {
     /// Whether it may not be deleted, even if a user wants it.
     pub fn needs(&self, eval: &Evaluation) -> Result<bool, Fault> {
         let row = self.job_row(&tables::job_bytes(&eval.job))?;
-        is_needed(&self.rows, eval, row.is_some_and(|row| !row.stop))
+        is_eval_needed(&self.rows, eval, row.is_some_and(|row| !row.stop))
     }
 }
 
@@ -115,9 +120,9 @@ pub(super) fn read_scheduler_config(rows: &impl Rows) -> Result<SchedulerConfig,
 }
 
 /// Something that the evaluation placed lives, or, if its job is wanted, may yet be placed again.
-pub(super) fn is_needed(rows: &impl Rows, eval: &Evaluation, wanted: bool) -> Result<bool, Fault> {
+pub(super) fn is_eval_needed(rows: &impl Rows, eval: &Evaluation, wanted: bool) -> Result<bool, Fault> {
     for key in tables::keys(rows, &Kind::AllocOfEval.key(&[eval.id.0.as_bytes()]))? {
-        let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(Place::at_end(&key)?))?;
+        let alloc: Allocation = tables::must_get(rows, &tables::alloc_key(CreationKey::from_key_end(&key)?))?;
         let done = alloc.server_terminal() || alloc.next.is_some();
         if !alloc.terminal() || (wanted && alloc.client == ClientStatus::Failed && !done) {
             return Ok(true);

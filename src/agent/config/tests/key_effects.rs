@@ -2,7 +2,7 @@
 
 use super::keys::{OBEYED, schema, written};
 use super::*;
-use crate::{alloc_dir, event_buffer_entries, identity, limits, response_headers, stores};
+use crate::{alloc_dir, event_buffer_entries, identity, limits, response_headers, startup};
 use ::io::fingerprint::{self, Fingerprint};
 use ::io::http::Limits;
 use model::id::{NodeId, NodeSecret};
@@ -47,14 +47,14 @@ fn handed_on(more: &str) -> HandedOn {
         config: Default::default(),
         ..identity::agent_info(&config, &settings, data_dir)
     };
-    let mut client = stores::client_config(&config, node, &alloc_dir(&config, data_dir));
+    let mut client = startup::client_config(&config, node, &alloc_dir(&config, data_dir));
     client.host_env.clear();
     HandedOn {
-        server: stores::server_config(&config),
+        server: startup::server_config(&config),
         client,
-        client_store: stores::client_store(&config, data_dir),
+        client_store: startup::client_store(&config, data_dir),
         machine: identity::fingerprint_config(&config, &alloc_dir(&config, data_dir)),
-        node: identity::described(&config, node, found),
+        node: identity::node_info_from(&config, node, found),
         agent,
         limits: limits(&config),
         response_headers: response_headers(&config),

@@ -5,7 +5,7 @@
 
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
-use super::{Reply, Turn};
+use super::{ApplyTxn, Reply};
 use model::eval::Evaluation;
 use model::family::{self, Children};
 use model::id::JobKey;
@@ -14,7 +14,7 @@ use model::time::Wall;
 use wire::command::LaunchJobCommand;
 use wire::request::{Refusal, RefusalKind};
 
-impl Turn<'_> {
+impl ApplyTxn<'_> {
     pub(super) fn launch_job(&mut self, order: LaunchJobCommand) -> Result<Reply, Fault> {
         let refuse = |message: String| Ok(Err(Refusal::new(RefusalKind::Validation, message)));
         let Some(row) = self.job(&order.job)?.cloned() else { return refuse("job not found".into()) };
@@ -31,14 +31,14 @@ impl Turn<'_> {
             return Ok(self.nothing());
         }
         let child = family::launched(&spec, order.moment);
-        if let Some(refusal) = self.taken_by_another(&child)? {
+        if let Some(refusal) = self.child_id_conflict(&child)? {
             return Ok(Err(refusal));
         }
         self.make_child(&child, order.eval, order.tracked_versions, order.at)
     }
 
-    /// A job of the child's name that its parent has not made is somebody's own.
-    fn taken_by_another(&mut self, child: &JobSpec) -> Result<Option<Refusal>, Fault> {
+    /// A job with the child's id that the parent did not create belongs to a user.
+    fn child_id_conflict(&mut self, child: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let own = |row: &&mut JobRow| {
             (row.kinship.parent(), row.job_type) == (child.parent.as_str(), child.job_type)
         };
@@ -52,7 +52,7 @@ impl Turn<'_> {
         Ok(Some(Refusal::new(RefusalKind::Conflict, why)))
     }
 
-    /// Whether it is to happen. It is decided either way.
+    /// Whether the child is created. The launch counts as decided either way.
     fn decide_launch(
         &mut self,
         order: &LaunchJobCommand,
@@ -72,7 +72,7 @@ impl Turn<'_> {
         Ok(!(alone && row.summary.children.are_alive()) && self.job(&child)?.is_none())
     }
 
-    /// One that is there already is changed.
+    /// A child that exists already gets a new version.
     pub(super) fn make_child(
         &mut self,
         child: &JobSpec,
@@ -97,8 +97,8 @@ impl Turn<'_> {
         )
     }
 
-    /// A child that moved is counted where it is now.
-    pub(super) fn tell_parent(
+    /// Counts a child whose status changed in its parent's summary.
+    pub(super) fn count_child_in_parent(
         &mut self,
         child: &JobKey,
         was: Option<&JobRow>,
@@ -120,7 +120,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What an earlier job of this id has left.
+    /// Children of an earlier job with this id.
     pub(super) fn children_of(&self, parent: &JobKey) -> Result<Children, Fault> {
         let begin = tables::job_prefix_bytes(&parent.namespace, &format!("{}/", parent.id));
         let mut children = Children::default();

@@ -1,6 +1,6 @@
 //! What single blocks need beyond the schema table once their keys are read (jobspec.md 2.4, jobspec.md 3.9.3, jobspec.md 4.2).
 
-use super::decode::{Decoder, Read, complete};
+use super::{Decoder, Read, complete};
 use model::job::TaskGroup;
 use model::schema::{Declared, Hook};
 use serde_json::{Map, Value, json};

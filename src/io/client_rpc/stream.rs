@@ -12,13 +12,13 @@ use smol::Timer;
 use std::time::{Duration, Instant};
 use wire::client_rpc::{ClientRequest, StreamFrame};
 
-/// At most so many bytes are given at a time.
+/// The most bytes of one frame.
 pub const CHUNK_BYTES: usize = 64 << 10;
-/// So many pieces wait for a slow reader.
-const PIECES: usize = 4;
-/// How often a follower looks for more.
-const LOOK: Duration = Duration::from_millis(100);
-/// A follower that has nothing to send says that it is there.
+/// The most frames that wait for a slow reader.
+const MAX_QUEUED_FRAMES: usize = 4;
+/// How often a followed file is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// A stream without news sends a heartbeat after this time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What can be read piece by piece, on a thread that may wait for the disk.
@@ -28,12 +28,12 @@ pub trait Source: Send + 'static {
 }
 
 /// `again`: asked of the brain to learn whether what is followed can still grow; `None` reads to the present end.
-pub fn pieces(
+pub fn stream(
     executor: &smol::Executor<'static>,
     source: impl Source,
     again: Option<(BrainHandle, ClientRequest)>,
 ) -> Receiver<StreamFrame> {
-    let (sender, pieces) = async_channel::bounded(PIECES);
+    let (sender, pieces) = async_channel::bounded(MAX_QUEUED_FRAMES);
     executor::spawn(executor, pump(source, sender, again)).detach();
     pieces
 }
@@ -71,21 +71,21 @@ async fn pump(
         }
         if last_sent.elapsed() >= HEARTBEAT {
             // What was written before the end was seen is read in one more round.
-            last_round = is_over(again.as_ref()).await;
+            last_round = has_ended(again.as_ref()).await;
             if sender.send(StreamFrame::Alive).await.is_err() {
                 return;
             }
             last_sent = Instant::now();
         }
         if !last_round {
-            Timer::after(LOOK).await;
+            Timer::after(POLL_INTERVAL).await;
         }
     }
 }
 
-async fn is_over(again: Option<&(BrainHandle, ClientRequest)>) -> bool {
+async fn has_ended(again: Option<&(BrainHandle, ClientRequest)>) -> bool {
     match again {
-        Some((brain, ask)) => !matches!(brain.ask(ask.clone()).await, Ok(Grant::Files { over: false })),
+        Some((brain, ask)) => !matches!(brain.ask(ask.clone()).await, Ok(Grant::Files { ended: false })),
         None => true,
     }
 }

@@ -18,11 +18,11 @@ use wire::resource_usage::{
     TaskResourceUsage,
 };
 
-/// Between the two looks.
+/// Between the two samples.
 const MOMENT: Duration = Duration::from_millis(200);
-/// Disks that are told of.
+/// The most disks that are reported.
 const MAX_DISKS: usize = 64;
-/// Processes of a task that are told one by one.
+/// The most processes of a task that are reported one by one.
 const MAX_PROCESSES: usize = 1024;
 
 /// Clock ticks that a process has used, and the memory that it holds.
@@ -39,14 +39,14 @@ type Processes = BTreeMap<u32, Process>;
 /// `core_mhz`: of one core.
 pub async fn of_runs(runs: Vec<RunningTask>, core_mhz: f64) -> AllocResourceUsage {
     let (began, first, runs) = executor::unblock(move || {
-        let cgroups = Cgroups::survey();
+        let cgroups = Cgroups::detect();
         let look = |run: &RunningTask| processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
         (Instant::now(), runs.iter().map(look).collect::<Vec<_>>(), runs)
     })
     .await;
     Timer::after(MOMENT).await;
     executor::unblock(move || {
-        let cgroups = Cgroups::survey();
+        let cgroups = Cgroups::detect();
         let ticks = began.elapsed().as_secs_f64() * rustix::param::clock_ticks_per_second() as f64;
         let task = |(run, before): (&RunningTask, &Processes)| {
             let now = processes(&processes_of(&cgroups, run.run, &run.label, run.pid));
@@ -67,7 +67,7 @@ fn now() -> Wall {
 fn between(before: &Processes, now: &Processes, ticks: f64, core_mhz: f64) -> TaskResourceUsage {
     let mut figures = TaskResourceUsage::default();
     for (pid, process) in now {
-        // another's number before counts as nothing
+        // a reused pid has no earlier sample
         let then = before.get(pid).filter(|p| p.start_ticks == process.start_ticks);
         let percent = |count: fn(&Process) -> u64| {
             let used = then.map_or(0, |then| count(process).saturating_sub(count(then)));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_figures() {
+    fn this_machine_has_stats() {
         let host = smol::block_on(of_host(std::env::temp_dir(), 1000.0));
         assert!(
             host.memory.total_bytes > 0 && !host.cpus.is_empty() && host.alloc_dir.size_bytes > 0,

@@ -33,28 +33,28 @@ pub fn server_config(config: &Config) -> server::Config {
     }
 }
 
-pub struct Stores {
+pub struct OpenedStores {
     pub opened: Opened,
-    pub node: identity::Node,
+    pub node: identity::NodeCredentials,
     pub client: Client,
     pub space: DiskSpaceMonitor,
 }
 
 /// Both at the same time: a first start mostly waits for the disk.
-pub fn open_stores(config: &Config, dir: &DataDir) -> Result<Stores, String> {
+pub fn open_stores(config: &Config, dir: &DataDir) -> Result<OpenedStores, String> {
     thread::scope(|scope| {
         let server = scope.spawn(|| Opened::open(dir.server_store(), server_config(config), !config.dev));
         let node = dir.identity()?;
         let (client, space) = open_client(config, dir, node)?;
         let opened = server.join().map_err(|_| "opening the server's store panicked")??;
-        Ok(Stores { opened, node, client, space })
+        Ok(OpenedStores { opened, node, client, space })
     })
 }
 
 fn open_client(
     config: &Config,
     dir: &DataDir,
-    node: identity::Node,
+    node: identity::NodeCredentials,
 ) -> Result<(Client, DiskSpaceMonitor), String> {
     let path = client_store(config, dir.root());
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
@@ -73,7 +73,11 @@ pub fn client_store(config: &Config, data_dir: &Path) -> PathBuf {
     dir.join("state.redb")
 }
 
-pub fn client_config(config: &Config, node: identity::Node, alloc_dir: &Path) -> client::config::Config {
+pub fn client_config(
+    config: &Config,
+    node: identity::NodeCredentials,
+    alloc_dir: &Path,
+) -> client::config::Config {
     let mut settings = client::config::Config::new(node.0, node.1, alloc_dir.display().to_string());
     settings.region.clone_from(&config.region);
     settings.servers = vec![SERVER_ID];
