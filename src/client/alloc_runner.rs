@@ -2,6 +2,7 @@
 //! (client.md 5, client.md 6, client.md 10).
 
 mod health;
+mod time_limits;
 mod updates;
 
 use super::driver;
@@ -278,8 +279,7 @@ impl AllocRunner {
         } else if self.record.assignment.desired != DesiredStatus::Run {
             self.stop(now, false, skip_delays);
         } else if self.exceeds_run_limit(now) {
-            self.add_once(events::max_run_duration(ctx.now.stamp()), |_| true);
-            self.stop(now, true, skip_delays);
+            self.end_for_run_limit(ctx.now);
         } else if self.plan.is_none()
             && let Some(event) = self.kill_reason(ctx.now.stamp())
         {
@@ -321,16 +321,6 @@ impl AllocRunner {
         self.plan = Some(KillPlan { phase, with_poststop, skip_delays });
     }
 
-    /// Kills what still runs; those tasks have failed.
-    pub fn fail_disconnected(&mut self, now: Now) {
-        let event = events::disconnected(now.stamp());
-        self.tasks
-            .iter_mut()
-            .filter(|t| t.role != Role::Poststop)
-            .for_each(|t| t.fail_disconnected(event.clone()));
-        self.stop(now.mono, false, false);
-    }
-
     fn advance_kill(&mut self, ctx: &mut Context<'_>) {
         let Some(mut plan) = self.plan else { return };
         loop {
@@ -366,21 +356,6 @@ impl AllocRunner {
         for task in self.tasks.iter_mut().filter(|t| !t.is_dead() && meant(t) && !t.has_event(&event.kind)) {
             task.add_event(event.clone());
         }
-    }
-
-    /// When it will have taken as long as it may. `None`: it has no such limit, or has ended.
-    fn run_deadline(&self) -> Option<Mono> {
-        let limit = self.record.assignment.group.max_run_duration?;
-        (!self.has_ended()).then(|| self.age.reaches(limit))
-    }
-
-    /// Once it was so, it stays so: what a later version of its job allows comes too late.
-    fn exceeds_run_limit(&self, now: Mono) -> bool {
-        self.has_exceeded_run_limit() || self.run_deadline().is_some_and(|at| at <= now)
-    }
-
-    fn has_exceeded_run_limit(&self) -> bool {
-        self.tasks.iter().any(|t| t.has_event(events::MAX_RUN_DURATION))
     }
 
     /// Kills the selected tasks; true once all of them are dead.

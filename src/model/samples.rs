@@ -9,7 +9,7 @@ use crate::time::Span;
 use crate::value::Value;
 use std::collections::BTreeMap;
 
-/// Of 100 MHz and 64 MiB.
+/// A task of 100 MHz and 64 MiB.
 pub fn task(name: &str) -> Task {
     let resources = Resources { cpu_mhz: 100, memory_mb: 64, ..Resources::default() };
     Task { name: name.into(), driver: "raw_exec".into(), resources, ..Task::default() }

@@ -93,7 +93,7 @@ pub struct Search<'a> {
     base: AllocMetric,
     /// How many of the proposal's node changes this search has applied.
     seen: usize,
-    /// Of exhausted nodes, as far as they were computed.
+    /// The scores of exhausted nodes, as far as they were computed.
     preemption_scores: PreemptionScores,
 }
 

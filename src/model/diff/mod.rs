@@ -146,7 +146,7 @@ fn task(old: Option<&Task>, new: Option<&Task>) -> TaskDiff {
     }
 }
 
-/// Of its scaling policies, each type with its like.
+/// With the task's scaling policies: each type is compared with its like.
 fn of_task(old: Option<&Task>, new: Option<&Task>) -> Vec<ObjectDiff> {
     let mut all = objects(old.map(|t| t as &dyn Fields), new.map(|t| t as &dyn Fields));
     for kind in ScalingType::VERTICAL {

@@ -285,10 +285,6 @@ pub const fn many(hcl: &'static str, json: &'static str, block: &'static Block) 
     member(hcl, json, Shape::Many(block), true)
 }
 
-pub const fn by_label(hcl: &'static str, json: &'static str, block: &'static Block) -> Member {
-    member(hcl, json, Shape::ByLabel(block), true)
-}
-
 pub const fn ignored(json: &'static str) -> Member {
     member("", json, Shape::Ignored, true)
 }
