@@ -10,23 +10,23 @@ use wire::event::{Events, Object};
 
 const MAX_LINES: usize = 64;
 
-pub fn tell(events: &Events) {
+pub fn log_events(events: &Events) {
     if !enabled!(target: "nomad", Level::DEBUG) {
         return;
     }
     let of_plan = events.kind == "PlanResult";
     if of_plan {
-        plan(events);
+        log_plan(events);
     }
     let objects = || events.objects.iter().filter(|o| !(of_plan && matches!(o, Object::Alloc(_))));
-    objects().take(MAX_LINES).for_each(|object| tell_of(object, events));
+    objects().take(MAX_LINES).for_each(|object| log_object(object, events));
     let more = objects().count().saturating_sub(MAX_LINES);
     if more > 0 {
         debug!(target: "nomad", index = events.index, more, "and others");
     }
 }
 
-fn plan(events: &Events) {
+fn log_plan(events: &Events) {
     let allocs = || {
         events.objects.iter().filter_map(|o| match o {
             Object::Alloc(alloc) => Some(alloc),
@@ -39,7 +39,7 @@ fn plan(events: &Events) {
     debug!(target: "nomad", index = events.index, placed, updated, stopped, "plan applied");
 }
 
-fn tell_of(object: &Object, events: &Events) {
+fn log_object(object: &Object, events: &Events) {
     match object {
         Object::Job { job, deleted } => {
             let (spec, status) = (&job.spec, job.status.as_str());
@@ -54,9 +54,9 @@ fn tell_of(object: &Object, events: &Events) {
                 _ => debug!(target: "nomad.job", job_id, namespace, status, "job status updated"),
             }
         }
-        Object::Eval(eval) => tell_of_eval(eval, events.index),
-        Object::Alloc(alloc) => tell_of_alloc(alloc),
-        Object::Node(node) => tell_of_node(node, events.kind),
+        Object::Eval(eval) => log_eval(eval, events.index),
+        Object::Alloc(alloc) => log_alloc(alloc),
+        Object::Node(node) => log_node(node, events.kind),
         Object::Deployment(d) => {
             let (job_id, namespace, status) = (&d.job.id, &d.job.namespace, d.status.as_str());
             debug!(
@@ -71,7 +71,7 @@ fn tell_of(object: &Object, events: &Events) {
     }
 }
 
-fn tell_of_eval(eval: &Evaluation, index: u64) {
+fn log_eval(eval: &Evaluation, index: u64) {
     let (job_id, namespace, triggered_by) = (&eval.job.id, &eval.job.namespace, eval.trigger.as_str());
     let (status, description) = (eval.status.as_str(), eval.status_description.as_str());
     if eval.create_index == index && eval.status == EvalStatus::Pending {
@@ -88,7 +88,7 @@ fn tell_of_eval(eval: &Evaluation, index: u64) {
     }
 }
 
-fn tell_of_alloc(alloc: &Allocation) {
+fn log_alloc(alloc: &Allocation) {
     let (job_id, namespace, task_group) = (&alloc.job.id, &alloc.job.namespace, &alloc.group);
     let (desired, status) = (alloc.desired.as_str(), alloc.client.as_str());
     debug!(
@@ -98,7 +98,7 @@ fn tell_of_alloc(alloc: &Allocation) {
     );
 }
 
-fn tell_of_node(node: &Node, kind: &str) {
+fn log_node(node: &Node, kind: &str) {
     let (name, status) = (&node.info.name, node.status.as_str());
     let (eligible, draining) = (node.eligible, node.drain.is_some());
     match kind {

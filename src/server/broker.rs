@@ -282,7 +282,7 @@ impl Broker {
         self.superseded.drain(..n).collect()
     }
 
-    pub fn has_chores(&self) -> bool {
+    pub fn has_failed_or_superseded(&self) -> bool {
         !self.failed.is_empty() || !self.superseded.is_empty()
     }
 

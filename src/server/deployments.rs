@@ -22,7 +22,7 @@ use wire::command::{Command, StepDeployment};
 use wire::request::{DeploymentWish, RefusalKind};
 
 /// Deployments looked at in one turn; the rest follows in the next.
-const LOOKS_PER_TURN: usize = 16;
+const DEPLOYMENTS_PER_TURN: usize = 16;
 
 /// What the watcher keeps in memory. A new leader rebuilds it from the state.
 #[derive(Default)]
@@ -87,14 +87,14 @@ impl DeploymentWatcher {
             self.changed.insert(id);
         }
         let is_free = |id: &&DeploymentId| !self.in_flight.contains(id);
-        let taken: Vec<_> = self.changed.iter().filter(is_free).take(LOOKS_PER_TURN).copied().collect();
+        let taken: Vec<_> = self.changed.iter().filter(is_free).take(DEPLOYMENTS_PER_TURN).copied().collect();
         self.changed.retain(|id| !taken.contains(id));
         taken
     }
 
     /// Notes the deadlines that the state knows. A deadline that was set while this server led is as far away as it was
     /// meant; of one that was found, the wall clock says what is left, within what was meant.
-    fn note(&mut self, deployment: &Deployment, now: Mono, wall: Wall) {
+    fn set_deadlines(&mut self, deployment: &Deployment, now: Mono, wall: Wall) {
         let id = deployment.id;
         let Some(before) = self.known.get(&id) else { return };
         let runs = |g: &DeploymentGroup| !g.require_progress_by.is_never() && !g.is_in_time();
@@ -114,7 +114,7 @@ impl DeploymentWatcher {
     }
 
     /// The groups whose time is over.
-    fn late(&self, id: DeploymentId, now: Mono) -> Vec<&String> {
+    fn overdue(&self, id: DeploymentId, now: Mono) -> Vec<&String> {
         let deadlines = self.known.get(&id).into_iter().flatten();
         deadlines.filter(|(_, (_, at))| *at <= now).map(|(name, _)| name).collect()
     }
@@ -126,7 +126,7 @@ impl DeploymentWatcher {
 }
 
 /// What has to be done about a deployment.
-enum Verdict {
+enum WatcherAction {
     Nothing,
     Fail {
         why: &'static str,
@@ -151,7 +151,7 @@ impl DeploymentWatcher {
                 self.forget(id);
                 continue;
             };
-            self.note(&deployment, cx.now, cx.at);
+            self.set_deadlines(&deployment, cx.now, cx.at);
             if deployment.status == DeploymentStatus::Running {
                 self.watch_one(&deployment, &view, cx)?;
             }
@@ -166,23 +166,22 @@ impl DeploymentWatcher {
         };
         let at = cx.at;
         let allocs = view.allocs_of_deployment(deployment)?;
-        let late = self.late(deployment.id, cx.now);
-        let verdict = verdict(deployment, &job.spec, &allocs, &late, at);
+        let late = self.overdue(deployment.id, cx.now);
         let eval = || deployment_eval(deployment, &job);
-        match verdict {
-            Verdict::Nothing => {}
-            Verdict::Replace(ids) => {
+        match next_action(deployment, &job.spec, &allocs, &late, at) {
+            WatcherAction::Nothing => {}
+            WatcherAction::Replace(ids) => {
                 let again = Transition { reschedule: Some(true), ..Transition::default() };
                 let allocs = ids.into_iter().map(|id| (id, again)).collect();
                 let eval = cx.new_eval(eval());
                 self.propose(deployment.id, Command::UpdateTransitions { allocs, evals: vec![eval], at }, cx);
             }
-            Verdict::Promote => {
+            WatcherAction::Promote => {
                 let eval = cx.new_eval(eval());
                 let step = DeploymentStep::Promote { groups: None };
                 self.step(deployment.id, step, eval, cx);
             }
-            Verdict::Fail { why, revert } => {
+            WatcherAction::Fail { why, revert } => {
                 let failure = failure(why, &job, revert, view)?;
                 let eval = cx.new_eval(eval());
                 self.step(deployment.id, DeploymentStep::Fail(failure), eval, cx);
@@ -295,13 +294,13 @@ fn stable_version(job: &Job, view: &View) -> Result<Option<Job>, Fault> {
     Ok(view.job_versions(&job.spec.key())?.into_iter().find(|v| v.stable))
 }
 
-fn verdict(
+fn next_action(
     deployment: &Deployment,
     spec: &JobSpec,
     allocs: &[Allocation],
     late: &[&String],
     at: Wall,
-) -> Verdict {
+) -> WatcherAction {
     let mut again = Vec::new();
     for alloc in allocs.iter().filter(|a| is_unhealthy(a) && !a.server_terminal() && a.next.is_none()) {
         let Some(group) = deployment.groups.get(&alloc.group) else { continue };
@@ -311,7 +310,7 @@ fn verdict(
             None => spec.job_type == JobType::System && may_be_tried_again(alloc, allocs),
         };
         if group.progress_deadline <= Span::ZERO || !another {
-            return Verdict::Fail { why: UNHEALTHY, revert: group.auto_revert };
+            return WatcherAction::Fail { why: UNHEALTHY, revert: group.auto_revert };
         }
         if alloc.transition.reschedule != Some(true) {
             again.push(alloc.id);
@@ -321,12 +320,12 @@ fn verdict(
     let slow: Vec<_> = late.iter().filter(too_slow).collect();
     if !slow.is_empty() {
         let reverts = |name: &&&String| deployment.groups.get(**name).is_some_and(|g| g.auto_revert);
-        return Verdict::Fail { why: TOO_SLOW, revert: slow.iter().any(reverts) };
+        return WatcherAction::Fail { why: TOO_SLOW, revert: slow.iter().any(reverts) };
     }
     if !again.is_empty() {
-        return Verdict::Replace(again);
+        return WatcherAction::Replace(again);
     }
-    if promotes_itself(deployment, allocs) { Verdict::Promote } else { Verdict::Nothing }
+    if promotes_itself(deployment, allocs) { WatcherAction::Promote } else { WatcherAction::Nothing }
 }
 
 /// What is for one node only is tried once more there, if it has ended: its client has tried it as often as its restart policy

@@ -23,7 +23,7 @@ const NODES_PER_TURN: usize = 16;
 /// Allocations of a node that are asked to leave by one entry.
 const LEAVING_PER_STEP: usize = 256;
 /// What happens meanwhile is looked at together.
-const LOOK_EVERY: Span = Span::millis(200);
+const SCAN_INTERVAL: Span = Span::millis(200);
 
 #[derive(Default)]
 pub struct Drainer {
@@ -33,7 +33,7 @@ pub struct Drainer {
     timers: BTreeSet<(Mono, NodeId)>,
     /// When each allocation counts, with the change of it that this was reckoned from.
     settling: BTreeMap<JobKey, BTreeMap<AllocId, (u64, Mono)>>,
-    next_look: Mono,
+    next_scan: Mono,
     /// An entry is proposed and not applied yet.
     in_flight: bool,
 }
@@ -68,7 +68,7 @@ impl Drainer {
     }
 
     /// An allocation has changed.
-    pub fn touched(&mut self, job: &JobKey, node: NodeId) {
+    pub fn alloc_changed(&mut self, job: &JobKey, node: NodeId) {
         let concerned = self.nodes.iter().filter(|(n, d)| **n == node || d.jobs.contains(job));
         self.due.extend(concerned.map(|(n, _)| *n));
     }
@@ -83,10 +83,10 @@ impl Drainer {
             self.timers.remove(&(at, node));
             self.due.insert(node);
         }
-        if self.in_flight || self.due.is_empty() || now < self.next_look {
+        if self.in_flight || self.due.is_empty() || now < self.next_scan {
             return vec![];
         }
-        self.next_look = now.after(LOOK_EVERY);
+        self.next_scan = now.after(SCAN_INTERVAL);
         let taken: Vec<NodeId> = self.due.iter().copied().take(NODES_PER_TURN).collect();
         taken.iter().for_each(|node| {
             self.due.remove(node);
@@ -95,8 +95,8 @@ impl Drainer {
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
-        let look = (!self.in_flight && !self.due.is_empty()).then_some(self.next_look);
-        look.into_iter().chain(self.timers.first().map(|t| t.0)).min()
+        let scan = (!self.in_flight && !self.due.is_empty()).then_some(self.next_scan);
+        scan.into_iter().chain(self.timers.first().map(|t| t.0)).min()
     }
 
     /// The nodes that it sees to.
@@ -143,12 +143,12 @@ struct Counting {
     next: Option<Mono>,
 }
 
-/// What one look decides.
+/// What one round decides.
 #[derive(Default)]
-struct Look {
+struct DrainRound {
     steps: Vec<DrainStep>,
     evals: BTreeMap<JobKey, Evaluation>,
-    /// How many of each group were asked to leave by this look.
+    /// How many of each group were asked to leave by this round.
     leaving: BTreeMap<(JobKey, String), u64>,
 }
 
@@ -171,17 +171,17 @@ impl Drainer {
             return Ok(());
         }
         let view = cx.view()?;
-        let mut look = Look::default();
+        let mut round = DrainRound::default();
         for node in due {
-            if let Some(step) = self.next_step(node, &view, &mut look, cx)? {
-                look.steps.push(step);
+            if let Some(step) = self.next_step(node, &view, &mut round, cx)? {
+                round.steps.push(step);
             }
         }
-        if !look.steps.is_empty() {
+        if !round.steps.is_empty() {
             assert!(!self.in_flight, "one step of drains is under way at a time");
-            let (at, evals) = (cx.at, look.evals.into_values().collect());
+            let (at, evals) = (cx.at, round.evals.into_values().collect());
             self.in_flight = true;
-            cx.propose(Command::AdvanceDrains { steps: look.steps, evals, at }, OnApply::Drained);
+            cx.propose(Command::AdvanceDrains { steps: round.steps, evals, at }, OnApply::Drained);
         }
         Ok(())
     }
@@ -190,12 +190,12 @@ impl Drainer {
         &mut self,
         node: NodeId,
         view: &View,
-        look: &mut Look,
+        round: &mut DrainRound,
         cx: &mut Context<'_>,
     ) -> Result<Option<DrainStep>, Fault> {
         let Some(watched) = self.nodes.get(&node) else { return Ok(None) };
         let (drain, force_at) = (watched.drain.clone(), watched.force_at);
-        let here = Here::new(node, &drain, view)?;
+        let here = NodeAllocs::new(node, &drain, view)?;
         let jobs: BTreeSet<JobKey> = here.all().map(|a| a.job.clone()).collect();
         if let Some(watched) = self.nodes.get_mut(&node) {
             watched.jobs.clone_from(&jobs);
@@ -209,14 +209,14 @@ impl Drainer {
             leaving.extend(here.all().filter(|a| !asked(a)).take(LEAVING_PER_STEP).map(|a| a.id));
         } else {
             for job in &jobs {
-                self.next_of_job(job, &here, look, cx, &mut leaving)?;
+                self.next_of_job(job, &here, round, cx, &mut leaving)?;
             }
         }
         if leaving.is_empty() && !complete {
             return Ok(None);
         }
         for alloc in here.all().filter(|a| leaving.contains(&a.id)) {
-            evaluate_drained(alloc, &here, look, cx)?;
+            evaluate_drained(alloc, &here, round, cx)?;
         }
         let at_once = if complete { forced } else { at_once };
         Ok(Some(DrainStep { node, drain, leaving, at_once, complete }))
@@ -226,8 +226,8 @@ impl Drainer {
     fn next_of_job(
         &mut self,
         key: &JobKey,
-        here: &Here<'_>,
-        look: &mut Look,
+        here: &NodeAllocs<'_>,
+        round: &mut DrainRound,
         cx: &mut Context<'_>,
         leaving: &mut Vec<AllocId>,
     ) -> Result<(), Fault> {
@@ -239,7 +239,7 @@ impl Drainer {
         for group in &job.spec.groups {
             let Some(policy) = &group.migrate else { continue };
             let counting = self.counting(key, group, &all, (cx.now, cx.at));
-            let away = look.leaving.entry((key.clone(), group.name.clone())).or_default();
+            let away = round.leaving.entry((key.clone(), group.name.clone())).or_default();
             let least = group.count.saturating_sub(policy.max_parallel);
             let may = (counting.now as i64).saturating_sub(*away as i64).saturating_sub(least).max(0);
             let stays = |a: &&Allocation| {
@@ -256,11 +256,11 @@ impl Drainer {
 
 fn evaluate_drained(
     alloc: &Allocation,
-    here: &Here<'_>,
-    look: &mut Look,
+    here: &NodeAllocs<'_>,
+    round: &mut DrainRound,
     cx: &mut Context<'_>,
 ) -> Result<(), Fault> {
-    if look.evals.contains_key(&alloc.job) {
+    if round.evals.contains_key(&alloc.job) {
         return Ok(());
     }
     let Some(job) = here.view.job(&alloc.job)? else { return Ok(()) };
@@ -269,12 +269,14 @@ fn evaluate_drained(
     let eval = Evaluation::pending(id, alloc.job.clone(), job_type, priority, Trigger::NodeDrain, at);
     let (node_id, node_modify_index) = (Some(here.node), here.view.index());
     let job_modify_index = job.job_modify_index;
-    look.evals.insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
+    round
+        .evals
+        .insert(alloc.job.clone(), Evaluation { job_modify_index, node_id, node_modify_index, ..eval });
     Ok(())
 }
 
 /// What has not ended on a draining node.
-struct Here<'v> {
+struct NodeAllocs<'v> {
     view: &'v View,
     node: NodeId,
     /// Allocations of system jobs, unless the drain leaves them.
@@ -282,8 +284,8 @@ struct Here<'v> {
     others: Vec<Allocation>,
 }
 
-impl<'v> Here<'v> {
-    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<Here<'v>, Fault> {
+impl<'v> NodeAllocs<'v> {
+    fn new(node: NodeId, drain: &Drain, view: &'v View) -> Result<NodeAllocs<'v>, Fault> {
         let (mut system, mut others) = (vec![], vec![]);
         let mut types: BTreeMap<JobKey, Option<JobType>> = BTreeMap::new();
         for alloc in view.allocs_of_node(node)? {
@@ -301,7 +303,7 @@ impl<'v> Here<'v> {
         if drain.ignore_system {
             system.clear();
         }
-        Ok(Here { view, node, system, others })
+        Ok(NodeAllocs { view, node, system, others })
     }
 
     /// System jobs are the last to go: only at the deadline do they go with the others.

@@ -297,7 +297,7 @@ impl Evals {
 
     /// There is something to do in the next turn already.
     pub fn has_work(&self) -> bool {
-        self.broker.has_chores() || self.blocked.has_duplicates() || self.blocked.has_released()
+        self.broker.has_failed_or_superseded() || self.blocked.has_duplicates() || self.blocked.has_released()
     }
 
     pub fn next_deadline(&self) -> Option<Mono> {
@@ -320,7 +320,7 @@ impl Evals {
     #[cfg(any(test, feature = "testing"))]
     pub fn queued_at_rest(&self) -> Option<BTreeSet<EvalId>> {
         let busy = self.paused
-            || self.broker.has_chores()
+            || self.broker.has_failed_or_superseded()
             || self.blocked.has_duplicates()
             || !self.outstanding.is_empty();
         (!busy).then(|| self.broker.contents().into_iter().chain(self.blocked.contents()).collect())

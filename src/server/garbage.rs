@@ -17,15 +17,15 @@ use std::collections::BTreeMap;
 use wire::command::{Collect, Command};
 
 /// What one step looks at.
-const LOOKED_AT: usize = 256;
+const SCAN_LIMIT: usize = 256;
 /// What one entry takes away: some milliseconds' work for the thread that applies it.
-const TAKEN: usize = 48;
-/// Jobs and dead nodes are judged by what is theirs, which is much more to look at.
-const JUDGED: usize = 8;
+const ENTRY_LIMIT: usize = 48;
+/// Jobs and dead nodes are checked by what is theirs, which is much more to look at.
+const CHECK_LIMIT: usize = 8;
 /// Each may take its parts along.
-const JOBS_TAKEN: usize = 2;
+const JOBS_PER_ENTRY: usize = 2;
 /// Between two steps others have their turns.
-const BREATH: Span = Span::millis(10);
+const PAUSE_BETWEEN_STEPS: Span = Span::millis(10);
 
 /// What a round looks at, in this order, and after what it goes on. Jobs come twice: what had too many parts has fewer at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Collector {
 
     /// The entry that was under way is applied.
     pub fn settle(&mut self, now: Mono) {
-        self.due = Some(now.after(BREATH));
+        self.due = Some(now.after(PAUSE_BETWEEN_STEPS));
     }
 
     fn round(&mut self, at: Wall) -> (Stage, Cutoffs) {
@@ -85,7 +85,7 @@ impl Collector {
 
     /// A step has led to `stage`; `None`: the round is over.
     fn step(&mut self, stage: Option<Stage>, now: Mono) {
-        let next = if stage.is_some() { BREATH } else { self.rules.interval };
+        let next = if stage.is_some() { PAUSE_BETWEEN_STEPS } else { self.rules.interval };
         self.round =
             self.round.take().and_then(|round| stage.map(|stage| Round { stage, before: round.before }));
         self.due = Some(now.after(next));
@@ -143,20 +143,20 @@ fn find(view: &View, stage: Stage, before: &Cutoffs) -> Result<Found, Fault> {
 
 /// A job with too many parts goes on its own way: an entry of its own stops it.
 fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -> Result<Found, Fault> {
-    let keys = view.job_keys(after.as_ref(), JUDGED)?;
-    let mut more = keys.len() == JUDGED;
-    let mut leaving = Vec::new();
+    let keys = view.job_keys(after.as_ref(), CHECK_LIMIT)?;
+    let mut more = keys.len() == CHECK_LIMIT;
+    let mut collected = Vec::new();
     let mut stops = None;
     for key in keys {
         let fate = view.fate_of(&key, before)?;
-        if leaving.len() == JOBS_TAKEN || (fate == Fate::Stops && !leaving.is_empty()) {
+        if collected.len() == JOBS_PER_ENTRY || (fate == Fate::Stops && !collected.is_empty()) {
             more = true;
             break;
         }
         after = Some(key.clone());
         match fate {
             Fate::Stays => {}
-            Fate::Goes => leaving.push(key),
+            Fate::Goes => collected.push(key),
             Fate::Stops => {
                 stops = Some(key);
                 more = true;
@@ -166,7 +166,7 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
     }
     let garbage = match stops {
         Some(key) => Some(Garbage::Stop(key)),
-        None => (!leaving.is_empty()).then_some(Garbage::Jobs(leaving)),
+        None => (!collected.is_empty()).then_some(Garbage::Jobs(collected)),
     };
     let next = match (more, again) {
         (true, _) => Stage::Jobs { after, again },
@@ -177,11 +177,11 @@ fn jobs(view: &View, mut after: Option<JobKey>, again: bool, before: &Cutoffs) -
 }
 
 fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> Result<Found, Fault> {
-    let rows = view.allocs(after, LOOKED_AT)?;
-    let mut more = rows.len() == LOOKED_AT;
-    let (mut leaving, mut holders) = (Vec::new(), BTreeMap::new());
+    let rows = view.allocs(after, SCAN_LIMIT)?;
+    let mut more = rows.len() == SCAN_LIMIT;
+    let (mut collected, mut holders) = (Vec::new(), BTreeMap::new());
     for alloc in rows {
-        if leaving.len() == TAKEN {
+        if collected.len() == ENTRY_LIMIT {
             more = true;
             break;
         }
@@ -194,29 +194,29 @@ fn allocs(view: &View, mut after: Option<(u64, AllocId)>, before: &Cutoffs) -> R
         }
         let holder = holders.get(&alloc.job).and_then(Option::as_ref);
         if view.may_forget_alloc(&alloc, holder, before)? {
-            leaving.push(alloc.id);
+            collected.push(alloc.id);
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Allocs(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Allocs(collected));
     let next = if more { Stage::Allocs(after) } else { Stage::Evals(None) };
     Ok(Found { garbage, next: Some(next) })
 }
 
 fn evals(view: &View, mut after: Option<(u64, EvalId)>, before: &Cutoffs) -> Result<Found, Fault> {
-    let rows = view.evals(after, LOOKED_AT)?;
-    let mut more = rows.len() == LOOKED_AT;
-    let mut leaving = Vec::new();
+    let rows = view.evals(after, SCAN_LIMIT)?;
+    let mut more = rows.len() == SCAN_LIMIT;
+    let mut collected = Vec::new();
     for eval in rows {
-        if leaving.len() == TAKEN {
+        if collected.len() == ENTRY_LIMIT {
             more = true;
             break;
         }
         after = Some((eval.create_index, eval.id));
         if view.may_forget_eval(&eval, before)? {
-            leaving.push(eval.id);
+            collected.push(eval.id);
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Evals(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Evals(collected));
     let next = if more { Stage::Evals(after) } else { Stage::Deployments(None) };
     Ok(Found { garbage, next: Some(next) })
 }
@@ -226,40 +226,40 @@ fn deployments(
     mut after: Option<(u64, DeploymentId)>,
     before: &Cutoffs,
 ) -> Result<Found, Fault> {
-    let rows = view.deployments(after, LOOKED_AT)?;
-    let mut more = rows.len() == LOOKED_AT;
-    let mut leaving = Vec::new();
+    let rows = view.deployments(after, SCAN_LIMIT)?;
+    let mut more = rows.len() == SCAN_LIMIT;
+    let mut collected = Vec::new();
     for deployment in rows {
-        if leaving.len() == TAKEN {
+        if collected.len() == ENTRY_LIMIT {
             more = true;
             break;
         }
         after = Some((deployment.create_index, deployment.id));
         if view.may_forget_deployment(&deployment, before)? {
-            leaving.push(deployment.id);
+            collected.push(deployment.id);
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Deployments(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Deployments(collected));
     let again = Stage::Jobs { after: None, again: true };
     Ok(Found { garbage, next: Some(if more { Stage::Deployments(after) } else { again }) })
 }
 
 fn nodes(view: &View, mut after: Option<NodeId>, before: &Cutoffs) -> Result<Found, Fault> {
-    let ids = view.node_ids_after(after, LOOKED_AT)?;
-    let mut more = ids.len() == LOOKED_AT;
-    let (mut leaving, mut judged) = (Vec::new(), 0);
+    let ids = view.node_ids_after(after, SCAN_LIMIT)?;
+    let mut more = ids.len() == SCAN_LIMIT;
+    let (mut collected, mut checked) = (Vec::new(), 0);
     for id in ids {
-        if judged == JUDGED {
+        if checked == CHECK_LIMIT {
             more = true;
             break;
         }
         after = Some(id);
         if view.fleet().status(id) == Some(NodeStatus::Down) {
-            judged += 1;
-            leaving.extend(view.may_forget_node(id, before)?.then_some(id));
+            checked += 1;
+            collected.extend(view.may_forget_node(id, before)?.then_some(id));
         }
     }
-    let garbage = (!leaving.is_empty()).then_some(Garbage::Nodes(leaving));
+    let garbage = (!collected.is_empty()).then_some(Garbage::Nodes(collected));
     Ok(Found { garbage, next: more.then_some(Stage::Nodes(after)) })
 }
 

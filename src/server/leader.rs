@@ -207,7 +207,7 @@ impl Leader {
     }
 
     fn follow_alloc(&mut self, alloc: &AllocChange, index: u64, cx: &Context<'_>) -> Result<(), Fault> {
-        self.drainer.touched(&alloc.job, alloc.node);
+        self.drainer.alloc_changed(&alloc.job, alloc.node);
         if alloc.for_node {
             self.nodes.alloc_changed(alloc.node, index);
         }

@@ -342,7 +342,7 @@ impl Server {
             self.entry_applied(then, outcome.reply, now)?;
         }
         self.with_leader(now, |leader, cx| leader.follow(&outcome.changes, index, cx))?;
-        outcome.events.iter().for_each(applied_log::tell);
+        outcome.events.iter().for_each(applied_log::log_events);
         self.changes.extend(outcome.changes);
         self.events.extend(outcome.events);
         Ok(())

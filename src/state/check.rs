@@ -211,6 +211,7 @@ impl All {
             wanted.insert(Part::Deployment.key(&tables::job_bytes(&d.job), &place.bytes()), vec![]);
         }
         self.dispatched(&mut wanted)?;
+        self.left_children(&mut wanted)?;
         if let Some((key, _)) = wanted.iter().find(|(k, v)| self.indexes.get(*k) != Some(*v)) {
             return Err(format!("the index row {key:02x?} is missing or wrong"));
         }
@@ -319,7 +320,23 @@ impl All {
         Ok(())
     }
 
-    /// Checks the counts of children; dead ones may have been collected.
+    /// What is counted of children whose parent is not there.
+    fn left_children(&self, wanted: &mut Bytes) -> Result<(), String> {
+        let mut left: BTreeMap<JobKey, Children> = BTreeMap::new();
+        for (child, row) in self.jobs.iter().filter(|(_, job)| !job.kinship.parent().is_empty()) {
+            let parent = JobKey::new(child.namespace.clone(), row.kinship.parent());
+            if !self.jobs.get(&parent).is_some_and(|job| job.kinship.is_parent()) {
+                left.entry(parent).or_default().count(None, Some(row.newest().map_err(say)?.status));
+            }
+        }
+        let alive = left.into_iter().filter(|(_, children)| children.are_alive());
+        wanted.extend(alive.map(|(parent, children)| {
+            (family::left_children_key(&parent), family::left_children_bytes(children))
+        }));
+        Ok(())
+    }
+
+    /// Checks the counts of children; how many ever ended cannot be seen.
     fn children(&self, key: &JobKey, job: &JobRow) -> Result<(), String> {
         let mut there = Children::default();
         for (child, row) in &self.jobs {
@@ -328,7 +345,7 @@ impl All {
             }
         }
         let counted = job.summary.children;
-        let right = counted == Children { dead: counted.dead, ..there } && counted.dead >= there.dead;
+        let right = counted == Children { dead: counted.dead, ..there };
         if right || !job.kinship.is_parent() {
             return Ok(());
         }

@@ -1,10 +1,11 @@
-//! Jobs' specs as they lie in rows: of a dispatched job's, what its parent's version says is left there. That version stays as long as
-//! there is such a job.
+//! Parents and children as they lie in rows. A dispatched job's spec is stored without what its parent's version says; that version stays
+//! as long as there is such a job. Children whose parent is gone are counted in a row of their own.
 //!
 //! Refuses to know: who dispatches, and what a spec says.
 
 use super::fault::Fault;
-use super::tables::{self, Rows};
+use super::tables::{self, Part, Rows};
+use model::family::Children;
 use model::family::dispatch::whole;
 use model::id::JobKey;
 use model::job::JobSpec;
@@ -49,4 +50,19 @@ pub(super) fn read_origin(rows: &impl Rows, spec: &JobSpec) -> Result<Option<Job
 
 fn missing(spec: &JobSpec) -> Fault {
     Fault::corrupt(format!("the version that {} was made of is missing", spec.key()))
+}
+
+pub(super) fn left_children_key(parent: &JobKey) -> Vec<u8> {
+    Part::LeftChildren.key(&tables::job_bytes(parent), &[])
+}
+
+pub(super) fn left_children_bytes(children: Children) -> Vec<u8> {
+    [children.pending.to_be_bytes(), children.running.to_be_bytes()].concat()
+}
+
+pub(super) fn left_children(bytes: &[u8]) -> Result<Children, Fault> {
+    let Some((pending, running)) = bytes.split_at_checked(8) else {
+        return Err(Fault::corrupt("counts of children are cut off"));
+    };
+    Ok(Children { pending: tables::number(pending)?, running: tables::number(running)?, dead: 0 })
 }

@@ -3,9 +3,7 @@
 //!
 //! `BOOK` holds this replica's own bookkeeping; its log is in `segments`. `STATE` holds every replicated row; the first byte of a key says of which kind. One tree instead
 //! of one for each kind: on a small region the rows of a change share pages, and a page is what a disk wears by.
-//!
-//! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists come in that
-//! order without an index of their own.
+//! Evaluations and allocations lie by (create index, id): what one turn creates is neighbours, and lists in that order need no index.
 
 use super::fault::Fault;
 use model::drain::{Drain, LastDrain};
@@ -102,6 +100,8 @@ pub(super) enum Part {
     Token = 8,
     /// group to `ScalingEvents`
     ScalingEvents = 9,
+    /// nothing to how many open children a job has that is not there: pending, running
+    LeftChildren = 10,
 }
 
 impl Part {

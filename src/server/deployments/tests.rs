@@ -52,10 +52,10 @@ fn case(healths: &[(Option<bool>, bool)]) -> (Deployment, Job, Vec<Allocation>) 
     (deployment, job, allocs)
 }
 
-fn judge(deployment: &Deployment, job: &Job, allocs: &[Allocation], late: bool) -> Verdict {
+fn judge(deployment: &Deployment, job: &Job, allocs: &[Allocation], late: bool) -> WatcherAction {
     let group = "g".to_string();
     let late: Vec<&String> = late.then_some(&group).into_iter().collect();
-    verdict(deployment, &job.spec, allocs, &late, AT)
+    next_action(deployment, &job.spec, allocs, &late, AT)
 }
 
 #[test]
@@ -63,9 +63,9 @@ fn unhealthy_allocs_are_retried_as_their_policy_says() {
     let (mut deployment, job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
     let bad = allocs[1].id;
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Replace(ids) if ids == [bad]));
+    assert!(matches!(found, WatcherAction::Replace(ids) if ids == [bad]));
     allocs[1].transition.reschedule = Some(true);
-    assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing), "it may already");
+    assert!(matches!(judge(&deployment, &job, &allocs, false), WatcherAction::Nothing), "it may already");
     let before = model::reschedule::Reschedule {
         at: AT,
         previous_alloc: bad,
@@ -74,11 +74,11 @@ fn unhealthy_allocs_are_retried_as_their_policy_says() {
     };
     allocs[1].reschedules = vec![before];
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "no attempt is left");
+    assert!(matches!(found, WatcherAction::Fail { why: UNHEALTHY, revert: true }), "no attempt is left");
     allocs[1].reschedules = vec![];
     deployment.groups.get_mut("g").expect("is there").progress_deadline = Span::ZERO;
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, .. }), "no time to try again");
+    assert!(matches!(found, WatcherAction::Fail { why: UNHEALTHY, .. }), "no time to try again");
 }
 
 #[test]
@@ -86,36 +86,39 @@ fn system_allocs_are_retried_once_on_their_node() {
     let (deployment, mut job, mut allocs) = case(&[(Some(true), false), (Some(false), false)]);
     (job.spec.job_type, job.spec.groups[0].reschedule) = (JobType::System, None);
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "it runs, and its time is over");
+    assert!(
+        matches!(found, WatcherAction::Fail { why: UNHEALTHY, revert: true }),
+        "it runs, and its time is over"
+    );
     allocs[0].node_id = node_id(2);
     allocs[1].client = ClientStatus::Failed;
     let bad = allocs[1].id;
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Replace(ids) if ids == [bad]));
+    assert!(matches!(found, WatcherAction::Replace(ids) if ids == [bad]));
     let next = Allocation { id: AllocId::from_random(7), previous: Some(bad), ..allocs[1].clone() };
     allocs[1].next = Some(next.id);
     allocs.push(Allocation { health: None, client: ClientStatus::Running, ..next.clone() });
-    assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing), "it is being tried");
+    assert!(matches!(judge(&deployment, &job, &allocs, false), WatcherAction::Nothing), "it is being tried");
     allocs[2] = next;
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Fail { why: UNHEALTHY, revert: true }), "twice is enough");
+    assert!(matches!(found, WatcherAction::Fail { why: UNHEALTHY, revert: true }), "twice is enough");
     allocs[2].node_id = node_id(3);
     let found = judge(&deployment, &job, &allocs, false);
-    assert!(matches!(found, Verdict::Replace(ids) if ids == [allocs[2].id]), "each node has its own");
+    assert!(matches!(found, WatcherAction::Replace(ids) if ids == [allocs[2].id]), "each node has its own");
 }
 
 #[test]
 fn a_group_whose_time_is_over_fails_unless_it_has_what_it_wants() {
     let (mut deployment, job, allocs) = case(&[(Some(true), false), (None, false)]);
-    assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing));
+    assert!(matches!(judge(&deployment, &job, &allocs, false), WatcherAction::Nothing));
     let found = judge(&deployment, &job, &allocs, true);
-    assert!(matches!(found, Verdict::Fail { why: TOO_SLOW, revert: true }));
+    assert!(matches!(found, WatcherAction::Fail { why: TOO_SLOW, revert: true }));
     let group = deployment.groups.get_mut("g").expect("is there");
     group.healthy = 2;
-    assert!(matches!(judge(&deployment, &job, &allocs, true), Verdict::Nothing));
+    assert!(matches!(judge(&deployment, &job, &allocs, true), WatcherAction::Nothing));
     let group = deployment.groups.get_mut("g").expect("is there");
     (group.healthy, group.desired_canaries) = (1, 1);
-    assert!(matches!(judge(&deployment, &job, &allocs, true), Verdict::Nothing), "it waits for a user");
+    assert!(matches!(judge(&deployment, &job, &allocs, true), WatcherAction::Nothing), "it waits for a user");
 }
 
 #[test]
@@ -129,10 +132,10 @@ fn canaries_promote_themselves_once_all_of_them_are_healthy() {
         let group = deployment.groups.get_mut("g").expect("is there");
         (group.desired_canaries, group.auto_promote) = (2, true);
         let found = judge(&deployment, &job, &allocs, false);
-        assert_eq!(matches!(found, Verdict::Promote), wanted, "{healths:?}");
+        assert_eq!(matches!(found, WatcherAction::Promote), wanted, "{healths:?}");
         let group = deployment.groups.get_mut("g").expect("is there");
         group.auto_promote = false;
-        assert!(matches!(judge(&deployment, &job, &allocs, false), Verdict::Nothing));
+        assert!(matches!(judge(&deployment, &job, &allocs, false), WatcherAction::Nothing));
     }
 }
 
@@ -143,10 +146,10 @@ fn progress_deadlines_survive_wrong_clocks() {
     for (wall, due) in [(AT, later), (Wall(1), later), (AT + Span::hours(9), now)] {
         let mut watcher = DeploymentWatcher::default();
         watcher.follow(deployment.id, true);
-        watcher.note(&deployment, now, wall);
-        assert_eq!(watcher.late(deployment.id, due).len(), 1);
-        assert_eq!(watcher.late(deployment.id, Mono(due.0 - 1)).len(), 0);
-        watcher.note(&deployment, now.after(Span::seconds(5)), wall + Span::hours(1));
-        assert_eq!(watcher.late(deployment.id, due).len(), 1, "known already");
+        watcher.set_deadlines(&deployment, now, wall);
+        assert_eq!(watcher.overdue(deployment.id, due).len(), 1);
+        assert_eq!(watcher.overdue(deployment.id, Mono(due.0 - 1)).len(), 0);
+        watcher.set_deadlines(&deployment, now.after(Span::seconds(5)), wall + Span::hours(1));
+        assert_eq!(watcher.overdue(deployment.id, due).len(), 1, "known already");
     }
 }

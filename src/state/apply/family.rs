@@ -3,6 +3,7 @@
 //!
 //! Refuses to know: what time it is. The moment of a launch is part of the command.
 
+use super::super::family as rows_of_families;
 use super::super::fault::Fault;
 use super::super::tables::{self, JobRow};
 use super::{Reply, Turn};
@@ -11,6 +12,7 @@ use model::family::{self, Children};
 use model::id::JobKey;
 use model::job::JobSpec;
 use model::time::Wall;
+use redb::ReadableTable;
 use wire::command::LaunchJob;
 use wire::request::{Refusal, RefusalKind};
 
@@ -116,23 +118,32 @@ impl Turn<'_> {
         let parent = JobKey::new(child.namespace.clone(), parent);
         if let Some(row) = self.job(&parent)?.filter(|row| row.kinship.is_parent()) {
             row.summary.children.count(was, now);
+            return Ok(());
         }
-        Ok(())
+        let mut left = self.left_children(&parent)?;
+        left.count(was, now);
+        self.leave_children(&parent, left)
     }
 
-    /// What an earlier job of this id has left.
-    pub(super) fn children_of(&self, parent: &JobKey) -> Result<Children, Fault> {
-        let begin = tables::job_prefix_bytes(&parent.namespace, &format!("{}/", parent.id));
-        let mut children = Children::default();
-        tables::each_job(&self.rows, &begin, None, |_, bytes| {
-            let row: Option<JobRow> = tables::get(&self.rows, &tables::Part::Row.key(bytes, &[]))?;
-            if let Some(row) = row
-                && row.kinship.parent() == parent.id
-            {
-                children.count(None, Some(row.newest()?.status));
-            }
-            Ok(true)
-        })?;
-        Ok(children)
+    /// A parent goes, and its children that have not ended stay: a later job of its id counts them again.
+    pub(super) fn leave_children(&mut self, parent: &JobKey, children: Children) -> Result<(), Fault> {
+        let key = rows_of_families::left_children_key(parent);
+        if children.are_alive() {
+            self.put_bytes(&key, &rows_of_families::left_children_bytes(children))
+        } else {
+            self.remove(&key)
+        }
+    }
+
+    /// The children that an earlier job of this id has left, and that have not ended.
+    pub(super) fn take_left_children(&mut self, parent: &JobKey) -> Result<Children, Fault> {
+        let left = self.left_children(parent)?;
+        self.remove(&rows_of_families::left_children_key(parent))?;
+        Ok(left)
+    }
+
+    fn left_children(&self, parent: &JobKey) -> Result<Children, Fault> {
+        let row = self.rows.get(rows_of_families::left_children_key(parent).as_slice())?;
+        row.map_or(Ok(Children::default()), |row| rows_of_families::left_children(row.value()))
     }
 }

@@ -36,7 +36,7 @@ impl Turn<'_> {
             order;
         let key = spec.key();
         let index = self.index();
-        if let Some(refusal) = self.homeless(&spec)? {
+        if let Some(refusal) = self.namespace_or_pool_refusal(&spec)? {
             return Ok(Err(refusal));
         }
         let row = self.job(&key)?.cloned();
@@ -67,7 +67,7 @@ impl Turn<'_> {
     }
 
     /// What the job names has to be there.
-    pub(super) fn homeless(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
+    pub(super) fn namespace_or_pool_refusal(&self, spec: &JobSpec) -> Result<Option<Refusal>, Fault> {
         let refuse = |kind, name: &str| {
             Ok(Some(Refusal::new(RefusalKind::Validation, nonexistent(&spec.id, kind, name))))
         };
@@ -103,7 +103,7 @@ impl Turn<'_> {
     pub(super) fn create_job(&mut self, key: &JobKey, spec: &JobSpec, at: Wall) -> Result<u64, Fault> {
         let index = self.index();
         let kinship = Kinship::of_new(spec, at);
-        let children = if kinship.is_parent() { self.children_of(key)? } else { Children::default() };
+        let children = if kinship.is_parent() { self.take_left_children(key)? } else { Children::default() };
         let mut row = JobRow {
             create_index: index,
             job_type: spec.job_type,
@@ -202,6 +202,9 @@ impl Turn<'_> {
         for v in &row.versions {
             self.remove_spec(&bytes, row.create_index, v.version)?;
             self.remove(&tables::submission_key(&bytes, row.create_index, v.version))?;
+        }
+        if row.kinship.is_parent() {
+            self.leave_children(key, row.summary.children)?;
         }
         self.edit_job(key)?.now = None;
         Ok(())

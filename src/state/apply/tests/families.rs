@@ -98,11 +98,29 @@ fn children_outlive_a_purged_parent() {
     told(&mut region, &purge("clock")).expect("goes");
     assert_eq!(region.job(&child(2)).status, JobStatus::Pending);
     told(&mut region, &register(clock(false), None)).expect("is taken");
-    assert_eq!(children(&region), Children { pending: 1, running: 0, dead: 1 });
+    assert_eq!(children(&region), Children { pending: 1, running: 0, dead: 0 }, "those that have not ended");
     told(&mut region, &purge(&child(2))).expect("goes");
-    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 2 }, "what is gone has ended");
+    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 1 }, "what is gone has ended");
     told(&mut region, &purge(&child(1))).expect("goes");
-    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 2 });
+    assert_eq!(children(&region), Children { pending: 0, running: 0, dead: 1 });
+}
+
+#[test]
+fn children_without_a_parent_are_counted_where_they_are() {
+    let mut region = Region::default();
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    [1, 2, 3].into_iter().for_each(|n| drop(told(&mut region, &launch(n, false))));
+    let purge = |id: &str| Command::PurgeJob { job: key(id), eval: None, at: AT };
+    told(&mut region, &purge("clock")).expect("goes");
+    crate::check::consistent(&region.view()).expect("three are pending");
+    end(&mut region, 1);
+    crate::check::consistent(&region.view()).expect("two are pending");
+    told(&mut region, &purge(&child(2))).expect("goes");
+    told(&mut region, &register(clock(false), None)).expect("is taken");
+    assert_eq!(children(&region), Children { pending: 1, running: 0, dead: 0 });
+    told(&mut region, &purge("clock")).expect("goes");
+    end(&mut region, 3);
+    crate::check::consistent(&region.view()).expect("nothing is left to count");
 }
 
 #[test]
